@@ -1,0 +1,1 @@
+//! Which algorithms exist: read from the BTF of the embedded objects.

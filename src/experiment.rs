@@ -1,0 +1,3 @@
+//! Scenario to plan to runs to result directory.
+
+pub mod net;

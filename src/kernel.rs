@@ -1,0 +1,3 @@
+//! What this host can do and the few places where it is changed.
+
+pub mod netns;

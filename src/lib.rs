@@ -1,0 +1,31 @@
+//! tccc: published TCP congestion control as eBPF in the real kernel.
+//!
+//! Code map, in reading order; a module may use only modules of a lower layer (`cargo xtask tidy` holds it to that):
+//!
+//! | layer | module | what it is | may use |
+//! | --- | --- | --- | --- |
+//! | 0 | [`units`] | quantities with their unit | std |
+//! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
+//! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
+//! | 2 | [`model`] | flows, metrics, statistics, notices: pure | units, trace::event |
+//! | 2 | [`loader`], [`state`] | register algorithms; what tccc has done to this host | catalog, kernel |
+//! | 2 | [`trace`] | live stream, snapshot, recording | trace::event, kernel |
+//! | 3 | [`experiment`] | scenario to runs to result directory | all below |
+//! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
+//! | 4 | [`cli`] | one file per verb | all |
+#![warn(missing_docs)]
+
+pub mod units;
+
+pub mod catalog;
+pub mod kernel;
+pub mod trace;
+
+pub mod loader;
+pub mod model;
+pub mod state;
+
+pub mod experiment;
+pub mod report;
+
+pub mod cli;

@@ -1,0 +1,1 @@
+//! Open, set tunables, adapt to this kernel, load, register, unregister.

@@ -1,0 +1,3 @@
+//! Flows, metrics, statistics, notices: pure, no clock, no I/O.
+
+pub mod run;

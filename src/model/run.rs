@@ -1,0 +1,174 @@
+//! What a finished run left in the result directory: plain data that experiments write and reports read.
+//!
+//! Record raw, derive late: everything a table shows is computed from these and from the events again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the files in a result directory.
+pub const RESULT_SCHEMA: u32 = 1;
+
+/// Counters of one direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkCounters {
+    /// Packets that entered the link.
+    pub received_pkts: u64,
+    /// Packets that left it.
+    pub sent_pkts: u64,
+    /// Bytes that left it (whole IP packets).
+    pub sent_bytes: u64,
+    /// Packets dropped by the random loss.
+    pub lost_pkts: u64,
+    /// Packets dropped because the queue was full.
+    pub overflow_pkts: u64,
+    /// Packets the emulator itself could not carry (a full socket or device queue): not part of the path.
+    pub failed_pkts: u64,
+    /// Largest backlog seen in the queue, packets.
+    pub max_queue_pkts: u64,
+    /// How late packets left compared with when they were due: percentiles, microseconds; none for a kernel link.
+    pub lateness_us: Option<Lateness>,
+}
+
+/// Percentiles of the emulator's own lateness, microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
+pub type At = BTreeMap<String, String>;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Measured as asked.
+    Done,
+    /// The emulated link was late; kept for inspection, repeated, and never part of a result.
+    Late,
+    /// Traffic or tracing did not work; `RunRecord::why` says how.
+    Failed,
+}
+
+/// One finished run: `runs/<id>/run.json`. Events lie beside it in `events.jsonl`, iperf3's output in `flow-N.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of this file.
+    pub schema: u32,
+    /// Unique in its directory; also the folder's name.
+    pub id: String,
+    /// The cell, without the repeat.
+    pub at: At,
+    /// Repeat number, from 0; runs of one repeat share their seed over all algorithms, so they pair.
+    pub repeat: u32,
+    /// Seed of the links in this run.
+    pub seed: u64,
+    /// How it ended.
+    pub status: RunStatus,
+    /// Why it is not `Done`.
+    pub why: Option<String>,
+    /// Attempts before this one whose link was late.
+    pub late_attempts: u32,
+    /// Start, RFC 3339.
+    pub started: String,
+    /// Length that was asked for, seconds.
+    pub duration_s: f64,
+    /// Flows in the scenario's order.
+    pub flows: Vec<FlowRecord>,
+    /// Links in the scenario's order.
+    pub links: Vec<LinkRecord>,
+    /// Runs that went on at the same time, this one included.
+    pub jobs: u32,
+    /// Events the tracer had to drop during this run.
+    pub events_dropped: u64,
+}
+
+/// One flow of a run, at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// The scenario's name for it.
+    pub name: String,
+    /// Kernel name of the algorithm it ran.
+    pub algorithm: String,
+    /// Label that identifies the variant: the algorithm, or the algorithm with its changed tunables.
+    pub variant: String,
+    /// Socket cookie of the sender, to find its events.
+    pub socket: Option<u64>,
+    /// Packets delivered (the sender's `delivered` at the end of the run).
+    pub delivered_pkts: u64,
+    /// Payload bytes the receiver got.
+    pub received_bytes: u64,
+    /// New payload bytes per second at the receiver, as bits per second.
+    pub goodput_bps: f64,
+    /// Packets retransmitted.
+    pub retrans_pkts: u64,
+    /// Packets marked lost.
+    pub lost_pkts: u64,
+    /// Payload bytes per packet.
+    pub mss_bytes: u32,
+    /// Seconds from the flow's first to its last delivery.
+    pub active_s: f64,
+}
+
+/// One link of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkRecord {
+    /// "s-r".
+    pub name: String,
+    /// Driver that built it.
+    pub driver: String,
+    /// Counters of both directions.
+    pub counters: [LinkCounters; 2],
+}
+
+/// What the empty path measured before an experiment, beside what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// "rate", "rtt", "loss"; with the place, such as "s-r rate".
+    pub quantity: String,
+    /// Unit of the two values: "bit/s", "us", "ratio".
+    pub unit: String,
+    /// What the scenario asked.
+    pub asked: f64,
+    /// What was measured.
+    pub measured: f64,
+    /// Allowed range around the asked value.
+    pub allowed: [f64; 2],
+    /// Whether the measurement lies in the range.
+    pub within: bool,
+}
+
+/// The machine and tools of a result directory: `host.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// Version of this file.
+    pub schema: u32,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Number of processors.
+    pub cpus: u32,
+    /// Link driver.
+    pub link: String,
+    /// `netns` or `mininet`.
+    pub network: String,
+    /// Offloads on the path, as one phrase: "off" or what is on.
+    pub offloads: String,
+    /// `paper` or `native`.
+    pub profile: String,
+    /// Sysctls that were set in every namespace, name to value.
+    pub sysctls: BTreeMap<String, String>,
+    /// Tool to version: iperf3, tccc.
+    pub tools: BTreeMap<String, String>,
+    /// Algorithm to the digest of the object that ran; kernel's own algorithms are absent.
+    pub algorithms: BTreeMap<String, String>,
+    /// Calibration of the first run of each distinct path.
+    pub calibration: Vec<Calibration>,
+}

@@ -1,0 +1,1 @@
+//! Result directories to tables and plots; runs nothing.

@@ -1,0 +1,1 @@
+//! What tccc has done to this host, and how to undo it.

@@ -1,0 +1,3 @@
+//! Sockets as they happen: one event struct, live or recorded.
+
+pub mod event;

@@ -1,0 +1,261 @@
+//! Quantities with their unit: parsed from what people write, printed as people read.
+//!
+//! Layer 0: standard library and serde only, no I/O. Times are [`std::time::Duration`].
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A value that does not read as the quantity it should be: what was given, what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// The text as given.
+    pub given: String,
+    /// What would have been accepted, as a phrase: "a rate such as 10mbit".
+    pub expected: &'static str,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\": expected {}", self.given, self.expected)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Splits "12.5mbit" into 12.5 and "mbit".
+fn number_and_unit<'a>(text: &'a str, expected: &'static str) -> Result<(f64, &'a str), ParseError> {
+    let text = text.trim();
+    let refuse = || ParseError { given: text.to_owned(), expected };
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().map_err(|_| refuse())?;
+    Ok((number, unit.trim()))
+}
+
+/// A rate in bits per second, link-layer or payload as the name of the field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BitsPerSec(pub u64);
+
+impl FromStr for BitsPerSec {
+    type Err = ParseError;
+
+    /// Reads `10mbit`, `1.544mbit`, `500kbit`, `1gbit`, `9600bit` (decimal multiples, as tc does).
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const EXPECTED: &str = "a rate with bit, kbit, mbit or gbit, such as 10mbit";
+        let (number, unit) = number_and_unit(text, EXPECTED)?;
+        let scale = match unit {
+            "bit" | "bps" => 1.0,
+            "kbit" => 1e3,
+            "mbit" => 1e6,
+            "gbit" => 1e9,
+            _ => return Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
+        };
+        Ok(BitsPerSec((number * scale).round() as u64))
+    }
+}
+
+impl fmt::Display for BitsPerSec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0 as f64;
+        let (value, unit) = match bits {
+            b if b >= 1e9 => (b / 1e9, "gbit"),
+            b if b >= 1e6 => (b / 1e6, "mbit"),
+            b if b >= 1e3 => (b / 1e3, "kbit"),
+            b => (b, "bit"),
+        };
+        let text = format!("{value:.3}");
+        write!(f, "{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// A share between 0 and 1: a loss probability, a tolerance.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = ParseError;
+
+    /// Reads `1%`, `0.1%` or a plain fraction such as `0.001`.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const EXPECTED: &str = "a share from 0 to 1, such as 0.001 or 0.1%";
+        let refuse = || ParseError { given: text.to_owned(), expected: EXPECTED };
+        let (number, unit) = number_and_unit(text, EXPECTED)?;
+        let share = match unit {
+            "" => number,
+            "%" => number / 100.0,
+            _ => return Err(refuse()),
+        };
+        if (0.0..=1.0).contains(&share) { Ok(Share(share)) } else { Err(refuse()) }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{:.4}", self.0 * 100.0);
+        write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// The size of a drop-tail queue in the unit it was asked in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum QueueSize {
+    /// Packets of any size.
+    Packets(u32),
+    /// Bytes on the wire.
+    Bytes(u64),
+    /// Multiples of the path's bandwidth-delay product (rate times both one-way delays of this link).
+    Bdp(f64),
+}
+
+impl FromStr for QueueSize {
+    type Err = ParseError;
+
+    /// Reads `50pkts`, `64kB`, `1500B` or `1.5bdp`.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const EXPECTED: &str = "a number with pkts, B, kB, MB or bdp, such as 50pkts";
+        let (number, unit) = number_and_unit(text, EXPECTED)?;
+        match unit {
+            "pkts" | "pkt" if number >= 1.0 && number.fract() == 0.0 => Ok(QueueSize::Packets(number as u32)),
+            "B" if number >= 1.0 => Ok(QueueSize::Bytes(number as u64)),
+            "kB" if number > 0.0 => Ok(QueueSize::Bytes((number * 1e3) as u64)),
+            "MB" if number > 0.0 => Ok(QueueSize::Bytes((number * 1e6) as u64)),
+            "bdp" if number > 0.0 => Ok(QueueSize::Bdp(number)),
+            _ => Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
+        }
+    }
+}
+
+impl fmt::Display for QueueSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueueSize::Packets(n) => write!(f, "{n}pkts"),
+            QueueSize::Bytes(n) => write!(f, "{n}B"),
+            QueueSize::Bdp(x) => write!(f, "{x}bdp"),
+        }
+    }
+}
+
+/// Reads a duration with its unit, as every option and scenario field writes it.
+///
+/// Errors: no unit, an unknown unit, or no number.
+pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
+    const EXPECTED: &str = "a time with us, ms, s, m or h, such as 100ms";
+    let refuse = || ParseError { given: text.to_owned(), expected: EXPECTED };
+    let (number, unit) = number_and_unit(text, EXPECTED)?;
+    let seconds = match unit {
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(refuse()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| refuse())
+}
+
+/// Writes a duration so that [`parse_duration`] reads it back: `40ms`, `1.5s`, `250us`.
+pub fn format_duration(time: Duration) -> String {
+    let micros = time.as_micros();
+    let (value, unit) = match micros {
+        m if m >= 1_000_000 => (m as f64 / 1e6, "s"),
+        m if m >= 1_000 => (m as f64 / 1e3, "ms"),
+        m => (m as f64, "us"),
+    };
+    let text = format!("{value:.3}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+macro_rules! serde_as_text {
+    ($($name:ty),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = TextOrNumber::deserialize(deserializer)?;
+                text.0.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+serde_as_text!(BitsPerSec, Share, QueueSize);
+
+/// Accepts `0.001` as well as `"0.1%"` in TOML, so that a sweep may list plain numbers.
+struct TextOrNumber(String);
+
+impl<'de> Deserialize<'de> for TextOrNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl serde::de::Visitor<'_> for Visit {
+            type Value = TextOrNumber;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity with its unit")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(text.to_owned()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Visit)
+    }
+}
+
+/// Serde of a [`Duration`] as text with its unit: `#[serde(with = "units::duration_text")]`.
+pub mod duration_text {
+    use super::*;
+
+    /// Writes `40ms`.
+    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format_duration(*time))
+    }
+
+    /// Reads `40ms`.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_survive_print_and_parse() {
+        for text in ["10mbit", "1.544mbit", "500kbit", "1gbit"] {
+            assert_eq!(text.parse::<BitsPerSec>().unwrap().to_string(), text);
+        }
+        for text in ["1%", "0.1%", "0%", "100%"] {
+            assert_eq!(text.parse::<Share>().unwrap().to_string(), text);
+        }
+        for text in ["50pkts", "1500B", "1.5bdp"] {
+            assert_eq!(text.parse::<QueueSize>().unwrap().to_string(), text);
+        }
+        for text in ["40ms", "1.5s", "250us"] {
+            assert_eq!(format_duration(parse_duration(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn quantities_without_unit_are_refused() {
+        assert!("10".parse::<BitsPerSec>().is_err());
+        assert!("2xbdp".parse::<QueueSize>().is_err());
+        assert!("0pkts".parse::<QueueSize>().is_err());
+        assert!("1.5".parse::<Share>().is_err());
+        assert!("-1%".parse::<Share>().is_err());
+        assert!(parse_duration("100").is_err());
+    }
+}
