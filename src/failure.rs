@@ -1,0 +1,65 @@
+//! A failure that a caller decides by: what failed and why, the next step, and the exit code it leads to.
+//!
+//! Everything else is plain `anyhow` with context. Layer 0: standard library only.
+
+use std::fmt;
+
+/// Exit codes of `tccc`, as the command surface fixes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Tried and failed.
+    Failed = 1,
+    /// The request itself is wrong: an unknown name, a value out of range.
+    Usage = 2,
+    /// Measured outside the expected range.
+    Outside = 3,
+    /// This host lacks a need.
+    Unmet = 4,
+}
+
+/// A failure with its exit code and, where one is known, the next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Decides the exit code.
+    pub kind: Kind,
+    /// What failed and why: lower case, no full stop.
+    pub what: String,
+    /// The next step, printed as an indented `hint:` line.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// The request itself is wrong.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Failure { kind: Kind::Usage, what: what.into(), hint: None }
+    }
+
+    /// This host lacks a need.
+    pub fn unmet(what: impl Into<String>) -> Self {
+        Failure { kind: Kind::Unmet, what: what.into(), hint: None }
+    }
+
+    /// Tried and failed.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Failure { kind: Kind::Failed, what: what.into(), hint: None }
+    }
+
+    /// Measured outside the expected range.
+    pub fn outside(what: impl Into<String>) -> Self {
+        Failure { kind: Kind::Outside, what: what.into(), hint: None }
+    }
+
+    /// Adds the next step.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
