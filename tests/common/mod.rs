@@ -1,0 +1,61 @@
+//! What the test binaries share: needs, the host as it was, waiting for a condition, the built program.
+//!
+//! Usage in a test file: `mod common;` then `use common::{HostSnapshot, needs, poll_until, tccc};`.
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this module")]
+
+pub mod host;
+pub mod need;
+mod netlink;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub use host::HostSnapshot;
+
+/// Skips the test unless this host has every need listed; stands at the top of a test that returns nothing.
+///
+/// `needs!(root, struct_ops);` prints `skipped: <test>: needs <need>: <why>` for the first one missing, appends that
+/// line to the file named in `TCCC_SKIP_LOG` (so that `cargo xtask test` does not count the test as passed) and
+/// returns from the test. A need listed in `TCCC_REQUIRE` (comma-separated) fails the test where it is missing.
+macro_rules! needs {
+    ($($need:ident),+ $(,)?) => {
+        {
+            fn this_test() {}
+            let needs: &[$crate::common::need::Need] = &[$((stringify!($need), $crate::common::need::$need)),+];
+            if $crate::common::need::must_skip(std::any::type_name_of_val(&this_test), needs) {
+                return;
+            }
+        }
+    };
+}
+pub(crate) use needs;
+
+/// Path of the program under test.
+pub const TCCC: &str = env!("CARGO_BIN_EXE_tccc");
+
+/// The program under test, ready for arguments.
+pub fn tccc() -> Command {
+    let mut command = Command::new(TCCC);
+    command.env("NO_COLOR", "1");
+    command
+}
+
+/// Waits until `condition` holds; the only place of the tests that sleeps.
+///
+/// Panics: when it does not hold within `limit`, naming `what` was not met.
+#[track_caller]
+pub fn poll_until(limit: Duration, what: &str, condition: impl FnMut() -> bool) {
+    assert!(holds_within(limit, condition), "not met within {limit:?}: {what}");
+}
+
+/// Whether `condition` holds at some moment before `limit` has passed.
+pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !condition() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

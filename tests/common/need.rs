@@ -1,0 +1,161 @@
+//! The needs of privileged tests, each probed by doing the thing in a throw-away namespace where that is possible.
+
+use std::ffi::{CString, c_int, c_short};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+use super::netlink;
+
+/// Met, or why not.
+pub type Probe = Result<(), String>;
+/// The name of a need and how it is probed.
+pub type Need = (&'static str, fn() -> Probe);
+
+/// Whether the test that asks must return; says and records why.
+///
+/// Panics: when a missing need is listed in `TCCC_REQUIRE`.
+pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
+    let test = test_name(marker);
+    let Some((need, why)) = needs.iter().find_map(|(need, probe)| Some((need, probe().err()?))) else {
+        return false;
+    };
+    let line = format!("skipped: {test}: needs {need}: {why}");
+    let required = std::env::var("TCCC_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|name| name.trim() == *need), "{line}, and TCCC_REQUIRE demands it");
+    eprintln!("{line}");
+    if let Some(log) = std::env::var_os("TCCC_SKIP_LOG") {
+        let mut log = OpenOptions::new().create(true).append(true).open(log).expect("skip log can be written");
+        log.write_all(format!("{line}\n").as_bytes()).expect("skip log can be written");
+    }
+    true
+}
+
+/// `kernel_load::pins::load_twice_is_refused::this_test` to `kernel_load::pins::load_twice_is_refused`.
+fn test_name(marker: &str) -> &str {
+    marker.rsplit_once("::").map_or(marker, |(test, _)| test)
+}
+
+/// User 0 with the capabilities that loading programs and building networks take.
+pub fn root() -> Probe {
+    const WANTED: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN"), (39, "CAP_BPF")];
+    if !nix::unistd::geteuid().is_root() {
+        return Err(format!("user {} runs the tests, not root", nix::unistd::geteuid()));
+    }
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim();
+    let effective = u64::from_str_radix(effective, 16).map_err(|error| error.to_string())?;
+    match WANTED.iter().find(|(bit, _)| effective & (1 << bit) == 0) {
+        Some((_, name)) => Err(format!("{name} is missing from the effective capabilities")),
+        None => Ok(()),
+    }
+}
+
+/// Type information of the running kernel.
+pub fn btf() -> Probe {
+    File::open("/sys/kernel/btf/vmlinux").map(drop).map_err(|error| format!("/sys/kernel/btf/vmlinux: {error}"))
+}
+
+/// Congestion control as BPF struct_ops.
+pub fn struct_ops() -> Probe {
+    const VALUE_TYPE: &[u8] = b"\0bpf_struct_ops_tcp_congestion_ops\0";
+    btf()?;
+    let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|error| error.to_string())?;
+    if !types.windows(VALUE_TYPE.len()).any(|window| window == VALUE_TYPE) {
+        return Err("this kernel's type information has no struct_ops for tcp_congestion_ops".into());
+    }
+    // SAFETY: the call takes plain values and a null options pointer, which libbpf documents as "no options".
+    let answer =
+        unsafe { libbpf_sys::libbpf_probe_bpf_map_type(libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS, std::ptr::null()) };
+    if answer == 1 { Ok(()) } else { Err(format!("the kernel refuses struct_ops maps (probe answered {answer})")) }
+}
+
+/// A TUN device can be created.
+pub fn tun() -> Probe {
+    nix::ioctl_write_int!(set_interface, b'T', 202);
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        flags: c_short,
+        rest: [u8; 22],
+    }
+    in_new_netns(|| {
+        let device = File::options().read(true).write(true).open("/dev/net/tun");
+        let device = device.map_err(|error| format!("/dev/net/tun: {error}"))?;
+        let request =
+            Request { name: [0; 16], flags: (nix::libc::IFF_TUN | nix::libc::IFF_NO_PI) as c_short, rest: [0; 22] };
+        // SAFETY: the descriptor is open and the request is a whole `struct ifreq` that outlives the call.
+        let answer = unsafe { set_interface(device.as_raw_fd(), &raw const request as u64) };
+        answer.map(|_: c_int| ()).map_err(|error| format!("the kernel refuses a TUN device: {error}"))
+    })
+}
+
+/// The kernel's netem queueing discipline.
+pub fn netem() -> Probe {
+    in_new_netns(|| netlink::add_netem_to_loopback().map_err(|error| format!("the kernel refuses the qdisc: {error}")))
+}
+
+/// A BPF file system can be mounted (or is).
+pub fn bpffs() -> Probe {
+    let place = scratch_directory("bpffs").map_err(|error| error.to_string())?;
+    let target = place.clone();
+    let answer = on_a_thread(move || {
+        const NONE: Option<&str> = None;
+        unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("no mount namespace: {error}"))?;
+        mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).map_err(|error| error.to_string())?;
+        mount(Some("bpf"), &target, Some("bpf"), MsFlags::empty(), NONE)
+            .map_err(|error| format!("the kernel refuses to mount one: {error}"))
+    });
+    let _ = fs::remove_dir(place);
+    answer
+}
+
+/// A writable cgroup2 hierarchy.
+pub fn cgroup2() -> Probe {
+    let root = super::host::cgroup2_root().ok_or("no cgroup2 file system is mounted")?;
+    let place =
+        root.join(format!("need-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], ""));
+    fs::create_dir(&place).and_then(|()| fs::remove_dir(&place)).map_err(|error| format!("{}: {error}", root.display()))
+}
+
+/// The traffic generator.
+pub fn iperf3() -> Probe {
+    runs("iperf3", "--version")
+}
+
+/// The compiler of the BPF programs and of the host ring.
+pub fn clang() -> Probe {
+    runs("clang", "--version")
+}
+
+fn runs(program: &str, argument: &str) -> Probe {
+    let status =
+        Command::new(program).arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{program} {argument}` ended with {status}")),
+        Err(error) => Err(format!("`{program} {argument}`: {error}")),
+    }
+}
+
+fn in_new_netns(probe: impl FnOnce() -> Probe + Send + 'static) -> Probe {
+    on_a_thread(|| {
+        unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("no network namespace: {error}"))?;
+        probe()
+    })
+}
+
+/// Namespaces are left per thread, so a thread of its own keeps the test's namespaces as they are.
+fn on_a_thread(probe: impl FnOnce() -> Probe + Send + 'static) -> Probe {
+    std::thread::spawn(probe).join().unwrap_or_else(|_| Err("the probe panicked".into()))
+}
+
+fn scratch_directory(purpose: &str) -> std::io::Result<PathBuf> {
+    let kept = tempfile::Builder::new().prefix(&format!("need-{purpose}-")).tempdir()?.keep();
+    Ok(kept)
+}
