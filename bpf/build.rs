@@ -1,1 +1,89 @@
-fn main() {}
+//! Compiles every BPF program: algorithms to plain objects with a catalogue slice, the rest to typed skeletons.
+//!
+//! Nothing names a program: a file in `bpf/cc` is an algorithm, a file in the other folders a program with a skeleton.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use libbpf_cargo::SkeletonBuilder;
+
+/// Folders whose programs the Rust side knows by type.
+const SKELETON_FOLDERS: [&str; 4] = ["trace", "policy", "option", "path"];
+
+fn main() -> Result<()> {
+    println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-env-changed=CLANG");
+    let bpf = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("bpf");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let mut catalog = String::from("&[\n");
+    for source in programs(&bpf.join("cc"))? {
+        let stem = stem(&source);
+        let object = out.join(format!("{stem}.bpf.o"));
+        let card = out.join(format!("{stem}.card.h"));
+        write_card(&source, &card)?;
+        builder(&bpf, &source, &object, Some(&card))
+            .build()
+            .with_context(|| format!("compile {}", source.display()))?;
+        catalog += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
+    }
+    fs::write(out.join("catalog.rs"), catalog + "]\n").context("write the catalogue slice")?;
+    for folder in SKELETON_FOLDERS {
+        for source in programs(&bpf.join(folder))? {
+            let stem = stem(&source);
+            builder(&bpf, &source, &out.join(format!("{stem}.bpf.o")), None)
+                .build_and_generate(out.join(format!("{stem}.skel.rs")))
+                .with_context(|| format!("compile {}", source.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The programs of a folder, sorted; a folder that does not exist has none.
+fn programs(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.to_string_lossy().ends_with(".bpf.c"))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn stem(source: &Path) -> String {
+    source.file_name().unwrap_or_default().to_string_lossy().trim_end_matches(".bpf.c").to_owned()
+}
+
+fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> SkeletonBuilder {
+    let mut args: Vec<OsString> =
+        ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-mcpu=v3"].map(Into::into).into();
+    args.extend(["-I".into(), bpf.join("include").into_os_string()]);
+    if let Some(headers) = env::var_os("DEP_BPF_INCLUDE") {
+        args.extend(["-isystem".into(), headers]); // libbpf's own headers, from libbpf-sys
+    }
+    if let Some(card) = card {
+        args.extend(["-include".into(), card.as_os_str().to_owned()]);
+    }
+    let mut builder = SkeletonBuilder::new();
+    builder.source(source).obj(object).clang_args(args);
+    if let Some(clang) = env::var_os("CLANG") {
+        builder.clang(clang);
+    }
+    builder
+}
+
+/// Writes the file's header comment as the C string that `ALGORITHM` embeds, so that `tccc show` needs no source file.
+fn write_card(source: &Path, card: &Path) -> Result<()> {
+    let text = fs::read_to_string(source).with_context(|| format!("read {}", source.display()))?;
+    let body = text.split_once("/*").and_then(|(_, rest)| rest.split_once("*/")).map_or("", |(body, _)| body);
+    let lines =
+        body.lines().map(|line| line.trim_start().trim_start_matches('*').strip_prefix(' ').unwrap_or("").trim_end());
+    let quoted: Vec<String> = lines.map(|line| line.replace('\\', "\\\\").replace('"', "\\\"")).collect();
+    let text = quoted.join("\\n");
+    fs::write(card, format!("#define TCCC_CARD \"{}\"\n", text.trim_matches(|c| c == '\n')))
+        .context("write the card header")
+}

@@ -13,45 +13,45 @@
 #define TCCC_NO_SSTHRESH 0x7fffffff /* the kernel's TCP_INFINITE_SSTHRESH */
 
 enum tccc_event_kind {
-	TCCC_EVENT_OPEN = 1,	  /* connection established */
-	TCCC_EVENT_SAMPLE = 2,	  /* at most one per socket and sampling interval */
-	TCCC_EVENT_STATE = 3,	  /* ca_state changed; prior_ca_state holds the one before */
-	TCCC_EVENT_LOSS = 4,	  /* the lost or retransmitted count grew since the last event of this socket */
-	TCCC_EVENT_CLOSE = 5,	  /* connection left ESTABLISHED for good */
+	TCCC_EVENT_OPEN = 1,	 /* connection established */
+	TCCC_EVENT_SAMPLE = 2,	 /* at most one per socket and sampling interval */
+	TCCC_EVENT_STATE = 3,	 /* ca_state changed; prior_ca_state holds the one before */
+	TCCC_EVENT_LOSS = 4,	 /* the lost or retransmitted count grew since the last event of this socket */
+	TCCC_EVENT_CLOSE = 5,	 /* connection left ESTABLISHED for good */
 	TCCC_EVENT_SNAPSHOT = 6, /* from the socket iterator */
 };
 
 struct tccc_event {
-	__u64 time_ns;		/* CLOCK_MONOTONIC */
-	__u64 socket;		/* socket cookie; 0 where none was assigned */
-	__u64 cgroup;		/* cgroup v2 id */
-	__u64 pacing_rate;	/* bytes per second, ~0 is unlimited */
-	__u64 bytes_acked;	/* cumulative */
-	__u64 bytes_received;	/* cumulative */
-	__u32 netns;		/* inode of the network namespace */
+	__u64 time_ns;	      /* CLOCK_MONOTONIC */
+	__u64 socket;	      /* socket cookie; 0 where none was assigned */
+	__u64 cgroup;	      /* cgroup v2 id */
+	__u64 pacing_rate;    /* bytes per second, ~0 is unlimited */
+	__u64 bytes_acked;    /* cumulative */
+	__u64 bytes_received; /* cumulative */
+	__u32 netns;	      /* inode of the network namespace */
 	__u32 cwnd_pkts;
-	__u32 ssthresh_pkts;	/* TCCC_NO_SSTHRESH: none yet */
-	__u32 srtt_us;		/* 0: no sample yet */
-	__u32 min_rtt_us;	/* ~0: no sample yet */
-	__u32 rtt_us;		/* latest sample, 0: none */
+	__u32 ssthresh_pkts; /* TCCC_NO_SSTHRESH: none yet */
+	__u32 srtt_us;	     /* 0: no sample yet */
+	__u32 min_rtt_us;    /* ~0: no sample yet */
+	__u32 rtt_us;	     /* latest sample, 0: none */
 	__u32 rto_us;
 	__u32 inflight_pkts;
-	__u32 delivered_pkts;	/* cumulative */
+	__u32 delivered_pkts;	 /* cumulative */
 	__u32 delivered_ce_pkts; /* cumulative */
-	__u32 lost_pkts;	/* cumulative */
-	__u32 retrans_pkts;	/* cumulative */
+	__u32 lost_pkts;	 /* cumulative */
+	__u32 retrans_pkts;	 /* cumulative */
 	__u32 mss_bytes;
 	__u32 uid;
-	__u16 family;		/* AF_INET or AF_INET6 */
-	__u16 local_port;	/* host byte order */
-	__u16 remote_port;	/* host byte order */
-	__u8 kind;		/* enum tccc_event_kind */
-	__u8 ca_state;		/* Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4 */
+	__u16 family;	   /* AF_INET or AF_INET6 */
+	__u16 local_port;  /* host byte order */
+	__u16 remote_port; /* host byte order */
+	__u8 kind;	   /* enum tccc_event_kind */
+	__u8 ca_state;	   /* Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4 */
 	__u8 prior_ca_state;
-	__u8 tcp_state;		/* TCP_ESTABLISHED 1 ... */
+	__u8 tcp_state; /* TCP_ESTABLISHED 1 ... */
 	__u8 app_limited;
 	__u8 pad[5];
-	__u8 local_addr[16];	/* IPv4 in the first four bytes */
+	__u8 local_addr[16]; /* IPv4 in the first four bytes */
 	__u8 remote_addr[16];
 	char algorithm[TCCC_ALGORITHM_NAME];
 	__u8 private_state[TCCC_PRIVATE_BYTES]; /* icsk_ca_priv, named through the algorithm's BTF */

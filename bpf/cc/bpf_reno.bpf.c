@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reno: add one packet per round trip, halve the window at a loss; the template for every other algorithm.
+ *
+ * Source
+ *   RFC 5681, sections 3.1 and 3.2; the kernel's net/ipv4/tcp_cong.c.
+ *
+ * Idea
+ *   Double the window every round trip until a loss or the threshold shows the path's limit, then probe by one packet
+ *   per round trip, and give back half at every loss.
+ *
+ * Equations
+ *   slow start            cwnd += acked                    RFC 5681, eq. (2)
+ *   congestion avoidance  cwnd += acked / cwnd             RFC 5681, eq. (3)
+ *   loss                  ssthresh = max(cwnd / 2, 2)      RFC 5681, eq. (4), with cwnd for the flight size
+ *
+ * Units
+ *   Windows in packets.
+ *
+ * Life
+ *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
+ *
+ * Differs
+ *   1. From the kernel's reno: nothing.
+ *   2. From RFC 5681: cwnd is halved instead of the flight size, as the kernel does.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_reno because the
+ * kernel keeps reno for itself.
+ */
+#include "tccc.bpf.h"
+
+PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_RECOVERY, PHASE_LOSS);
+
+struct bpf_reno {
+	u8 phase;
+};
+STATE_FITS(struct bpf_reno);
+
+/* RFC 5681, eq. (4). */
+static u32 reduced_window(u32 cwnd)
+{
+	return max(cwnd >> 1, 2u);
+}
+
+static void update_phase(struct sock *sk)
+{
+	struct bpf_reno *reno = inet_csk_ca(sk);
+
+	reno->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
+}
+
+CC_OP(void, bpf_reno_init, struct sock *sk)
+{
+	update_phase(sk);
+}
+
+CC_OP(void, bpf_reno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	update_phase(sk);
+	if (!is_cwnd_limited(tp))
+		return;
+	if (in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+}
+
+CC_OP(u32, bpf_reno_ssthresh, struct sock *sk)
+{
+	return reduced_window(tcp_sk(sk)->snd_cwnd);
+}
+
+CC_OP(void, bpf_reno_set_state, struct sock *sk, u8 new_state)
+{
+	struct bpf_reno *reno = inet_csk_ca(sk);
+
+	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
+		reno->phase = PHASE_RECOVERY;
+	else if (new_state == TCP_CA_Loss)
+		reno->phase = PHASE_LOSS;
+}
+
+CC_OP(u32, bpf_reno_undo_cwnd, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return max(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+ALGORITHM(bpf_reno, "Reno as BPF: one packet per round trip, half at a loss", "RFC 5681", .init = (void *)bpf_reno_init,
+	  .cong_avoid = (void *)bpf_reno_cong_avoid, .ssthresh = (void *)bpf_reno_ssthresh,
+	  .set_state = (void *)bpf_reno_set_state, .undo_cwnd = (void *)bpf_reno_undo_cwnd);

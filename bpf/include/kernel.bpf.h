@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kernel types and fields that an algorithm may see, and nothing more: one line a field.
+ * In the kernel build every access is relocated by CO-RE; in the host build these are the structs themselves.
+ */
+#ifndef TCCC_KERNEL_BPF_H
+#define TCCC_KERNEL_BPF_H
+
+#ifdef TCCC_HOST
+#include <stdbool.h>
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+#define KERNEL_TYPE
+#define SEC(name)
+#define __weak
+#define __ksym
+#define __always_inline inline
+#else
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+#define bool _Bool
+#define true 1
+#define false 0
+/* Helper declarations mention these; their values are the kernel's. */
+enum bpf_map_type { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_SK_STORAGE = 24 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
+#define KERNEL_TYPE __attribute__((preserve_access_index))
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#endif
+
+#define TCP_CA_NAME_MAX 16
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+#define CA_PRIVATE_BYTES 104
+
+enum tcp_ca_state { TCP_CA_Open = 0, TCP_CA_Disorder = 1, TCP_CA_CWR = 2, TCP_CA_Recovery = 3, TCP_CA_Loss = 4 };
+
+enum tcp_ca_event {
+	CA_EVENT_TX_START,     /* first transmit with nothing in flight */
+	CA_EVENT_CWND_RESTART, /* window restart after idle */
+	CA_EVENT_COMPLETE_CWR, /* end of a window reduction */
+	CA_EVENT_LOSS,	       /* retransmission timeout */
+	CA_EVENT_ECN_NO_CE,    /* ECT set, but not CE marked */
+	CA_EVENT_ECN_IS_CE,    /* received CE marked IP packet */
+};
+
+struct sock_common {
+	u16 skc_family;
+	volatile unsigned char skc_state;
+} KERNEL_TYPE;
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned long sk_pacing_rate; /* bytes per second */
+	u32 sk_pacing_status;
+} KERNEL_TYPE;
+
+struct inet_sock {
+	struct sock sk;
+} KERNEL_TYPE;
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	u8 icsk_ca_state : 5;
+	u64 icsk_ca_priv[CA_PRIVATE_BYTES / sizeof(u64)];
+} KERNEL_TYPE;
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 snd_una;	     /* first byte not yet acknowledged */
+	u32 snd_nxt;	     /* next byte to send */
+	u32 snd_cwnd;	     /* packets */
+	u32 snd_cwnd_cnt;    /* packets acknowledged towards the next increase */
+	u32 snd_cwnd_clamp;  /* packets */
+	u32 snd_ssthresh;    /* packets */
+	u32 prior_cwnd;	     /* packets, before the reduction in progress */
+	u32 srtt_us;	     /* times 8 */
+	u32 mss_cache;	     /* bytes */
+	u32 packets_out;     /* packets */
+	u32 max_packets_out; /* packets, most in flight in the last round */
+	u32 delivered;	     /* packets, cumulative */
+	u32 lost;	     /* packets, cumulative */
+	u8 is_cwnd_limited : 1;
+} KERNEL_TYPE;
+
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us; /* negative: no sample */
+	u32 in_flight;
+} KERNEL_TYPE;
+
+struct rate_sample {
+	u64 prior_mstamp;
+	u32 prior_delivered;
+	s32 delivered;
+	long interval_us;
+	long rtt_us;
+	int losses;
+	u32 acked_sacked;
+	u32 prior_in_flight;
+	bool is_app_limited;
+	bool is_retrans;
+} KERNEL_TYPE;
+
+/*
+ * The ops table. A member NAME___N is the form of NAME with N parameters: the loader moves it to NAME where the
+ * kernel's own type information shows N parameters there. Members that a kernel lacks are cleared at load.
+ */
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*set_state)(struct sock *sk, u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+	void (*cwnd_event_tx_start)(struct sock *sk);
+	void (*in_ack_event)(struct sock *sk, u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	u32 (*min_tso_segs)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
+	void (*cong_control___2)(struct sock *sk, const struct rate_sample *rs);
+	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*sndbuf_expand)(struct sock *sk);
+	char name[TCP_CA_NAME_MAX];
+	u32 flags;
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+};
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Arithmetic that algorithms share: integers only, each with its range and error. */
+#ifndef TCCC_MATH_BPF_H
+#define TCCC_MATH_BPF_H
+
+#include "kernel.bpf.h"
+
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+
+/* Shares of a window are fixed point: SHARE_UNIT is the whole. */
+#define SHARE_SHIFT 10
+#define SHARE_UNIT (1u << SHARE_SHIFT)
+
+/*
+ * floor(packets * share), share in 1/1024.
+ * Range: any packets below 2^32, share up to 2^32: the product is formed in 64 bits. Error: none, it is the floor.
+ */
+static __always_inline u32 share_of(u32 packets, u32 share)
+{
+	return (u32)(((u64)packets * share) >> SHARE_SHIFT);
+}
+
+#endif

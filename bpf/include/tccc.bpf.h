@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The one header an algorithm includes. It gives six words: CC_OP, TUNABLE, PHASES, STATE_FITS, ALGORITHM and the
+ * kernel's own names. The same file compiles for the kernel and, with -DTCCC_HOST, natively for the host tests.
+ *
+ * The command line learns everything about an algorithm from the type information (BTF) of its object: tags carry the
+ * tunables, the title and source, and the header text; two read-only variables point at the phases and the state.
+ */
+#ifndef TCCC_BPF_H
+#define TCCC_BPF_H
+
+#include "kernel.bpf.h"
+#include "tcp.bpf.h"
+#include "math.bpf.h"
+#include "compat.bpf.h"
+
+#ifndef TCCC_CARD
+#define TCCC_CARD "" /* the header of the algorithm's file, given by the build */
+#endif
+
+#ifdef TCCC_HOST
+#define TCCC_TAG(text)
+#define TCCC_TUNABLE_STORAGE volatile
+#define CC_OP(ret, name, ...) static ret name(__VA_ARGS__)
+#else
+#define TCCC_TAG(text) __attribute__((btf_decl_tag(text)))
+#define TCCC_TUNABLE_STORAGE const volatile
+#define CC_OP(ret, name, ...)                                                                                          \
+	SEC("struct_ops")                                                                                              \
+	ret BPF_PROG(name, ##__VA_ARGS__)
+#endif
+
+/*
+ * A parameter that a user may set at load: TUNABLE(u32, name, default, lowest, highest, "unit", "why this default").
+ * Numbers are literals, so that the tag shows them as written.
+ */
+#define TUNABLE(type, name, default_, low, high, unit, why)                                                            \
+	TCCC_TUNABLE_STORAGE type name TCCC_TAG("tccc.tunable=" #default_ "|" #low "|" #high "|" unit "|" why) =       \
+		default_
+
+/* The algorithm's own phases, PHASE_ and the paper's word each; the first byte of the state holds one of them. */
+#define PHASES(...)                                                                                                    \
+	enum tccc_phase { __VA_ARGS__ };                                                                               \
+	const volatile enum tccc_phase tccc_phases = 0
+
+/* The state fits the socket's private area and begins with the phase. */
+#define STATE_FITS(type)                                                                                               \
+	_Static_assert(sizeof(type) <= CA_PRIVATE_BYTES, "private state is larger than the socket's 104 bytes");       \
+	_Static_assert(__builtin_offsetof(type, phase) == 0 && sizeof(((type *)0)->phase) == 1,                        \
+		       "the first byte of the state is the phase");                                                    \
+	const type *const volatile tccc_state = 0
+
+/*
+ * The ops table and the algorithm's name: ALGORITHM(id, "title", "source", .ssthresh = (void *)id_ssthresh, ...).
+ * The id is the file stem, the name on the command line and the name in the kernel.
+ */
+#ifdef TCCC_HOST
+#define ALGORITHM(id, title, source, ...)                                                                              \
+	struct tcp_congestion_ops tccc_host_ops = {__VA_ARGS__, .name = #id};                                          \
+	const char *const tccc_host_title = title
+#else
+#define ALGORITHM(id, title, source, ...)                                                                              \
+	char LICENSE[] SEC("license") = "GPL";                                                                         \
+	SEC(".struct_ops.link")                                                                                        \
+	struct tcp_congestion_ops id TCCC_TAG("tccc.title=" title) TCCC_TAG("tccc.source=" source)                     \
+		TCCC_TAG("tccc.card=" TCCC_CARD) = {__VA_ARGS__, .name = #id}
+#endif
+
+#endif

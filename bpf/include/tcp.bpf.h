@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Accessors and predicates of a TCP socket, named and behaving as in the kernel's include/net/tcp.h. */
+#ifndef TCCC_TCP_BPF_H
+#define TCCC_TCP_BPF_H
+
+#include "kernel.bpf.h"
+
+static __always_inline struct inet_connection_sock *inet_csk(const struct sock *sk)
+{
+	return (struct inet_connection_sock *)sk;
+}
+
+static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+/* The 104 bytes of private state that an algorithm owns in each socket. */
+static __always_inline void *inet_csk_ca(const struct sock *sk)
+{
+	return (void *)inet_csk(sk)->icsk_ca_priv;
+}
+
+static __always_inline u8 ca_state_of(const struct sock *sk)
+{
+#ifdef TCCC_HOST
+	return inet_csk(sk)->icsk_ca_state;
+#else
+	return BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+#endif
+}
+
+static __always_inline bool in_slow_start(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+/* The window, not the application, limits what is sent; in slow start up to twice what was in flight counts. */
+static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
+{
+#ifdef TCCC_HOST
+	if (tp->is_cwnd_limited)
+		return true;
+#else
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return true;
+#endif
+	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Sequence numbers wrap: a lies before b. */
+static __always_inline bool before(u32 a, u32 b)
+{
+	return (s32)(a - b) < 0;
+}
+
+static __always_inline bool after(u32 a, u32 b)
+{
+	return before(b, a);
+}
+
+/* The kernel's own window arithmetic, reused instead of written again. */
+extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
+extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
+
+#endif
