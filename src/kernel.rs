@@ -1,3 +1,5 @@
 //! What this host can do and the few places where it is changed.
 
+pub mod netlink;
 pub mod netns;
+pub mod offload;

@@ -1,0 +1,224 @@
+//! Interfaces, addresses and routes of a network namespace, by rtnetlink.
+//!
+//! Each function enters the namespace on a thread of its own and returns when the kernel has answered.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
+
+use crate::kernel::netns::Netns;
+
+/// Longest interface name, characters: the kernel's IFNAMSIZ without the closing zero.
+pub const INTERFACE_NAME_MAX: usize = 15;
+
+/// One end of a veth pair.
+#[derive(Debug, Clone, Copy)]
+pub struct VethEnd<'a> {
+    /// The namespace it is created in.
+    pub netns: &'a Netns,
+    /// The interface's name, at most [`INTERFACE_NAME_MAX`] characters.
+    pub name: &'a str,
+    /// Hardware address; none lets the kernel choose.
+    pub mac: Option<[u8; 6]>,
+    /// Whether neighbours are resolved by ARP and neighbour discovery.
+    pub arp: bool,
+}
+
+impl VethEnd<'_> {
+    fn message<T>(&self, builder: LinkMessageBuilder<T>, mtu: u32) -> LinkMessageBuilder<T> {
+        let builder = builder.mtu(mtu).arp(self.arp);
+        match self.mac {
+            Some(mac) => builder.address(mac.to_vec()),
+            None => builder,
+        }
+    }
+}
+
+/// Runs `work` with an rtnetlink connection inside the namespace: for several requests in one go.
+///
+/// Errors: not permitted to enter; no rtnetlink; otherwise what `work` returns.
+pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Result<T> + Send) -> Result<T> {
+    netns.run(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("prepare an rtnetlink connection")?.block_on(async {
+            let (connection, handle, _) = new_connection().context("connect to rtnetlink")?;
+            tokio::spawn(connection);
+            work(handle).await
+        })
+    })
+}
+
+/// Creates a veth pair with both ends down.
+///
+/// Errors: an interface of that name exists in its namespace; a name is longer than 15 characters; not permitted.
+/// Side effects: two interfaces; deleting either, or the end of either namespace, removes both.
+pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
+    for end in [first, second] {
+        check_interface_name(end.name)?;
+        if has_interface(end.netns, end.name)? {
+            bail!("interface \"{}\" already exists in its namespace", end.name);
+        }
+    }
+    let peer = LinkUnspec::new_with_name(second.name).setns_by_fd(second.netns.as_raw_fd());
+    let peer = second.message(peer, mtu).build();
+    let pair = LinkVeth::new(first.name, second.name).set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
+    let pair = first.message(pair, mtu).build();
+    with_handle(first.netns, async |handle| handle.link().add(pair).execute().await.map_err(refused))
+        .with_context(|| format!("create the interfaces \"{}\" and \"{}\"", first.name, second.name))
+}
+
+/// Brings an interface up.
+///
+/// Errors: no such interface; not permitted.
+pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
+    let message = LinkUnspec::new_with_name(name).up().build();
+    with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
+        .with_context(|| format!("bring interface \"{name}\" up"))
+}
+
+/// Sets the largest IP packet an interface carries, bytes.
+///
+/// Errors: no such interface; outside what the device allows; not permitted.
+pub fn set_mtu(netns: &Netns, name: &str, mtu: u32) -> Result<()> {
+    let message = LinkUnspec::new_with_name(name).mtu(mtu).build();
+    with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
+        .with_context(|| format!("set the MTU of \"{name}\" to {mtu}"))
+}
+
+/// Deletes an interface, and with it its veth peer.
+///
+/// Errors: no such interface; not permitted.
+pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
+    with_handle(netns, async |handle| {
+        handle.link().del(interface_index_here(name)?).execute().await.map_err(refused)
+    })
+    .with_context(|| format!("delete interface \"{name}\""))
+}
+
+/// Adds an address with its prefix length to an interface.
+///
+/// Errors: no such interface; the address exists; not permitted.
+pub fn add_address(netns: &Netns, name: &str, address: IpAddr, prefix_length: u8) -> Result<()> {
+    with_handle(netns, async |handle| {
+        let request = handle.address().add(interface_index_here(name)?, address, prefix_length);
+        request.execute().await.map_err(refused)
+    })
+    .with_context(|| format!("add the address {address}/{prefix_length} to \"{name}\""))
+}
+
+/// Adds a route to a prefix by a gateway of the same address family; 0.0.0.0/0 is the default route.
+///
+/// Errors: the gateway is not reachable; the route exists; mixed address families; not permitted.
+pub fn add_route(netns: &Netns, destination: (IpAddr, u8), gateway: IpAddr) -> Result<()> {
+    let (prefix, length) = destination;
+    let message = match (prefix, gateway) {
+        (IpAddr::V4(prefix), IpAddr::V4(gateway)) => {
+            RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(prefix, length).gateway(gateway).build()
+        }
+        (IpAddr::V6(prefix), IpAddr::V6(gateway)) => {
+            RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(prefix, length).gateway(gateway).build()
+        }
+        _ => bail!("add a route to {prefix}/{length}: gateway {gateway} is of the other address family"),
+    };
+    with_handle(netns, async |handle| handle.route().add(message).execute().await.map_err(refused))
+        .with_context(|| format!("add a route to {prefix}/{length} by {gateway}"))
+}
+
+/// Whether the namespace has an interface of that name.
+///
+/// Errors: not permitted to enter.
+pub fn has_interface(netns: &Netns, name: &str) -> Result<bool> {
+    netns.run(|| Ok(if_nametoindex(name).is_ok()))
+}
+
+/// The number of an interface of the namespace.
+///
+/// Errors: no such interface; not permitted to enter.
+pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
+    netns.run(|| interface_index_here(name))
+}
+
+/// Packets that an interface was given to send and dropped, since it exists.
+///
+/// Errors: no such interface; not permitted to enter.
+pub fn send_drops(netns: &Netns, name: &str) -> Result<u64> {
+    let table = netns.run(|| fs::read_to_string("/proc/thread-self/net/dev").context("read the interface counters"))?;
+    parse_send_drops(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
+}
+
+/// Keeps the kernel from giving an interface IPv6 addresses by itself, which would send packets nobody asked for.
+///
+/// Call it before the interface is up. Without IPv6 there is nothing to do.
+///
+/// Errors: not permitted.
+pub fn stop_ipv6_autoconfiguration(netns: &Netns, name: &str) -> Result<()> {
+    const NO_LINK_LOCAL_ADDRESS: &str = "1";
+    netns.run(|| match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), NO_LINK_LOCAL_ADDRESS) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("stop IPv6 autoconfiguration of \"{name}\""))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Checks what the kernel allows as a name of an interface.
+///
+/// Errors: empty, longer than 15 characters, or with a character the kernel refuses.
+pub fn check_interface_name(name: &str) -> Result<()> {
+    let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && !c.is_control();
+    let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
+    if !fits || !name.chars().all(allowed) || name == "." || name == ".." {
+        bail!("\"{name}\" is not an interface name: 1 to {INTERFACE_NAME_MAX} characters without blank, \"/\" or \":\"");
+    }
+    Ok(())
+}
+
+fn interface_index_here(name: &str) -> Result<u32> {
+    if_nametoindex(name).map_err(|_| anyhow!("no interface \"{name}\" in the namespace"))
+}
+
+/// Column of dropped packets among the sending counters of /proc/net/dev, counted from the first counter of a line.
+const SEND_DROPS_COLUMN: usize = 11;
+
+fn parse_send_drops(table: &str, name: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(SEND_DROPS_COLUMN)?.parse().ok()
+}
+
+/// The kernel's answer as a phrase.
+pub(crate) fn refused(error: rtnetlink::Error) -> anyhow::Error {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => {
+            anyhow!("{}", Errno::from_raw(-message.raw_code()).desc().to_lowercase())
+        }
+        other => anyhow!(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn send_drops_are_read_from_their_column() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                     tccc0:21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
+        assert_eq!(parse_send_drops(table, "lo"), Some(12));
+        assert_eq!(parse_send_drops(table, "tccc0"), Some(32));
+        assert_eq!(parse_send_drops(table, "tccc"), None);
+    }
+
+    #[test]
+    fn interface_names_the_kernel_refuses_are_refused() {
+        for name in ["", "sixteen-letters-", "a b", "a/b", "a:b", ".", ".."] {
+            assert!(check_interface_name(name).is_err(), "{name:?}");
+        }
+        assert!(check_interface_name("fifteen-letters").is_ok());
+    }
+}

@@ -1,0 +1,93 @@
+//! Offloads of an interface, by the ethtool ioctl: off, so that every packet on the path is one MTU and carries its checksum.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+
+use crate::kernel::netlink::check_interface_name;
+use crate::kernel::netns::Netns;
+
+/// Features of an interface that merge packets or leave checksums for later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offloads {
+    /// Checksums of sent packets are left to the device.
+    pub send_checksum: bool,
+    /// TCP packets larger than the MTU are handed to the device.
+    pub tso: bool,
+    /// Packets larger than the MTU are handed to the device.
+    pub gso: bool,
+    /// Received packets are merged.
+    pub gro: bool,
+}
+
+/// Commands of the ethtool ioctl: linux/ethtool.h.
+const ETHTOOL_GTXCSUM: u32 = 0x16;
+const ETHTOOL_STXCSUM: u32 = 0x17;
+const ETHTOOL_GTSO: u32 = 0x1e;
+const ETHTOOL_STSO: u32 = 0x1f;
+const ETHTOOL_GGSO: u32 = 0x23;
+const ETHTOOL_SGSO: u32 = 0x24;
+const ETHTOOL_GGRO: u32 = 0x2b;
+const ETHTOOL_SGRO: u32 = 0x2c;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// Turns off checksum, TSO, GSO and GRO offload of an interface.
+///
+/// Errors: no such interface; not permitted; a driver that has one of them fixed to on.
+pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
+    // Segmentation first: without checksums the kernel would turn it off itself and log that it did.
+    const OFF: [(u32, &str); 4] = [
+        (ETHTOOL_STSO, "TSO"),
+        (ETHTOOL_SGSO, "GSO"),
+        (ETHTOOL_SGRO, "GRO"),
+        (ETHTOOL_STXCSUM, "checksum offload"),
+    ];
+    netns.run(|| {
+        for (command, what) in OFF {
+            ethtool(name, command, 0).with_context(|| format!("turn off {what} of \"{name}\""))?;
+        }
+        Ok(())
+    })
+}
+
+/// The offloads of an interface.
+///
+/// Errors: no such interface.
+pub fn offloads(netns: &Netns, name: &str) -> Result<Offloads> {
+    netns.run(|| {
+        let is_on = |command| Ok::<_, anyhow::Error>(ethtool(name, command, 0)? != 0);
+        Ok(Offloads {
+            send_checksum: is_on(ETHTOOL_GTXCSUM)?,
+            tso: is_on(ETHTOOL_GTSO)?,
+            gso: is_on(ETHTOOL_GGSO)?,
+            gro: is_on(ETHTOOL_GGRO)?,
+        })
+    })
+    .with_context(|| format!("read the offloads of \"{name}\""))
+}
+
+fn ethtool(name: &str, command: u32, data: u32) -> Result<u32> {
+    check_interface_name(name)?;
+    // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
+    let socket = unsafe {
+        let fd = Errno::result(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        OwnedFd::from_raw_fd(fd)
+    };
+    let mut value = EthtoolValue { command, data };
+    // SAFETY: `ifreq` is plain data for which all zeroes is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: `request` holds a zero-terminated name and a pointer to `value`, which outlives the call.
+    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+    Ok(value.data)
+}
