@@ -95,10 +95,8 @@ pub fn set_mtu(netns: &Netns, name: &str, mtu: u32) -> Result<()> {
 ///
 /// Errors: no such interface; not permitted.
 pub fn delete_interface(netns: &Netns, name: &str) -> Result<()> {
-    with_handle(netns, async |handle| {
-        handle.link().del(interface_index_here(name)?).execute().await.map_err(refused)
-    })
-    .with_context(|| format!("delete interface \"{name}\""))
+    with_handle(netns, async |handle| handle.link().del(interface_index_here(name)?).execute().await.map_err(refused))
+        .with_context(|| format!("delete interface \"{name}\""))
 }
 
 /// Adds an address with its prefix length to an interface.
@@ -174,7 +172,9 @@ pub fn check_interface_name(name: &str) -> Result<()> {
     let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && !c.is_control();
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
     if !fits || !name.chars().all(allowed) || name == "." || name == ".." {
-        bail!("\"{name}\" is not an interface name: 1 to {INTERFACE_NAME_MAX} characters without blank, \"/\" or \":\"");
+        bail!(
+            "\"{name}\" is not an interface name: 1 to {INTERFACE_NAME_MAX} characters without blank, \"/\" or \":\""
+        );
     }
     Ok(())
 }
@@ -195,7 +195,12 @@ fn parse_send_drops(table: &str, name: &str) -> Option<u64> {
 pub(crate) fn refused(error: rtnetlink::Error) -> anyhow::Error {
     match error {
         rtnetlink::Error::NetlinkError(message) => {
-            anyhow!("{}", Errno::from_raw(-message.raw_code()).desc().to_lowercase())
+            let why = Errno::from_raw(-message.raw_code());
+            match why {
+                Errno::EEXIST => anyhow!("it already exists"),
+                Errno::EPERM => anyhow!("not permitted: this needs root"),
+                _ => anyhow!("{}", why.desc().to_lowercase()),
+            }
         }
         other => anyhow!(other),
     }

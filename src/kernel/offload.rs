@@ -43,12 +43,8 @@ struct EthtoolValue {
 /// Errors: no such interface; not permitted; a driver that has one of them fixed to on.
 pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
     // Segmentation first: without checksums the kernel would turn it off itself and log that it did.
-    const OFF: [(u32, &str); 4] = [
-        (ETHTOOL_STSO, "TSO"),
-        (ETHTOOL_SGSO, "GSO"),
-        (ETHTOOL_SGRO, "GRO"),
-        (ETHTOOL_STXCSUM, "checksum offload"),
-    ];
+    const OFF: [(u32, &str); 4] =
+        [(ETHTOOL_STSO, "TSO"), (ETHTOOL_SGSO, "GSO"), (ETHTOOL_SGRO, "GRO"), (ETHTOOL_STXCSUM, "checksum offload")];
     netns.run(|| {
         for (command, what) in OFF {
             ethtool(name, command, 0).with_context(|| format!("turn off {what} of \"{name}\""))?;
@@ -61,16 +57,17 @@ pub fn turn_offloads_off(netns: &Netns, name: &str) -> Result<()> {
 ///
 /// Errors: no such interface.
 pub fn offloads(netns: &Netns, name: &str) -> Result<Offloads> {
-    netns.run(|| {
-        let is_on = |command| Ok::<_, anyhow::Error>(ethtool(name, command, 0)? != 0);
-        Ok(Offloads {
-            send_checksum: is_on(ETHTOOL_GTXCSUM)?,
-            tso: is_on(ETHTOOL_GTSO)?,
-            gso: is_on(ETHTOOL_GGSO)?,
-            gro: is_on(ETHTOOL_GGRO)?,
+    netns
+        .run(|| {
+            let is_on = |command| Ok::<_, anyhow::Error>(ethtool(name, command, 0)? != 0);
+            Ok(Offloads {
+                send_checksum: is_on(ETHTOOL_GTXCSUM)?,
+                tso: is_on(ETHTOOL_GTSO)?,
+                gso: is_on(ETHTOOL_GGSO)?,
+                gro: is_on(ETHTOOL_GGRO)?,
+            })
         })
-    })
-    .with_context(|| format!("read the offloads of \"{name}\""))
+        .with_context(|| format!("read the offloads of \"{name}\""))
 }
 
 fn ethtool(name: &str, command: u32, data: u32) -> Result<u32> {
