@@ -1,3 +1,4 @@
 //! Scenario to plan to runs to result directory.
 
 pub mod net;
+pub mod scenario;

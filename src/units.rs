@@ -138,6 +138,34 @@ impl fmt::Display for QueueSize {
     }
 }
 
+/// An amount of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+impl FromStr for Bytes {
+    type Err = ParseError;
+
+    /// Reads `1500B`, `64kB`, `10MB` or `1GB` (decimal multiples).
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const EXPECTED: &str = "a number with B, kB, MB or GB, such as 10MB";
+        let (number, unit) = number_and_unit(text, EXPECTED)?;
+        let scale = match unit {
+            "B" => 1.0,
+            "kB" => 1e3,
+            "MB" => 1e6,
+            "GB" => 1e9,
+            _ => return Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
+        };
+        Ok(Bytes((number * scale).round() as u64))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}B", self.0)
+    }
+}
+
 /// Reads a duration with its unit, as every option and scenario field writes it.
 ///
 /// Errors: no unit, an unknown unit, or no number.
@@ -183,7 +211,7 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(BitsPerSec, Share, QueueSize);
+serde_as_text!(BitsPerSec, Share, QueueSize, Bytes);
 
 /// Accepts `0.001` as well as `"0.1%"` in TOML, so that a sweep may list plain numbers.
 struct TextOrNumber(String);

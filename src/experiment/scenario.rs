@@ -1,0 +1,240 @@
+//! A scenario: one TOML file that says what is measured on which path, and what others published about it.
+//!
+//! `scenarios/README.md` describes the file for those who write one. Reading is strict: every mistake is named with
+//! its file, line, field and what is allowed there.
+
+mod document;
+mod position;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::net::Direction;
+use crate::failure::Failure;
+use crate::model::run::At;
+use crate::units::{Bytes, Share, duration_text};
+
+pub use document::{Expected, Of, Published, ReportSpec, Source};
+
+/// Sweep variable that names the bundles of `[variant.NAME]`.
+pub const VARIANT: &str = "variant";
+/// Sweep variable by which scenarios without variants compare algorithms.
+pub const ALGORITHM: &str = "algorithm";
+
+/// Under which socket conditions a scenario runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// The conditions of the papers' simulator, as far as a kernel can give them
+    Paper,
+    /// The kernel's own defaults
+    Native,
+}
+
+impl Profile {
+    /// The word scenarios, options and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Paper => "paper",
+            Profile::Native => "native",
+        }
+    }
+}
+
+/// A mistake in a scenario file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file, as it was given.
+    pub file: String,
+    /// Line of the mistake, from 1.
+    pub line: usize,
+    /// The field, such as `link.queue`; empty when the file does not read as TOML.
+    pub field: String,
+    /// What is wrong and what is allowed.
+    pub what: String,
+    /// The next step, where one is likely: a name that was probably meant.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        match (self.field.as_str(), self.what.starts_with('"')) {
+            ("", _) => f.write_str(&self.what),
+            (field, true) => write!(f, "{field} = {}", self.what),
+            (field, false) => write!(f, "{field}: {}", self.what),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Failure {
+        let failure = Failure::usage(error.to_string());
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure.hint("scenarios/README.md lists every field"),
+        }
+    }
+}
+
+/// A link of the path: which nodes it joins and what each direction does to packets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkSpec {
+    /// The two nodes.
+    pub ends: [String; 2],
+    /// From the first end to the second, and back. Seeds are 0 here; each run has its own.
+    pub directions: [Direction; 2],
+}
+
+impl LinkSpec {
+    /// The link's name in results: `s-r`.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.ends[0], self.ends[1])
+    }
+}
+
+/// A transfer between two nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowSpec {
+    /// Unique in the scenario.
+    pub name: String,
+    /// Node that sends.
+    pub from: String,
+    /// Node that receives.
+    pub to: String,
+    /// Catalogue id, or the kernel's name of one of its own algorithms.
+    pub algorithm: String,
+    /// Tunables of a catalogue algorithm that differ from its defaults.
+    pub tunables: BTreeMap<String, String>,
+    /// Largest cwnd, packets; as in the papers' simulator also the initial ssthresh.
+    pub window_cap: Option<u32>,
+    /// Initial ssthresh, packets, without a cap.
+    pub initial_ssthresh: Option<u32>,
+    /// Initial cwnd, packets.
+    pub initial_cwnd: Option<u32>,
+    /// When it starts, from the start of the run.
+    #[serde(with = "duration_text")]
+    pub start: Duration,
+    /// How much it sends; none sends until the run ends.
+    pub size: Option<Bytes>,
+}
+
+/// A sweep variable and the values it takes, in the file's order, as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// Name, as `$name` refers to it.
+    pub name: String,
+    /// Values as written.
+    pub values: Vec<String>,
+}
+
+/// One combination of the sweep with everything resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Sweep variable to value.
+    pub at: At,
+    /// Length of one run.
+    #[serde(with = "duration_text")]
+    pub duration: Duration,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// The path.
+    pub links: Vec<LinkSpec>,
+    /// The transfers.
+    pub flows: Vec<FlowSpec>,
+}
+
+impl Cell {
+    /// The label of one flow in comparisons: its variant, else its algorithm with its changed tunables.
+    pub fn label(&self, flow: &FlowSpec) -> String {
+        if let Some(variant) = self.at.get(VARIANT) {
+            return variant.clone();
+        }
+        if flow.tunables.is_empty() {
+            return flow.algorithm.clone();
+        }
+        let changed: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{} {}", flow.algorithm, changed.join(" "))
+    }
+}
+
+/// A scenario that reads without mistakes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// File stem: `loss-sweep`.
+    pub name: String,
+    /// The file's text, copied into every result directory.
+    pub text: String,
+    /// One line for headings.
+    pub title: String,
+    /// What the scenario shows, one sentence.
+    pub claim: String,
+    /// Socket conditions, unless the command says otherwise.
+    pub profile: Profile,
+    /// Runs per cell.
+    pub runs: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Interval of the traced samples.
+    pub sample: Duration,
+    /// Where the published numbers come from.
+    pub source: Option<Source>,
+    /// What varies; the last variable varies fastest.
+    pub sweep: Vec<Variable>,
+    /// What the report shows.
+    pub report: ReportSpec,
+    /// Numbers of the source.
+    pub published: Vec<Published>,
+    /// Numbers a faithful implementation should give, with the reason.
+    pub expected: Vec<Expected>,
+    /// Every combination of the sweep.
+    pub cells: Vec<Cell>,
+}
+
+impl Scenario {
+    /// Reads a scenario from a file.
+    ///
+    /// Errors: the file cannot be read; any mistake in it, as a usage failure that names file, line and field.
+    pub fn load(path: &Path) -> Result<Scenario> {
+        let text = match std::fs::read_to_string(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let what = format!("no scenario \"{}\": no such file", path.display());
+                return Err(Failure::usage(what).hint("`ls scenarios` shows those that come with tccc").into());
+            }
+            other => other.with_context(|| format!("read the scenario \"{}\"", path.display()))?,
+        };
+        Ok(Scenario::parse(&path.display().to_string(), &text).map_err(Failure::from)?)
+    }
+
+    /// Reads a scenario from its text; `file` is only named in errors.
+    ///
+    /// Errors: the first mistake found.
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        document::parse(file, text)
+    }
+
+    /// The variable along which results are compared: `variant`, else `algorithm`, else none.
+    pub fn series_variable(&self) -> Option<&str> {
+        let names = || self.sweep.iter().map(|variable| variable.name.as_str());
+        names().find(|&name| name == VARIANT).or_else(|| names().find(|&name| name == ALGORITHM))
+    }
+
+    /// The values of a sweep variable, in the file's order; empty when it is not swept.
+    pub fn values_of(&self, variable: &str) -> &[String] {
+        self.sweep.iter().find(|v| v.name == variable).map_or(&[], |v| &v.values)
+    }
+}
+
+/// Tolerance of a verdict where the scenario states none: one 100 s run with random loss scatters by about 8 %.
+pub const DEFAULT_TOLERANCE: Share = Share(0.10);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,480 @@
+//! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::position::{Step, field_at, field_name, line_of, range_of};
+use super::{Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
+use crate::experiment::net::Direction;
+use crate::model::run::At;
+use crate::units::{self, BitsPerSec, Bytes, QueueSize, Share};
+
+/// Where published numbers come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The paper.
+    pub paper: String,
+    /// Table or figure.
+    #[serde(rename = "where")]
+    pub place: String,
+}
+
+/// What the report shows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReportSpec {
+    /// The variant or algorithm others are compared with.
+    pub baseline: Option<String>,
+    /// Metrics in the order of the table.
+    pub metrics: Vec<String>,
+    /// How far a measurement may lie from its target to be `within`.
+    pub tolerance: Option<Share>,
+}
+
+/// Numbers of the source along one sweep variable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Metric they are of.
+    pub metric: String,
+    /// Table, row, column.
+    pub place: String,
+    /// The sweep variable the lists go along.
+    pub over: String,
+    /// Variant or algorithm to one number per value of `over`, in its order; NaN where the source has none.
+    pub values: BTreeMap<String, Vec<f64>>,
+}
+
+/// What an expected number is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Of {
+    /// The metric itself.
+    #[default]
+    Value,
+    /// The metric divided by that of the baseline.
+    Ratio,
+}
+
+/// Numbers a faithful implementation should give.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// Metric they are of.
+    pub metric: String,
+    /// The metric itself, or its ratio to the baseline.
+    #[serde(default)]
+    pub of: Of,
+    /// The sweep variable the lists go along.
+    pub over: String,
+    /// Variant or algorithm to one number per value of `over`, in its order; NaN where nothing is expected.
+    pub values: BTreeMap<String, Vec<f64>>,
+    /// Allowed distance from each of `values`, in the same shape and unit.
+    pub plus_minus: BTreeMap<String, Vec<f64>>,
+    /// Why these numbers: one sentence.
+    pub basis: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    title: String,
+    claim: String,
+    profile: Profile,
+    #[serde(with = "units::duration_text")]
+    duration: Duration,
+    runs: u32,
+    seed: u64,
+    #[serde(default = "default_sample", with = "units::duration_text")]
+    sample: Duration,
+    #[serde(default = "default_mtu")]
+    mtu: u32,
+    source: Option<Source>,
+    /// Read before the rest, because its values are replaced in it.
+    #[serde(rename = "sweep")]
+    _sweep: Option<de::IgnoredAny>,
+    link: Vec<LinkText>,
+    flow: Vec<FlowText>,
+    #[serde(default)]
+    variant: Ordered<VariantText>,
+    #[serde(default)]
+    report: ReportSpec,
+    #[serde(default)]
+    published: Vec<Published>,
+    #[serde(default)]
+    expected: Vec<Expected>,
+}
+
+/// Fine enough to see each round of a path with 100 ms or more, coarse enough that a 100 s run stays under a megabyte.
+fn default_sample() -> Duration {
+    Duration::from_millis(100)
+}
+
+/// Ethernet's.
+fn default_mtu() -> u32 {
+    1500
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkText {
+    ends: [String; 2],
+    rate: Option<BitsPerSec>,
+    #[serde(default, with = "units::duration_text")]
+    delay: Duration,
+    #[serde(default, with = "units::duration_text")]
+    jitter: Duration,
+    queue: Option<QueueSize>,
+    loss: Option<Share>,
+    #[serde(default)]
+    reverse: ReverseText,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ReverseText {
+    rate: Option<BitsPerSec>,
+    #[serde(deserialize_with = "some_duration")]
+    delay: Option<Duration>,
+    #[serde(deserialize_with = "some_duration")]
+    jitter: Option<Duration>,
+    queue: Option<QueueSize>,
+    loss: Option<Share>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlowText {
+    name: String,
+    from: String,
+    to: String,
+    algorithm: Option<String>,
+    #[serde(default)]
+    tunables: BTreeMap<String, Text>,
+    window_cap: Option<Count>,
+    initial_ssthresh: Option<Count>,
+    initial_cwnd: Option<Count>,
+    #[serde(default, with = "units::duration_text")]
+    start: Duration,
+    size: Option<Bytes>,
+}
+
+/// A bundle of flow fields under one name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct VariantText {
+    flows: Option<Vec<String>>,
+    algorithm: Option<String>,
+    tunables: Option<BTreeMap<String, Text>>,
+    window_cap: Option<Count>,
+    initial_ssthresh: Option<Count>,
+    initial_cwnd: Option<Count>,
+}
+
+/// A string, or a number as it is written.
+#[derive(Debug, Clone)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a number")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.to_owned()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+/// A number of packets, from 1; also as text, so that a sweep can set it.
+#[derive(Debug, Clone, Copy)]
+struct Count(u32);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?.0;
+        let count = text.parse().ok().filter(|&count: &u32| count >= 1);
+        count.map(Count).ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1")))
+    }
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    units::duration_text::deserialize(deserializer).map(Some)
+}
+
+/// A table in the order of the file.
+#[derive(Debug)]
+struct Ordered<V>(Vec<(String, V)>);
+
+impl<V> Default for Ordered<V> {
+    fn default() -> Self {
+        Ordered(Vec::new())
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read<V>(std::marker::PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Read<V> {
+            type Value = Ordered<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<V>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        deserializer.deserialize_map(Read(std::marker::PhantomData))
+    }
+}
+
+/// The file while it is read: what errors need to say where they are.
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    table: Spanned<DeTable<'a>>,
+}
+
+/// Reads the file: variables first, then the whole once per combination of their values.
+pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let range = error.span().unwrap_or(0..0);
+        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        ScenarioError {
+            file: file.to_owned(),
+            line: line_of(text, range.start),
+            field: String::new(),
+            what,
+            hint: None,
+        }
+    })?;
+    let reader = Reader { file, text, table };
+    let sweep = reader.sweep()?;
+    let mut cells = Vec::new();
+    let mut first = None;
+    for at in combinations(&sweep) {
+        let document = reader.document(&at)?;
+        cells.push(reader.cell(&document, at)?);
+        first.get_or_insert(document);
+    }
+    let document = first.expect("a sweep has at least one combination");
+    reader.check_report(&document, &sweep)?;
+    let stem = std::path::Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    Ok(Scenario {
+        name: stem.unwrap_or_else(|| file.to_owned()),
+        text: text.to_owned(),
+        title: document.title,
+        claim: document.claim,
+        profile: document.profile,
+        runs: document.runs,
+        seed: document.seed,
+        sample: document.sample,
+        source: document.source,
+        sweep,
+        report: document.report,
+        published: document.published,
+        expected: document.expected,
+        cells,
+    })
+}
+
+/// Every combination of the sweep's values; the last variable varies fastest.
+fn combinations(sweep: &[Variable]) -> Vec<At> {
+    sweep.iter().fold(vec![At::new()], |cells, variable| {
+        let extend = |at: &At| {
+            let at = at.clone();
+            variable.values.iter().map(move |value| {
+                let mut at = at.clone();
+                at.insert(variable.name.clone(), value.clone());
+                at
+            })
+        };
+        cells.iter().flat_map(extend).collect::<Vec<_>>()
+    })
+}
+
+impl Reader<'_> {
+    /// A mistake at a field.
+    fn refuse(&self, path: &[Step<'_>], what: impl Into<String>) -> ScenarioError {
+        let range = range_of(self.table.get_ref(), path);
+        ScenarioError {
+            file: self.file.to_owned(),
+            line: line_of(self.text, range.start),
+            field: field_name(path),
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    /// A mistake that the TOML reader found, in our form.
+    fn translate(&self, error: &toml::de::Error) -> ScenarioError {
+        let range: Range<usize> = error.span().unwrap_or(0..0);
+        let mut field = field_at(self.table.get_ref(), &range);
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        let (what, hint) = if message.starts_with("unknown field") {
+            let (given, allowed) = quoted.split_first().expect("serde names the field");
+            let what = format!("no such field: expected one of {}", allowed.join(", "));
+            (what, nearest(given, allowed.iter().copied()).map(|name| format!("did you mean \"{name}\"?")))
+        } else if message.starts_with("missing field") {
+            field = [field.as_str(), quoted[0]].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join(".");
+            ("missing, and it has no default".to_owned(), None)
+        } else {
+            (message, None)
+        };
+        ScenarioError { file: self.file.to_owned(), line: line_of(self.text, range.start), field, what, hint }
+    }
+
+    /// The variables and their values, before anything else is read.
+    fn sweep(&self) -> Result<Vec<Variable>, ScenarioError> {
+        let table = self.table.get_ref();
+        let mut sweep = Vec::new();
+        let variants: Vec<String> = match table.get("variant").map(|value| value.get_ref()) {
+            Some(DeValue::Table(variants)) => variants.keys().map(|key| key.get_ref().to_string()).collect(),
+            _ => Vec::new(),
+        };
+        if let Some(written) = table.get("sweep") {
+            let deserializer = toml::de::ValueDeserializer::from(written.clone());
+            let written = Ordered::<Vec<Text>>::deserialize(deserializer).map_err(|error| self.translate(&error))?;
+            for (name, values) in written.0 {
+                let path = [Step::Key("sweep"), Step::Key(&name)];
+                let values: Vec<String> = values.into_iter().map(|value| value.0).collect();
+                self.check_variable(&path, &name, &values, &variants)?;
+                sweep.push(Variable { name, values });
+            }
+        }
+        if !variants.is_empty() && !sweep.iter().any(|variable| variable.name == VARIANT) {
+            sweep.insert(0, Variable { name: VARIANT.to_owned(), values: variants });
+        }
+        Ok(sweep)
+    }
+
+    fn check_variable(
+        &self,
+        path: &[Step<'_>],
+        name: &str,
+        values: &[String],
+        variants: &[String],
+    ) -> Result<(), ScenarioError> {
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(self.refuse(path, "expected a name of letters, digits and _, so that $name can refer to it"));
+        }
+        if values.is_empty() {
+            return Err(self.refuse(path, "expected at least one value"));
+        }
+        if let Some(twice) = values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
+            return Err(self.refuse(path, format!("\"{}\" is listed twice", twice.1)));
+        }
+        let unknown = values.iter().find(|value| name == VARIANT && !variants.contains(value));
+        if let Some(unknown) = unknown {
+            let known = if variants.is_empty() { "there is no [variant.NAME]".into() } else { variants.join(", ") };
+            return Err(self.refuse(path, format!("\"{unknown}\": expected a variant of this file: {known}")));
+        }
+        Ok(())
+    }
+
+    /// The whole file with each `$name` replaced by this combination's value.
+    fn document(&self, at: &At) -> Result<Document, ScenarioError> {
+        let mut table = self.table.clone();
+        for (key, value) in table.get_mut().iter_mut() {
+            if key.get_ref() != "sweep" {
+                self.substitute(value, at)?;
+            }
+        }
+        let deserializer = toml::de::Deserializer::from(table);
+        Document::deserialize(deserializer).map_err(|error| self.translate(&error))
+    }
+
+    fn substitute(&self, value: &mut Spanned<DeValue<'_>>, at: &At) -> Result<(), ScenarioError> {
+        let range = value.span();
+        match value.get_mut() {
+            DeValue::String(text) if text.contains('$') => {
+                let replaced = replace_names(text, at).map_err(|name| self.unknown_name(&range, &name, at))?;
+                *text = replaced.into();
+            }
+            DeValue::Array(items) => items.iter_mut().try_for_each(|item| self.substitute(item, at))?,
+            DeValue::Table(table) => {
+                table.iter_mut().try_for_each(|(_, value)| self.substitute(value, at))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn unknown_name(&self, range: &Range<usize>, name: &str, at: &At) -> ScenarioError {
+        let known: Vec<String> = at.keys().map(|key| format!("${key}")).collect();
+        let known = if known.is_empty() { "there is no [sweep]".to_owned() } else { known.join(", ") };
+        let field = field_at(self.table.get_ref(), range);
+        let what = format!("\"${name}\": expected a variable of [sweep]: {known}");
+        let hint = nearest(name, at.keys().map(String::as_str)).map(|name| format!("did you mean \"${name}\"?"));
+        ScenarioError { file: self.file.to_owned(), line: line_of(self.text, range.start), field, what, hint }
+    }
+}
+
+/// Replaces every `$name`; `$$` stands for one dollar sign. The error is a name that has no value.
+fn replace_names(text: &str, at: &At) -> Result<String, String> {
+    let mut pieces = text.split('$');
+    let mut replaced = pieces.next().unwrap_or_default().to_owned();
+    while let Some(piece) = pieces.next() {
+        let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
+        let (name, rest) = piece.split_at(end);
+        if piece.is_empty() {
+            replaced.push('$');
+            replaced.push_str(pieces.next().unwrap_or_default());
+            continue;
+        }
+        replaced.push_str(at.get(name).ok_or_else(|| name.to_owned())?);
+        replaced.push_str(rest);
+    }
+    Ok(replaced)
+}
+
+/// The candidate that differs in fewest letters, if it is near enough to be a slip.
+fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = given.len() / 3 + 1;
+    candidates.map(|name| (edits(given, name), name)).filter(|&(edits, _)| edits <= near).min().map(|(_, name)| name)
+}
+
+/// Letters to change, add or remove to get from one word to the other (Levenshtein).
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &other) in to.iter().enumerate() {
+            let change = diagonal + usize::from(letter != other);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+mod resolve;

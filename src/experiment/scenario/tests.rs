@@ -1,0 +1,131 @@
+use super::*;
+
+const GOOD: &str = r#"
+title = "A test"
+claim = "Nothing is claimed."
+profile = "paper"
+duration = "2s"
+runs = 3
+seed = 1
+
+[sweep]
+loss = [0, 0.001, "1%"]
+
+[[link]]
+ends = ["s", "r"]
+rate = "10mbit"
+delay = "20ms"
+queue = "50pkts"
+loss = "$loss"
+reverse = { delay = "5ms" }
+
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+
+[variant.SACK]
+algorithm = "reno"
+window_cap = 50
+
+[variant.Linux]
+algorithm = "reno"
+initial_ssthresh = 50
+
+[report]
+baseline = "SACK"
+metrics = ["delivered_pkts"]
+
+[[published]]
+metric = "delivered_pkts"
+place = "Table 1"
+over = "loss"
+values = { SACK = [3, 2, 1], Vegas = [4, nan, 2] }
+"#;
+
+fn refusal(change: (&str, &str)) -> ScenarioError {
+    assert!(GOOD.contains(change.0), "the text to change is there");
+    Scenario::parse("x.toml", &GOOD.replacen(change.0, change.1, 1)).unwrap_err()
+}
+
+/// Line of the first occurrence in the good text.
+fn line(of: &str) -> usize {
+    GOOD[..GOOD.find(of).unwrap()].matches('\n').count() + 1
+}
+
+#[test]
+fn variants_come_first_in_the_sweep_and_override_the_flow() {
+    let scenario = Scenario::parse("x.toml", GOOD).unwrap();
+    let at = |cell: &Cell| format!("{} {}", cell.at["variant"], cell.at["loss"]);
+    let cells: Vec<String> = scenario.cells.iter().map(at).collect();
+    assert_eq!(cells, ["SACK 0", "SACK 0.001", "SACK 1%", "Linux 0", "Linux 0.001", "Linux 1%"]);
+    let flow = |index: usize| &scenario.cells[index].flows[0];
+    assert_eq!((flow(0).window_cap, flow(0).initial_ssthresh), (Some(50), None));
+    assert_eq!((flow(3).window_cap, flow(3).initial_ssthresh), (None, Some(50)));
+    assert_eq!(scenario.cells[3].label(flow(3)), "Linux");
+    assert_eq!(scenario.series_variable(), Some("variant"));
+    assert!(scenario.published[0].values["Vegas"][1].is_nan());
+}
+
+#[test]
+fn names_are_replaced_in_every_cell_and_reverse_takes_the_defaults() {
+    let scenario = Scenario::parse("x.toml", GOOD).unwrap();
+    let [forward, backward] = &scenario.cells[2].links[0].directions;
+    assert_eq!(forward.loss, Share(0.01));
+    assert_eq!(backward.loss, Share(0.0));
+    assert_eq!(backward.rate, forward.rate);
+    assert_eq!(backward.delay, Duration::from_millis(5));
+}
+
+#[test]
+fn mistakes_are_named_by_file_line_and_field() {
+    let check = |change: (&str, &str), field: &str, what: &str| {
+        let error = refusal(change);
+        assert_eq!(error.line, line(change.0), "{error}");
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.what.contains(what), "{error}");
+    };
+    check(("queue = \"50pkts\"", "queue = \"2xbdp\""), "link.queue", "expected a number with pkts");
+    check(("delay = \"5ms\"", "delay = \"5\""), "link.reverse.delay", "expected a time");
+    check(("loss = \"$loss\"", "loss = \"$lose\""), "link.loss", "expected a variable of [sweep]: $loss");
+    check(("loss = [0, 0.001, \"1%\"]", "loss = []"), "sweep.loss", "at least one value");
+    check(("ends = [\"s\", \"r\"]", "ends = [\"s\", \"s\"]"), "link.ends", "two different nodes");
+    check(("to = \"r\"", "to = \"x\""), "flow.to", "expected a node that a link names: r, s");
+    check(("duration = \"2s\"", "duration = \"1500ms\""), "duration", "whole seconds");
+    check(("runs = 3", "runs = 0"), "runs", "at least 1");
+    check(("window_cap = 50", "window_cap = 0"), "variant.SACK.window_cap", "a number of packets from 1");
+    check(("over = \"loss\"", "over = \"rate\""), "published.over", "expected a variable of [sweep]");
+    check(("profile = \"paper\"", "profile = \"fast\""), "profile", "unknown variant");
+    check(("runs = 3", "runs = "), "", "");
+}
+
+#[test]
+fn unknown_fields_are_refused_with_the_name_that_was_meant() {
+    let error = refusal(("queue = \"50pkts\"", "quue = \"50pkts\""));
+    assert_eq!((error.line, error.field.as_str()), (line("queue = "), "link.quue"));
+    assert!(error.what.starts_with("no such field: expected one of ends, rate"), "{error}");
+    assert_eq!(error.hint.as_deref(), Some("did you mean \"queue\"?"));
+    let error = refusal(("seed = 1\n", ""));
+    assert!(error.to_string().contains("seed: missing"), "{error}");
+}
+
+#[test]
+fn lists_that_do_not_match_their_variable_are_refused() {
+    let error = refusal(("SACK = [3, 2, 1]", "SACK = [3, 2]"));
+    assert_eq!(error.field, "published.values.SACK");
+    assert!(error.what.contains("2 numbers for 3 values of `loss`"), "{error}");
+}
+
+#[test]
+fn values_that_are_wrong_only_in_a_sweep_name_the_place_they_are_used() {
+    let error = refusal(("0.001, \"1%\"", "0.001, \"150%\""));
+    assert_eq!((error.line, error.field.as_str()), (line("loss = \"$loss\""), "link.loss"));
+    assert!(error.what.contains("\"150%\""), "{error}");
+}
+
+#[test]
+fn text_of_an_error_reads_as_the_style_guide_says() {
+    let error = refusal(("queue = \"50pkts\"", "queue = \"2xbdp\""));
+    let text = format!("x.toml:{}: link.queue = \"2xbdp\": expected a number", line("queue ="));
+    assert!(error.to_string().starts_with(&text), "{error}");
+}
