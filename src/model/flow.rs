@@ -1,0 +1,145 @@
+//! The events of one socket folded into series that plots and metrics read.
+
+use std::collections::BTreeMap;
+
+use crate::trace::event::Event;
+
+/// One moment of a flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Seconds since the flow's first event.
+    pub time_s: f64,
+    /// Congestion window, packets.
+    pub cwnd_pkts: u32,
+    /// Slow-start threshold; none before the first reduction.
+    pub ssthresh_pkts: Option<u32>,
+    /// Smoothed RTT, microseconds.
+    pub srtt_us: Option<u32>,
+    /// Packets in flight.
+    pub inflight_pkts: u32,
+    /// Delivered so far, packets.
+    pub delivered_pkts: u32,
+    /// Retransmitted so far, packets.
+    pub retrans_pkts: u32,
+}
+
+/// One socket over time.
+///
+/// Shape: points sorted by time, one per event, not resampled; a gap means that nothing was sampled or that events
+/// were dropped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Socket cookie.
+    pub socket: u64,
+    /// Kernel name of its algorithm at its last event.
+    pub algorithm: String,
+    /// Its moments.
+    pub points: Vec<Point>,
+}
+
+impl Flow {
+    /// Seconds from the first to the last event.
+    pub fn length_s(&self) -> f64 {
+        self.points.last().map_or(0.0, |point| point.time_s)
+    }
+
+    /// Mean congestion window weighted by the time it held, packets.
+    ///
+    /// None: when the flow has no two moments that differ in time.
+    pub fn mean_cwnd_pkts(&self) -> Option<f64> {
+        let length = self.length_s();
+        let area: f64 =
+            self.points.windows(2).map(|pair| f64::from(pair[0].cwnd_pkts) * (pair[1].time_s - pair[0].time_s)).sum();
+        (length > 0.0).then(|| area / length)
+    }
+}
+
+/// Sorts events into flows, one per socket.
+///
+/// Shape: events in any order; the flows come in the order of their first event.
+pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Flow> {
+    let mut sockets: BTreeMap<u64, Vec<&Event>> = BTreeMap::new();
+    for event in events {
+        sockets.entry(event.socket).or_default().push(event);
+    }
+    let mut flows: Vec<(u64, Flow)> = sockets.into_iter().map(|(socket, events)| flow_of(socket, events)).collect();
+    flows.sort_by_key(|(start, flow)| (*start, flow.socket));
+    flows.into_iter().map(|(_, flow)| flow).collect()
+}
+
+fn flow_of(socket: u64, mut events: Vec<&Event>) -> (u64, Flow) {
+    events.sort_by_key(|event| event.time_ns);
+    let start = events.first().map_or(0, |event| event.time_ns);
+    let points = events.iter().map(|event| point_of(event, start)).collect();
+    let algorithm = events.last().map(|event| event.algorithm.clone()).unwrap_or_default();
+    (start, Flow { socket, algorithm, points })
+}
+
+fn point_of(event: &Event, start_ns: u64) -> Point {
+    Point {
+        time_s: event.time_ns.saturating_sub(start_ns) as f64 / 1e9,
+        cwnd_pkts: event.cwnd_pkts,
+        ssthresh_pkts: event.ssthresh_pkts,
+        srtt_us: event.srtt_us,
+        inflight_pkts: event.inflight_pkts,
+        delivered_pkts: event.delivered_pkts,
+        retrans_pkts: event.retrans_pkts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::event::{CaState, EventKind, PRIVATE_BYTES};
+
+    fn event(socket: u64, time_ns: u64, cwnd_pkts: u32) -> Event {
+        let address = "10.0.0.1:5201".parse().unwrap();
+        Event {
+            kind: EventKind::Sample,
+            time_ns,
+            socket,
+            cgroup: 0,
+            netns: 0,
+            uid: 0,
+            local: address,
+            remote: address,
+            algorithm: "reno".into(),
+            cwnd_pkts,
+            ssthresh_pkts: None,
+            srtt_us: Some(40_000),
+            min_rtt_us: None,
+            rtt_us: None,
+            rto_us: 200_000,
+            inflight_pkts: 0,
+            delivered_pkts: 0,
+            delivered_ce_pkts: 0,
+            lost_pkts: 0,
+            retrans_pkts: 0,
+            bytes_acked: 0,
+            bytes_received: 0,
+            mss_bytes: 1460,
+            pacing_rate_bps: None,
+            ca_state: CaState::Open,
+            prior_ca_state: CaState::Open,
+            tcp_state: 1,
+            app_limited: false,
+            private_state: [0; PRIVATE_BYTES],
+        }
+    }
+
+    #[test]
+    fn events_in_any_order_become_sorted_flows() {
+        let events = [event(9, 2_000_000_000, 30), event(4, 5_000_000_000, 2), event(9, 1_000_000_000, 10)];
+        let flows = fold(&events);
+        assert_eq!(flows.iter().map(|flow| flow.socket).collect::<Vec<_>>(), [9, 4]);
+        assert_eq!(flows[0].points.iter().map(|p| p.time_s).collect::<Vec<_>>(), [0.0, 1.0]);
+        assert_eq!(flows[0].mean_cwnd_pkts(), Some(10.0));
+        assert_eq!(flows[1].mean_cwnd_pkts(), None);
+    }
+
+    #[test]
+    fn mean_cwnd_weighs_by_time() {
+        let events = [event(1, 0, 10), event(1, 3_000_000_000, 50), event(1, 4_000_000_000, 7)];
+        assert_eq!(fold(&events)[0].mean_cwnd_pkts(), Some(20.0));
+    }
+}

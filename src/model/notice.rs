@@ -1,0 +1,153 @@
+//! What a reader must know beside a number: each notice has its cause and an advice, shown wherever the number is.
+
+use serde::{Deserialize, Serialize};
+
+/// One finding worth a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Notice {
+    /// What was found, with its numbers.
+    pub cause: String,
+    /// What it means for the reader or what to do about it.
+    pub advice: String,
+}
+
+impl Notice {
+    fn new(cause: impl Into<String>, advice: impl Into<String>) -> Self {
+        Notice { cause: cause.into(), advice: advice.into() }
+    }
+
+    /// Too few runs for an interval.
+    pub fn few_runs(n: usize) -> Self {
+        let cause = match n {
+            1 => "1 run only: no interval can be given".to_owned(),
+            n => format!("{n} runs only: no interval can be given"),
+        };
+        Notice::new(cause, "repeat with --runs 5 or more")
+    }
+
+    /// Nothing was measured here.
+    pub fn not_measured() -> Self {
+        Notice::new("no finished run of this cell", "`tccc run` on the same directory resumes it")
+    }
+
+    /// The variant is in the published table only.
+    pub fn published_only(variant: &str) -> Self {
+        Notice::new(
+            format!("\"{variant}\" is shown as published only: this scenario does not measure it"),
+            "there is no algorithm of this name to run, or the scenario leaves it out",
+        )
+    }
+
+    /// Runs that failed.
+    pub fn failed_runs(failed: usize, why: &str) -> Self {
+        Notice::new(
+            format!("{} failed and {} not part of the result: {why}", runs(failed), is_are(failed)),
+            "`tccc run` on the same directory repeats them",
+        )
+    }
+
+    /// Runs whose link stayed late.
+    pub fn late_runs(late: usize) -> Self {
+        Notice::new(
+            format!("{} had a late link and {} not part of the result", runs(late), is_are(late)),
+            "`tccc run` on the same directory with --jobs 1 repeats them",
+        )
+    }
+
+    /// Runs that counted only after repeats because the link had been late.
+    pub fn repeated_for_lateness(repeated: usize, attempts: u32) -> Self {
+        Notice::new(
+            format!("{} had to be repeated because the emulated link was late ({attempts} attempts)", runs(repeated)),
+            "only the attempts in time count; fewer --jobs avoid the repeats",
+        )
+    }
+
+    /// Runs without a partner at the baseline: their ratio is taken over the others.
+    pub fn unpaired_runs(unpaired: usize) -> Self {
+        Notice::new(
+            format!("{} without a run of the baseline on the same seed: left out of the ratio", runs(unpaired)),
+            "`tccc run` on the same directory completes the pairs",
+        )
+    }
+
+    /// Trace events that were dropped.
+    pub fn dropped_events(dropped: u64) -> Self {
+        Notice::new(
+            format!("{dropped} trace events were dropped: steps in the cwnd plot may be missing"),
+            "counts at the end of a run are not affected; fewer --jobs or a larger ring drop fewer",
+        )
+    }
+
+    /// An event file that ends in the middle of a line.
+    pub fn truncated_events(run: &str) -> Self {
+        Notice::new(
+            format!("the events of run \"{run}\" end in the middle of a line: read up to the last whole line"),
+            "the run was interrupted or its disk was full; its plot may end early",
+        )
+    }
+
+    /// A line of an event file that is no event.
+    pub fn unreadable_events(run: &str, lines: usize) -> Self {
+        Notice::new(
+            format!("{lines} unreadable lines in the events of run \"{run}\" were left out"),
+            "the file was changed or written by another version; its plot may have gaps",
+        )
+    }
+
+    /// A run folder without a finished record.
+    pub fn unfinished_run(run: &str) -> Self {
+        Notice::new(format!("run \"{run}\" was not finished"), "`tccc run` on the same directory resumes it")
+    }
+
+    /// Packets the emulator could not carry.
+    pub fn emulator_failed(packets: u64) -> Self {
+        Notice::new(
+            format!("the emulator itself failed to carry {packets} packets, which is not a property of the path"),
+            "repeat with fewer --jobs",
+        )
+    }
+
+    /// A published value without spread.
+    pub fn published_is_single_run() -> Self {
+        Notice::new(
+            "the published values are single simulator runs with the default random seed",
+            "differences under 15-20 % between two published cells mean nothing",
+        )
+    }
+
+    /// The kernel's loss recovery is not the simulator's.
+    pub fn recovery_differs() -> Self {
+        Notice::new(
+            "recovery in this kernel is PRR with RACK on SACK, the simulators' is classic SACK or NewReno",
+            "compare ratios first; absolute counts at high loss may differ by some percent",
+        )
+    }
+
+    /// A calibrated quantity outside its range.
+    pub fn calibration_outside(quantity: &str) -> Self {
+        Notice::new(
+            format!("the empty path's {quantity} was outside the allowed range"),
+            "the path is not the one the scenario describes: read every number with that in mind",
+        )
+    }
+}
+
+fn runs(n: usize) -> String {
+    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
+}
+
+fn is_are(n: usize) -> &'static str {
+    if n == 1 { "is" } else { "are" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_count_in_plain_english() {
+        assert_eq!(Notice::few_runs(1).cause, "1 run only: no interval can be given");
+        assert!(Notice::late_runs(1).cause.starts_with("1 run had a late link and is not"));
+        assert!(Notice::failed_runs(2, "no route").cause.starts_with("2 runs failed and are not"));
+    }
+}
