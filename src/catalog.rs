@@ -1,1 +1,177 @@
-//! Which algorithms exist: read from the BTF of the embedded objects.
+//! Which algorithms exist: read from the type information (BTF) of the embedded objects, or of a user's own.
+//!
+//! Layer 1: bytes in, plain data out; the kernel is not asked. No algorithm is named here: the build embeds whatever
+//! lies in `bpf/cc`, and each object describes itself.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::failure::Failure;
+
+mod btf;
+mod card;
+mod elf;
+mod layout;
+mod object;
+pub mod tunable;
+
+pub use card::Card;
+pub use layout::{Field, FieldKind, Phase, StateLayout, Value};
+pub use object::{NAME_LENGTH_MAX, STATE_BYTES_MAX, check_name};
+pub use tunable::{Setting, Tunable, TunableKind};
+
+/// Stem and object of every algorithm in `bpf/cc`.
+static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
+/// Larger files are refused unread: an algorithm's object has some tens of kilobytes.
+const OBJECT_BYTES_MAX: u64 = 16 << 20;
+
+/// A member of the ops table that is set, and the program it points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callback {
+    /// The kernel's name; `NAME___N` is the form of NAME with N parameters.
+    pub member: String,
+    /// The program's name in the object.
+    pub program: String,
+}
+
+/// One algorithm: everything its object says of it.
+#[derive(Debug, Clone)]
+pub struct Algorithm {
+    /// The name on the command line and in the kernel.
+    pub id: String,
+    /// The variable that is the ops table: the name of libbpf's map.
+    pub ops_table: String,
+    /// One line; empty in an object that was not written for tccc.
+    pub title: String,
+    /// The paper or standard; empty likewise.
+    pub source: String,
+    /// Its header names patents: a research baseline, never a default.
+    pub patented: bool,
+    /// The header of its file; empty likewise.
+    pub card: Card,
+    /// Shape: in the order of the file.
+    pub tunables: Vec<Tunable>,
+    /// Its private state in a socket, and its phases.
+    pub layout: StateLayout,
+    /// Shape: in the order of the ops table.
+    pub callbacks: Vec<Callback>,
+    /// The object file itself.
+    pub object: Cow<'static, [u8]>,
+}
+
+impl Algorithm {
+    /// Reads `name=value` settings of this algorithm.
+    ///
+    /// Errors: see [`tunable::parse`]; a name given twice.
+    pub fn settings<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Setting>, Failure> {
+        let mut settings: Vec<Setting> = Vec::new();
+        for text in texts {
+            let setting = tunable::parse(&self.id, &self.tunables, text.as_ref())?;
+            if settings.iter().any(|other| other.name == setting.name) {
+                return Err(Failure::usage(format!("tunable {} for \"{}\" is set twice", setting.name, self.id)));
+            }
+            settings.push(setting);
+        }
+        Ok(settings)
+    }
+}
+
+/// The algorithms that this binary carries.
+///
+/// Shape: sorted by id; read from their objects at the first call.
+pub fn all() -> &'static [Algorithm] {
+    static ALL: OnceLock<Vec<Algorithm>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let read = |(stem, bytes): &(&str, &'static [u8])| {
+            object::read(Cow::Borrowed(*bytes)).unwrap_or_else(|why| panic!("the build made a bad {stem}.bpf.o: {why}"))
+        };
+        let mut all: Vec<Algorithm> = EMBEDDED.iter().map(read).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    })
+}
+
+/// The embedded algorithm with this id.
+///
+/// Errors: there is none; the hint names the nearest one.
+pub fn find(id: &str) -> Result<&'static Algorithm, Failure> {
+    if let Some(found) = all().iter().find(|algorithm| algorithm.id == id) {
+        return Ok(found);
+    }
+    let near = nearest(id, all().iter().map(|algorithm| algorithm.id.as_str()));
+    let near = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+    let hint = format!("{near}`tccc list` shows all {}", all().len());
+    Err(Failure::usage(format!("unknown algorithm \"{}\"", id.escape_debug())).hint(hint))
+}
+
+/// Reads a user's own object file.
+///
+/// Errors: it cannot be read, is too large, or is no object with one congestion-control algorithm under the GPL; each
+/// says which.
+pub fn open(path: &Path) -> Result<Algorithm, Failure> {
+    let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", path.display()));
+    let io = |error: std::io::Error| refuse(&reason(&error));
+    let kind = std::fs::metadata(path).map_err(io)?;
+    if !kind.is_file() {
+        return Err(refuse("it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(OBJECT_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(io)?;
+    if bytes.len() as u64 > OBJECT_BYTES_MAX {
+        return Err(refuse(&format!("it is larger than {} MiB, no object of an algorithm is", OBJECT_BYTES_MAX >> 20)));
+    }
+    from_bytes(bytes).map_err(|why| refuse(&why))
+}
+
+/// Reads an algorithm from the bytes of its object.
+///
+/// Errors: why it is none, as the second half of a sentence.
+pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Algorithm, String> {
+    object::read(bytes.into())
+}
+
+/// The system's words for an error, without its number.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// The candidate that a mistyped name most likely means; none when all are far from it.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (name.chars().count() / 3).max(1);
+    let near = candidates.map(|candidate| (edits(name, candidate), candidate)).min()?;
+    (near.0 <= limit).then_some(near.1)
+}
+
+/// Insertions, deletions and replacements that turn one word into the other (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().take(64).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_name_is_suggested_only_when_near() {
+        let names = ["cubic", "dtcp", "vegas"];
+        let near = |name| nearest(name, names.into_iter());
+        assert_eq!(near("cubix"), Some("cubic"));
+        assert_eq!(near("dctcp"), Some("dtcp"));
+        assert_eq!(near("reno"), None);
+        assert_eq!(near(""), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! What the private state of an algorithm holds, field by field, so that any of it can be printed by name.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::btf::{Btf, Encoding, Kind, Member, Type};
+
+/// Structs inside structs deeper than this are not taken apart.
+const DEPTH_LIMIT: usize = 8;
+/// More fields than this do not fit the kernel's private area, whatever a damaged file says.
+const FIELD_LIMIT: usize = 256;
+
+/// One phase of an algorithm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// First byte of the state while in this phase.
+    pub value: u8,
+    /// The paper's word, lower case.
+    pub name: String,
+}
+
+/// How the bytes of a field are read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldKind {
+    /// Whole number from 0; addresses too.
+    Unsigned,
+    /// Whole number in two's complement.
+    Signed,
+    /// Truth value.
+    Bool,
+    /// A number with names for some of its values.
+    Enum {
+        /// Value and name.
+        names: Vec<(i64, String)>,
+    },
+    /// Several numbers of equal size.
+    Array {
+        /// Bytes of one of them.
+        element_size: usize,
+        /// How each is read.
+        element: Box<FieldKind>,
+    },
+    /// Anything else: shown as bytes.
+    Bytes,
+}
+
+/// One field; a field of a struct inside the state is named `outer.inner`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// Its name in C.
+    pub name: String,
+    /// Bytes from the beginning of the state.
+    pub offset: usize,
+    /// Bytes it takes, or that hold its bits.
+    pub size: usize,
+    /// First bit and number of bits, when it does not fill its bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<(u32, u32)>,
+    /// How it is read.
+    pub kind: FieldKind,
+}
+
+/// The private state of an algorithm: 104 bytes of every socket that uses it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateLayout {
+    /// Bytes used.
+    pub size: usize,
+    /// The algorithm's own phases; empty when it declares none.
+    pub phases: Vec<Phase>,
+    /// Shape: in the order of the C struct.
+    pub fields: Vec<Field>,
+}
+
+/// The value of one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[allow(missing_docs)] // each is a kind of field, documented there
+pub enum Value {
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Text(String),
+    List(Vec<Value>),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Unsigned(value) => write!(f, "{value}"),
+            Value::Signed(value) => write!(f, "{value}"),
+            Value::Text(value) => f.write_str(value),
+            Value::List(values) => {
+                let values: Vec<String> = values.iter().map(Value::to_string).collect();
+                write!(f, "[{}]", values.join(", "))
+            }
+        }
+    }
+}
+
+impl StateLayout {
+    /// The name of the phase that the state is in.
+    ///
+    /// None: when the algorithm declares no phases or the byte is none of them.
+    pub fn phase_name(&self, state: &[u8]) -> Option<&str> {
+        let value = state.first()?;
+        self.phases.iter().find(|phase| phase.value == *value).map(|phase| phase.name.as_str())
+    }
+
+    /// Every field of a state with its value.
+    ///
+    /// Shape: in the order of the C struct; a field that lies beyond the given bytes is left out.
+    pub fn decode(&self, state: &[u8]) -> Vec<(&str, Value)> {
+        self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?))).collect()
+    }
+
+    /// Reads the struct behind `tccc_state` and the enum behind `tccc_phases`; an object without them has none.
+    pub(super) fn read(btf: &Btf) -> Option<Self> {
+        let mut layout = StateLayout::default();
+        if let Some((_, phases)) = btf.variable("tccc_phases") {
+            layout.phases = btf.enumerators(phases)?.into_iter().filter_map(phase).collect();
+        }
+        let Some((_, pointer)) = btf.variable("tccc_state") else {
+            return Some(layout);
+        };
+        let state = Some(pointer).filter(|p| p.kind == Kind::Ptr).and_then(|p| btf.resolve(p.size_or_type))?;
+        if state.kind != Kind::Struct {
+            return None;
+        }
+        layout.size = state.size_or_type as usize;
+        add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut layout.fields)?;
+        let names = layout.phases.iter().map(|phase| (i64::from(phase.value), phase.name.clone())).collect::<Vec<_>>();
+        if let Some(field) = layout.fields.first_mut().filter(|f| f.name == "phase" && f.size == 1 && !names.is_empty())
+        {
+            field.kind = FieldKind::Enum { names };
+        }
+        Some(layout)
+    }
+}
+
+/// `PHASE_SLOW_START` is the phase slow_start.
+fn phase((name, value): (&str, i64)) -> Option<Phase> {
+    let name = name.strip_prefix("PHASE_").unwrap_or(name).to_lowercase();
+    Some(Phase { value: u8::try_from(value).ok()?, name })
+}
+
+/// Where the members of a nested struct go.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    prefix: &'p str,
+    offset: usize,
+    depth: usize,
+}
+
+fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, fields: &mut Vec<Field>) -> Option<()> {
+    for member in btf.members(of)? {
+        let inner = btf.resolve(member.type_id)?;
+        let offset = at.offset.checked_add(member.bit_offset as usize / 8)?;
+        let name = match (at.prefix, member.name) {
+            (prefix, "") => prefix.to_owned(),
+            ("", name) => name.to_owned(),
+            (prefix, name) => format!("{prefix}.{name}"),
+        };
+        add_type(btf, inner, Place { prefix: &name, offset, depth: at.depth }, fields)?;
+        if member.bits != 0 {
+            set_bits(fields.last_mut()?, &member);
+        }
+    }
+    Some(())
+}
+
+fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, fields: &mut Vec<Field>) -> Option<()> {
+    if fields.len() >= FIELD_LIMIT || at.depth > DEPTH_LIMIT {
+        return None;
+    }
+    let deeper = Place { depth: at.depth + 1, ..at };
+    match inner.kind {
+        Kind::Struct | Kind::Union => add_members(btf, inner, deeper, fields),
+        Kind::Array => add_array(btf, inner, deeper, fields),
+        _ => {
+            let (size, kind) = scalar(btf, inner)?;
+            fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
+            Some(())
+        }
+    }
+}
+
+/// An array of numbers is one field; an array of anything else is taken apart as `name[0]`, `name[1]` …
+fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, fields: &mut Vec<Field>) -> Option<()> {
+    let (element, count) = array.elements()?;
+    let element = btf.resolve(element)?;
+    let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
+    if let Some((element_size, kind)) = scalar(btf, element) {
+        let kind = FieldKind::Array { element_size, element: Box::new(kind) };
+        let size = element_size * count;
+        fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
+        return Some(());
+    }
+    let size = Some(element).filter(|e| matches!(e.kind, Kind::Struct | Kind::Union))?.size_or_type as usize;
+    for index in 0..count {
+        let prefix = format!("{}[{index}]", at.prefix);
+        let offset = at.offset.checked_add(size.checked_mul(index)?)?;
+        add_type(btf, element, Place { prefix: &prefix, offset, depth: at.depth }, fields)?;
+    }
+    Some(())
+}
+
+/// Size and reading of a type that is one value; none for structs, unions and arrays.
+fn scalar(btf: &Btf, of: Type) -> Option<(usize, FieldKind)> {
+    let size = of.size_or_type as usize;
+    let kind = match of.kind {
+        Kind::Ptr => return Some((8, FieldKind::Unsigned)),
+        Kind::Int => match of.encoding() {
+            Encoding::Unsigned => FieldKind::Unsigned,
+            Encoding::Signed => FieldKind::Signed,
+            Encoding::Bool => FieldKind::Bool,
+        },
+        Kind::Enum | Kind::Enum64 => {
+            FieldKind::Enum { names: btf.enumerators(of)?.into_iter().map(|(n, v)| (v, n.to_owned())).collect() }
+        }
+        Kind::Other => FieldKind::Bytes,
+        _ => return None,
+    };
+    Some((size, if size <= 8 { kind } else { FieldKind::Bytes }))
+}
+
+/// Bit fields: the bytes that hold the bits, and the bits among them.
+fn set_bits(field: &mut Field, member: &Member) {
+    let first = member.bit_offset % 8;
+    field.size = (first + member.bits).div_ceil(8) as usize;
+    field.bits = Some((first, member.bits));
+}
+
+impl Field {
+    fn value(&self, state: &[u8]) -> Option<Value> {
+        let bytes = state.get(self.offset..self.offset.checked_add(self.size)?)?;
+        if let FieldKind::Array { element_size, element } = &self.kind {
+            let parts = bytes.chunks_exact((*element_size).max(1));
+            return Some(Value::List(parts.map(|part| element.value(part, None)).collect()));
+        }
+        Some(self.kind.value(bytes, self.bits))
+    }
+}
+
+impl FieldKind {
+    fn value(&self, bytes: &[u8], bits: Option<(u32, u32)>) -> Value {
+        if bytes.len() > 8 || matches!(self, FieldKind::Bytes | FieldKind::Array { .. }) {
+            return Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        let raw = bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+        let (first, count) = bits.unwrap_or((0, 8 * bytes.len() as u32));
+        let unused = 64u32.saturating_sub(count).min(63);
+        let unsigned = (raw >> first.min(63)) << unused >> unused;
+        let signed = (unsigned << unused) as i64 >> unused;
+        match self {
+            FieldKind::Bool => Value::Bool(unsigned != 0),
+            FieldKind::Signed => Value::Signed(signed),
+            FieldKind::Enum { names } => {
+                let named = |(value, _): &&(i64, String)| *value == unsigned as i64 || *value == signed;
+                names.iter().find(named).map_or(Value::Unsigned(unsigned), |(_, name)| Value::Text(name.clone()))
+            }
+            _ => Value::Unsigned(unsigned),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(name: &str, offset: usize, size: usize, kind: FieldKind) -> Field {
+        Field { name: name.into(), offset, size, bits: None, kind }
+    }
+
+    #[test]
+    fn values_are_read_by_kind() {
+        let names = vec![(1, "slow_start".to_owned())];
+        let pair = FieldKind::Array { element_size: 2, element: Box::new(FieldKind::Unsigned) };
+        let mut fields = vec![
+            field("phase", 0, 1, FieldKind::Enum { names }),
+            field("flag", 1, 1, FieldKind::Bool),
+            field("gap", 2, 2, FieldKind::Signed),
+            field("pair", 4, 4, pair),
+            field("low", 8, 1, FieldKind::Unsigned),
+            field("high", 8, 1, FieldKind::Signed),
+            field("beyond", 100, 8, FieldKind::Unsigned),
+        ];
+        fields[4].bits = Some((0, 3));
+        fields[5].bits = Some((3, 5));
+        let layout = StateLayout { size: 9, phases: vec![Phase { value: 1, name: "slow_start".into() }], fields };
+        let state = [1, 1, 0xfe, 0xff, 1, 0, 2, 0, 0b1111_1101];
+        let shown: Vec<String> = layout.decode(&state).iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, ["phase=slow_start", "flag=true", "gap=-2", "pair=[1, 2]", "low=5", "high=-1"]);
+        assert_eq!(layout.phase_name(&state), Some("slow_start"));
+        assert_eq!(layout.phase_name(&[9]), None);
+        assert_eq!(layout.phase_name(&[]), None);
+    }
+
+    #[test]
+    fn layout_survives_serialisation() {
+        let layout = StateLayout { size: 8, phases: Vec::new(), fields: vec![field("bw", 0, 8, FieldKind::Unsigned)] };
+        let text = serde_json::to_string(&layout).unwrap();
+        assert_eq!(serde_json::from_str::<StateLayout>(&text).unwrap(), layout);
+    }
+}

@@ -1,0 +1,178 @@
+//! From the bytes of an object file to what the catalogue knows of the algorithm in it.
+
+use std::borrow::Cow;
+
+use super::btf::{Btf, Encoding, Kind, Type};
+use super::card::Card;
+use super::elf::{Elf, Symbol, text_at};
+use super::layout::StateLayout;
+use super::tunable::{Tunable, TunableKind};
+use super::{Algorithm, Callback};
+
+/// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
+pub const STATE_BYTES_MAX: usize = 104;
+/// The kernel's `TCP_CA_NAME_MAX`, less the final zero.
+pub const NAME_LENGTH_MAX: usize = 15;
+/// Licences that the kernel accepts for a struct_ops program (`license_is_gpl_compatible`).
+const LICENCES: [&str; 6] =
+    ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
+
+/// The variable that is the ops table.
+struct Table<'a> {
+    id: u32,
+    variable: &'a str,
+    section: usize,
+    offset: usize,
+    kind: Type<'a>,
+}
+
+/// Reads an algorithm from its object.
+///
+/// Errors: why it is none, as the second half of a sentence.
+pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
+    let elf = Elf::parse(&object)?;
+    let btf = elf.section(".BTF").ok_or("it has no type information (BTF); compile it with clang -g")?;
+    let btf = Btf::parse(elf.sections[btf].bytes).ok_or("its type information (BTF) is damaged")?;
+    let table = ops_table(&elf, &btf)?;
+    check_licence(&elf)?;
+    let id = kernel_name(&elf, &btf, &table)?;
+    let layout = StateLayout::read(&btf).ok_or("the type of its private state cannot be read")?;
+    if layout.size > STATE_BYTES_MAX {
+        let size = layout.size;
+        return Err(format!("its private state of {size} bytes is larger than the socket's {STATE_BYTES_MAX}"));
+    }
+    let tag = |key: &str| btf.tags(table.id).find_map(|tag| tag.strip_prefix(key)).unwrap_or("").to_owned();
+    let card = Card::parse(&tag("tccc.card="));
+    let mut found = Algorithm {
+        id,
+        ops_table: table.variable.to_owned(),
+        title: tag("tccc.title="),
+        source: tag("tccc.source="),
+        patented: card.section("Patents").is_some(),
+        card,
+        tunables: tunables(&elf, &btf)?,
+        layout,
+        callbacks: callbacks(&elf, &btf, &table)?,
+        object: Cow::Borrowed(&[]),
+    };
+    found.object = object;
+    Ok(found)
+}
+
+fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>) -> Result<Table<'a>, String> {
+    let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name.starts_with(".struct_ops"));
+    let ids = sections.flat_map(|(_, section)| section.section_variables());
+    let tables: Vec<Table> = ids.filter_map(|id| table(elf, btf, id)).collect();
+    let names: Vec<&str> = tables.iter().map(|table| table.variable).collect();
+    if names.len() > 1 {
+        return Err(format!("it has {} ops tables ({}): expected one algorithm a file", names.len(), names.join(", ")));
+    }
+    tables.into_iter().next().ok_or_else(|| {
+        "it has no ops table: no variable of type tcp_congestion_ops in .struct_ops or .struct_ops.link".to_owned()
+    })
+}
+
+fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<Table<'a>> {
+    let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
+    let kind = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Struct)?;
+    // A flavour such as tcp_congestion_ops___v6 is the same table to the kernel.
+    if kind.name.split("___").next() != Some("tcp_congestion_ops") {
+        return None;
+    }
+    let &Symbol { section, offset, .. } = elf.symbol(variable.name)?;
+    Some(Table { id, variable: variable.name, section, offset, kind })
+}
+
+fn check_licence(elf: &Elf) -> Result<(), String> {
+    let bytes = elf.section("license").map(|index| elf.sections[index].bytes);
+    let licence = bytes.and_then(|bytes| text_at(bytes, 0)).unwrap_or("");
+    match licence {
+        known if LICENCES.contains(&known) => Ok(()),
+        "" => Err("it declares no licence: the kernel wants char LICENSE[] SEC(\"license\") = \"GPL\"".into()),
+        other => {
+            Err(format!("its licence \"{}\" is not compatible with the GPL, which the kernel wants", shown(other)))
+        }
+    }
+}
+
+/// The name in the ops table, which the kernel will know the algorithm by; else the table's own.
+fn kernel_name(elf: &Elf, btf: &Btf, table: &Table) -> Result<String, String> {
+    let members = btf.members(table.kind).ok_or("the type of its ops table is damaged")?;
+    let start = members.iter().find(|member| member.name == "name").map(|member| member.bit_offset as usize / 8);
+    let bytes = start.and_then(|start| {
+        let bytes = elf.sections.get(table.section)?.bytes;
+        bytes.get(table.offset.checked_add(start)?..)?.get(..=NAME_LENGTH_MAX)
+    });
+    let bytes = bytes.ok_or("its ops table has no name")?;
+    let end = bytes.iter().position(|&byte| byte == 0);
+    let Some(end) = end else {
+        return Err(format!("the name in its ops table is longer than {NAME_LENGTH_MAX} characters"));
+    };
+    let name = match &bytes[..end] {
+        [] => table.variable,
+        name => std::str::from_utf8(name).unwrap_or("?"),
+    };
+    check_name(name)?;
+    Ok(name.to_owned())
+}
+
+/// Whether the kernel and our own files can carry this name.
+///
+/// Errors: why not, as the second half of a sentence.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || !name.chars().all(allowed) {
+        return Err(format!("the name \"{}\" may hold only letters, digits, _ and -", shown(name)));
+    }
+    if name.len() > NAME_LENGTH_MAX {
+        return Err(format!("the name \"{name}\" has {} characters: at most {NAME_LENGTH_MAX}", name.len()));
+    }
+    Ok(())
+}
+
+/// Text from a file that nobody vouches for, safe and short enough for a terminal.
+fn shown(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_default).collect()
+}
+
+fn tunables(elf: &Elf, btf: &Btf) -> Result<Vec<Tunable>, String> {
+    let tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
+    let tags = tags.filter_map(|(_, t)| Some((t.size_or_type, t.name.strip_prefix("tccc.tunable=")?)));
+    tags.map(|(id, tag)| {
+        let name = btf.get(id).map_or("", |t| t.name);
+        tunable(elf, btf, id, tag).ok_or_else(|| format!("its tunable \"{}\" is not well-formed", shown(name)))
+    })
+    .collect()
+}
+
+fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
+    let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
+    let number = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Int)?;
+    let size = Some(number.size_or_type as usize).filter(|size| [1, 2, 4, 8].contains(size))?;
+    let symbol = elf.symbol(variable.name)?;
+    elf.sections.get(symbol.section).filter(|section| section.name == ".rodata")?;
+    let kind = match number.encoding() {
+        Encoding::Unsigned => TunableKind::Unsigned,
+        Encoding::Signed => TunableKind::Signed,
+        Encoding::Bool => TunableKind::Bool,
+    };
+    let (name, offset, unit, why) = (variable.name.to_owned(), symbol.offset, String::new(), String::new());
+    Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why }.with_tag(tag)
+}
+
+/// The members of the ops table that point at a program.
+fn callbacks(elf: &Elf, btf: &Btf, table: &Table) -> Result<Vec<Callback>, String> {
+    let members = btf.members(table.kind).ok_or("the type of its ops table is damaged")?;
+    let end = table.offset.saturating_add(table.kind.size_or_type as usize);
+    let mut found: Vec<(usize, Callback)> = elf
+        .references(table.section, table.offset..end)
+        .into_iter()
+        .filter_map(|(at, program)| {
+            let place = (at - table.offset) * 8;
+            let member = members.iter().position(|member| member.bit_offset as usize == place)?;
+            Some((member, Callback { member: members[member].name.to_owned(), program: program.to_owned() }))
+        })
+        .collect();
+    found.sort_by_key(|(member, _)| *member);
+    Ok(found.into_iter().map(|(_, callback)| callback).collect())
+}

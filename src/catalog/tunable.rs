@@ -1,0 +1,247 @@
+//! The parameters of an algorithm that a user may set at load.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// How a tunable's value is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TunableKind {
+    /// `u8` to `u64`.
+    Unsigned,
+    /// `s8` to `s64`.
+    Signed,
+    /// `bool`; written as `true`, `false`, `1` or `0`.
+    Bool,
+}
+
+/// One parameter: what its line in the algorithm's file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunable {
+    /// Its name in C and on the command line.
+    pub name: String,
+    /// How it is stored.
+    pub kind: TunableKind,
+    /// Bytes it takes: 1, 2, 4 or 8.
+    pub size: usize,
+    /// Where its bytes stand in the object's `.rodata`.
+    pub offset: usize,
+    /// Value when nothing is set.
+    pub default: i128,
+    /// Lowest value allowed.
+    pub low: i128,
+    /// Highest value allowed.
+    pub high: i128,
+    /// Unit of all these numbers.
+    pub unit: String,
+    /// Why the default is what it is.
+    pub why: String,
+}
+
+/// A checked value for one tunable, ready to be written before the object is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The tunable's name.
+    pub name: String,
+    /// In the tunable's unit.
+    pub value: i128,
+    /// Where its bytes stand in the object's `.rodata`.
+    pub offset: usize,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Setting {
+    /// Writes the value into the object's `.rodata`.
+    ///
+    /// Errors: the section is shorter than the object's own type information says.
+    pub fn write(&self, rodata: &mut [u8]) -> Result<(), Failure> {
+        let end = self.offset.saturating_add(self.bytes.len());
+        let Some(place) = rodata.get_mut(self.offset..end) else {
+            return Err(Failure::failed(format!("cannot set tunable {}: it lies outside .rodata", self.name)));
+        };
+        place.copy_from_slice(&self.bytes);
+        Ok(())
+    }
+}
+
+impl Tunable {
+    /// Reads and checks a value for the algorithm `id`.
+    ///
+    /// Errors: not a whole number, or outside the range; both name the range and the unit.
+    pub fn check(&self, id: &str, text: &str) -> Result<Setting, Failure> {
+        let (name, range) = (&self.name, self.range());
+        let refuse = |why: &str| Failure::usage(format!("tunable {name} = {text} for \"{id}\" is {why}"));
+        let Some(value) = number(text) else {
+            return Err(refuse("not a whole number").hint(format!("expected {range}")));
+        };
+        if !(self.low..=self.high).contains(&value) {
+            return Err(refuse(&format!("outside {range}")));
+        }
+        Ok(Setting { name: name.clone(), value, offset: self.offset, bytes: self.encode(value) })
+    }
+
+    /// The allowed range with its unit: `1..1024 (1/1024)`.
+    pub fn range(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" ({})", self.unit) };
+        format!("{}..{}{unit}", self.low, self.high)
+    }
+
+    /// The bytes of a value in range, as the kernel build stores them.
+    pub fn encode(&self, value: i128) -> Vec<u8> {
+        value.to_le_bytes()[..self.size].to_vec()
+    }
+
+    /// The value that bytes of `.rodata` hold; none when they are too few.
+    pub fn value_in(&self, rodata: &[u8]) -> Option<i128> {
+        let bytes = rodata.get(self.offset..self.offset.checked_add(self.size)?)?;
+        let negative = self.kind == TunableKind::Signed && bytes.last()? & 0x80 != 0;
+        let mut wide = if negative { [0xff; 16] } else { [0; 16] };
+        wide[..self.size].copy_from_slice(bytes);
+        Some(i128::from_le_bytes(wide))
+    }
+
+    /// Lowest and highest value that the type can hold.
+    fn limits(&self) -> (i128, i128) {
+        let bits = 8 * self.size as u32;
+        match self.kind {
+            TunableKind::Bool => (0, 1),
+            TunableKind::Unsigned => (0, (1 << bits) - 1),
+            TunableKind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        }
+    }
+
+    /// Fills the numbers and texts from a tag: `default|low|high|unit|why`.
+    ///
+    /// None: when a part is missing, a number is none, the range is empty, or the type cannot hold it.
+    pub(super) fn with_tag(mut self, tag: &str) -> Option<Self> {
+        let mut parts = tag.splitn(5, '|');
+        self.default = number(parts.next()?)?;
+        self.low = number(parts.next()?)?;
+        self.high = number(parts.next()?)?;
+        self.unit = parts.next()?.to_owned();
+        self.why = parts.next()?.to_owned();
+        let (least, most) = self.limits();
+        let ordered = least <= self.low && self.low <= self.default && self.default <= self.high && self.high <= most;
+        ordered.then_some(self)
+    }
+}
+
+/// A whole number as C and people write it: decimal or hexadecimal, with C's suffixes, or a truth value.
+fn number(text: &str) -> Option<i128> {
+    let text = text.trim();
+    match text {
+        "true" => return Some(1),
+        "false" => return Some(0),
+        _ => {}
+    }
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let digits = digits.trim_end_matches(['u', 'U', 'l', 'L']);
+    let first = digits.bytes().next()?;
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) if hex.bytes().next()?.is_ascii_hexdigit() => i128::from_str_radix(hex, 16).ok()?,
+        None if first.is_ascii_digit() => digits.parse::<i128>().ok()?,
+        _ => return None,
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// Reads `name=value` among the tunables of the algorithm `id`.
+///
+/// Errors: no `=`, an unknown name (with the nearest one), or whatever [`Tunable::check`] refuses.
+pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Failure> {
+    let Some((name, value)) = text.split_once('=') else {
+        let what = format!("tunable \"{text}\" for \"{id}\" has no value");
+        return Err(Failure::usage(what).hint("write it as NAME=VALUE"));
+    };
+    let name = name.trim();
+    if let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) {
+        return tunable.check(id, value.trim());
+    }
+    let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name.as_str()).collect();
+    let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{id}\""));
+    Err(match (super::nearest(name, known.iter().copied()), known.is_empty()) {
+        (Some(near), _) => {
+            failure.hint(format!("did you mean \"{near}\"? `tccc show {id}` explains all {}", known.len()))
+        }
+        (None, true) => failure.hint(format!("\"{id}\" has no tunables")),
+        (None, false) => failure.hint(format!("\"{id}\" has {}", known.join(", "))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beta() -> Tunable {
+        let blank = Tunable {
+            name: "beta_permille".into(),
+            kind: TunableKind::Unsigned,
+            size: 4,
+            offset: 0,
+            default: 0,
+            low: 0,
+            high: 0,
+            unit: String::new(),
+            why: String::new(),
+        };
+        blank.with_tag("700|100|950|1/1000|the share, as a|b").unwrap()
+    }
+
+    fn refusal(text: &str) -> (String, Option<String>) {
+        let failure = parse("aimd", &[beta()], text).unwrap_err();
+        assert_eq!(failure.kind, crate::failure::Kind::Usage);
+        (failure.what, failure.hint)
+    }
+
+    #[test]
+    fn tag_gives_range_unit_and_reason() {
+        let tunable = beta();
+        assert_eq!((tunable.default, tunable.low, tunable.high), (700, 100, 950));
+        assert_eq!((tunable.unit.as_str(), tunable.why.as_str()), ("1/1000", "the share, as a|b"));
+    }
+
+    #[test]
+    fn tags_that_contradict_themselves_are_refused() {
+        for tag in ["", "1|2", "5|6|9|u|w", "5|1|4|u|w", "x|1|4|u|w", "5|-1|9|u|w", "5|1|4294967296|u|w"] {
+            assert!(beta().with_tag(tag).is_none(), "{tag:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn values_are_read_checked_and_encoded() {
+        let check = |text: &str, value: i128, bytes: [u8; 4]| {
+            let setting = parse("aimd", &[beta()], text).unwrap();
+            assert_eq!((setting.value, setting.bytes.as_slice()), (value, bytes.as_slice()), "{text}");
+        };
+        check("beta_permille=100", 100, [100, 0, 0, 0]);
+        check("beta_permille = 950", 950, [0xb6, 3, 0, 0]);
+        check("beta_permille=0x12c", 300, [0x2c, 1, 0, 0]);
+    }
+
+    #[test]
+    fn refusals_name_value_range_and_unit() {
+        let outside = "tunable beta_permille = 1200 for \"aimd\" is outside 100..950 (1/1000)";
+        assert_eq!(refusal("beta_permille=1200"), (outside.to_owned(), None));
+        assert_eq!(refusal("beta_permille=-5").0, outside.replace("1200", "-5"));
+        let (what, hint) = refusal("beta_permille=0.7");
+        assert_eq!(what, "tunable beta_permille = 0.7 for \"aimd\" is not a whole number");
+        assert_eq!(hint.unwrap(), "expected 100..950 (1/1000)");
+        let (what, hint) = refusal("beta_permile=700");
+        assert_eq!(what, "unknown tunable \"beta_permile\" for \"aimd\"");
+        assert_eq!(hint.unwrap(), "did you mean \"beta_permille\"? `tccc show aimd` explains all 1");
+        assert_eq!(refusal("gamma=1").1.unwrap(), "\"aimd\" has beta_permille");
+        assert_eq!(refusal("beta_permille").0, "tunable \"beta_permille\" for \"aimd\" has no value");
+        assert!(parse("aimd", &[], "x=1").unwrap_err().hint.unwrap().contains("no tunables"));
+    }
+
+    #[test]
+    fn signed_values_survive_their_bytes() {
+        let signed = Tunable { kind: TunableKind::Signed, size: 2, ..beta() };
+        let signed = signed.with_tag("-3|-300|300|us|w").unwrap();
+        for value in [-300, -1, 0, 1, 300] {
+            assert_eq!(signed.value_in(&signed.encode(value)), Some(value));
+        }
+    }
+}
