@@ -1,0 +1,256 @@
+//! Scenario to ordered list of runs: pure, so that a plan can be shown, stored and compared before anything happens.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::net::LinkConfig;
+use crate::experiment::scenario::{Cell, Profile, Scenario};
+use crate::failure::Failure;
+use crate::model::run::{At, RESULT_SCHEMA};
+use crate::units::duration_text;
+
+/// What the command line may say about a scenario's plan; none leaves it as written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Runs per cell.
+    pub runs: Option<u32>,
+    /// Seed of everything random.
+    pub seed: Option<u64>,
+    /// Socket conditions.
+    pub profile: Option<Profile>,
+    /// Only cells with these values of these variables; several values of one variable widen the choice.
+    pub only: Vec<(String, String)>,
+}
+
+/// One run that is to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRun {
+    /// Folder of its results, unique in the plan.
+    pub id: String,
+    /// Index into [`Plan::cells`].
+    pub cell: usize,
+    /// Repeat, from 0.
+    pub repeat: u32,
+    /// Seed of its links; the same over all variants of a repeat.
+    pub seed: u64,
+}
+
+/// Everything that will be done, in order: `plan.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of this file.
+    pub schema: u32,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Socket conditions.
+    pub profile: Profile,
+    /// Runs per cell.
+    pub repeats: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Interval of the traced samples.
+    #[serde(with = "duration_text")]
+    pub sample: Duration,
+    /// The chosen combinations of the sweep, resolved.
+    pub cells: Vec<Cell>,
+    /// The runs in the order in which they start.
+    pub runs: Vec<PlannedRun>,
+}
+
+impl Plan {
+    /// Plans a scenario: repeats one after the other, the cells of each in random order, so that a slow change of the
+    /// host spreads over all cells alike.
+    ///
+    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell.
+    pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
+        check_only(scenario, &choices.only)?;
+        let cells: Vec<Cell> =
+            scenario.cells.iter().filter(|cell| is_chosen(&cell.at, &choices.only)).cloned().collect();
+        if cells.is_empty() {
+            return Err(Failure::usage("`--only` leaves no cell of the scenario"));
+        }
+        let repeats = choices.runs.unwrap_or(scenario.runs);
+        let seed = choices.seed.unwrap_or(scenario.seed);
+        let mut plan = Plan {
+            schema: RESULT_SCHEMA,
+            scenario: scenario.name.clone(),
+            profile: choices.profile.unwrap_or(scenario.profile),
+            repeats,
+            seed,
+            sample: scenario.sample,
+            cells,
+            runs: Vec::new(),
+        };
+        let series = scenario.series_variable();
+        plan.runs = (0..repeats).flat_map(|repeat| plan.repeat(repeat, series)).collect();
+        Ok(plan)
+    }
+
+    /// The runs of one repeat, in random order.
+    fn repeat(&self, repeat: u32, series: Option<&str>) -> Vec<PlannedRun> {
+        let of_repeat = mix(self.seed, u64::from(repeat));
+        let mut runs: Vec<PlannedRun> = Vec::new();
+        for (cell, Cell { at, .. }) in self.cells.iter().enumerate() {
+            let apart_from_series = at.iter().filter(|(name, _)| Some(name.as_str()) != series);
+            let seed = apart_from_series.fold(of_repeat, |seed, (name, value)| mix_text(mix_text(seed, name), value));
+            let values: Vec<&str> = at.values().map(String::as_str).collect();
+            let id = file_name(&format!("r{repeat:03}-c{cell:03}-{}", values.join("-")));
+            runs.push(PlannedRun { id, cell, repeat, seed });
+        }
+        shuffle(&mut runs, of_repeat);
+        runs
+    }
+
+    /// The links of a run, with their seeds.
+    pub fn link_configs(&self, run: &PlannedRun) -> Vec<LinkConfig> {
+        let cell = &self.cells[run.cell];
+        let links = cell.links.iter().enumerate().map(|(index, link)| {
+            let mut directions = link.directions.clone();
+            for (side, direction) in directions.iter_mut().enumerate() {
+                direction.seed = mix(run.seed, 2 * index as u64 + side as u64);
+            }
+            LinkConfig { directions, mtu: cell.mtu }
+        });
+        links.collect()
+    }
+}
+
+fn check_only(scenario: &Scenario, only: &[(String, String)]) -> Result<(), Failure> {
+    for (name, value) in only {
+        let values = scenario.values_of(name);
+        if values.is_empty() {
+            let known: Vec<&str> = scenario.sweep.iter().map(|variable| variable.name.as_str()).collect();
+            let what = format!("`--only {name}={value}`: the scenario sweeps no \"{name}\"");
+            return Err(Failure::usage(what).hint(format!("it sweeps {}", known.join(", "))));
+        }
+        if !values.contains(value) {
+            let what = format!("`--only {name}={value}`: \"{name}\" does not take the value \"{value}\"");
+            return Err(Failure::usage(what).hint(format!("it takes {}", values.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a cell has, for every variable that is limited, one of the chosen values.
+fn is_chosen(at: &At, only: &[(String, String)]) -> bool {
+    only.iter().all(|(name, _)| only.iter().any(|(other, value)| other == name && at.get(name) == Some(value)))
+}
+
+/// A name that every file system takes.
+fn file_name(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.%=".contains(c);
+    text.chars().map(|c| if plain(c) { c } else { '_' }).collect()
+}
+
+/// One well-mixed number from two: the output function of SplitMix64.
+///
+/// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014, figure 16.
+pub fn mix(seed: u64, number: u64) -> u64 {
+    let golden_ratio = 0x9e37_79b9_7f4a_7c15_u64;
+    let z = seed.wrapping_add(golden_ratio.wrapping_mul(number.wrapping_add(1)));
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn mix_text(seed: u64, text: &str) -> u64 {
+    text.bytes().fold(mix(seed, text.len() as u64), |seed, byte| mix(seed, u64::from(byte)))
+}
+
+/// Fisher and Yates; the bias of the remainder is below 1e-16 for lists of this size.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    for last in (1..items.len()).rev() {
+        let other = mix(seed, last as u64) % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+title = "t"
+claim = "c"
+profile = "native"
+duration = "1s"
+runs = 4
+seed = 7
+[sweep]
+algorithm = ["reno", "cubic", "bbr"]
+loss = ["0", "1%"]
+[[link]]
+ends = ["s", "r"]
+loss = "$loss"
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "$algorithm"
+"#;
+
+    fn plan(choices: &Choices) -> Result<Plan, Failure> {
+        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), choices)
+    }
+
+    #[test]
+    fn plan_makes_each_repeat_whole_before_the_next_in_random_order() {
+        let plan = plan(&Choices::default()).unwrap();
+        let repeats: Vec<u32> = plan.runs.iter().map(|run| run.repeat).collect();
+        assert!(repeats.is_sorted(), "{repeats:?}");
+        let orders: Vec<Vec<usize>> =
+            plan.runs.chunks(6).map(|runs| runs.iter().map(|run| run.cell).collect()).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+        }
+        assert!(orders.windows(2).any(|pair| pair[0] != pair[1]), "{orders:?}");
+    }
+
+    #[test]
+    fn runs_of_one_repeat_share_their_seed_over_the_algorithms_only() {
+        let plan = plan(&Choices::default()).unwrap();
+        let seeds = |loss: &str, repeat: u32| {
+            let of = plan.runs.iter().filter(|run| run.repeat == repeat && plan.cells[run.cell].at["loss"] == loss);
+            let mut seeds: Vec<u64> = of.map(|run| run.seed).collect();
+            seeds.dedup();
+            seeds
+        };
+        assert_eq!(seeds("1%", 0).len(), 1);
+        assert_ne!(seeds("1%", 0), seeds("1%", 1));
+        assert_ne!(seeds("1%", 0), seeds("0", 0));
+        let [forward, backward] = &plan.link_configs(&plan.runs[0])[0].directions;
+        assert_ne!(forward.seed, backward.seed);
+    }
+
+    #[test]
+    fn the_same_seed_plans_the_same_and_another_does_not() {
+        let seeded = |seed| plan(&Choices { seed: Some(seed), ..Choices::default() }).unwrap();
+        assert_eq!(seeded(7), seeded(7));
+        assert_ne!(seeded(7).runs, seeded(8).runs);
+    }
+
+    #[test]
+    fn only_chooses_cells_and_names_what_it_does_not_know() {
+        let only = |pairs: &[(&str, &str)]| {
+            let only = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            plan(&Choices { only, ..Choices::default() })
+        };
+        assert_eq!(only(&[("algorithm", "reno")]).unwrap().cells.len(), 2);
+        assert_eq!(only(&[("algorithm", "reno"), ("algorithm", "bbr"), ("loss", "0")]).unwrap().cells.len(), 2);
+        assert!(only(&[("loss", "2%")]).unwrap_err().hint.unwrap().contains("it takes 0, 1%"));
+        assert!(only(&[("delay", "2")]).unwrap_err().hint.unwrap().contains("it sweeps algorithm, loss"));
+    }
+
+    #[test]
+    fn ids_are_unique_and_plain() {
+        let plan = plan(&Choices::default()).unwrap();
+        let mut ids: Vec<&str> = plan.runs.iter().map(|run| run.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 24);
+        assert_eq!(file_name("r000-a b/c"), "r000-a_b_c");
+    }
+}

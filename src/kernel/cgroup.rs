@@ -1,0 +1,198 @@
+//! cgroups of runs: made under the cgroup v2 mount, named after the process that made them, swept when it is dead.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::failure::Failure;
+
+/// Folder of all our cgroups under the mount.
+const OURS: &str = "tccc";
+/// A killed child leaves its cgroup within this time, or something holds it.
+const EMPTY_WITHIN: Duration = Duration::from_secs(2);
+
+/// A cgroup of this process; removed when dropped.
+#[derive(Debug)]
+pub struct RunCgroup {
+    path: PathBuf,
+    directory: File,
+}
+
+impl RunCgroup {
+    /// Creates a cgroup named after this process, after sweeping those of dead ones.
+    ///
+    /// Errors: no cgroup v2 mount; not permitted.
+    /// Side effects: one directory under the cgroup v2 mount that lives as long as this value.
+    pub fn create() -> Result<Self> {
+        let ours = mount_point()?.join(OURS);
+        sweep_stale_in(&ours)?;
+        let own = Owner::this_process()?;
+        let name = (0..).map(|n| format!("run-{}-{}-{n}", own.pid, own.started));
+        for path in name.map(|name| ours.join(name)) {
+            // The parent is removed when its last run ends, which another process may do between our two steps.
+            match fs::create_dir_all(&ours).and_then(|()| fs::create_dir(&path)) {
+                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => continue,
+                other => other.with_context(|| format!("create the cgroup \"{}\"", path.display()))?,
+            }
+            let directory = File::open(&path).context("open the cgroup")?;
+            return Ok(RunCgroup { path, directory });
+        }
+        unreachable!("the numbers do not end")
+    }
+
+    /// Opens the file through which a process joins: write `0` to it.
+    ///
+    /// Errors: the cgroup was removed behind our back.
+    pub fn joining_file(&self) -> Result<File> {
+        let path = self.path.join("cgroup.procs");
+        File::options().write(true).open(&path).with_context(|| format!("open \"{}\"", path.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for RunCgroup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+impl Drop for RunCgroup {
+    fn drop(&mut self) {
+        // What cannot be removed now is swept by the next command that looks.
+        let _ = remove_when_empty(&self.path, EMPTY_WITHIN);
+        if let Some(ours) = self.path.parent() {
+            let _ = fs::remove_dir(ours);
+        }
+    }
+}
+
+/// cgroups that runs of dead processes left, as paths.
+///
+/// Errors: the cgroup v2 mount cannot be read. Without such a mount there are none.
+pub fn stale() -> Result<Vec<PathBuf>> {
+    mount_point().map_or_else(|_| Ok(Vec::new()), |mount| stale_in(&mount.join(OURS)))
+}
+
+/// Removes the cgroups of dead processes; returns what was removed.
+///
+/// Errors: not permitted; a process is still inside one.
+pub fn sweep_stale() -> Result<Vec<PathBuf>> {
+    match mount_point() {
+        Ok(mount) => sweep_stale_in(&mount.join(OURS)),
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+/// Where cgroup v2 is mounted; never assumed, because distributions differ.
+///
+/// Errors: it is not mounted.
+pub fn mount_point() -> Result<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").context("read the mounts of this process")?;
+    find_mount(&table).ok_or_else(|| {
+        let hint = "mount it: `mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified`";
+        Failure::unmet("no cgroup v2 is mounted, which socket conditions need").hint(hint).into()
+    })
+}
+
+fn find_mount(table: &str) -> Option<PathBuf> {
+    table.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        (right.split(' ').next()? == "cgroup2").then(|| left.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+fn sweep_stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
+    let stale = stale_in(ours)?;
+    for path in &stale {
+        remove_when_empty(path, EMPTY_WITHIN)?;
+    }
+    let _ = fs::remove_dir(ours); // fails while live runs have theirs in it
+    Ok(stale)
+}
+
+fn stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(ours) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.with_context(|| format!("list \"{}\"", ours.display()))?,
+    };
+    let names = entries.filter_map(|entry| entry.ok()).map(|entry| (entry.path(), entry.file_name()));
+    let stale = names.filter(|(_, name)| Owner::of_name(&name.to_string_lossy()).is_some_and(|owner| !owner.lives()));
+    Ok(stale.map(|(path, _)| path).collect())
+}
+
+/// A cgroup can be removed a moment after its last process died.
+fn remove_when_empty(path: &Path, within: Duration) -> Result<()> {
+    let deadline = Instant::now() + within;
+    loop {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            other => return other.with_context(|| format!("remove the cgroup \"{}\"", path.display())),
+        }
+    }
+}
+
+/// A process by number and start time, because numbers are used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    pid: u32,
+    started: u64,
+}
+
+impl Owner {
+    fn this_process() -> Result<Self> {
+        let pid = std::process::id();
+        let started = start_time(pid).ok_or_else(|| anyhow!("read the start time of this process from /proc"))?;
+        Ok(Owner { pid, started })
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix("run-")?.split('-');
+        Some(Owner { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? })
+    }
+
+    fn lives(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+}
+
+/// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None; // dead, not yet collected by its parent
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_is_found_wherever_it_is() {
+        let table = "31 24 0:27 / /sys/fs/cgroup rw shared:5 - tmpfs tmpfs rw\n\
+                     40 31 0:35 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(find_mount(table), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(find_mount("31 24 0:27 / / rw - ext4 /dev/a rw\n"), None);
+    }
+
+    #[test]
+    fn a_name_tells_whether_its_process_lives() {
+        let own = Owner::this_process().unwrap();
+        assert_eq!(Owner::of_name(&format!("run-{}-{}-0", own.pid, own.started)), Some(own));
+        assert!(own.lives());
+        assert!(!Owner { started: own.started + 1, ..own }.lives());
+        assert_eq!(Owner::of_name("another"), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Settings under `/proc/sys/net` of one network namespace.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::kernel::netns::Netns;
+
+/// Sets network settings in a namespace; returns the names of those that this kernel lacks.
+///
+/// Names are written with dots, as `sysctl` prints them: `net.ipv4.tcp_sack`.
+///
+/// Errors: a name outside `net.`, which would reach beyond the namespace; a value the kernel refuses; not permitted.
+/// Side effects: the namespace's settings, which vanish with it.
+pub fn set_all(netns: &Netns, settings: &[(&str, &str)]) -> Result<Vec<String>> {
+    netns.run(|| {
+        let mut lacking = Vec::new();
+        for (name, value) in settings {
+            match fs::write(path_of(name)?, value) {
+                Err(error) if error.kind() == ErrorKind::NotFound => lacking.push((*name).to_owned()),
+                other => other.with_context(|| format!("set {name} = {value} in a network namespace"))?,
+            }
+        }
+        Ok(lacking)
+    })
+}
+
+/// Reads a setting of a namespace; none when this kernel lacks it.
+///
+/// Errors: a name outside `net.`; not permitted.
+pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
+    let path = path_of(name)?;
+    netns.run(|| match fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        other => Ok(Some(other.with_context(|| format!("read {name}"))?.trim().to_owned())),
+    })
+}
+
+fn path_of(name: &str) -> Result<PathBuf> {
+    if !name.starts_with("net.") || name.contains('/') {
+        bail!("\"{name}\" is not a setting of a network namespace: it does not begin with `net.`");
+    }
+    Ok(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_outside_a_namespace_are_refused() {
+        assert!(path_of("kernel.hostname").is_err());
+        assert!(path_of("net.ipv4/../../kernel").is_err());
+        assert_eq!(path_of("net.ipv4.tcp_sack").unwrap(), PathBuf::from("/proc/sys/net/ipv4/tcp_sack"));
+    }
+}
