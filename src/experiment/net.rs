@@ -1,5 +1,8 @@
 //! What a scenario's path is made of, and the two traits behind which it is built: [`Network`] and [`Link`].
 
+pub mod netns;
+pub mod path;
+
 use std::time::Duration;
 
 use anyhow::Result;

@@ -1,6 +1,7 @@
 //! From the file's text to a cell: defaults filled in, variants applied, and what only makes sense together checked.
 
 use super::*;
+use crate::experiment::net::path::shortest_path;
 
 /// Queue of a link that names none: the transmit queue length of a Linux device.
 const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
@@ -18,6 +19,7 @@ impl Reader<'_> {
         let variant = at.get(VARIANT).and_then(|name| document.variant.0.iter().find(|(given, _)| given == name));
         let flows = document.flow.iter().enumerate().map(|(index, flow)| {
             self.check_flow(document, index)?;
+            self.check_joined(&links, index, flow)?;
             let bundle = variant.filter(|(_, bundle)| bundle.flows.as_ref().is_none_or(|f| f.contains(&flow.name)));
             self.flow(index, flow, bundle.map(|(_, bundle)| bundle))
         });
@@ -107,6 +109,14 @@ impl Reader<'_> {
             return Err(self.refuse(&at("start"), "expected whole seconds before the end of the run"));
         }
         Ok(())
+    }
+
+    fn check_joined(&self, links: &[LinkSpec], index: usize, flow: &FlowText) -> Result<(), ScenarioError> {
+        let path = [Step::Key("flow"), Step::Item(index), Step::Key("to")];
+        match shortest_path(links, &flow.from, &flow.to) {
+            Some(_) => Ok(()),
+            None => Err(self.refuse(&path, format!("\"{}\": no links lead there from \"{}\"", flow.to, flow.from))),
+        }
     }
 
     fn flow(&self, index: usize, flow: &FlowText, bundle: Option<&VariantText>) -> Result<FlowSpec, ScenarioError> {

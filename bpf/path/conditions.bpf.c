@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The conditions under which a scenario's senders run: window cap, initial ssthresh, initial cwnd.
+ * Imposed once, when the sender's connection is established: after the kernel chose its initial window and before the
+ * algorithm's init, so that every algorithm, the kernel's own included, starts from the same numbers.
+ */
+#include "kernel.bpf.h"
+
+/* Numbers of the user-space interface: linux/bpf.h, linux/tcp.h, asm-generic/socket.h. */
+enum { BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4 };
+enum { TCP_CONGESTION = 13, TCP_BPF_IW = 1001, TCP_BPF_SNDCWND_CLAMP = 1002, SOL_TCP = 6 };
+
+/* The part of the program's context that is read here; its layout is user-space interface. */
+struct bpf_sock_ops {
+	__u32 op;
+	__u32 args[4];
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port; /* host byte order */
+	__u32 is_fullsock;
+	__u32 snd_cwnd;
+};
+
+/* A sender: its namespace and the port that the traffic generator binds. */
+struct sender {
+	__u64 netns_cookie;
+	__u64 local_port;
+};
+
+/* What is asked, 0 for nothing; and what came of it. */
+struct conditions {
+	__u32 window_cap;	/* packets; also the initial ssthresh */
+	__u32 initial_ssthresh; /* packets, without a cap */
+	__u32 initial_cwnd;	/* packets */
+	__u32 applied;		/* connections that got all of it */
+	__s32 error;		/* the kernel's answer to the first request it refused */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct sender);
+	__type(value, struct conditions);
+} senders SEC(".maps");
+
+/* Name of the algorithm below, set before loading: names are global, and two programs may run at once. */
+char setter_name[TCP_CA_NAME_MAX];
+
+static int set_number(struct bpf_sock_ops *ctx, int option, __u32 value)
+{
+	return bpf_setsockopt(ctx, SOL_TCP, option, &value, sizeof(value));
+}
+
+/*
+ * Initial ssthresh without a cap. The kernel's only option for ssthresh sets the cap to the same number, and neither
+ * can be taken back alone. An algorithm may write ssthresh, though: so the socket is given for a moment to one whose
+ * init copies cwnd to ssthresh, with cwnd carrying the number, and then back to its own.
+ */
+static int set_ssthresh(struct bpf_sock_ops *ctx, __u32 ssthresh, __u32 cwnd)
+{
+	char own[TCP_CA_NAME_MAX] = {};
+	char setter[TCP_CA_NAME_MAX];
+	int error;
+
+	__builtin_memcpy(setter, setter_name, sizeof(setter));
+	error = bpf_getsockopt(ctx, SOL_TCP, TCP_CONGESTION, own, sizeof(own));
+	error = error ?: set_number(ctx, TCP_BPF_IW, ssthresh);
+	error = error ?: bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, setter, sizeof(setter));
+	error = error ?: bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, own, sizeof(own));
+	return error ?: set_number(ctx, TCP_BPF_IW, cwnd);
+}
+
+static int impose(struct bpf_sock_ops *ctx, const struct conditions *asked)
+{
+	__u32 cwnd = asked->initial_cwnd ?: ctx->snd_cwnd;
+	int error = 0;
+
+	if (asked->window_cap)
+		error = set_number(ctx, TCP_BPF_SNDCWND_CLAMP, asked->window_cap);
+	if (!error && asked->initial_ssthresh)
+		error = set_ssthresh(ctx, asked->initial_ssthresh, cwnd);
+	if (!error && asked->initial_cwnd)
+		error = set_number(ctx, TCP_BPF_IW, cwnd);
+	return error;
+}
+
+SEC("sockops")
+int set_conditions(struct bpf_sock_ops *ctx)
+{
+	struct sender sender = {};
+	struct conditions *asked;
+	int error;
+
+	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
+		return 1;
+	sender.netns_cookie = bpf_get_netns_cookie(ctx);
+	sender.local_port = ctx->local_port;
+	asked = bpf_map_lookup_elem(&senders, &sender);
+	if (!asked)
+		return 1;
+	error = impose(ctx, asked);
+	if (error && !asked->error)
+		asked->error = error;
+	if (!error)
+		__sync_fetch_and_add(&asked->applied, 1);
+	return 1;
+}
+
+/* The algorithm that sets ssthresh: a socket has it for no longer than the callback above. */
+SEC("struct_ops")
+void BPF_PROG(setter_init, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	tp->snd_ssthresh = tp->snd_cwnd;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(setter_ssthresh, struct sock *sk)
+{
+	return ((struct tcp_sock *)sk)->snd_ssthresh;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(setter_undo_cwnd, struct sock *sk)
+{
+	return ((struct tcp_sock *)sk)->snd_cwnd;
+}
+
+SEC("struct_ops")
+void BPF_PROG(setter_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops ssthresh_setter = {
+	.init = (void *)setter_init,
+	.ssthresh = (void *)setter_ssthresh,
+	.undo_cwnd = (void *)setter_undo_cwnd,
+	.cong_avoid = (void *)setter_cong_avoid,
+	.name = "tccc_ssthresh",
+};
+
+char _license[] SEC("license") = "GPL";

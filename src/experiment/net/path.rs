@@ -1,0 +1,93 @@
+//! Which links lie between two nodes: pure, for routes, calibration and estimates.
+
+use std::collections::VecDeque;
+
+use crate::experiment::net::Direction;
+use crate::experiment::scenario::LinkSpec;
+
+/// One link on the way, in the direction it is crossed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// Index of the link in the scenario.
+    pub link: usize,
+    /// The direction: 0 from the link's first end to its second, 1 back.
+    pub side: usize,
+}
+
+impl Hop {
+    /// What this hop does to packets.
+    pub fn direction<'a>(&self, links: &'a [LinkSpec]) -> &'a Direction {
+        &links[self.link].directions[self.side]
+    }
+
+    /// What it does to packets that come back.
+    pub fn reverse<'a>(&self, links: &'a [LinkSpec]) -> &'a Direction {
+        &links[self.link].directions[1 - self.side]
+    }
+
+    /// The node this hop leads to.
+    pub fn towards<'a>(&self, links: &'a [LinkSpec]) -> &'a str {
+        &links[self.link].ends[1 - self.side]
+    }
+}
+
+/// The way with fewest links between two nodes; among equals the one whose links stand first in the scenario.
+///
+/// None: the nodes are not joined.
+pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop>> {
+    let mut ways: VecDeque<(&str, Vec<Hop>)> = VecDeque::from([(from, Vec::new())]);
+    let mut seen = vec![from];
+    while let Some((node, way)) = ways.pop_front() {
+        if node == to {
+            return Some(way);
+        }
+        for (link, spec) in links.iter().enumerate() {
+            let Some(side) = spec.ends.iter().position(|end| end == node) else { continue };
+            let hop = Hop { link, side };
+            let next = hop.towards(links);
+            if !seen.contains(&next) {
+                seen.push(next);
+                ways.push_back((next, way.iter().copied().chain([hop]).collect()));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{QueueSize, Share};
+    use std::time::Duration;
+
+    fn link(from: &str, to: &str) -> LinkSpec {
+        let direction = Direction {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            queue: QueueSize::Packets(1),
+            loss: Share(0.0),
+            seed: 0,
+        };
+        LinkSpec { ends: [from.into(), to.into()], directions: [direction.clone(), direction] }
+    }
+
+    fn names(links: &[LinkSpec], from: &str, to: &str) -> Option<String> {
+        let way = shortest_path(links, from, to)?;
+        Some(way.iter().map(|hop| hop.towards(links)).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn shortest_path_crosses_the_fewest_links_in_either_direction() {
+        let links = [link("a", "b"), link("c", "b"), link("c", "d"), link("a", "x"), link("x", "d")];
+        assert_eq!(names(&links, "a", "d").as_deref(), Some("x d"));
+        assert_eq!(names(&links, "a", "c").as_deref(), Some("b c"));
+        assert_eq!(shortest_path(&links, "b", "c"), Some(vec![Hop { link: 1, side: 1 }]));
+        assert_eq!(shortest_path(&links, "a", "a"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn nodes_that_are_not_joined_have_no_path() {
+        assert_eq!(shortest_path(&[link("a", "b"), link("c", "d")], "a", "d"), None);
+    }
+}
