@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The only tracer: open, sample, state change, loss and close of every TCP socket that passes the filter, through one
+ * ring; and one row a socket for the iterator. Works for every algorithm, the kernel's own included.
+ *
+ * What is sent, per socket
+ *   OPEN    the connection reached ESTABLISHED.
+ *   SAMPLE  a packet arrived and the sampling interval has passed since the last sample.
+ *   STATE   ca_state changes; every change. The other fields are those just before the change.
+ *   LOSS    lost or retransmitted grew since the last LOSS, at most one per loss_gap_ns. The counts are cumulative, so
+ *	     what falls into a gap is in the next LOSS, SAMPLE or CLOSE.
+ *   CLOSE   the connection is over; the final counts.
+ * Events that did not fit into the ring are counted, never forgotten. A packet's own effect is in the next event: the
+ * kernel's tracepoint stands before the packet is processed. After the local end has closed its side (FIN_WAIT and
+ * later) the kernel has no per-packet tracepoint: STATE, LOSS and CLOSE continue, SAMPLE ends.
+ */
+#include "trace_kernel.bpf.h"
+#include "trace_event.h"
+#include <bpf/bpf_endian.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Which filters are set; a filter that is not set passes everything. */
+#define FILTER_PORT 1u
+#define FILTER_ADDRESS 2u
+#define FILTER_ALGORITHM 4u
+#define FILTER_CGROUP 8u
+#define FILTER_NETNS 16u
+
+#define CGROUP_DEPTH 32	    /* cgroups nested deeper than this are matched by their 32 nearest ancestors */
+#define ADDRESS_BITS 128    /* IPv4 addresses are matched in their mapped form, ::ffff:a.b.c.d */
+#define MAPPED_PREFIX 0xffff
+
+const volatile u64 interval_ns = 100000000;
+const volatile u64 loss_gap_ns = 10000000;
+const volatile u64 wake_bytes = 1 << 20; /* unread bytes from which the reader is woken */
+const volatile u32 jiffy_ns = 4000000;
+const volatile u32 filters;
+
+struct address_key {
+	u32 prefix_bits;
+	u32 words[4]; /* network byte order */
+};
+
+struct algorithm_key {
+	char name[TCCC_ALGORITHM_NAME];
+};
+
+/* What the tracer remembers of a socket. */
+struct flow {
+	u64 sampled_ns;
+	u64 lost_ns; /* time of the last LOSS */
+	const void *ops;
+	u32 generation; /* of the filter that `passes` was decided with; 0: not decided */
+	u32 lost_pkts;
+	u32 retrans_pkts;
+	u8 ca_state;
+	bool passes;
+	bool is_known;
+};
+
+struct {
+	__uint(type, MAP_RING);
+	__uint(max_entries, 4 << 20);
+} events SEC(".maps");
+
+struct {
+	__uint(type, MAP_SOCKET_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} generation SEC(".maps");
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} dropped SEC(".maps");
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, u16);
+	__type(value, u8);
+} filter_ports SEC(".maps");
+
+struct {
+	__uint(type, MAP_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct address_key);
+	__type(value, u8);
+} filter_addresses SEC(".maps");
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct algorithm_key);
+	__type(value, u8);
+} filter_algorithms SEC(".maps");
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u8);
+} filter_cgroups SEC(".maps");
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u8);
+} filter_netns SEC(".maps");
+
+static __always_inline const struct inet_connection_sock___trace *icsk_of(const struct tcp_sock___trace *tp)
+{
+	return &tp->inet_conn;
+}
+
+static __always_inline const struct sock___trace *sk_of(const struct tcp_sock___trace *tp)
+{
+	return &tp->inet_conn.icsk_inet.sk;
+}
+
+/* A full TCP socket, or nothing for a request, a time-wait remainder or another protocol. */
+static __always_inline const struct tcp_sock___trace *tcp_sock_of(const void *sk)
+{
+	return (const struct tcp_sock___trace *)bpf_skc_to_tcp_sock((void *)sk);
+}
+
+static __always_inline u8 ca_state_of(const struct tcp_sock___trace *tp)
+{
+	return BPF_CORE_READ_BITFIELD(icsk_of(tp), icsk_ca_state);
+}
+
+/* A connection that never was established neither opens nor closes. */
+static __always_inline bool was_connected(int state)
+{
+	return state != STATE_SYN_SENT && state != STATE_SYN_RECV && state != STATE_LISTEN && state != STATE_CLOSE &&
+	       state != STATE_NEW_SYN_RECV;
+}
+
+static __always_inline u32 netns_of(const struct sock___trace *sk)
+{
+	return sk->__sk_common.skc_net.net->ns.inum;
+}
+
+static __always_inline void read_algorithm(char *name, const struct tcp_sock___trace *tp)
+{
+	__builtin_memset(name, 0, TCCC_ALGORITHM_NAME);
+	bpf_probe_read_kernel_str(name, TCCC_ALGORITHM_NAME, icsk_of(tp)->icsk_ca_ops->name);
+}
+
+static __always_inline bool port_passes(const struct tcp_sock___trace *tp)
+{
+	u16 local = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
+	u16 remote = bpf_ntohs(sk_of(tp)->__sk_common.skc_dport);
+
+	return bpf_map_lookup_elem(&filter_ports, &local) || bpf_map_lookup_elem(&filter_ports, &remote);
+}
+
+static __always_inline void set_address_v4(struct address_key *key, u32 address)
+{
+	key->words[0] = 0;
+	key->words[1] = 0;
+	key->words[2] = bpf_htonl(MAPPED_PREFIX);
+	key->words[3] = address;
+}
+
+static __always_inline void set_address_v6(struct address_key *key, const struct in6_addr___trace *address)
+{
+	for (int i = 0; i < 4; i++)
+		key->words[i] = address->in6_u.u6_addr32[i];
+}
+
+static __always_inline bool address_passes(const struct tcp_sock___trace *tp)
+{
+	const struct sock_common___trace *common = &sk_of(tp)->__sk_common;
+	bool is_v4 = common->skc_family == AF_INET;
+	struct address_key key = {.prefix_bits = ADDRESS_BITS};
+
+	if (is_v4)
+		set_address_v4(&key, common->skc_rcv_saddr);
+	else
+		set_address_v6(&key, &common->skc_v6_rcv_saddr);
+	if (bpf_map_lookup_elem(&filter_addresses, &key))
+		return true;
+	if (is_v4)
+		set_address_v4(&key, common->skc_daddr);
+	else
+		set_address_v6(&key, &common->skc_v6_daddr);
+	return bpf_map_lookup_elem(&filter_addresses, &key);
+}
+
+static __always_inline bool algorithm_passes(const struct tcp_sock___trace *tp)
+{
+	struct algorithm_key key;
+
+	read_algorithm(key.name, tp);
+	return bpf_map_lookup_elem(&filter_algorithms, &key);
+}
+
+/* The socket's cgroup or one of its ancestors is asked for. */
+static __always_inline bool cgroup_passes(const struct tcp_sock___trace *tp)
+{
+	const struct cgroup___trace *cgroup = sk_of(tp)->sk_cgrp_data.cgroup;
+
+	for (int depth = 0; depth < CGROUP_DEPTH && cgroup; depth++) {
+		const struct cgroup_subsys_state___trace *parent = cgroup->self.parent;
+		u64 id = cgroup->kn->id;
+
+		if (bpf_map_lookup_elem(&filter_cgroups, &id))
+			return true;
+		if (!parent)
+			return false;
+		cgroup = parent->cgroup;
+	}
+	return false;
+}
+
+static __always_inline bool netns_passes(const struct tcp_sock___trace *tp)
+{
+	u32 inode = netns_of(sk_of(tp));
+
+	return bpf_map_lookup_elem(&filter_netns, &inode);
+}
+
+static __always_inline bool filter_passes(const struct tcp_sock___trace *tp)
+{
+	if ((filters & FILTER_NETNS) && !netns_passes(tp))
+		return false;
+	if ((filters & FILTER_PORT) && !port_passes(tp))
+		return false;
+	if ((filters & FILTER_ALGORITHM) && !algorithm_passes(tp))
+		return false;
+	if ((filters & FILTER_ADDRESS) && !address_passes(tp))
+		return false;
+	return !(filters & FILTER_CGROUP) || cgroup_passes(tp);
+}
+
+/* The filter decides once per socket, again only when the filter or the socket's algorithm changed. */
+static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock___trace *tp)
+{
+	const void *ops = icsk_of(tp)->icsk_ca_ops;
+	u32 zero = 0;
+	u32 *now = bpf_map_lookup_elem(&generation, &zero);
+
+	if (!filters || !now)
+		return true;
+	if (flow->generation != *now || flow->ops != ops) {
+		flow->generation = *now;
+		flow->ops = ops;
+		flow->passes = filter_passes(tp);
+	}
+	return flow->passes;
+}
+
+static __always_inline void count_dropped(void)
+{
+	u32 zero = 0;
+	u64 *count = bpf_map_lookup_elem(&dropped, &zero);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+/* What is remembered of the socket; a socket whose storage cannot be had is counted as a dropped event. */
+static __always_inline struct flow *flow_of(const struct sock *sk, const struct tcp_sock___trace *tp)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!flow) {
+		count_dropped();
+	} else if (!flow->is_known) {
+		flow->is_known = true;
+		flow->ca_state = ca_state_of(tp);
+		flow->lost_pkts = tp->lost;
+		flow->retrans_pkts = tp->total_retrans;
+	}
+	return flow;
+}
+
+static __always_inline void fill_addresses(struct tccc_event *event, const struct tcp_sock___trace *tp)
+{
+	const struct sock_common___trace *common = &sk_of(tp)->__sk_common;
+	u32 *local = (u32 *)event->local_addr;
+	u32 *remote = (u32 *)event->remote_addr;
+	bool is_v4 = common->skc_family == AF_INET;
+
+	event->family = common->skc_family;
+	event->local_port = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
+	event->remote_port = bpf_ntohs(common->skc_dport);
+	for (int i = 0; i < 4; i++) {
+		local[i] = is_v4 ? 0 : common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+		remote[i] = is_v4 ? 0 : common->skc_v6_daddr.in6_u.u6_addr32[i];
+	}
+	if (is_v4) {
+		local[0] = common->skc_rcv_saddr;
+		remote[0] = common->skc_daddr;
+	}
+}
+
+static __always_inline void fill_counts(struct tccc_event *event, const struct tcp_sock___trace *tp)
+{
+	event->bytes_acked = tp->bytes_acked;
+	event->bytes_received = tp->bytes_received;
+	event->delivered_pkts = tp->delivered;
+	event->delivered_ce_pkts = tp->delivered_ce;
+	event->lost_pkts = tp->lost;
+	event->retrans_pkts = tp->total_retrans;
+	event->inflight_pkts = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static __always_inline void fill_window(struct tccc_event *event, const struct tcp_sock___trace *tp)
+{
+	event->pacing_rate = sk_of(tp)->sk_pacing_rate;
+	event->cwnd_pkts = tp->snd_cwnd;
+	event->ssthresh_pkts = tp->snd_ssthresh;
+	event->srtt_us = tp->srtt_us >> 3;
+	event->min_rtt_us = tp->rtt_min.s[0].v;
+	event->rtt_us = tp->rack.rtt_us;
+	event->rto_us = (u64)icsk_of(tp)->icsk_rto * jiffy_ns / 1000;
+	event->mss_bytes = tp->mss_cache;
+	event->ca_state = ca_state_of(tp);
+	event->prior_ca_state = event->ca_state;
+	event->app_limited = tp->app_limited != 0;
+	bpf_probe_read_kernel(event->private_state, TCCC_PRIVATE_BYTES, icsk_of(tp)->icsk_ca_priv);
+}
+
+/* One socket as it is, for the ring and for the iterator. */
+static __always_inline void fill(struct tccc_event *event, const void *sk, const struct tcp_sock___trace *tp, u8 kind)
+{
+	event->time_ns = bpf_ktime_get_ns();
+	event->socket = bpf_get_socket_cookie((void *)sk);
+	event->cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id;
+	event->netns = netns_of(sk_of(tp));
+	event->uid = sk_of(tp)->sk_uid.val;
+	event->kind = kind;
+	event->tcp_state = sk_of(tp)->__sk_common.skc_state;
+	__builtin_memset(event->pad, 0, sizeof(event->pad));
+	fill_addresses(event, tp);
+	fill_counts(event, tp);
+	fill_window(event, tp);
+	read_algorithm(event->algorithm, tp);
+}
+
+/* Room for one event in the ring, filled; or nothing, counted. */
+static __always_inline struct tccc_event *reserve(const struct sock *sk, const struct tcp_sock___trace *tp, u8 kind)
+{
+	struct tccc_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (event)
+		fill(event, sk, tp, kind);
+	else
+		count_dropped();
+	return event;
+}
+
+/* The reader looks by itself from time to time; waking it costs more than an event, so only a filling ring does. */
+static __always_inline void submit(struct tccc_event *event)
+{
+	bool is_filling = bpf_ringbuf_query(&events, RING_UNREAD_BYTES) >= wake_bytes;
+
+	bpf_ringbuf_submit(event, is_filling ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
+}
+
+static __always_inline void send(const struct sock *sk, const struct tcp_sock___trace *tp, u8 kind)
+{
+	struct tccc_event *event = reserve(sk, tp, kind);
+
+	if (event)
+		submit(event);
+}
+
+static __always_inline void send_state(const struct sock *sk, const struct tcp_sock___trace *tp, u8 prior, u8 state)
+{
+	struct tccc_event *event = reserve(sk, tp, TCCC_EVENT_STATE);
+
+	if (!event)
+		return;
+	event->prior_ca_state = prior;
+	event->ca_state = state;
+	submit(event);
+}
+
+static __always_inline bool has_growing_loss(const struct flow *flow, const struct tcp_sock___trace *tp)
+{
+	return tp->lost != flow->lost_pkts || tp->total_retrans != flow->retrans_pkts;
+}
+
+static __always_inline void send_loss(const struct sock *sk, const struct tcp_sock___trace *tp, struct flow *flow)
+{
+	flow->lost_ns = bpf_ktime_get_ns();
+	flow->lost_pkts = tp->lost;
+	flow->retrans_pkts = tp->total_retrans;
+	send(sk, tp, TCCC_EVENT_LOSS);
+}
+
+/* Every packet of an established connection, before it is processed. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_packet, struct sock *sk)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
+	struct flow *flow = tp ? flow_of(sk, tp) : 0;
+	u64 now;
+	u8 state;
+
+	if (!flow || !flow_passes(flow, tp))
+		return 0;
+	now = bpf_ktime_get_ns();
+	state = ca_state_of(tp);
+	if (state != flow->ca_state) {
+		send_state(sk, tp, flow->ca_state, state);
+		flow->ca_state = state;
+	} else if (has_growing_loss(flow, tp) && now - flow->lost_ns >= loss_gap_ns) {
+		send_loss(sk, tp, flow);
+	} else if (now - flow->sampled_ns >= interval_ns) {
+		flow->sampled_ns = now;
+		send(sk, tp, TCCC_EVENT_SAMPLE);
+	}
+	return 0;
+}
+
+/* Before the change; not on every kernel, on_packet notices a change at the next packet. */
+SEC("tp_btf/tcp_cong_state_set")
+int BPF_PROG(on_ca_state, struct sock *sk, u8 state)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
+	struct flow *flow;
+	u8 prior;
+
+	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state))
+		return 0;
+	prior = ca_state_of(tp);
+	if (prior == state)
+		return 0;
+	flow = flow_of(sk, tp);
+	if (!flow || !flow_passes(flow, tp))
+		return 0;
+	flow->ca_state = state;
+	send_state(sk, tp, prior, state);
+	return 0;
+}
+
+/* Shows a timer's retransmissions while no packet arrives. */
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, const struct sock *sk)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
+	struct flow *flow = tp ? flow_of(sk, tp) : 0;
+
+	if (!flow || !flow_passes(flow, tp) || !has_growing_loss(flow, tp))
+		return 0;
+	if (bpf_ktime_get_ns() - flow->lost_ns >= loss_gap_ns)
+		send_loss(sk, tp, flow);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
+{
+	bool opens = new_state == STATE_ESTABLISHED;
+	bool closes = new_state == STATE_CLOSE && was_connected(old_state);
+	const struct tcp_sock___trace *tp;
+	struct tccc_event *event;
+	struct flow *flow;
+
+	if (!opens && !closes)
+		return 0;
+	tp = tcp_sock_of(sk);
+	flow = tp ? flow_of(sk, tp) : 0;
+	if (!flow || !flow_passes(flow, tp))
+		return 0;
+	flow->ca_state = ca_state_of(tp);
+	event = reserve(sk, tp, opens ? TCCC_EVENT_OPEN : TCCC_EVENT_CLOSE);
+	if (!event)
+		return 0;
+	event->tcp_state = new_state;
+	submit(event);
+	return 0;
+}
+
+/* Sockets that have, or had, a connection: the others have no window yet. */
+SEC("iter/tcp")
+int on_sweep(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
+	struct tccc_event event;
+
+	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state) || !filter_passes(tp))
+		return 0;
+	fill(&event, common, tp, TCCC_EVENT_SNAPSHOT);
+	bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
+	return 0;
+}

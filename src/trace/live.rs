@@ -1,0 +1,267 @@
+//! The live stream: one tracer follows every socket that passes its filter, while it lives.
+//!
+//! Everything is held by file descriptors: when the process ends, however it ends, the kernel detaches it all.
+
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+
+use super::event::{DecodeError, Event};
+use super::filter::Filter;
+use super::program::{self, OpenTcpTraceSkel, TcpTraceSkel};
+use crate::failure::Failure;
+
+/// Default size of the ring between kernel and reader, bytes: 15000 events.
+pub const RING_BYTES: u32 = 4 << 20;
+/// Smallest ring: the kernel counts in whole pages.
+pub const RING_BYTES_MIN: u32 = 4 << 10;
+/// Largest ring.
+pub const RING_BYTES_MAX: u32 = 1 << 30;
+/// Loss events of one socket are at least this part of the sampling interval apart.
+const LOSS_GAPS_PER_INTERVAL: u32 = 10;
+/// The reader is woken when this part of the ring is unread.
+const WAKE_PART: u32 = 4;
+/// Events handed over before the drop count and a signal are looked at again.
+const BATCH_EVENTS: usize = 4096;
+
+/// What the ring's callback leaves for the caller of [`Tracer::poll`].
+#[derive(Default)]
+struct Arrivals {
+    events: Vec<Event>,
+    refused: Option<DecodeError>,
+}
+
+/// Follows sockets and hands their events over; detached from the kernel when dropped.
+pub struct Tracer {
+    ring: RingBuffer<'static>,
+    arrivals: Arc<Mutex<Arrivals>>,
+    watcher: Watcher,
+    missing: Vec<Missing>,
+    _events: MapHandle,
+    _links: Vec<Link>,
+}
+
+/// A tracepoint this kernel lacks, and what is less precise without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing {
+    /// The tracepoint's name.
+    pub tracepoint: &'static str,
+    /// What a user loses.
+    pub loses: &'static str,
+}
+
+impl Tracer {
+    /// Begins to follow every socket that passes `filter`, one sample per socket and `interval`; zero samples at
+    /// every packet.
+    ///
+    /// `ring_bytes` is rounded up to a power of two between [`RING_BYTES_MIN`] and [`RING_BYTES_MAX`].
+    ///
+    /// Errors: a capability, the kernel's type information or the tracepoint for packets is missing.
+    /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone.
+    pub fn start(filter: &Filter, interval: Duration, ring_bytes: u32) -> Result<Tracer> {
+        program::require_capabilities()?;
+        let kernel = program::kernel_types()?;
+        let ring_bytes = ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two();
+        let mut object = MaybeUninit::uninit();
+        let mut open = program::open(&mut object, filter)?;
+        open.maps.events.set_max_entries(ring_bytes).context("size the ring")?;
+        set_times(&mut open, interval, ring_bytes)?;
+        let missing = leave_out_missing(&mut open, |tracepoint| program::has_tracepoint(&kernel, tracepoint))?;
+        let skel = open.load().map_err(program::explain_refusal)?;
+        program::fill_filter(&skel, filter)?;
+        let watcher = Watcher::of(&skel, filter)?;
+        let events = MapHandle::try_from(&skel.maps.events).context("hold the ring")?;
+        let (ring, arrivals) = build_ring(&events)?;
+        let links = attach(&skel)?;
+        Ok(Tracer { ring, arrivals, watcher, missing, _events: events, _links: links })
+    }
+
+    /// Waits up to `timeout`, less when the ring fills, and hands over what has arrived, oldest first.
+    ///
+    /// Returns the number of events handed over. Events wait in the ring until somebody polls, so poll again within
+    /// the time in which the ring can fill.
+    ///
+    /// Errors: bytes in the ring that are no event.
+    pub fn poll(&self, timeout: Duration, take: &mut dyn FnMut(Event)) -> Result<usize> {
+        let waited = self.ring.poll_raw(timeout);
+        if waited < 0 && waited != -libc::EINTR {
+            bail!("wait for events: {}", std::io::Error::from_raw_os_error(-waited));
+        }
+        let mut count = self.hand_over(take)?;
+        while self.ring.consume_raw_n(BATCH_EVENTS) > 0 {
+            count += self.hand_over(take)?;
+        }
+        Ok(count)
+    }
+
+    fn hand_over(&self, take: &mut dyn FnMut(Event)) -> Result<usize> {
+        let arrivals = std::mem::take(&mut *self.arrivals.lock().expect("no reader of events panics"));
+        if let Some(refused) = arrivals.refused {
+            return Err(refused).context("decode an event");
+        }
+        let count = arrivals.events.len();
+        arrivals.events.into_iter().for_each(take);
+        Ok(count)
+    }
+
+    /// Events that could not be sent since the start, because the ring was full or a socket had no memory left.
+    pub fn dropped(&self) -> u64 {
+        self.watcher.dropped()
+    }
+
+    /// Tracepoints this kernel lacks and what is lost without each.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Follows one more network namespace; see [`Watcher::watch_netns`].
+    ///
+    /// Errors: as [`Watcher::watch_netns`].
+    pub fn watch_netns(&self, inode: u32) -> Result<()> {
+        self.watcher.watch_netns(inode)
+    }
+
+    /// Follows a network namespace no more; see [`Watcher::unwatch_netns`].
+    ///
+    /// Errors: as [`Watcher::unwatch_netns`].
+    pub fn unwatch_netns(&self, inode: u32) -> Result<()> {
+        self.watcher.unwatch_netns(inode)
+    }
+
+    /// A handle on this tracer for other threads.
+    pub fn watcher(&self) -> Watcher {
+        self.watcher.clone()
+    }
+}
+
+/// A handle on a running tracer for other threads: which namespaces it follows, what it had to drop.
+#[derive(Debug, Clone)]
+pub struct Watcher {
+    maps: Arc<WatchedMaps>,
+}
+
+#[derive(Debug)]
+struct WatchedMaps {
+    netns: Option<MapHandle>,
+    generation: MapHandle,
+    dropped: MapHandle,
+    /// The filter's generation in the kernel; 0 is a socket that has no verdict yet.
+    latest: Mutex<u32>,
+}
+
+impl Watcher {
+    fn of(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<Watcher> {
+        let hold = |map| MapHandle::try_from(map).context("hold the tracer's maps");
+        let netns = filter.netns.is_some().then(|| hold(&skel.maps.filter_netns)).transpose()?;
+        let maps = WatchedMaps {
+            netns,
+            generation: hold(&skel.maps.generation)?,
+            dropped: hold(&skel.maps.dropped)?,
+            latest: Mutex::new(0),
+        };
+        maps.decide_anew()?;
+        Ok(Watcher { maps: Arc::new(maps) })
+    }
+
+    /// Follows one more network namespace; sockets that are open in it already are followed from their next packet.
+    ///
+    /// Errors: the tracer was started without a set of namespaces, or follows as many as it can.
+    pub fn watch_netns(&self, inode: u32) -> Result<()> {
+        let set = self.netns()?.update(&inode.to_ne_bytes(), &[1], MapFlags::ANY);
+        set.with_context(|| format!("follow the network namespace {inode}"))?;
+        self.maps.decide_anew()
+    }
+
+    /// Follows a network namespace no more; one that is not followed is no error.
+    ///
+    /// Errors: the tracer was started without a set of namespaces.
+    pub fn unwatch_netns(&self, inode: u32) -> Result<()> {
+        match self.netns()?.delete(&inode.to_ne_bytes()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("leave the network namespace {inode}"));
+            }
+            _ => self.maps.decide_anew(),
+        }
+    }
+
+    /// Events that could not be sent since the start; see [`Tracer::dropped`].
+    pub fn dropped(&self) -> u64 {
+        let count = self.maps.dropped.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let count = count.ok().flatten().and_then(|bytes| bytes.try_into().ok());
+        u64::from_ne_bytes(count.expect("the drop count is one number in a map this process holds"))
+    }
+
+    fn netns(&self) -> Result<&MapHandle> {
+        self.maps.netns.as_ref().context("this tracer follows every network namespace")
+    }
+}
+
+impl WatchedMaps {
+    /// Makes the kernel decide for every socket again.
+    fn decide_anew(&self) -> Result<()> {
+        let mut latest = self.latest.lock().expect("nobody panics while holding the filter");
+        *latest = latest.checked_add(1).unwrap_or(1);
+        let set = self.generation.update(&0u32.to_ne_bytes(), &latest.to_ne_bytes(), MapFlags::ANY);
+        set.context("change the tracer's filter")
+    }
+}
+
+fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u32) -> Result<()> {
+    let rodata = open.maps.rodata_data.as_mut().context("find the tracer's settings")?;
+    rodata.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    rodata.loss_gap_ns = rodata.interval_ns / u64::from(LOSS_GAPS_PER_INTERVAL);
+    rodata.wake_bytes = (ring_bytes / WAKE_PART).into();
+    Ok(())
+}
+
+/// Keeps from loading what this kernel has no tracepoint for.
+///
+/// Errors: the one for packets is missing, without which there is nothing to trace.
+fn leave_out_missing(open: &mut OpenTcpTraceSkel<'_>, has: impl Fn(&str) -> bool) -> Result<Vec<Missing>> {
+    if !has("tcp_probe") {
+        let refusal = Failure::unmet("cannot trace: this kernel lacks the tracepoint tcp_probe");
+        return Err(refusal.hint("`tccc doctor` lists what this host lacks").into());
+    }
+    open.progs.on_sweep.set_autoload(false);
+    let mut missing = Vec::new();
+    let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
+        if !has(tracepoint) {
+            program.set_autoload(false);
+            missing.push(Missing { tracepoint, loses });
+        }
+    };
+    let progs = &mut open.progs;
+    optional(&mut progs.on_tcp_state, "inet_sock_set_state", "connections have no open and close events");
+    optional(&mut progs.on_ca_state, "tcp_cong_state_set", "a state change is seen at the packet after it");
+    optional(&mut progs.on_retransmit, "tcp_retransmit_skb", "a retransmission is seen at the packet after it");
+    Ok(missing)
+}
+
+/// Attaches what was loaded; connections open before their packets are seen.
+fn attach(skel: &TcpTraceSkel<'_>) -> Result<Vec<Link>> {
+    let progs = &skel.progs;
+    [&progs.on_tcp_state, &progs.on_ca_state, &progs.on_retransmit, &progs.on_packet]
+        .into_iter()
+        .filter(|program| program.autoload())
+        .map(|program| program.attach().with_context(|| format!("attach the tracer's {}", program.name().display())))
+        .collect()
+}
+
+fn build_ring(events: &MapHandle) -> Result<(RingBuffer<'static>, Arc<Mutex<Arrivals>>)> {
+    let arrivals = Arc::new(Mutex::new(Arrivals::default()));
+    let arriving = Arc::clone(&arrivals);
+    let mut builder = RingBufferBuilder::new();
+    builder.add(events, move |bytes| {
+        let mut arrivals = arriving.lock().expect("no reader of events panics");
+        match Event::decode(bytes) {
+            Ok(event) => arrivals.events.push(event),
+            Err(refused) => arrivals.refused = Some(refused),
+        }
+        0
+    })?;
+    Ok((builder.build().context("map the ring")?, arrivals))
+}

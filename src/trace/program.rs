@@ -1,0 +1,147 @@
+//! The tracer's kernel program: opened with a filter, without what this kernel lacks.
+
+use std::mem::MaybeUninit;
+use std::net::Ipv6Addr;
+
+use anyhow::{Context, Result};
+use libbpf_rs::btf::{Btf, types};
+use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject};
+
+use super::filter::Filter;
+use crate::failure::Failure;
+
+#[allow(missing_docs, clippy::all)] // generated from tcp_trace.bpf.c
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/tcp_trace.skel.rs"));
+}
+pub(super) use skeleton::{OpenTcpTraceSkel, TcpTraceSkel};
+
+/// Bits of `filters` in the kernel program.
+const FILTER_PORT: u32 = 1;
+const FILTER_ADDRESS: u32 = 2;
+const FILTER_ALGORITHM: u32 = 4;
+const FILTER_CGROUP: u32 = 8;
+const FILTER_NETNS: u32 = 16;
+
+/// Network namespaces that a tracer follows at the same time, at most.
+pub(super) const NETNS_MAX: u32 = 4096;
+
+/// Opens the program with room for the filter's values; nothing is loaded yet.
+///
+/// Errors: no type information, or the embedded object is not understood.
+pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter) -> Result<OpenTcpTraceSkel<'a>> {
+    let mut skel = skeleton::TcpTraceSkelBuilder::default().open(object).context("open the tracer's program")?;
+    let rodata = skel.maps.rodata_data.as_mut().context("find the tracer's settings")?;
+    rodata.filters = filter_bits(filter);
+    rodata.jiffy_ns = jiffy_ns()?;
+    set_room(&mut skel.maps.filter_ports, filter.ports.len())?;
+    set_room(&mut skel.maps.filter_addresses, filter.addresses.len())?;
+    set_room(&mut skel.maps.filter_algorithms, filter.algorithms.len())?;
+    set_room(&mut skel.maps.filter_cgroups, filter.cgroups.len())?;
+    if filter.netns.is_some() {
+        set_room(&mut skel.maps.filter_netns, NETNS_MAX as usize)?;
+    }
+    Ok(skel)
+}
+
+/// Writes the filter's values into the loaded program's maps.
+///
+/// Errors: more network namespaces than can be followed.
+pub(super) fn fill_filter(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<()> {
+    let set = |map: &dyn MapCore, key: &[u8]| map.update(key, &[1], MapFlags::ANY).context("set the tracer's filter");
+    for port in &filter.ports {
+        set(&skel.maps.filter_ports, &port.to_ne_bytes())?;
+    }
+    for prefix in &filter.addresses {
+        let (address, bits) = prefix.mapped();
+        set(&skel.maps.filter_addresses, &address_key(address, bits))?;
+    }
+    for algorithm in &filter.algorithms {
+        set(&skel.maps.filter_algorithms, &algorithm_key(algorithm))?;
+    }
+    for cgroup in &filter.cgroups {
+        set(&skel.maps.filter_cgroups, &cgroup.to_ne_bytes())?;
+    }
+    for inode in filter.netns.iter().flatten() {
+        set(&skel.maps.filter_netns, &inode.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+/// What tracing takes, as numbered in the kernel's capability sets.
+const CAPABILITIES: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
+/// Stands for both on kernels before they existed, and still does.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// Errors: a capability that tracing takes is missing.
+pub(super) fn require_capabilities() -> Result<()> {
+    let status = std::fs::read_to_string("/proc/self/status").context("read this process's capabilities")?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim();
+    let effective = u64::from_str_radix(effective, 16).context("read this process's capabilities")?;
+    let has = |bit: u32| effective & (1 << bit) != 0;
+    match CAPABILITIES.iter().find(|(bit, _)| !has(*bit) && !has(CAP_SYS_ADMIN)) {
+        Some((_, name)) => {
+            Err(Failure::unmet(format!("cannot trace: {name} is missing")).hint("run it as root").into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Says what it means that the kernel did not take the tracer's program.
+pub(super) fn explain_refusal(error: libbpf_rs::Error) -> anyhow::Error {
+    let what = format!("cannot trace: this kernel refused the tracer's program: {error}");
+    Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into()
+}
+
+/// The kernel's type information.
+///
+/// Errors: a kernel without it.
+pub(super) fn kernel_types() -> Result<Btf<'static>> {
+    Btf::from_vmlinux().map_err(|error| {
+        Failure::unmet(format!("cannot trace: this kernel has no type information (BTF): {error}"))
+            .hint("`tccc doctor` lists what this host lacks")
+            .into()
+    })
+}
+
+/// Whether the kernel has a tracepoint that programs can read by type.
+pub(super) fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
+    kernel.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+}
+
+fn filter_bits(filter: &Filter) -> u32 {
+    let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+    bit(!filter.ports.is_empty(), FILTER_PORT)
+        | bit(!filter.addresses.is_empty(), FILTER_ADDRESS)
+        | bit(!filter.algorithms.is_empty(), FILTER_ALGORITHM)
+        | bit(!filter.cgroups.is_empty(), FILTER_CGROUP)
+        | bit(filter.netns.is_some(), FILTER_NETNS)
+}
+
+fn set_room(map: &mut OpenMapMut<'_>, entries: usize) -> Result<()> {
+    map.set_max_entries(entries.max(1) as u32).context("size the tracer's filter")
+}
+
+/// `struct address_key`: prefix bits, then the address in network byte order.
+fn address_key(address: Ipv6Addr, bits: u32) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..4].copy_from_slice(&bits.to_ne_bytes());
+    key[4..].copy_from_slice(&address.octets());
+    key
+}
+
+/// `struct algorithm_key`: the name, padded with zeros.
+fn algorithm_key(name: &str) -> [u8; 16] {
+    let mut key = [0; 16];
+    let length = name.len().min(super::filter::ALGORITHM_NAME_MAX);
+    key[..length].copy_from_slice(&name.as_bytes()[..length]);
+    key
+}
+
+/// The kernel's tick, in which it stores timeouts: the resolution of its coarse clock.
+fn jiffy_ns() -> Result<u32> {
+    use nix::time::{ClockId, clock_getres};
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).context("read the kernel's tick")?;
+    Ok(tick.tv_nsec() as u32)
+}
