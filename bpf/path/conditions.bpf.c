@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The conditions under which a scenario's senders run: window cap, initial ssthresh, initial cwnd.
  * Imposed once, when the sender's connection is established: after the kernel chose its initial window and before the

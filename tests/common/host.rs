@@ -1,11 +1,9 @@
 //! The host as it was: taken before a test, compared after it.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{holds_within, netlink};
+use super::{holds_within, netlink, state};
 
 /// How long the kernel may take to finish what it tears down in the background.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -52,12 +50,7 @@ impl HostSnapshot {
 
 fn current_lines(names: &[String]) -> BTreeSet<String> {
     let is_shared = std::env::var_os("TCCC_SHARED_HOST").is_some();
-    let mut lines = BTreeSet::new();
-    lines.extend(algorithms());
-    lines.extend(bpffs_root().iter().flat_map(|root| tree(root, "pin")));
-    lines.extend(tree_level(Path::new("/run/netns"), "namespace"));
-    lines.extend(cgroup2_root().iter().flat_map(|root| tree(root, "cgroup")).filter(|line| line.contains("tccc")));
-    lines.extend(tree_level(Path::new("/sys/class/net"), "interface"));
+    let mut lines = state::lines();
     lines.extend(
         netlink::qdiscs()
             .unwrap_or_default()
@@ -68,54 +61,7 @@ fn current_lines(names: &[String]) -> BTreeSet<String> {
     lines
 }
 
-fn algorithms() -> Vec<String> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-    let available = read("tcp_available_congestion_control");
-    let mut lines: Vec<_> = available.split_whitespace().map(|name| format!("algorithm: {name}")).collect();
-    lines.push(format!("default algorithm: {}", read("tcp_congestion_control").trim()));
-    lines
-}
-
 fn interface_name(number: i32) -> String {
     nix::net::if_::if_indextoname(number as u32)
         .map_or_else(|_| format!("interface {number}"), |name| name.to_string_lossy().into_owned())
-}
-
-fn tree_level(folder: &Path, what: &str) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| format!("{what}: {}", entry.path().display())).collect()
-}
-
-fn tree(folder: &Path, what: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder || what == "pin" {
-            lines.push(format!("{what}: {}", entry.path().display()));
-        }
-        if is_folder {
-            lines.extend(tree(&entry.path(), what));
-        }
-    }
-    lines
-}
-
-/// Where the cgroup2 hierarchy is mounted.
-pub fn cgroup2_root() -> Option<PathBuf> {
-    mounted("cgroup2")
-}
-
-/// Where a BPF file system is mounted; none is usual on a fresh machine.
-pub fn bpffs_root() -> Option<PathBuf> {
-    mounted("bpf")
-}
-
-/// The first mount of this kind: `/proc/self/mounts` lists device, place, kind.
-fn mounted(kind: &str) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let place = words.next()?;
-        (words.next()? == kind).then(|| PathBuf::from(place))
-    })
 }

@@ -6,6 +6,7 @@
 pub mod host;
 pub mod need;
 mod netlink;
+pub mod state;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

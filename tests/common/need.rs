@@ -117,7 +117,7 @@ pub fn bpffs() -> Probe {
 
 /// A writable cgroup2 hierarchy.
 pub fn cgroup2() -> Probe {
-    let root = super::host::cgroup2_root().ok_or("no cgroup2 file system is mounted")?;
+    let root = super::state::mounted("cgroup2").ok_or("no cgroup2 file system is mounted")?;
     let place =
         root.join(format!("need-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], ""));
     fs::create_dir(&place).and_then(|()| fs::remove_dir(&place)).map_err(|error| format!("{}: {error}", root.display()))

@@ -1,1 +1,74 @@
-fn main() {}
+//! The developers' commands of tccc: set up, demonstrate, test, check, format, measure.
+//!
+//! Needs nothing but a Rust toolchain to start; says what else is missing and why before it installs it.
+
+mod bench;
+mod bless;
+mod check;
+mod ci;
+mod count;
+mod demo;
+mod fmt;
+#[path = "../../tests/common/state.rs"]
+mod host_state;
+mod process;
+mod readme;
+mod setup;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The developers' commands of tccc
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+pub struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Install the packages that a command needs
+    Setup(setup::Arguments),
+    /// Build, run dtcp against reno and cubic on a lossy path, show the result
+    Demo(demo::Arguments),
+    /// Run all tests and count passed, failed and skipped
+    Test(test::Arguments),
+    /// Everything CI checks: format, rules, lints, tests, README commands
+    Ci(ci::Arguments),
+    /// Kernel build, rules and the host ring of the algorithms
+    Check,
+    /// Format Rust and C
+    Fmt(fmt::Arguments),
+    /// Check the rules that are programs
+    Tidy,
+    /// Accept changed snapshots and show what changed
+    Bless,
+    /// Measure: the link, the cost of tracing, the time to load
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Setup(arguments) => setup::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Ci(arguments) => ci::run(&arguments),
+        Command::Check => check::run(),
+        Command::Fmt(arguments) => fmt::run(&arguments),
+        Command::Tidy => tidy::run(),
+        Command::Bless => bless::run(),
+        Command::Bench(arguments) => bench::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: error: {error:#}");
+            ExitCode::from(if error.is::<setup::Unmet>() { 4 } else { 1 })
+        }
+    }
+}

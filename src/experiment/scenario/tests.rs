@@ -1,3 +1,5 @@
+//! Scenarios that read, and mistakes that are named with file, line and field.
+
 use super::*;
 
 const GOOD: &str = r#"

@@ -1,0 +1,59 @@
+//! What tccc could leave behind on a host, read from the file system alone; `cargo xtask demo` uses this file too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Registered algorithms, the default algorithm, pins, named namespaces, cgroups of tccc, interfaces: one line each.
+pub fn lines() -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    lines.extend(algorithms().iter().map(|name| format!("algorithm: {name}")));
+    lines.insert(format!("default algorithm: {}", setting("tcp_congestion_control").trim()));
+    lines.extend(mounted("bpf").iter().flat_map(|root| tree(root)).map(|path| line("pin", &path)));
+    lines.extend(entries(Path::new("/run/netns")).iter().map(|path| line("namespace", path)));
+    lines.extend(entries(Path::new("/sys/class/net")).iter().map(|path| line("interface", path)));
+    let cgroups = mounted("cgroup2").iter().flat_map(|root| tree(root)).collect::<Vec<_>>();
+    lines.extend(
+        cgroups.iter().filter(|path| path.is_dir()).map(|path| line("cgroup", path)).filter(|line| is_ours(line)),
+    );
+    lines
+}
+
+/// Names of the registered algorithms, in the kernel's order.
+pub fn algorithms() -> Vec<String> {
+    setting("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
+}
+
+/// The first mount of a kind of file system ("bpf", "cgroup2"); `/proc/self/mounts` lists device, place, kind.
+pub fn mounted(kind: &str) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|mount| {
+        let mut words = mount.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == kind).then(|| PathBuf::from(place))
+    })
+}
+
+fn setting(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+}
+
+fn line(what: &str, path: &Path) -> String {
+    format!("{what}: {}", path.display())
+}
+
+/// Other programs make cgroups at any time.
+fn is_ours(line: &str) -> bool {
+    line.contains("tccc")
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = entries(folder);
+    let folders: Vec<PathBuf> = paths.iter().filter(|path| path.is_dir() && !path.is_symlink()).cloned().collect();
+    paths.extend(folders.iter().flat_map(|folder| tree(folder)));
+    paths
+}

@@ -1,0 +1,53 @@
+//! Measurements, each an ignored test that prints what it measured.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::process;
+use crate::setup::{self, Purpose};
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// One measurement; all when left out
+    #[arg(value_enum)]
+    what: Option<Bench>,
+    /// Name missing packages instead of installing them
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// A measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Bench {
+    /// Rate, delay, loss and lateness of the user-space link
+    Link,
+    /// Goodput with every socket traced, as a ratio of paired runs
+    Trace,
+    /// Wall time of `tccc load` and `tccc unload`
+    Load,
+}
+
+impl Bench {
+    fn file(self) -> &'static str {
+        match self {
+            Bench::Link => "link_bench",
+            Bench::Trace => "trace_bench",
+            Bench::Load => "load_bench",
+        }
+    }
+}
+
+/// Builds with optimisation and measures: `cargo xtask bench`.
+///
+/// Errors: a measurement could not be made.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::set_up(Purpose::Bench, arguments.no_install)?;
+    let all = arguments.what.map_or_else(|| Bench::value_variants().to_vec(), |what| vec![what]);
+    for bench in all {
+        let mut command = process::cargo("test");
+        command.args(["--release", "--quiet", "--test", bench.file(), "--"]);
+        process::run("bench", command.args(["--ignored", "--nocapture", "--test-threads=1"]))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Counting tests: what libtest printed, corrected by the log of skips.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// How many passed, failed and were skipped, and which needs caused the skips.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// Ran and held.
+    pub passed: usize,
+    /// Ran and did not hold, or died.
+    pub failed: usize,
+    /// Could not run here.
+    pub skipped: usize,
+    /// Reason of a skip to how many it caused.
+    pub reasons: BTreeMap<String, usize>,
+}
+
+impl Count {
+    /// Adds another count to this one.
+    pub fn add(&mut self, other: Count) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        for (reason, times) in other.reasons {
+            *self.reasons.entry(reason).or_default() += times;
+        }
+    }
+
+    /// Records `times` skips for one reason.
+    pub fn skip(&mut self, times: usize, reason: impl Into<String>) {
+        self.skipped += times;
+        *self.reasons.entry(reason.into()).or_default() += times;
+    }
+
+    /// Records whether one check held.
+    pub fn check(&mut self, holds: bool) {
+        if holds {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+        }
+    }
+
+    /// Moves the tests named in the skip log from passed to skipped; a test counts once however often it is named.
+    pub fn correct_by_skip_log(&mut self, log: &str) {
+        let skips: BTreeSet<&str> = log.lines().filter_map(|line| line.strip_prefix("skipped: ")).collect();
+        for skip in skips {
+            let reason = skip.split_once(": needs ").map_or(skip, |(_, need)| need);
+            self.passed = self.passed.saturating_sub(1);
+            self.skip(1, format!("needs {reason}"));
+        }
+    }
+}
+
+/// The needs that caused skips, one a line; then, last and alone on a line, the counts.
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (reason, times) in &self.reasons {
+            writeln!(f, "skipped {times}: {reason}")?;
+        }
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// Reads the output of libtest line by line.
+#[derive(Debug, Default)]
+pub struct LibtestReader {
+    count: Count,
+    open_binaries: usize,
+}
+
+impl LibtestReader {
+    /// Takes one line of stdout.
+    pub fn read_line(&mut self, line: &str) {
+        if line.starts_with("running ") && (line.ends_with(" test") || line.ends_with(" tests")) {
+            self.open_binaries += 1;
+        }
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return;
+        };
+        self.open_binaries = self.open_binaries.saturating_sub(1);
+        for part in counts.split("; ") {
+            match part.split_once(' ').and_then(|(number, word)| Some((number.parse().ok()?, word))) {
+                Some((number, "passed")) => self.count.passed += number,
+                Some((number, "failed")) => self.count.failed += number,
+                Some((number @ 1.., "ignored")) => self.count.skip(number, "ignored by its author"),
+                _ => (),
+            }
+        }
+    }
+
+    /// The count so far; a binary that began and gave no result died, which is one failure.
+    pub fn finish(mut self) -> Count {
+        self.count.failed += self.open_binaries;
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Count {
+        let mut reader = LibtestReader::default();
+        text.lines().for_each(|line| reader.read_line(line));
+        reader.finish()
+    }
+
+    #[test]
+    fn results_of_binaries_are_summed() {
+        let count = read(
+            "running 3 tests\ntest a ... ok\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+             running 1 test\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+        );
+        assert_eq!((count.passed, count.failed, count.skipped), (2, 1, 1));
+    }
+
+    #[test]
+    fn binary_that_dies_is_a_failure() {
+        assert_eq!(read("running 3 tests\ntest a ... ok\n").failed, 1);
+    }
+
+    #[test]
+    fn skipped_test_is_not_counted_as_passed() {
+        let mut count = Count { passed: 5, ..Count::default() };
+        let log = "skipped: kernel_load::a: needs netem: no such qdisc\nskipped: kernel_load::b: needs netem: no such qdisc\n\
+                   skipped: kernel_load::b: needs netem: no such qdisc\n";
+        count.correct_by_skip_log(log);
+        assert_eq!(count.to_string(), "skipped 2: needs netem: no such qdisc\n3 passed, 0 failed, 2 skipped");
+    }
+}

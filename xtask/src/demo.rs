@@ -1,0 +1,134 @@
+//! The first thing a newcomer runs: dtcp in the real kernel beside reno and cubic, and the host as it was afterwards.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::host_state;
+use crate::process;
+use crate::setup::{self, Purpose};
+
+const SCENARIO: &str = "scenarios/smoke/loss-sweep.toml";
+/// How often the list of registered algorithms is read while the experiment runs.
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+/// How long the kernel may take to finish what it tears down in the background.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// How to demonstrate.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Name missing packages instead of installing them
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// Runs the demonstration: `cargo xtask demo`.
+///
+/// Errors: the step that failed; or the host is not as it was.
+/// Side effects: installs packages; for the time of the run, namespaces and registered algorithms.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut steps = Steps::default();
+    steps.step("setup", || setup::set_up(Purpose::Demo, arguments.no_install))?;
+    steps.step("build", || process::run("build", process::cargo("build").args(["--release", "--quiet"])))?;
+    let before = host_state::lines();
+    let shown = show(&mut steps);
+    let restored = steps.step("host as before", || compare(&before));
+    steps.print();
+    shown.and(restored)
+}
+
+/// What of the demonstration changes the host.
+fn show(steps: &mut Steps) -> Result<()> {
+    let results = process::target().join("demo");
+    let report = results.join("report.html");
+    steps.step("doctor", doctor)?;
+    steps.step("run", || experiment(&results))?;
+    steps.step("report", || {
+        let mut command = tccc();
+        command.arg("report").arg(&results).args(["-o", "html", "--out"]).arg(&report);
+        process::output("report", &mut command).map(drop)
+    })?;
+    println!("report: {}", report.display());
+    Ok(())
+}
+
+fn tccc() -> std::process::Command {
+    process::program(process::target().join("release/tccc"))
+}
+
+/// Shows what the host can do; what it lacks stops the run only where the run needs it.
+fn doctor() -> Result<()> {
+    tccc().arg("doctor").status().context("start `tccc doctor`").map(drop)
+}
+
+fn experiment(results: &PathBuf) -> Result<()> {
+    if results.exists() {
+        fs::remove_dir_all(results)
+            .with_context(|| format!("remove the results of the last time: {}", results.display()))?;
+    }
+    let is_over = AtomicBool::new(false);
+    let mut command = tccc();
+    command.args(["run", SCENARIO, "--out"]).arg(results);
+    let (done, seen) = thread::scope(|scope| {
+        let watch = scope.spawn(|| watch_algorithms(&is_over));
+        let done = process::run("run", &mut command);
+        is_over.store(true, Ordering::Relaxed);
+        (done, watch.join().unwrap_or_default())
+    });
+    println!("registered in the kernel during the run: {}", seen.into_iter().collect::<Vec<_>>().join(" "));
+    done
+}
+
+/// Every algorithm that was registered at one moment or another.
+fn watch_algorithms(is_over: &AtomicBool) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    while !is_over.load(Ordering::Relaxed) {
+        seen.extend(host_state::algorithms());
+        thread::sleep(WATCH_INTERVAL);
+    }
+    seen
+}
+
+fn compare(before: &BTreeSet<String>) -> Result<()> {
+    let deadline = Instant::now() + SETTLING;
+    let mut now = host_state::lines();
+    while now != *before && Instant::now() < deadline {
+        thread::sleep(WATCH_INTERVAL);
+        now = host_state::lines();
+    }
+    let left: Vec<_> = now.difference(before).cloned().collect();
+    let gone: Vec<_> = before.difference(&now).cloned().collect();
+    if !(left.is_empty() && gone.is_empty()) {
+        bail!("the host is not as before: left behind {left:?}, missing {gone:?}; `tccc status` shows what is ours");
+    }
+    println!("the host is as before: algorithms, default, pins, namespaces, cgroups, interfaces");
+    Ok(())
+}
+
+/// The steps so far and how long each took.
+#[derive(Debug, Default)]
+struct Steps(Vec<(&'static str, Duration)>);
+
+impl Steps {
+    fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let start = Instant::now();
+        let done = work().with_context(|| format!("demo, step \"{name}\""));
+        self.0.push((name, start.elapsed()));
+        done
+    }
+
+    fn print(&self) {
+        println!("\nelapsed");
+        for (name, time) in &self.0 {
+            println!("  {name:16} {:7.1} s", time.as_secs_f64());
+        }
+        let total: Duration = self.0.iter().map(|(_, time)| *time).sum();
+        println!("  {:16} {:7.1} s", "total", total.as_secs_f64());
+    }
+}

@@ -1,0 +1,84 @@
+//! The formatters decide the layout: rustfmt and clang-format.
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::ci;
+use crate::count::Count;
+use crate::process;
+use crate::tidy::tree;
+
+/// How to format.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Change nothing, fail where the layout differs
+    #[arg(long)]
+    check: bool,
+}
+
+/// Write the layout or only compare it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Change the files.
+    Write,
+    /// Change nothing.
+    Check,
+}
+
+/// Formats Rust and C: `cargo xtask fmt`.
+///
+/// Errors: a formatter is missing or, when checking, the layout differs.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let count = format(if arguments.check { Mode::Check } else { Mode::Write });
+    for reason in count.reasons.keys() {
+        eprintln!("xtask: fmt: not done: {reason}");
+    }
+    if count.failed + count.skipped > 0 {
+        bail!("the layout of {} of 2 languages is not right or not known", count.failed + count.skipped);
+    }
+    Ok(())
+}
+
+/// Both languages, each counted as one check; a formatter that is not there is a skip.
+pub fn format(mode: Mode) -> Count {
+    let mut count = Count::default();
+    if process::answers(&mut process::cargo("fmt")) {
+        record(&mut count, "rustfmt", format_rust(mode));
+    } else {
+        count.skip(1, "the layout of Rust needs rustfmt, which this toolchain lacks (`rustup component add rustfmt`)");
+    }
+    if process::answers(&mut process::program("clang-format")) {
+        record(&mut count, "clang-format", format_c(mode));
+    } else {
+        count.skip(1, "the layout of C needs clang-format (`cargo xtask setup --for ci`)");
+    }
+    count
+}
+
+fn record(count: &mut Count, name: &str, done: Result<()>) {
+    match done {
+        Ok(()) => count.check(true),
+        Err(error) => count.add(ci::failure(name, &error)),
+    }
+}
+
+fn format_rust(mode: Mode) -> Result<()> {
+    let mut rustfmt = process::cargo("fmt");
+    rustfmt.arg("--all");
+    if mode == Mode::Check {
+        rustfmt.arg("--check");
+    }
+    process::run("fmt", &mut rustfmt)
+}
+
+fn format_c(mode: Mode) -> Result<()> {
+    let mut files = tree::paths()?;
+    files.retain(|path| path.ends_with(".c") || path.ends_with(".h"));
+    if files.is_empty() {
+        return Ok(());
+    }
+    let mut clang_format = process::program("clang-format");
+    clang_format.args(if mode == Mode::Check { &["--dry-run", "-Werror"][..] } else { &["-i"][..] });
+    eprintln!("xtask: fmt: clang-format over {} C files", files.len());
+    process::output("fmt", clang_format.args(files)).map(drop)
+}

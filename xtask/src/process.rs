@@ -1,0 +1,75 @@
+//! Running other programs from the top of the workspace, with the step's name in every failure.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The top of the workspace.
+pub fn workspace() -> PathBuf {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    workspace().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
+}
+
+/// A program that starts at the top of the workspace and asks nothing.
+pub fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(workspace()).stdin(Stdio::null());
+    command
+}
+
+/// The cargo that started us.
+pub fn cargo(verb: &str) -> Command {
+    let mut command = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg(verb);
+    command
+}
+
+/// Whether this program can be started and answers `--version`.
+pub fn answers(command: &mut Command) -> bool {
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// Runs a program with its output on the terminal.
+///
+/// Errors: it cannot be started, or ends with another code than 0; both name the step.
+pub fn run(step: &str, command: &mut Command) -> Result<()> {
+    eprintln!("xtask: {step}: {}", shown(command));
+    let status = command.status().with_context(|| format!("{step}: start `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("{step}: `{}` ended with {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a program and returns what it printed on stdout.
+///
+/// Errors: it cannot be started, or ends with another code than 0; both name the step and what it said.
+pub fn output(step: &str, command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{step}: start `{}`", shown(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        bail!("{step}: `{}` ended with {}: {said}", shown(command), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as a person would type it.
+fn shown(command: &Command) -> String {
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(name).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether user 0 runs this, as the kernel sees it.
+pub fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")).and_then(|ids| ids.split_whitespace().nth(1));
+    user == Some("0")
+}

@@ -1,0 +1,204 @@
+//! The Debian packages tccc needs, why, and how they get onto this machine.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use crate::process;
+
+/// What to install for.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Name what is missing and install nothing
+    #[arg(long)]
+    no_install: bool,
+    /// The command that shall be able to run
+    #[arg(long = "for", value_enum, default_value_t = Purpose::Ci)]
+    purpose: Purpose,
+}
+
+/// A command that needs packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Purpose {
+    /// `cargo xtask demo`
+    Demo,
+    /// `cargo xtask test`
+    Test,
+    /// `cargo xtask ci`
+    Ci,
+    /// `cargo xtask bench`
+    Bench,
+}
+
+impl Purpose {
+    const ALL: &[Purpose] = &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench];
+}
+
+/// This machine lacks packages, and they could or should not be installed: exit code 4.
+#[derive(Debug)]
+pub struct Unmet(String);
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unmet {}
+
+/// What shows that a package is not needed because its content is there by other means.
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    Program(&'static str),
+    File(&'static str),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Package {
+    name: &'static str,
+    why: &'static str,
+    content: Content,
+    purposes: &'static [Purpose],
+}
+
+const fn package(name: &'static str, content: Content, why: &'static str) -> Package {
+    Package { name, why, content, purposes: Purpose::ALL }
+}
+
+/// Names are the same on Debian 12 and 13.
+const PACKAGES: [Package; 11] = [
+    package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
+    package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
+    package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
+    package("make", Content::Program("make"), "builds libbpf"),
+    package("pkg-config", Content::Program("pkg-config"), "lets libbpf's build find libelf and zlib"),
+    package("libelf-dev", Content::File("/usr/include/libelf.h"), "libbpf reads and writes ELF objects"),
+    package("zlib1g-dev", Content::File("/usr/include/zlib.h"), "libelf's compressed sections"),
+    package("iperf3", Content::Program("iperf3"), "the traffic of experiments"),
+    Package {
+        name: "iproute2",
+        why: "lets tests compare what tccc built with what `ip` sees",
+        content: Content::Program("ip"),
+        purposes: &[Purpose::Test, Purpose::Ci],
+    },
+    Package {
+        name: "clang-format",
+        why: "checks the layout of the C files",
+        content: Content::Program("clang-format"),
+        purposes: &[Purpose::Ci],
+    },
+    Package {
+        name: "git",
+        why: "tells tidy which files belong to the project",
+        content: Content::Program("git"),
+        purposes: &[Purpose::Ci],
+    },
+];
+
+/// Installs on its own: `cargo xtask setup`.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    set_up(arguments.purpose, arguments.no_install)?;
+    eprintln!("xtask: setup: everything is here");
+    Ok(())
+}
+
+/// Makes sure that the packages for `purpose` are there.
+///
+/// Errors: [`Unmet`] when something is missing and `no_install` is given, apt is not there or this is not root;
+/// apt's own failure.
+/// Side effects: installs Debian packages.
+pub fn set_up(purpose: Purpose, no_install: bool) -> Result<()> {
+    let missing = missing(purpose);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+    eprintln!("xtask: setup: missing on this machine:");
+    for package in &missing {
+        eprintln!("  {:14} {}", package.name, package.why);
+    }
+    let by_hand = format!("`apt-get install {}` as root", names.join(" "));
+    if no_install {
+        return Err(Unmet(format!("{} missing and not installed: {by_hand}", count_text(names.len()))).into());
+    }
+    if !process::is_root() {
+        return Err(Unmet(format!("{} missing, and only root may install: {by_hand}", count_text(names.len()))).into());
+    }
+    if !process::answers(&mut process::program("apt-get")) {
+        let text = format!("{} missing, and there is no apt-get here: install by hand", count_text(names.len()));
+        return Err(Unmet(text).into());
+    }
+    install(&names)
+}
+
+fn count_text(packages: usize) -> String {
+    if packages == 1 { "1 package is".into() } else { format!("{packages} packages are") }
+}
+
+fn missing(purpose: Purpose) -> Vec<Package> {
+    wanted(purpose).filter(|package| !is_there(package)).collect()
+}
+
+fn wanted(purpose: Purpose) -> impl Iterator<Item = Package> {
+    PACKAGES.into_iter().filter(move |package| package.purposes.contains(&purpose))
+}
+
+fn is_there(package: &Package) -> bool {
+    let content = match package.content {
+        Content::Program(name) => is_in_path(name),
+        Content::File(path) => Path::new(path).exists(),
+    };
+    content || is_installed(package.name)
+}
+
+fn is_in_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Asks dpkg; a machine without dpkg has no package installed.
+fn is_installed(name: &str) -> bool {
+    let mut query = process::program("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", name]).stderr(Stdio::null());
+    query.output().is_ok_and(|output| output.stdout == b"installed")
+}
+
+fn install(names: &[&str]) -> Result<()> {
+    let apt = || {
+        let mut apt = process::program("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-o", "DPkg::Lock::Timeout=120"]);
+        apt
+    };
+    process::run("setup", apt().arg("update"))?;
+    process::run("setup", apt().args(["install", "-y", "--no-install-recommends"]).args(names))
+        .context("install the packages")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_has_a_reason() {
+        assert!(PACKAGES.iter().all(|package| package.why.len() > 10));
+    }
+
+    #[test]
+    fn content_found_by_other_means_is_enough() {
+        let shell = package("no-such-package-in-debian", Content::Program("sh"), "a shell");
+        assert!(is_there(&shell));
+        assert!(!is_there(&Package { content: Content::Program("no-such-program"), ..shell }));
+        assert!(!is_there(&Package { content: Content::File("/no/such/file"), ..shell }));
+    }
+
+    #[test]
+    fn format_checker_is_for_ci_only() {
+        let is_wanted = |name: &str, purpose| wanted(purpose).any(|package| package.name == name);
+        assert!(is_wanted("clang-format", Purpose::Ci));
+        assert!(!is_wanted("clang-format", Purpose::Demo));
+        assert!(is_wanted("clang", Purpose::Demo));
+    }
+}

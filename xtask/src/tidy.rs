@@ -1,0 +1,115 @@
+//! The rules that are programs. Each rule is one function over one file, or over all of them.
+//!
+//! A rule returns what it found; it prints nothing. Soft findings warn, hard ones fail.
+
+mod algorithm;
+mod layers;
+mod rust;
+mod scan;
+mod size;
+mod text;
+pub mod tree;
+
+use anyhow::{Result, bail};
+
+use tree::{SourceFile, Tree};
+
+/// Something that a rule does not like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Line from 1; 0 is the whole file.
+    line: usize,
+    /// What is wrong and what would be right.
+    message: String,
+    /// Warns only.
+    is_soft: bool,
+}
+
+impl Finding {
+    fn hard(line: usize, message: impl Into<String>) -> Self {
+        Finding { line, message: message.into(), is_soft: false }
+    }
+
+    fn soft(line: usize, message: impl Into<String>) -> Self {
+        Finding { line, message: message.into(), is_soft: true }
+    }
+}
+
+type FileRule = fn(&SourceFile) -> Vec<Finding>;
+type TreeRule = fn(&Tree) -> Vec<(String, Finding)>;
+
+const FILE_RULES: [(&str, FileRule); 24] = [
+    ("C file begins with its licence", algorithm::licence_comes_first),
+    ("algorithm has its headings", algorithm::header_has_headings),
+    ("file stem is the id", algorithm::stem_is_the_id),
+    ("algorithm includes one header", algorithm::only_the_one_header_is_included),
+    ("modules use lower layers", layers::modules_use_what_the_table_allows),
+    ("pure modules stay pure", layers::pure_modules_reach_nothing),
+    ("only cli prints", layers::only_cli_writes_to_stdout),
+    ("file size", size::file_is_not_too_long),
+    ("function size", size::functions_are_small),
+    ("file bytes", size::file_is_not_too_big),
+    ("file says what it is for", rust::file_says_what_it_is_for),
+    ("unsafe has SAFETY", rust::unsafe_has_a_reason),
+    ("allow has a reason", rust::allow_has_a_reason),
+    ("ignore has a reason", rust::ignore_has_a_reason),
+    ("no code in comments", rust::no_code_in_comments),
+    ("tests do not sleep", rust::tests_do_not_sleep),
+    ("started programs are installed", rust::started_programs_are_installed),
+    ("modules name a thing", rust::modules_name_a_thing),
+    ("open ends have an issue", text::open_ends_have_an_issue),
+    ("no registry host", text::no_registry_host_is_named),
+    ("no path of one machine", text::no_path_of_one_machine),
+    ("scenario has title and source", text::scenario_has_title_and_source),
+    ("lines end cleanly", text::lines_end_cleanly),
+    ("top level", text::top_level_is_known),
+];
+
+const TREE_RULES: [(&str, TreeRule); 2] =
+    [("no Rust file names an algorithm", layers::no_rust_file_names_an_algorithm), ("licence", text::licence_is_there)];
+
+/// Checks every rule over every file of the project: `cargo xtask tidy`.
+///
+/// Errors: at least one hard finding; all are printed first.
+pub fn run() -> Result<()> {
+    let tree = Tree::read()?;
+    let findings = check(&tree);
+    for (rule, path, finding) in &findings {
+        let level = if finding.is_soft { "warning" } else { "error" };
+        eprintln!("tidy: {level}: {path}:{}: {} [{rule}]", finding.line, finding.message);
+    }
+    let hard = findings.iter().filter(|(_, _, finding)| !finding.is_soft).count();
+    let rules = FILE_RULES.len() + TREE_RULES.len();
+    eprintln!("tidy: {} files, {rules} rules, {hard} errors, {} warnings", tree.files.len(), findings.len() - hard);
+    if hard > 0 {
+        bail!("tidy: {hard} errors");
+    }
+    Ok(())
+}
+
+/// Rule, path and finding.
+fn check(tree: &Tree) -> Vec<(&'static str, String, Finding)> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        for (name, rule) in FILE_RULES {
+            findings.extend(rule(file).into_iter().map(|finding| (name, file.path.clone(), finding)));
+        }
+    }
+    for (name, rule) in TREE_RULES {
+        findings.extend(rule(tree).into_iter().map(|(path, finding)| (name, path, finding)));
+    }
+    findings
+}
+
+/// What the rules' tests share: one bad and one good sample each.
+#[cfg(test)]
+mod sample {
+    use super::{Finding, SourceFile};
+
+    /// The rule finds something in `bad` and nothing in `good`.
+    #[track_caller]
+    pub fn check(rule: fn(&SourceFile) -> Vec<Finding>, path: &str, bad: &str, good: &str) {
+        assert_ne!(rule(&SourceFile::new(path, bad)), [], "the bad sample passes");
+        assert_eq!(rule(&SourceFile::new(path, good)), [], "the good sample is refused");
+    }
+}

@@ -1,0 +1,148 @@
+//! What every C file begins with, and the form of an algorithm's file.
+
+use super::Finding;
+use super::scan::Language;
+use super::tree::SourceFile;
+
+const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0-only";
+const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];
+/// The kernel keeps a name of 16 bytes with its end (`TCP_CA_NAME_MAX`).
+const NAME_LENGTH: usize = 15;
+const HEADER: &str = "#include \"tccc.bpf.h\"";
+
+/// The licence stands in the first line, in the comment form the kernel asks for.
+pub fn licence_comes_first(file: &SourceFile) -> Vec<Finding> {
+    if file.language() != Some(Language::C) {
+        return Vec::new();
+    }
+    let first = file.text.lines().next().unwrap_or_default();
+    let wanted = if file.path.ends_with(".h") { format!("/* {LICENCE} */") } else { format!("// {LICENCE}") };
+    if first == wanted {
+        return Vec::new();
+    }
+    vec![Finding::hard(1, format!("the first line is not `{wanted}`"))]
+}
+
+/// One sentence, then the headings in their order, none empty, and `Differs` numbered or "none".
+pub fn header_has_headings(file: &SourceFile) -> Vec<Finding> {
+    if file.algorithm().is_none() {
+        return Vec::new();
+    }
+    let header = header_lines(&file.text);
+    let mut findings = first_sentence(&header);
+    let mut after = 0;
+    for heading in HEADINGS {
+        let Some(at) = header.iter().position(|line| *line == heading) else {
+            findings.push(Finding::hard(1, format!("the header has no heading `{heading}`")));
+            continue;
+        };
+        if at < after {
+            findings.push(Finding::hard(at + 2, format!("the heading `{heading}` is not in the order {HEADINGS:?}")));
+        }
+        after = at;
+        findings.extend(section_fault(heading, section(&header, at)).map(|text| Finding::hard(at + 2, text)));
+    }
+    findings
+}
+
+/// Lines of the comment that begins on the second line, without its decoration.
+fn header_lines(text: &str) -> Vec<&str> {
+    let comment = text.lines().skip(1).take_while(|line| line.starts_with("/*") || line.starts_with(" *"));
+    comment.take_while(|line| line.trim() != "*/").map(|line| line.trim_start_matches(['/', ' ', '*']).trim()).collect()
+}
+
+fn first_sentence(header: &[&str]) -> Vec<Finding> {
+    match header.iter().find(|line| !line.is_empty()) {
+        Some(sentence) if sentence.ends_with('.') && !sentence.trim_end_matches('.').contains(". ") => Vec::new(),
+        _ => vec![Finding::hard(2, "the header does not begin with one sentence on one line")],
+    }
+}
+
+/// The lines between a heading and the next one.
+fn section<'a>(header: &'a [&'a str], heading: usize) -> &'a [&'a str] {
+    let rest = &header[heading + 1..];
+    let end = rest.iter().position(|line| HEADINGS.contains(line)).unwrap_or(rest.len());
+    &rest[..end]
+}
+
+fn section_fault(heading: &str, lines: &[&str]) -> Option<String> {
+    let Some(first) = lines.iter().find(|line| !line.is_empty()) else {
+        return Some(format!("the heading `{heading}` is empty"));
+    };
+    let is_numbered = first.starts_with("1. ") || first.to_lowercase().starts_with("none");
+    (heading == "Differs" && !is_numbered).then(|| "`Differs` is neither numbered from 1 nor \"none\"".into())
+}
+
+/// The file's stem is the id given to `ALGORITHM` and fits the kernel's name.
+pub fn stem_is_the_id(file: &SourceFile) -> Vec<Finding> {
+    let Some(stem) = file.algorithm() else { return Vec::new() };
+    let mut findings = Vec::new();
+    if stem.len() > NAME_LENGTH {
+        findings.push(Finding::hard(0, format!("the stem \"{stem}\" is longer than {NAME_LENGTH} characters")));
+    }
+    let id = file.text.lines().find_map(|line| line.strip_prefix("ALGORITHM(")?.split([',', ')']).next());
+    if id.map(str::trim) != Some(stem) {
+        findings.push(Finding::hard(0, format!("no `ALGORITHM({stem}, ...)`: the id is the file's stem")));
+    }
+    findings
+}
+
+/// An algorithm includes `tccc.bpf.h` and files of a folder with its own name.
+pub fn only_the_one_header_is_included(file: &SourceFile) -> Vec<Finding> {
+    let Some(stem) = file.algorithm() else { return Vec::new() };
+    let own = format!("#include \"{stem}/");
+    let foreign = file
+        .lines()
+        .filter(|(_, line)| line.starts_with("#include") && !line.starts_with(HEADER) && !line.starts_with(&own));
+    foreign.map(|(line, text)| Finding::hard(line, format!("`{text}`: only `{HEADER}` and its own folder"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::sample::check;
+
+    fn header(differs: &str) -> String {
+        let section = |heading: &str| {
+            let content = if heading == "Differs" { differs } else { "Something." };
+            format!(" *\n * {heading}\n *   {content}\n")
+        };
+        let sections: String = HEADINGS.iter().map(|heading| section(heading)).collect();
+        format!("// SPDX\n/*\n * Halves after a loss.\n{sections} */\n")
+    }
+
+    #[test]
+    fn missing_licence_is_refused() {
+        check(licence_comes_first, "bpf/a.c", "int a;\n", &format!("// {LICENCE}\n"));
+        check(licence_comes_first, "bpf/a.h", &format!("// {LICENCE}\n"), &format!("/* {LICENCE} */\n"));
+    }
+
+    #[test]
+    fn missing_heading_is_refused() {
+        let bad = header("1. Something.").replace(" * Units\n", "");
+        check(header_has_headings, "bpf/cc/a.bpf.c", &bad, &header("1. Something."));
+        check(header_has_headings, "bpf/cc/a.bpf.c", &header(""), &header("None."));
+        check(header_has_headings, "bpf/cc/a.bpf.c", &header("Some."), &header("none"));
+        let two_sentences = header("none").replace("Halves after a loss.", "Halves. And more");
+        check(header_has_headings, "bpf/cc/a.bpf.c", &two_sentences, &header("none"));
+    }
+
+    #[test]
+    fn headings_in_another_order_are_refused() {
+        let bad = header("none").replace("Source", "swap").replace("Idea", "Source").replace("swap", "Idea");
+        check(header_has_headings, "bpf/cc/a.bpf.c", &bad, &header("none"));
+    }
+
+    #[test]
+    fn id_other_than_the_stem_is_refused() {
+        check(stem_is_the_id, "bpf/cc/a.bpf.c", "ALGORITHM(b, \"x\", \"y\");\n", "ALGORITHM(a, \"x\", \"y\");\n");
+        let long = "ALGORITHM(abcdefghijklmnop, 1);\n";
+        assert_eq!(stem_is_the_id(&SourceFile::new("bpf/cc/abcdefghijklmnop.bpf.c", long)).len(), 1);
+    }
+
+    #[test]
+    fn foreign_include_is_refused() {
+        let good = format!("{HEADER}\n#include \"a/table.h\"\n");
+        check(only_the_one_header_is_included, "bpf/cc/a.bpf.c", "#include \"b.bpf.c\"\n", &good);
+    }
+}

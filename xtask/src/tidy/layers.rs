@@ -1,0 +1,247 @@
+//! Who may use whom, and what only some may do: the table of the architecture as a program.
+
+use super::Finding;
+use super::tree::{SourceFile, Tree};
+
+/// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
+///
+/// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
+const LAYERS: [(&str, &[&str]); 16] = [
+    ("units", &[]),
+    ("failure", &[]),
+    ("trace::event", &[]),
+    ("catalog", &[]),
+    ("kernel", &[]),
+    ("model", &["trace::event"]),
+    ("loader", &["catalog", "kernel", "state"]),
+    ("state", &["catalog", "kernel"]),
+    ("policy", &["catalog", "kernel", "state"]),
+    ("trace", &["trace::event", "kernel"]),
+    ("experiment::scenario", &["experiment", "model"]),
+    ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
+    ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model"]),
+    ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
+    ("view", &["model", "trace", "trace::event"]),
+    ("serve", &["model", "trace", "trace::event"]),
+];
+/// Layer 0: quantities and failures.
+const EVERYBODY: [&str; 2] = ["units", "failure"];
+/// Sees everything.
+const TOP: [&str; 3] = ["cli", "main", "lib"];
+
+/// What modules without effects may not even name.
+const REACHING_OUT: [&str; 8] = [
+    "std::fs",
+    "std::net::Tcp",
+    "std::process",
+    "std::env",
+    "Instant::now",
+    "SystemTime::now",
+    "rand_pcg",
+    "std::thread",
+];
+const PURE: [&str; 4] = ["units", "failure", "trace::event", "model"];
+
+/// Words that write to stdout.
+const STDOUT: [&str; 4] = ["println!", "print!", "stdout()", "dbg!"];
+/// Words that write to stderr, which belongs to those who run things for a person.
+const STDERR: [&str; 3] = ["eprintln!", "eprint!", "stderr()"];
+const MAY_USE_STDERR: [&str; 2] = ["cli", "experiment"];
+
+/// Paths beginning with `crate::` or `super::` stay within the table.
+pub fn modules_use_what_the_table_allows(file: &SourceFile) -> Vec<Finding> {
+    let Some(module) = module_of(file) else { return Vec::new() };
+    if TOP.contains(&first_name(&module)) {
+        return Vec::new();
+    }
+    let Some((layer, allowed)) = layer_of(&module) else {
+        return vec![Finding::hard(0, format!("module `{module}` is not in the layering table"))];
+    };
+    let mut findings = Vec::new();
+    for (line, path) in used_paths(file, &module) {
+        let used = layer_of(&path).map_or(first_name(&path), |(name, _)| name);
+        let is_own = used == layer || used.strip_prefix(layer).is_some_and(|rest| rest.starts_with("::"));
+        if !(is_own || EVERYBODY.contains(&used) || allowed.contains(&used)) {
+            findings.push(Finding::hard(line, format!("`{layer}` uses `{path}`: it may use {allowed:?}")));
+        }
+    }
+    findings
+}
+
+/// `trace::event` for `src/trace/event.rs`; none outside `src`.
+fn module_of(file: &SourceFile) -> Option<String> {
+    Some(file.path.strip_prefix("src/")?.strip_suffix(".rs")?.replace('/', "::"))
+}
+
+fn first_name(path: &str) -> &str {
+    path.split("::").next().unwrap_or(path)
+}
+
+fn layer_of(path: &str) -> Option<(&'static str, &'static [&'static str])> {
+    let begins = |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    LAYERS.into_iter().filter(|(name, _)| begins(name)).max_by_key(|(name, _)| name.len())
+}
+
+/// Every path into this crate outside tests, as (line, `trace::event::Event`).
+fn used_paths(file: &SourceFile, module: &str) -> Vec<(usize, String)> {
+    let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
+    let mut code = String::from("\n");
+    let scanned = file.scanned();
+    for (line, is_test) in scanned.code.iter().zip(&scanned.is_test) {
+        code.push_str(if *is_test { "" } else { line });
+        code.push('\n');
+    }
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let line = code[..at].matches('\n').count();
+        paths.extend(expand(&code[at + "crate::".len()..]).into_iter().map(|path| (line, path)));
+    }
+    // Indented `super` belongs to a module inside the file.
+    for (at, _) in code.match_indices("\nuse super::") {
+        let line = 1 + code[..at].matches('\n').count();
+        let prefix = if parent.is_empty() { String::new() } else { format!("{parent}::") };
+        paths
+            .extend(expand(&code[at + "\nuse super::".len()..]).into_iter().map(|path| (line, prefix.clone() + &path)));
+    }
+    paths
+}
+
+/// `a::{b, c::d};` to `a::b` and `a::c::d`.
+fn expand(text: &str) -> Vec<String> {
+    let name: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let rest = &text[name.len()..];
+    if name.is_empty() {
+        return if text.starts_with('{') {
+            group(text).iter().flat_map(|part| expand(part)).collect()
+        } else {
+            Vec::new()
+        };
+    }
+    let tails = rest.strip_prefix("::").map(expand).unwrap_or_default();
+    if tails.is_empty() {
+        return vec![name];
+    }
+    tails.iter().map(|tail| if tail == "self" { name.clone() } else { format!("{name}::{tail}") }).collect()
+}
+
+/// The parts of the group of braces that the text begins with.
+fn group(text: &str) -> Vec<String> {
+    let mut depth = 0;
+    let mut parts = vec![String::new()];
+    for character in text.chars() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 1 => break,
+            '}' => depth -= 1,
+            ',' if depth == 1 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => (),
+        }
+        if depth > 1 || !matches!(character, '{') {
+            parts.last_mut().expect("there is a part").push(character);
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+/// `units`, `trace::event` and `model` do no input, output, clock or randomness.
+pub fn pure_modules_reach_nothing(file: &SourceFile) -> Vec<Finding> {
+    let Some(module) = module_of(file) else { return Vec::new() };
+    let layer = layer_of(&module).map_or("", |(name, _)| name);
+    if !PURE.contains(&layer) {
+        return Vec::new();
+    }
+    words_in(file, &REACHING_OUT, &format!("`{layer}` is pure: plain data in, plain data out"))
+}
+
+/// Only `cli` writes to stdout; stderr belongs to `cli` and `experiment`.
+pub fn only_cli_writes_to_stdout(file: &SourceFile) -> Vec<Finding> {
+    let Some(module) = module_of(file) else { return Vec::new() };
+    let top = first_name(&module);
+    let mut findings = Vec::new();
+    if top != "cli" {
+        findings.extend(words_in(file, &STDOUT, "only `cli` writes to stdout"));
+    }
+    if !MAY_USE_STDERR.contains(&top) {
+        findings.extend(words_in(file, &STDERR, "return it: only `cli` and `experiment` tell people things"));
+    }
+    findings
+}
+
+fn words_in(file: &SourceFile, words: &[&str], why: &str) -> Vec<Finding> {
+    let is_whole = |code: &str, word: &str| {
+        code.match_indices(word).any(|(at, _)| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+    };
+    let hits = file.scanned().product_code().filter_map(|(line, code)| {
+        words.iter().find(|word| is_whole(code, word)).map(|word| Finding::hard(line, format!("`{word}`: {why}")))
+    });
+    hits.collect()
+}
+
+/// Algorithms are found by their files: a literal that is one's name, outside tests, is a second registry.
+pub fn no_rust_file_names_an_algorithm(tree: &Tree) -> Vec<(String, Finding)> {
+    let names: Vec<&str> = tree.files.iter().filter_map(SourceFile::algorithm).collect();
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_product_rust()) {
+        let scanned = file.scanned();
+        for (line, literal) in scanned.literals.iter().filter(|(line, _)| !scanned.is_test[line - 1]) {
+            if names.contains(&literal.as_str()) {
+                let finding = Finding::hard(*line, format!("names the algorithm \"{literal}\": ask the catalogue"));
+                findings.push((file.path.clone(), finding));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::sample::check;
+
+    #[test]
+    fn use_of_a_higher_layer_is_refused() {
+        let rule = modules_use_what_the_table_allows;
+        check(rule, "src/model/flow.rs", "use crate::loader::Loader;\n", "use crate::trace::event::Event;\n");
+        check(rule, "src/model.rs", "fn a() { crate::trace::live::b() }\n", "use crate::units::{self, Bytes};\n");
+        check(rule, "src/trace/event.rs", "use super::live::Live;\n", "use super::event::Event;\n");
+        check(
+            rule,
+            "src/report.rs",
+            "use crate::experiment::{runner, scenario};\n",
+            "use crate::experiment::scenario::A;\n",
+        );
+        assert_eq!(rule(&SourceFile::new("src/mystery.rs", "")).len(), 1, "a module outside the table");
+    }
+
+    #[test]
+    fn groups_of_uses_are_expanded() {
+        assert_eq!(expand("a::{self, b::{c, d}, e};"), ["a", "a::b::c", "a::b::d", "a::e"]);
+        assert_eq!(expand("a::b(1)"), ["a::b"]);
+    }
+
+    #[test]
+    fn clock_in_a_pure_module_is_refused() {
+        let good = "fn a(now: u64) {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+        check(pure_modules_reach_nothing, "src/model/flow.rs", "let a = Instant::now();\n", good);
+    }
+
+    #[test]
+    fn printing_outside_cli_is_refused() {
+        check(only_cli_writes_to_stdout, "src/loader.rs", "println!(\"a\");\n", "// println!\n");
+        check(only_cli_writes_to_stdout, "src/loader.rs", "eprintln!(\"a\");\n", "let a = \"eprintln!\";\n");
+        check(only_cli_writes_to_stdout, "src/experiment/a.rs", "print!(\"a\");\n", "eprintln!(\"a\");\n");
+        assert_eq!(only_cli_writes_to_stdout(&SourceFile::new("src/cli/list.rs", "println!();")), []);
+    }
+
+    #[test]
+    fn name_of_an_algorithm_is_refused() {
+        let tree = |text: &str| Tree {
+            files: vec![SourceFile::new("bpf/cc/dtcp.bpf.c", ""), SourceFile::new("src/loader.rs", text)],
+        };
+        assert_eq!(no_rust_file_names_an_algorithm(&tree("let a = \"dtcp\";\n")).len(), 1);
+        assert_eq!(no_rust_file_names_an_algorithm(&tree("let a = \"`tccc load dtcp`\"; // dtcp\n")), []);
+    }
+}

@@ -1,0 +1,182 @@
+//! Rules over Rust files: what must be said, and what must not be done.
+
+use super::Finding;
+use super::scan::Language;
+use super::tree::SourceFile;
+
+/// How many lines above a line its reason may stand.
+const REASON_WITHIN: usize = 8;
+/// The one place of the tests that waits.
+const WAITING_PLACE: &str = "tests/common/mod.rs";
+/// Programs that `cargo xtask setup` installs, or that every Debian has.
+const KNOWN_PROGRAMS: [&str; 12] =
+    ["cargo", "clang", "iperf3", "ip", "git", "apt-get", "dpkg-query", "clang-format", "cc", "sh", "sleep", "cat"];
+const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
+
+fn is_rust(file: &SourceFile) -> bool {
+    file.language() == Some(Language::Rust)
+}
+
+/// Every file begins with what it is for.
+pub fn file_says_what_it_is_for(file: &SourceFile) -> Vec<Finding> {
+    if !is_rust(file) || file.text.starts_with("//! ") {
+        return Vec::new();
+    }
+    vec![Finding::hard(1, "the file does not begin with `//!` and what it is for")]
+}
+
+/// Each `unsafe` has a line above it that says why it holds.
+pub fn unsafe_has_a_reason(file: &SourceFile) -> Vec<Finding> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    let scanned = file.scanned();
+    let is_unsafe = |code: &str| {
+        code.contains("unsafe {") || code.contains("unsafe impl") || code.trim_start().starts_with("unsafe fn")
+    };
+    let lines = scanned.code.iter().enumerate().filter(|(_, code)| is_unsafe(code));
+    let unexplained = lines.filter(|(index, _)| {
+        let above = &scanned.comments[index.saturating_sub(REASON_WITHIN)..=*index];
+        !above.iter().any(|comment| comment.to_uppercase().contains("SAFETY"))
+    });
+    unexplained.map(|(index, _)| Finding::hard(index + 1, "unsafe without a `// SAFETY:` line above it")).collect()
+}
+
+/// A lint is switched off for a reason: `reason = "..."`, or a comment on the line or above it.
+pub fn allow_has_a_reason(file: &SourceFile) -> Vec<Finding> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    let scanned = file.scanned();
+    let attributes = scanned.code.iter().enumerate().filter(|(_, code)| {
+        let code = code.trim_start();
+        code.starts_with("#[allow(") || code.starts_with("#![allow(")
+    });
+    let unexplained = attributes.filter(|(index, code)| {
+        let has_comment = !scanned.comments[*index].is_empty()
+            || index
+                .checked_sub(1)
+                .is_some_and(|above| !scanned.comments[above].trim_start_matches(['/', '!']).is_empty());
+        !(code.contains("reason =") || has_comment)
+    });
+    unexplained.map(|(index, _)| Finding::hard(index + 1, "`allow` without a reason")).collect()
+}
+
+/// A test is ignored for a reason: `#[ignore = "..."]`.
+pub fn ignore_has_a_reason(file: &SourceFile) -> Vec<Finding> {
+    let bare = file.scanned().code.iter().enumerate().filter(|(_, code)| code.trim() == "#[ignore]");
+    bare.map(|(index, _)| Finding::hard(index + 1, "`#[ignore]` without a reason: `#[ignore = \"why\"]`")).collect()
+}
+
+/// Code that is commented out is deleted; git keeps it.
+pub fn no_code_in_comments(file: &SourceFile) -> Vec<Finding> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    let is_code = |line: &str| {
+        let Some(comment) = line.trim_start().strip_prefix("// ") else { return false };
+        comment.starts_with("#[") || comment.ends_with(");") || comment.ends_with("?;") || comment.ends_with(" {")
+    };
+    let scanned = file.scanned();
+    let lines = file.lines().filter(|(line, text)| is_code(text) && !scanned.comments[line - 1].is_empty());
+    lines.map(|(line, _)| Finding::hard(line, "code in a comment")).collect()
+}
+
+/// Tests wait for conditions, not for time.
+pub fn tests_do_not_sleep(file: &SourceFile) -> Vec<Finding> {
+    if !is_rust(file) || file.path == WAITING_PLACE {
+        return Vec::new();
+    }
+    let scanned = file.scanned();
+    let is_test_file = file.path.starts_with("tests/");
+    let lines = scanned.code.iter().zip(&scanned.is_test).enumerate();
+    let sleeping = lines.filter(|(_, (code, is_test))| (is_test_file || **is_test) && code.contains("sleep("));
+    sleeping
+        .map(|(index, _)| Finding::hard(index + 1, "a test that sleeps: `poll_until` waits for a condition"))
+        .collect()
+}
+
+/// A program that is started by name is there after `cargo xtask setup`.
+pub fn started_programs_are_installed(file: &SourceFile) -> Vec<Finding> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    let scanned = file.scanned();
+    let started = scanned.literals.iter().filter(|(line, _)| scanned.code[line - 1].contains("Command::new(\""));
+    let unknown = started.filter(|(line, literal)| {
+        let text = file.text.lines().nth(line - 1).unwrap_or_default();
+        text.contains(&format!("Command::new(\"{literal}\")")) && !KNOWN_PROGRAMS.contains(&literal.as_str())
+    });
+    let message = |name: &str| format!("starts \"{name}\", which `cargo xtask setup` does not install");
+    unknown.map(|(line, literal)| Finding::hard(*line, message(literal))).collect()
+}
+
+/// A module is named after the thing it holds.
+pub fn modules_name_a_thing(file: &SourceFile) -> Vec<Finding> {
+    let stem = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
+    let folders = file.path.split('/').any(|folder| EMPTY_NAMES.contains(&folder));
+    if file.is_product_rust() && (folders || EMPTY_NAMES.contains(&stem)) {
+        return vec![Finding::hard(0, format!("{EMPTY_NAMES:?} say nothing: name the thing"))];
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::sample::check;
+
+    #[test]
+    fn file_without_a_purpose_is_refused() {
+        check(file_says_what_it_is_for, "src/a.rs", "use std::fs;\n", "//! Reads.\n");
+    }
+
+    #[test]
+    fn unsafe_without_a_reason_is_refused() {
+        let good = "// SAFETY: it is mapped.\nlet a = unsafe { b() };\n";
+        check(unsafe_has_a_reason, "src/a.rs", "let a = unsafe { b() };\n", good);
+    }
+
+    #[test]
+    fn allow_without_a_reason_is_refused() {
+        check(allow_has_a_reason, "src/a.rs", "#[allow(dead_code)]\n", "#[allow(dead_code)] // a table\n");
+        check(allow_has_a_reason, "src/a.rs", "\n#![allow(x)]\n", "#![allow(x, reason = \"a table\")]\n");
+        check(allow_has_a_reason, "src/a.rs", "#[allow(x)]\n", "// a table\n#[allow(x)]\n");
+    }
+
+    #[test]
+    fn bare_ignore_is_refused() {
+        check(ignore_has_a_reason, "tests/a.rs", "    #[ignore]\n", "    #[ignore = \"a benchmark\"]\n");
+    }
+
+    #[test]
+    fn code_in_a_comment_is_refused() {
+        check(no_code_in_comments, "src/a.rs", "    // call(1);\n", "    // calls it; then waits\n");
+        check(no_code_in_comments, "src/a.rs", "// #[ignore]\n", "let a = \"\n// call(1);\n\";\n");
+    }
+
+    #[test]
+    fn sleeping_test_is_refused() {
+        let bad = "#[cfg(test)]\nmod tests {\n    fn a() { thread::sleep(b); }\n}\n";
+        check(tests_do_not_sleep, "src/a.rs", bad, "fn a() { thread::sleep(b); }\n");
+        check(tests_do_not_sleep, "tests/a.rs", "thread::sleep(b);\n", "poll_until(b);\n");
+    }
+
+    #[test]
+    fn program_nobody_installs_is_refused() {
+        check(
+            started_programs_are_installed,
+            "tests/a.rs",
+            "Command::new(\"tshark\");\n",
+            "Command::new(\"iperf3\");\n",
+        );
+    }
+
+    #[test]
+    fn module_without_a_thing_is_refused() {
+        assert_eq!(modules_name_a_thing(&SourceFile::new("src/util.rs", "")).len(), 1);
+        assert_eq!(modules_name_a_thing(&SourceFile::new("src/helpers/a.rs", "")).len(), 1);
+        assert_eq!(modules_name_a_thing(&SourceFile::new("src/units.rs", "")), []);
+        assert_eq!(modules_name_a_thing(&SourceFile::new("tests/common/mod.rs", "")), []);
+    }
+}
