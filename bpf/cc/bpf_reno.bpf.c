@@ -26,7 +26,7 @@
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_reno because the
- * kernel keeps reno for itself.
+ *   kernel keeps reno for itself.
  */
 #include "tccc.bpf.h"
 
@@ -92,6 +92,11 @@ CC_OP(u32, bpf_reno_undo_cwnd, struct sock *sk)
 	return max(tp->snd_cwnd, tp->prior_cwnd);
 }
 
-ALGORITHM(bpf_reno, "Reno as BPF: one packet per round trip, half at a loss", "RFC 5681", .init = (void *)bpf_reno_init,
-	  .cong_avoid = (void *)bpf_reno_cong_avoid, .ssthresh = (void *)bpf_reno_ssthresh,
-	  .set_state = (void *)bpf_reno_set_state, .undo_cwnd = (void *)bpf_reno_undo_cwnd);
+ALGORITHM(bpf_reno, "Reno as BPF: one packet per round trip, half at a loss", "RFC 5681") = {
+	.init = (void *)bpf_reno_init,
+	.cong_avoid = (void *)bpf_reno_cong_avoid,
+	.ssthresh = (void *)bpf_reno_ssthresh,
+	.set_state = (void *)bpf_reno_set_state,
+	.undo_cwnd = (void *)bpf_reno_undo_cwnd,
+	.name = "bpf_reno",
+};

@@ -29,9 +29,10 @@
  *   4. Growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it; and only while the window
  *      limits the sender.
  *   5. The kernel spreads a reduction over the recovery (PRR, RFC 6937); ns-2 cuts at once.
- *   6. A timeout inside recovery halves the window in force at the last ACK before it; the kernel gives no callback at
- *      the moment of the timeout itself. Further timeouts of the same loss leave ssthresh alone.
- *   7. A reduction that proves spurious is undone, which ns-2 cannot do.
+ *   6. A timeout inside recovery halves the window in force when the last ACK before it arrived; the kernel gives no
+ *      callback at the timeout itself, nor after it adjusted the window to an ACK. Further timeouts of the same loss
+ *      leave ssthresh alone.
+ *   7. A reduction that proves spurious is undone, which ns-2 cannot do; the counters keep it.
  *   8. The published row was not made by the published algorithm (its code keeps 3/4 after every loss): this is the
  *      algorithm as written; keep_slow_start = 768 comes close to the row as run.
  *
@@ -57,7 +58,7 @@ struct dtcp {
 	u8 phase;
 	u8 was_slow_start; /* the phase at the latest reduction */
 	u8 timeout_cut;	   /* this timeout has its reduction already */
-	u32 last_cwnd;	   /* window at the latest ACK: when a timeout in recovery is seen, snd_cwnd is gone */
+	u32 last_cwnd;	   /* window when the latest ACK arrived: once a timeout is seen, snd_cwnd is gone */
 	u32 losses_ss;	   /* reductions in slow start */
 	u32 losses_ca;	   /* reductions in congestion avoidance */
 	u32 rtos;	   /* timeouts that reduced the threshold */
@@ -75,6 +76,15 @@ static void update_phase(struct sock *sk)
 	struct dtcp *dtcp = inet_csk_ca(sk);
 
 	dtcp->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
+}
+
+/*
+ * The state Loss is entered by a timeout, for which the kernel has just set cwnd to what is in flight and one, and, with
+ * the window left alone, when the path's MTU shrank.
+ */
+static bool is_timeout(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd == tcp_packets_in_flight(tp) + 1;
 }
 
 /* A timeout halves whatever the phase was. */
@@ -126,6 +136,7 @@ CC_OP(u32, dtcp_ssthresh, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct dtcp *dtcp = inet_csk_ca(sk);
 
+	dtcp->last_cwnd = tp->snd_cwnd;
 	dtcp->was_slow_start = in_slow_start(tp);
 	if (dtcp->was_slow_start) {
 		dtcp->losses_ss++;
@@ -150,18 +161,22 @@ CC_OP(void, dtcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	dtcp->timeout_cut = 1;
 }
 
-/* Called before icsk_ca_state changes: the state read here is the one in which the timeout fired. */
+/*
+ * Called before icsk_ca_state changes: the state read here is the one in which the timeout fired. Inside a reduction the
+ * kernel asks for no further one: dtcp makes it here.
+ */
 CC_OP(void, dtcp_set_state, struct sock *sk, u8 new_state)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
-	u8 prior_state = ca_state_of(sk);
+	const u8 prior_state = ca_state_of(sk);
+	const bool is_reducing = prior_state == TCP_CA_Recovery || prior_state == TCP_CA_CWR;
 
 	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
 		dtcp->phase = PHASE_RECOVERY;
 	if (new_state != TCP_CA_Loss)
 		return;
 	dtcp->phase = PHASE_LOSS;
-	if (!dtcp->timeout_cut && (prior_state == TCP_CA_Recovery || prior_state == TCP_CA_CWR))
+	if (!dtcp->timeout_cut && is_reducing && is_timeout(tcp_sk(sk)))
 		set_timeout_ssthresh(sk, dtcp->last_cwnd);
 	dtcp->timeout_cut = 0;
 }
@@ -174,7 +189,13 @@ CC_OP(u32, dtcp_undo_cwnd, struct sock *sk)
 }
 
 ALGORITHM(dtcp, "Discrete TCP: halve after slow start, keep three quarters in linear growth",
-	  "Gambhava & Bhensdadia 2018, figure 1", .init = (void *)dtcp_init, .in_ack_event = (void *)dtcp_in_ack_event,
-	  .cong_avoid = (void *)dtcp_cong_avoid, .ssthresh = (void *)dtcp_ssthresh,
-	  .cwnd_event = (void *)dtcp_cwnd_event, .set_state = (void *)dtcp_set_state,
-	  .undo_cwnd = (void *)dtcp_undo_cwnd);
+	  "Gambhava & Bhensdadia 2018, figure 1") = {
+	.init = (void *)dtcp_init,
+	.in_ack_event = (void *)dtcp_in_ack_event,
+	.cong_avoid = (void *)dtcp_cong_avoid,
+	.ssthresh = (void *)dtcp_ssthresh,
+	.cwnd_event = (void *)dtcp_cwnd_event,
+	.set_state = (void *)dtcp_set_state,
+	.undo_cwnd = (void *)dtcp_undo_cwnd,
+	.name = "dtcp",
+};

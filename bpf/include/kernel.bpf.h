@@ -20,6 +20,7 @@ typedef int64_t s64;
 #define __weak
 #define __ksym
 #define __always_inline inline
+u64 bpf_ktime_get_ns(void);
 #else
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -95,7 +96,10 @@ struct tcp_sock {
 	u32 prior_cwnd;	     /* packets, before the reduction in progress */
 	u32 srtt_us;	     /* times 8 */
 	u32 mss_cache;	     /* bytes */
-	u32 packets_out;     /* packets */
+	u32 packets_out;     /* packets sent and not yet acknowledged cumulatively */
+	u32 sacked_out;	     /* packets of these that SACK reports as arrived */
+	u32 lost_out;	     /* packets of these believed lost */
+	u32 retrans_out;     /* packets of these sent again and in flight */
 	u32 max_packets_out; /* packets, most in flight in the last round */
 	u32 delivered;	     /* packets, cumulative */
 	u32 lost;	     /* packets, cumulative */

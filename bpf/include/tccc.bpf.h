@@ -51,19 +51,19 @@
 	const type *const volatile tccc_state = 0
 
 /*
- * The ops table and the algorithm's name: ALGORITHM(id, "title", "source", .ssthresh = (void *)id_ssthresh, ...).
- * The id is the file stem, the name on the command line and the name in the kernel.
+ * The ops table of the algorithm, under its name: ALGORITHM(id, "title", "source") = {.ssthresh = (void *)..., ...};
+ * The id is the file stem and the name on the command line; .name repeats it for the kernel, and a test compares them.
  */
 #ifdef TCCC_HOST
-#define ALGORITHM(id, title, source, ...)                                                                              \
-	struct tcp_congestion_ops tccc_host_ops = {__VA_ARGS__, .name = #id};                                          \
-	const char *const tccc_host_title = title
+#define ALGORITHM(id, title, source)                                                                                   \
+	const char *const tccc_host_title = title;                                                                     \
+	struct tcp_congestion_ops tccc_host_ops
 #else
-#define ALGORITHM(id, title, source, ...)                                                                              \
+#define ALGORITHM(id, title, source)                                                                                   \
 	char LICENSE[] SEC("license") = "GPL";                                                                         \
 	SEC(".struct_ops.link")                                                                                        \
 	struct tcp_congestion_ops id TCCC_TAG("tccc.title=" title) TCCC_TAG("tccc.source=" source)                     \
-		TCCC_TAG("tccc.card=" TCCC_CARD) = {__VA_ARGS__, .name = #id}
+		TCCC_TAG("tccc.card=" TCCC_CARD)
 #endif
 
 #endif

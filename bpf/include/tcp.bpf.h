@@ -35,6 +35,12 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
+/* Sent and neither arrived nor lost, as far as the sender can tell. */
+static __always_inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+}
+
 /* The window, not the application, limits what is sent; in slow start up to twice what was in flight counts. */
 static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
