@@ -1,7 +1,12 @@
 //! What this host can do and the few places where it is changed.
 
+pub mod bpffs;
+pub mod btf;
 pub mod cgroup;
+pub mod libbpf_log;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
+pub mod probe;
+pub mod struct_ops;
 pub mod sysctl;

@@ -1,0 +1,33 @@
+//! What libbpf says while it works: kept per thread, so that it never reaches the terminal unasked.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libbpf_rs::{PrintLevel, set_print};
+
+thread_local! {
+    static LINES: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Whether each line also goes to stderr as it comes.
+static ECHO: AtomicBool = AtomicBool::new(false);
+
+/// Sends libbpf's words here from now on, for the whole process.
+///
+/// Side effects: with `echo`, debug lines go to stderr as they come (the command line's `-v`).
+pub fn install(echo: bool) {
+    ECHO.store(echo, Ordering::Relaxed);
+    set_print(Some((if echo { PrintLevel::Debug } else { PrintLevel::Info }, keep)));
+}
+
+/// What libbpf said on this thread since the last call.
+pub fn take() -> String {
+    LINES.with(|lines| std::mem::take(&mut *lines.borrow_mut()))
+}
+
+fn keep(_: PrintLevel, line: String) {
+    if ECHO.load(Ordering::Relaxed) {
+        eprint!("{line}");
+    }
+    LINES.with(|lines| lines.borrow_mut().push_str(&line));
+}

@@ -1,0 +1,225 @@
+//! Congestion control tables that live in the kernel as BPF maps: whoever registered them.
+//!
+//! The kernel shows a registered table as the value of its map: the name, and for each callback the program's number.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::probe::Features;
+
+/// Longest name of an algorithm, characters: the kernel's TCP_CA_NAME_MAX without the closing zero.
+pub const NAME_MAX: usize = 15;
+
+/// The kernel's `enum bpf_struct_ops_state`, at this place of the value.
+const STATE_AT: usize = 4;
+const STATE_TO_BE_FREED: u32 = 2;
+
+/// A congestion control table in the kernel.
+#[derive(Debug)]
+pub struct Table {
+    /// The map that holds it.
+    pub map: OwnedFd,
+    /// The map's number.
+    pub map_id: u32,
+    /// The map's name: the variable in the source, usually the algorithm's id.
+    pub map_name: String,
+    /// The name it has or had in the kernel.
+    pub name: String,
+    /// Links can hold it; otherwise the map itself is the registration.
+    pub by_link: bool,
+    /// Callback to number of its program.
+    pub programs: BTreeMap<String, u32>,
+    /// Holders other than descriptors and pins: the kernel's own estimate of sockets and defaults that use it.
+    pub users: u32,
+}
+
+/// What one program cost so far; counted only while the kernel's BPF statistics are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramCost {
+    /// Instructions the verifier went through; 0 where the kernel does not tell.
+    pub verified_instructions: u32,
+    /// Calls while statistics were on.
+    pub calls: u64,
+    /// Time in those calls, nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// Every congestion control table that is in the kernel as a map.
+///
+/// Errors: not permitted to list maps (needs CAP_SYS_ADMIN).
+pub fn tables(features: &Features) -> Result<Vec<Table>> {
+    let mut found = Vec::new();
+    let mut id = 0;
+    loop {
+        // SAFETY: the second argument points to a number that outlives the call.
+        let answer = unsafe { libbpf_sys::bpf_map_get_next_id(id, &raw mut id) };
+        if answer == -nix::libc::ENOENT {
+            return Ok(found);
+        }
+        checked(answer).context("list the kernel's BPF maps")?;
+        found.extend(open_map(id).ok().and_then(|map| table_of(map, features)));
+    }
+}
+
+/// The table in this map; none when it is another kind of map or was never filled.
+pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
+    let info = map_info(&map).ok()?;
+    let value = (info.type_ == libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS).then(|| map_value(&map, &info).ok())??;
+    let name_at = features.slots.get("name")?.offset;
+    let name = text(value.get(name_at..name_at + NAME_MAX + 1)?);
+    let word = |at: usize| value.get(at..at + 4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
+    if name.is_empty() || word(STATE_AT)? == STATE_TO_BE_FREED {
+        return None;
+    }
+    let callbacks = features.slots.iter().filter(|(_, slot)| slot.parameters.is_some());
+    let programs = callbacks.filter_map(|(name, slot)| Some((name.clone(), word(slot.offset).filter(|&id| id != 0)?)));
+    Some(Table {
+        map_id: info.id,
+        map_name: text(&info.name.map(|byte| byte as u8)),
+        name,
+        by_link: info.map_flags & libbpf_sys::BPF_F_LINK != 0,
+        programs: programs.collect(),
+        users: word(0)?,
+        map,
+    })
+}
+
+/// Opens a map by its number.
+///
+/// Errors: gone, or not permitted.
+pub fn open_map(id: u32) -> Result<OwnedFd> {
+    // SAFETY: the call takes a plain number.
+    owned(unsafe { libbpf_sys::bpf_map_get_fd_by_id(id) }).with_context(|| format!("open BPF map {id}"))
+}
+
+/// Opens what is pinned at a path.
+///
+/// Errors: nothing there, or not permitted.
+pub fn open_pin(path: &Path) -> Result<OwnedFd> {
+    let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
+    // SAFETY: the string ends with a zero and outlives the call.
+    owned(unsafe { libbpf_sys::bpf_obj_get(text.as_ptr()) }).with_context(|| format!("open the pin {}", path.display()))
+}
+
+/// Pins a map or link.
+///
+/// Errors: something is pinned there; no such folder; not a BPF file system; not permitted.
+/// Side effects: the object lives until the file is removed.
+pub fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
+    // SAFETY: the descriptor is open, the string ends with a zero and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), text.as_ptr()) })
+        .with_context(|| format!("pin at {}", path.display()))
+}
+
+/// Number of the map.
+///
+/// Errors: not a map.
+pub fn map_id(map: &OwnedFd) -> Result<u32> {
+    Ok(map_info(map).context("ask for the number of a map")?.id)
+}
+
+/// Number of the map that a link registers, and of the link itself.
+///
+/// Errors: not a struct_ops link.
+pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) })
+        .context("ask what a link registers")?;
+    anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_STRUCT_OPS, "the link is not of the struct_ops kind");
+    // SAFETY: the kernel filled this arm of the union, as its type says.
+    let map_id = unsafe { info.__bindgen_anon_1.struct_ops.map_id };
+    Ok(LinkTarget { link_id: info.id, map_id })
+}
+
+/// What a link holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// The link's number.
+    pub link_id: u32,
+    /// Number of the map it registers; 0 once the link was detached.
+    pub map_id: u32,
+}
+
+/// Removes a registration that the map itself holds.
+///
+/// Errors: not permitted. A map that was never registered is no error.
+/// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
+pub fn delete_registration(map: &OwnedFd) -> Result<()> {
+    let key = 0u32;
+    // SAFETY: the descriptor is open and the key is the four bytes that such a map takes.
+    let answer = unsafe { libbpf_sys::bpf_map_delete_elem(map.as_raw_fd(), (&raw const key).cast()) };
+    if answer == -nix::libc::ENOENT || answer == -nix::libc::EINPROGRESS {
+        return Ok(());
+    }
+    checked(answer).context("unregister the algorithm")
+}
+
+/// What a program cost so far.
+///
+/// Errors: gone, or not permitted.
+pub fn program_cost(id: u32) -> Result<ProgramCost> {
+    // SAFETY: the call takes a plain number.
+    let program = owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) });
+    cost_of(&program.with_context(|| format!("open BPF program {id}"))?)
+}
+
+/// What a program cost so far, by its descriptor.
+///
+/// Errors: not a program.
+pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
+        .context("ask for the cost of a BPF program")?;
+    Ok(ProgramCost {
+        verified_instructions: info.verified_insns,
+        calls: info.run_cnt,
+        nanoseconds: info.run_time_ns,
+    })
+}
+
+fn map_info(map: &OwnedFd) -> io::Result<libbpf_sys::bpf_map_info> {
+    let mut info = libbpf_sys::bpf_map_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_map_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_map_get_info_by_fd(map.as_raw_fd(), &raw mut info, &raw mut length) })?;
+    Ok(info)
+}
+
+/// The value of a map with one entry.
+fn map_value(map: &OwnedFd, info: &libbpf_sys::bpf_map_info) -> io::Result<Vec<u8>> {
+    let key = 0u32;
+    let mut value = vec![0u8; info.value_size as usize];
+    // SAFETY: key and value are as long as the map says and outlive the call.
+    checked(unsafe {
+        libbpf_sys::bpf_map_lookup_elem(map.as_raw_fd(), (&raw const key).cast(), value.as_mut_ptr().cast())
+    })?;
+    Ok(value)
+}
+
+/// Up to the first zero.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+/// libbpf answers with a negative error number.
+fn checked(answer: i32) -> io::Result<()> {
+    if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(()) }
+}
+
+fn owned(answer: i32) -> io::Result<OwnedFd> {
+    checked(answer)?;
+    // SAFETY: the call that answered has just opened this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(answer) })
+}
