@@ -1,1 +1,148 @@
-//! Open, set tunables, adapt to this kernel, load, register, unregister.
+//! Open, set tunables, adapt to this kernel, load, register, pin, unregister.
+//!
+//! A registration belongs to a [`Registered`] value and ends with it, also when the process is killed: a link that only
+//! this process holds vanishes with it. [`Registered::pin`] hands it to a pin instead. Where the kernel has no links the
+//! map itself is the registration, so a record with the map's number is written first and `tccc` undoes it later.
+
+pub mod adapt;
+mod object;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+
+use crate::catalog::{Algorithm, Setting};
+use crate::failure::Failure;
+use crate::kernel::probe::Features;
+use crate::kernel::struct_ops;
+use crate::state::{Locked, Owner, RECORD_SCHEMA, Record, Store};
+
+pub use object::{Verified, verify};
+
+/// What is to be registered.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The algorithm: of the catalogue, or read from a user's file.
+    pub algorithm: &'a Algorithm,
+    /// Its name in the kernel; the algorithm's id unless another is wanted.
+    pub name: &'a str,
+    /// Tunables with another value than their default.
+    pub settings: &'a [Setting],
+    /// The user's own object file; none for an algorithm of the catalogue.
+    pub file: Option<&'a std::path::Path>,
+}
+
+impl<'a> Request<'a> {
+    /// The algorithm under its own name with its defaults.
+    pub fn of(algorithm: &'a Algorithm) -> Self {
+        Request { algorithm, name: &algorithm.id, settings: &[], file: None }
+    }
+}
+
+/// What keeps a registration.
+#[derive(Debug)]
+enum Hold {
+    /// The link: closing it unregisters.
+    Link(OwnedFd),
+    /// The map: deleting its entry unregisters.
+    Map,
+}
+
+/// An algorithm that sockets can choose for as long as this value lives.
+#[derive(Debug)]
+pub struct Registered {
+    record: Record,
+    hold: Option<Hold>,
+    map: OwnedFd,
+}
+
+/// Registers an algorithm for as long as the returned value lives.
+///
+/// Errors: what [`verify`] refuses; the name is taken; records cannot be kept.
+/// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
+pub fn register(request: &Request, features: &Features) -> Result<Registered> {
+    let verified = verify(request, features)?;
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    register_verified(request, verified, &locked).with_context(|| format!("load \"{}\"", request.name))
+}
+
+/// Registers what the kernel has verified already.
+fn register_verified(request: &Request, mut verified: Verified, locked: &Locked) -> Result<Registered> {
+    let record = record_of(request, verified.map_id()?);
+    locked.write(&record)?;
+    let attached = verified.attach();
+    let (hold, map) = match attached {
+        Ok((Some(link), map)) => (Hold::Link(link), map),
+        Ok((None, map)) => (Hold::Map, map),
+        Err(error) => {
+            locked.remove(&record.name)?;
+            return Err(error);
+        }
+    };
+    Ok(Registered { record, hold: Some(hold), map })
+}
+
+fn record_of(request: &Request, map_id: u32) -> Record {
+    let algorithm = request.algorithm;
+    Record {
+        schema: RECORD_SCHEMA,
+        name: request.name.to_owned(),
+        algorithm: algorithm.id.clone(),
+        title: algorithm.title.clone(),
+        file: request.file.map(PathBuf::from),
+        digest: object::digest(&algorithm.object),
+        tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
+        since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        generation: 1,
+        previous_default: None,
+        owner: Owner::this_process(),
+        map_id,
+        layout: algorithm.layout.clone(),
+    }
+}
+
+impl Registered {
+    /// The record of this registration: name, algorithm, digest, state layout.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Its name in the kernel, to pass to `setsockopt(TCP_CONGESTION)`.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Ends the registration now.
+    ///
+    /// Errors: the kernel refuses; the record cannot be removed.
+    pub fn unregister(mut self) -> Result<()> {
+        self.release()
+    }
+
+    fn release(&mut self) -> Result<()> {
+        let Some(hold) = self.hold.take() else { return Ok(()) };
+        let store = Store::of_host();
+        let locked = store.lock()?;
+        match hold {
+            Hold::Link(link) => drop(link),
+            Hold::Map => struct_ops::delete_registration(&self.map)?,
+        }
+        locked.remove(&self.record.name)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let _ = self.release(); // what stays is listed by `tccc status` and removed by the next command
+    }
+}
+
+/// Refuses a name that the kernel cannot carry.
+///
+/// Errors: too long, or with other characters than the kernel takes.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    crate::catalog::check_name(name).map_err(Failure::usage)
+}

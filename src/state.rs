@@ -1,1 +1,220 @@
-//! What tccc has done to this host, and how to undo it.
+//! What tccc has done to this host, and how to undo it: one record an algorithm under `/run/tccc`.
+//!
+//! A record is written before the host is changed and removed after the change is undone, so that a process killed
+//! between any two steps leaves nothing, or something that `tccc status` lists and `tccc unload --all` removes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::StateLayout;
+use crate::failure::Failure;
+use crate::kernel::btf::reason;
+
+/// Where the records are; empty after a reboot, as the kernel's registrations are.
+pub const FOLDER: &str = "/run/tccc";
+/// Version of a record.
+pub const RECORD_SCHEMA: u32 = 1;
+/// Registering takes milliseconds; who holds the lock longer is stuck.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a held lock is asked for again.
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
+/// Who keeps an algorithm registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Owner {
+    /// A pin in the BPF file system.
+    Pinned,
+    /// A process, such as an experiment: it ends with it.
+    Process {
+        /// Process number.
+        pid: u32,
+        /// Start of the process in clock ticks since boot, which tells it from a later one with the same number.
+        started: u64,
+    },
+}
+
+impl Owner {
+    /// This process.
+    pub fn this_process() -> Self {
+        let pid = std::process::id();
+        Owner::Process { pid, started: start_of(pid).unwrap_or(0) }
+    }
+
+    /// Whether the process still runs; true for a pin.
+    pub fn is_alive(&self) -> bool {
+        match self {
+            Owner::Pinned => true,
+            Owner::Process { pid, started } => start_of(*pid) == Some(*started),
+        }
+    }
+}
+
+/// Start of a process: field 22 of `/proc/PID/stat`, counted after the name, which may hold spaces.
+fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let is_gone = matches!(after_name.split_whitespace().next()?, "Z" | "X");
+    if is_gone { None } else { after_name.split_whitespace().nth(19)?.parse().ok() }
+}
+
+/// One algorithm that tccc registered, or was about to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this form.
+    pub schema: u32,
+    /// Its name in the kernel.
+    pub name: String,
+    /// The algorithm's id.
+    pub algorithm: String,
+    /// The algorithm's title.
+    pub title: String,
+    /// The user's own object file; none for an algorithm that this binary carries.
+    pub file: Option<PathBuf>,
+    /// SHA-256 of the object.
+    pub digest: String,
+    /// Tunables that were set, name to value; the others have their defaults.
+    pub tunables: BTreeMap<String, i128>,
+    /// When it was registered, RFC 3339.
+    pub since: String,
+    /// 1, and one more for every replacement under the same name.
+    pub generation: u32,
+    /// The host's default algorithm before this one became it; none when it never did.
+    pub previous_default: Option<String>,
+    /// Who keeps it registered.
+    pub owner: Owner,
+    /// Number of the kernel's map that holds its table.
+    pub map_id: u32,
+    /// Its private state in a socket, for whoever shows it by name.
+    pub layout: StateLayout,
+}
+
+/// The folder of records.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// The right to change records and registrations; held by one process at a time.
+#[derive(Debug)]
+pub struct Locked<'a> {
+    store: &'a Store,
+    _lock: Flock<File>,
+}
+
+impl Store {
+    /// The store of this host.
+    pub fn of_host() -> Self {
+        Self::at(Path::new(FOLDER))
+    }
+
+    /// A store in another folder.
+    pub fn at(folder: &Path) -> Self {
+        Store { folder: folder.to_owned() }
+    }
+
+    /// Every record that can be read.
+    ///
+    /// Shape: sorted by name; unreadable files are left out.
+    pub fn records(&self) -> Vec<Record> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let records = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+        let mut records: Vec<Record> = records.filter_map(|path| read(&path)).collect();
+        records.sort_by(|a, b| a.name.cmp(&b.name));
+        records
+    }
+
+    /// The record of this name.
+    pub fn record(&self, name: &str) -> Option<Record> {
+        read(&self.path(name))
+    }
+
+    /// Waits for the right to change records and registrations.
+    ///
+    /// Errors: the folder cannot be made (not root); another process holds the right for too long.
+    /// Side effects: the folder exists until the right is given back with no record in it.
+    pub fn lock(&self) -> Result<Locked<'_>> {
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            if let Some(lock) = self.try_lock()? {
+                return Ok(Locked { store: self, _lock: lock });
+            }
+            if Instant::now() >= deadline {
+                let what = format!("another tccc process is changing this host for more than {LOCK_PATIENCE:?}");
+                return Err(Failure::failed(what).hint(format!("`fuser {}` shows it", self.folder.display())).into());
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+    }
+
+    /// None: held by another, or the folder was removed by whoever held it.
+    fn try_lock(&self) -> Result<Option<Flock<File>>> {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(&self.folder);
+        made.map_err(|error| self.refused(&error))?;
+        let folder = match File::open(&self.folder) {
+            Ok(folder) => folder,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.refused(&error).into()),
+        };
+        let Ok(lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock) else {
+            return Ok(None);
+        };
+        let inode = |meta: std::io::Result<fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
+        let is_current = inode(lock.metadata()) == inode(fs::metadata(&self.folder));
+        Ok(is_current.then_some(lock))
+    }
+
+    fn refused(&self, error: &std::io::Error) -> Failure {
+        Failure::failed(format!("cannot keep records in {}: {}", self.folder.display(), reason(error)))
+            .hint("run as root, or make the folder writable for you")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+}
+
+impl Locked<'_> {
+    /// Writes a record in one step: readers see the old one or the new one.
+    ///
+    /// Errors: the folder is full or read-only.
+    /// Side effects: a file that lives until [`Locked::remove`].
+    pub fn write(&self, record: &Record) -> Result<()> {
+        let path = self.store.path(&record.name);
+        let fresh = path.with_extension("new");
+        let text = serde_json::to_vec_pretty(record).context("write a record")?;
+        let written = File::create(&fresh).and_then(|mut file| file.write_all(&text));
+        written.and_then(|()| fs::rename(&fresh, &path)).map_err(|error| self.store.refused(&error))?;
+        Ok(())
+    }
+
+    /// Removes a record; one that does not exist is no error.
+    ///
+    /// Errors: the folder is read-only.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.store.path(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => bail!(self.store.refused(&error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Locked<'_> {
+    /// Takes an empty folder away, still under the lock: who waits for it notices and makes another.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.store.folder);
+    }
+}
+
+fn read(path: &Path) -> Option<Record> {
+    let record: Record = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (record.schema == RECORD_SCHEMA).then_some(record)
+}

@@ -118,11 +118,13 @@ fn kernel_name(elf: &Elf, btf: &Btf, table: &Table) -> Result<String, String> {
 
 /// Whether the kernel and our own files can carry this name.
 ///
+/// The kernel takes letters, digits, _ and dots; its BPF file system refuses dots in the names of pins.
+///
 /// Errors: why not, as the second half of a sentence.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(allowed) {
-        return Err(format!("the name \"{}\" may hold only letters, digits, _ and -", shown(name)));
+        return Err(format!("the name \"{}\" may hold only letters, digits and _", shown(name)));
     }
     if name.len() > NAME_LENGTH_MAX {
         return Err(format!("the name \"{name}\" has {} characters: at most {NAME_LENGTH_MAX}", name.len()));

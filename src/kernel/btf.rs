@@ -75,7 +75,7 @@ impl Types {
         Ok(Types { bytes, places, strings })
     }
 
-    /// The type of this kind and name.
+    /// The type of this kind and name, or of a flavour of that name (`name___flavour`), as libbpf matches them.
     pub fn find(&self, kind: Kind, name: &str) -> Option<TypeId> {
         let numbers = 1..=self.places.len() as u32;
         numbers.map(TypeId).find(|&id| self.kind(id) == kind as u32 && self.name_is(id, name))
@@ -132,7 +132,10 @@ impl Types {
 
     /// Where the type begins; type 0, `void`, has no place and reads as kind 0.
     fn place(&self, id: TypeId) -> usize {
-        (id.0 as usize).checked_sub(1).and_then(|index| self.places.get(index)).map_or(usize::MAX / 2, |&at| at as usize)
+        (id.0 as usize)
+            .checked_sub(1)
+            .and_then(|index| self.places.get(index))
+            .map_or(usize::MAX / 2, |&at| at as usize)
     }
 
     fn kind(&self, id: TypeId) -> u32 {
@@ -142,7 +145,8 @@ impl Types {
     fn name_is(&self, id: TypeId, name: &str) -> bool {
         let at = self.strings + self.word(self.place(id)) as usize;
         let rest = self.bytes.get(at..).unwrap_or_default();
-        rest.starts_with(name.as_bytes()) && rest.get(name.len()) == Some(&0)
+        let after = rest.strip_prefix(name.as_bytes()).unwrap_or(b"x");
+        after.starts_with(b"\0") || after.starts_with(b"___")
     }
 
     fn text(&self, offset: u32) -> String {

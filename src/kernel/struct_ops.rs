@@ -14,8 +14,8 @@ use anyhow::{Context, Result};
 
 use super::probe::Features;
 
-/// Longest name of an algorithm, characters: the kernel's TCP_CA_NAME_MAX without the closing zero.
-pub const NAME_MAX: usize = 15;
+/// Bytes of a name with its closing zero: the kernel's TCP_CA_NAME_MAX.
+const NAME_BYTES: usize = 16;
 
 /// The kernel's `enum bpf_struct_ops_state`, at this place of the value.
 const STATE_AT: usize = 4;
@@ -73,7 +73,7 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
     let info = map_info(&map).ok()?;
     let value = (info.type_ == libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS).then(|| map_value(&map, &info).ok())??;
     let name_at = features.slots.get("name")?.offset;
-    let name = text(value.get(name_at..name_at + NAME_MAX + 1)?);
+    let name = text(value.get(name_at..name_at + NAME_BYTES)?);
     let word = |at: usize| value.get(at..at + 4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
     if name.is_empty() || word(STATE_AT)? == STATE_TO_BE_FREED {
         return None;
@@ -182,11 +182,7 @@ pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
     // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
     checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
         .context("ask for the cost of a BPF program")?;
-    Ok(ProgramCost {
-        verified_instructions: info.verified_insns,
-        calls: info.run_cnt,
-        nanoseconds: info.run_time_ns,
-    })
+    Ok(ProgramCost { verified_instructions: info.verified_insns, calls: info.run_cnt, nanoseconds: info.run_time_ns })
 }
 
 fn map_info(map: &OwnedFd) -> io::Result<libbpf_sys::bpf_map_info> {

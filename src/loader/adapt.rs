@@ -1,0 +1,192 @@
+//! One object for many kernels: which of its callbacks this kernel takes, decided by type information alone.
+//!
+//! A member `NAME___N` of the ops table is the form of NAME with N parameters. Members that the kernel lacks are left
+//! out, so that one object can carry callbacks that only some kernels call.
+
+use libbpf_rs::OpenMapMut;
+
+use crate::failure::Failure;
+use crate::kernel::btf::{Kind, Types};
+use crate::kernel::probe::Features;
+
+const POINTER_BYTES: usize = size_of::<usize>();
+
+/// A callback that the object provides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provided {
+    /// Name of the member, with the `___N` of a form.
+    pub member: String,
+    /// Number of parameters in the object.
+    pub parameters: u8,
+    /// Where it lies in the object's ops table, bytes.
+    pub offset: usize,
+}
+
+/// What becomes of a provided callback on this kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// Used as it is.
+    Kept,
+    /// Used as this member.
+    MovedTo(String),
+    /// Left out.
+    LeftOut,
+}
+
+/// Decides for each provided callback.
+///
+/// Errors: the kernel's callback has other parameters and no form of it fits; the kernel lacks a callback without which
+/// an algorithm cannot be registered.
+pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<Fate>, Failure> {
+    let decided = provided.iter().map(|callback| fate(callback, provided, features)).collect::<Result<Vec<_>, _>>()?;
+    let stays = |name: &str| {
+        provided.iter().zip(&decided).any(|(callback, fate)| match fate {
+            Fate::Kept => callback.member == name,
+            Fate::MovedTo(member) => member == name,
+            Fate::LeftOut => false,
+        })
+    };
+    let missing = [("ssthresh", stays("ssthresh")), ("undo_cwnd", stays("undo_cwnd"))];
+    if let Some((name, _)) = missing.iter().find(|(_, stays)| !stays) {
+        return Err(lacks(&format!("the callback {name}")));
+    }
+    if !stays("cong_avoid") && !stays("cong_control") {
+        return Err(lacks("both of the callbacks cong_avoid and cong_control, of which the kernel wants one"));
+    }
+    Ok(decided)
+}
+
+fn lacks(what: &str) -> Failure {
+    Failure::usage(format!("its ops table lacks {what}")).hint("every congestion control needs it; see bpf/README.md")
+}
+
+fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<Fate, Failure> {
+    let (name, form) = split(&callback.member);
+    let Some(wanted) = features.slots.get(name).and_then(|slot| slot.parameters) else {
+        return Ok(Fate::LeftOut);
+    };
+    if form.is_some() {
+        return Ok(if form == Some(wanted) { Fate::MovedTo(name.to_owned()) } else { Fate::LeftOut });
+    }
+    if callback.parameters == wanted {
+        return Ok(Fate::Kept);
+    }
+    if all.iter().any(|other| split(&other.member) == (name, Some(wanted))) {
+        return Ok(Fate::LeftOut);
+    }
+    let what = format!("its callback {name} takes {} parameters, this kernel's {wanted}", callback.parameters);
+    Err(Failure::unmet(what).hint("provide both forms with CONG_CONTROL_BOTH of bpf/include/compat.bpf.h"))
+}
+
+/// `cong_control___2` to the name and its number of parameters.
+fn split(member: &str) -> (&str, Option<u8>) {
+    match member.split_once("___") {
+        Some((name, form)) => (name, form.parse().ok()),
+        None => (member, None),
+    }
+}
+
+/// The callbacks that the table of an opened object provides, and where every member of it lies.
+///
+/// None: the object's type information has no such table.
+pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
+    let members = object.members(object.find(Kind::Struct, "tcp_congestion_ops")?);
+    let filled = members.into_iter().filter_map(|member| {
+        let parameters = object.parameters(member.type_id)?;
+        let pointer = table.get(member.offset..member.offset + POINTER_BYTES)?;
+        let is_filled = pointer.iter().any(|&byte| byte != 0);
+        is_filled.then_some(Provided { member: member.name, parameters, offset: member.offset })
+    });
+    Some(filled.collect())
+}
+
+/// Moves and clears pointers in the opened object's table; libbpf then loads only the programs that are left in it.
+///
+/// Errors: a form has no plain member beside it to move to.
+pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, Fate)]) -> Result<(), Failure> {
+    let members = object.find(Kind::Struct, "tcp_congestion_ops").map(|id| object.members(id)).unwrap_or_default();
+    let table = map.initial_value_mut().unwrap_or_default();
+    let moved = decided.iter().filter(|(_, fate)| *fate != Fate::Kept);
+    let taken: Vec<(&Fate, Vec<u8>)> = moved
+        .map(|(callback, fate)| {
+            let place = &mut table[callback.offset..callback.offset + POINTER_BYTES];
+            let pointer = place.to_vec();
+            place.fill(0);
+            (fate, pointer)
+        })
+        .collect();
+    for (fate, pointer) in taken {
+        let Fate::MovedTo(name) = fate else { continue };
+        let target = members.iter().find(|member| &member.name == name);
+        let target = target.ok_or_else(|| Failure::usage(format!("its ops table has no member {name} to move to")))?;
+        table[target.offset..target.offset + POINTER_BYTES].copy_from_slice(&pointer);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure;
+    use crate::kernel::probe::Slot;
+
+    fn kernel(slots: &[(&str, u8)]) -> Features {
+        let slot =
+            |&(name, parameters): &(&str, u8)| (name.to_owned(), Slot { parameters: Some(parameters), offset: 0 });
+        Features {
+            struct_ops: true,
+            links: true,
+            link_update: true,
+            slots: slots.iter().map(slot).collect(),
+            functions: Default::default(),
+        }
+    }
+
+    fn object(callbacks: &[(&str, u8)]) -> Vec<Provided> {
+        let provided =
+            |&(member, parameters): &(&str, u8)| Provided { member: member.to_owned(), parameters, offset: 0 };
+        callbacks.iter().map(provided).collect()
+    }
+
+    const NEEDED: [(&str, u8); 3] = [("ssthresh", 1), ("undo_cwnd", 1), ("cong_avoid", 3)];
+
+    fn check(extra_of_object: &[(&str, u8)], extra_of_kernel: &[(&str, u8)], expected: &[Fate]) {
+        let provided = object(&[&NEEDED, extra_of_object].concat());
+        let decided = fates(&provided, &kernel(&[&NEEDED, extra_of_kernel].concat())).unwrap();
+        assert_eq!(&decided[..3], &[Fate::Kept, Fate::Kept, Fate::Kept]);
+        assert_eq!(&decided[3..], expected, "{extra_of_object:?} on {extra_of_kernel:?}");
+    }
+
+    #[test]
+    fn form_with_the_kernels_parameters_is_used() {
+        let both = [("cong_control", 4), ("cong_control___2", 2)];
+        let moved = Fate::MovedTo("cong_control".into());
+        check(&both, &[("cong_control", 4)], &[Fate::Kept, Fate::LeftOut]);
+        check(&both, &[("cong_control", 2)], &[Fate::LeftOut, moved.clone()]);
+        check(&[("cong_control___2", 2)], &[("cong_control", 2)], &[moved]);
+        check(&both, &[], &[Fate::LeftOut, Fate::LeftOut]);
+    }
+
+    #[test]
+    fn callback_that_the_kernel_lacks_is_left_out() {
+        check(&[("cwnd_event", 2), ("cwnd_event_tx_start", 1)], &[("cwnd_event", 2)], &[Fate::Kept, Fate::LeftOut]);
+        check(&[("cwnd_event_tx_start", 1)], &[("cwnd_event_tx_start", 1)], &[Fate::Kept]);
+    }
+
+    #[test]
+    fn callback_with_other_parameters_is_refused() {
+        let provided = object(&[&NEEDED[..], &[("cong_control", 2)]].concat());
+        let refusal = fates(&provided, &kernel(&[&NEEDED[..], &[("cong_control", 4)]].concat())).unwrap_err();
+        assert_eq!(refusal.kind, failure::Kind::Unmet);
+        assert_eq!(refusal.what, "its callback cong_control takes 2 parameters, this kernel's 4");
+    }
+
+    #[test]
+    fn table_without_a_needed_callback_is_refused() {
+        let kernel = kernel(&NEEDED);
+        let refusal = |callbacks: &[(&str, u8)]| fates(&object(callbacks), &kernel).unwrap_err().what;
+        assert_eq!(refusal(&NEEDED[1..]), "its ops table lacks the callback ssthresh");
+        assert_eq!(refusal(&[NEEDED[0], NEEDED[2]]), "its ops table lacks the callback undo_cwnd");
+        assert!(refusal(&NEEDED[..2]).starts_with("its ops table lacks both of the callbacks cong_avoid and"));
+    }
+}

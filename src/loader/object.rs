@@ -1,0 +1,165 @@
+//! From the bytes of an object to code that the kernel has verified, not yet registered.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context, Result, anyhow};
+use libbpf_rs::{AsRawLibbpf, MapCore, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
+use sha2::{Digest, Sha256};
+
+use super::{Request, adapt, check_name};
+use crate::failure::Failure;
+use crate::kernel::btf::{Kind, Types};
+use crate::kernel::probe::Features;
+use crate::kernel::{libbpf_log, struct_ops};
+
+/// An algorithm in the kernel, verified, that no socket can choose yet.
+#[derive(Debug)]
+pub struct Verified {
+    object: Object,
+    has_link: bool,
+    /// Callbacks that this kernel lacks or takes in another form: a phrase each.
+    pub adapted: Vec<String>,
+}
+
+/// SHA-256 of an object, in hexadecimal.
+pub fn digest(object: &[u8]) -> String {
+    Sha256::digest(object).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.
+///
+/// Errors: the name is not possible; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the
+/// kernel refuses a program.
+pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
+    check_name(request.name)?;
+    if !features.struct_ops {
+        let what = format!("cannot load \"{}\": this kernel takes no congestion control from BPF", request.name);
+        return Err(Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into());
+    }
+    libbpf_log::install_if_none();
+    let mut object = open(request)?;
+    let types = types_of(&object)?;
+    let mut adapted = Vec::new();
+    for mut map in object.maps_mut() {
+        if map.map_type() == MapType::StructOps && map.name() == OsStr::new(&request.algorithm.ops_table) {
+            adapted = prepare_table(&mut map, &types, request.name, features)?;
+        } else if map.name().to_string_lossy().ends_with(".rodata") {
+            let rodata = map.initial_value_mut().unwrap_or_default();
+            request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
+        }
+    }
+    let object = object.load().map_err(|error| refusal(request, &error))?;
+    Ok(Verified { object, has_link: features.links, adapted })
+}
+
+fn refusal(request: &Request, error: &libbpf_rs::Error) -> anyhow::Error {
+    let log = libbpf_log::take();
+    anyhow!("cannot load \"{}\": {error}: {log}", request.name)
+}
+
+fn open(request: &Request) -> Result<OpenObject> {
+    libbpf_log::take();
+    let object = ObjectBuilder::default().name(&request.algorithm.id)?.open_memory(&request.algorithm.object);
+    object.map_err(|error| {
+        let log = libbpf_log::take();
+        let why = log.lines().next_back().map_or(error.to_string(), |line| line.trim().to_owned());
+        Failure::failed(format!("cannot load \"{}\": libbpf cannot open its object: {why}", request.name)).into()
+    })
+}
+
+/// The object's own type information.
+fn types_of(object: &OpenObject) -> Result<Types> {
+    let mut length = 0u32;
+    // SAFETY: the object is open; its type information and the bytes of it live as long as the object.
+    let bytes = unsafe {
+        let btf = libbpf_sys::bpf_object__btf(object.as_libbpf_object().as_ptr());
+        let begin = if btf.is_null() { std::ptr::null() } else { libbpf_sys::btf__raw_data(btf, &raw mut length) };
+        if begin.is_null() { &[][..] } else { std::slice::from_raw_parts(begin.cast::<u8>(), length as usize) }
+    };
+    Types::parse(bytes.to_vec()).context("read the object's type information")
+}
+
+/// Writes name, callbacks and the kind of registration into the table; returns what was adapted.
+fn prepare_table(map: &mut OpenMapMut, types: &Types, name: &str, features: &Features) -> Result<Vec<String>> {
+    let refuse = |failure: Failure| Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure };
+    let table = map.initial_value_mut().unwrap_or_default();
+    let provided = adapt::provided(types, table).context("find the callbacks in the object")?;
+    let fates = adapt::fates(&provided, features).map_err(refuse)?;
+    let decided: Vec<_> = provided.into_iter().zip(fates).collect();
+    adapt::apply(map, types, &decided).map_err(refuse)?;
+    write_name(map, types, name);
+    let flags = map.map_flags() & !libbpf_sys::BPF_F_LINK;
+    let link = if features.links { libbpf_sys::BPF_F_LINK } else { 0 };
+    map.set_map_flags(flags | link).context("choose the kind of registration")?;
+    Ok(decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate)).collect())
+}
+
+fn phrase(member: &str, fate: &adapt::Fate) -> Option<String> {
+    match fate {
+        adapt::Fate::Kept => None,
+        adapt::Fate::MovedTo(name) => Some(format!("{member} is used as {name}")),
+        adapt::Fate::LeftOut => Some(format!("{member} is left out: this kernel does not call it")),
+    }
+}
+
+fn write_name(map: &mut OpenMapMut, types: &Types, name: &str) {
+    let members = types.find(Kind::Struct, "tcp_congestion_ops").map(|id| types.members(id)).unwrap_or_default();
+    let table = map.initial_value_mut().unwrap_or_default();
+    let at = members.iter().find(|member| member.name == "name").map_or(table.len(), |member| member.offset);
+    if let Some(place) = table.get_mut(at..at + crate::catalog::NAME_LENGTH_MAX + 1) {
+        place.fill(0);
+        place[..name.len()].copy_from_slice(name.as_bytes());
+    }
+}
+
+impl Verified {
+    /// Number of the map that holds the table.
+    ///
+    /// Errors: the kernel does not tell.
+    pub fn map_id(&self) -> Result<u32> {
+        struct_ops::map_id(&self.map()?)
+    }
+
+    /// Callback program to the instructions that the verifier went through; 0 where the kernel does not tell.
+    ///
+    /// Errors: the kernel does not tell.
+    pub fn verifier_cost(&self) -> Result<Vec<(String, u32)>> {
+        let costs = self.object.progs().filter_map(|program| {
+            // SAFETY: the program belongs to the object, which outlives this call.
+            let fd = unsafe { libbpf_sys::bpf_program__fd(program.as_libbpf_object().as_ptr()) };
+            let is_loaded = fd >= 0; // programs of callbacks that were left out are not
+            is_loaded.then(|| (program.name().to_string_lossy().into_owned(), struct_ops::cost_of(&fd)))
+        });
+        costs.map(|(name, cost)| Ok((name, cost?.verified_instructions))).collect()
+    }
+
+    /// Registers the algorithm: returns the link, where the kernel has links, and the map.
+    ///
+    /// Errors: the kernel refuses the name or the table.
+    pub(super) fn attach(&mut self) -> Result<(Option<OwnedFd>, OwnedFd)> {
+        let map = self.map()?;
+        let mut table = self.object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+        let table = table.as_mut().context("find the ops table")?;
+        let mut link = table.attach_struct_ops().map_err(|error| attach_refusal(&error))?;
+        if self.has_link {
+            return Ok((Some(link.as_fd().try_clone_to_owned()?), map));
+        }
+        link.disconnect(); // libbpf would otherwise unregister when its handle goes
+        Ok((None, map))
+    }
+
+    fn map(&self) -> Result<OwnedFd> {
+        let table = self.object.maps().find(|map| map.map_type() == MapType::StructOps);
+        Ok(table.context("find the ops table")?.as_fd().try_clone_to_owned()?)
+    }
+}
+
+fn attach_refusal(error: &libbpf_rs::Error) -> anyhow::Error {
+    let log = libbpf_log::take();
+    anyhow!("the kernel refuses the registration: {error} {log}")
+}
