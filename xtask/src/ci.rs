@@ -1,6 +1,6 @@
 //! The only thing CI calls: every check, all of them even when one fails, and one plain count at the end.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum as _};
 
 use crate::count::Count;
@@ -23,39 +23,22 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Ci, arguments.no_install)?;
     let mut count = fmt::format(Mode::Check);
-    count.add(step("tidy", tidy::run));
-    count.add(lint());
-    count.add(test::count_rings(Ring::value_variants()).unwrap_or_else(|error| failure("test", &error)));
-    count.add(step("README commands", readme::check));
-    println!("\n{count}");
-    if count.failed > 0 {
-        bail!("{} failed", count.failed);
+    count.check("tidy", tidy::run());
+    lint(&mut count);
+    match test::count_rings(Ring::value_variants()) {
+        Ok(tests) => count.add(tests),
+        Err(error) => count.check("tests", Err(error)),
     }
-    Ok(())
+    count.check("README commands", readme::check());
+    count.conclude()
 }
 
-fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Count {
-    let mut count = Count::default();
-    match work() {
-        Ok(()) => count.check(true),
-        Err(error) => count.add(failure(name, &error)),
-    }
-    count
-}
-
-/// One failed check, told on stderr.
-pub fn failure(name: &str, error: &anyhow::Error) -> Count {
-    eprintln!("xtask: error: {name}: {error:#}");
-    Count { failed: 1, ..Count::default() }
-}
-
-fn lint() -> Count {
+fn lint(count: &mut Count) {
     if !process::answers(&mut process::cargo("clippy")) {
-        let mut count = Count::default();
         count.skip(1, "lints need clippy, which this toolchain lacks (`rustup component add clippy`)");
-        return count;
+        return;
     }
     let mut clippy = process::cargo("clippy");
     clippy.args(["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
-    step("clippy", || process::run("clippy", &mut clippy))
+    count.check("lints", process::run("clippy", &mut clippy));
 }

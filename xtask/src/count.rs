@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use anyhow::Result;
+
 /// How many passed, failed and were skipped, and which needs caused the skips.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Count {
@@ -12,6 +14,8 @@ pub struct Count {
     pub failed: usize,
     /// Could not run here.
     pub skipped: usize,
+    /// Names of what failed.
+    pub failures: Vec<String>,
     /// Reason of a skip to how many it caused.
     pub reasons: BTreeMap<String, usize>,
 }
@@ -22,6 +26,7 @@ impl Count {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.failures.extend(other.failures);
         for (reason, times) in other.reasons {
             *self.reasons.entry(reason).or_default() += times;
         }
@@ -33,13 +38,29 @@ impl Count {
         *self.reasons.entry(reason.into()).or_default() += times;
     }
 
-    /// Records whether one check held.
-    pub fn check(&mut self, holds: bool) {
-        if holds {
-            self.passed += 1;
-        } else {
-            self.failed += 1;
+    /// Records one failure.
+    pub fn fail(&mut self, name: impl Into<String>) {
+        self.failed += 1;
+        self.failures.push(name.into());
+    }
+
+    /// Records how one check ended, and tells on stderr why it did not hold.
+    pub fn check(&mut self, name: &str, done: Result<()>) {
+        match done {
+            Ok(()) => self.passed += 1,
+            Err(error) => {
+                eprintln!("xtask: error: {name}: {error:#}");
+                self.fail(name);
+            }
         }
+    }
+
+    /// Prints the count as the last line of the command.
+    ///
+    /// Errors: [`Failed`] when something failed.
+    pub fn conclude(&self) -> Result<()> {
+        println!("\n{self}");
+        if self.failed > 0 { Err(Failed.into()) } else { Ok(()) }
     }
 
     /// Moves the tests named in the skip log from passed to skipped; a test counts once however often it is named.
@@ -53,15 +74,30 @@ impl Count {
     }
 }
 
-/// The needs that caused skips, one a line; then, last and alone on a line, the counts.
+/// What failed and the needs that caused skips, one a line; then, last and alone on a line, the counts.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in &self.failures {
+            writeln!(f, "failed: {name}")?;
+        }
         for (reason, times) in &self.reasons {
             writeln!(f, "skipped {times}: {reason}")?;
         }
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
+
+/// Something failed, and the count that was printed says it: nothing may be printed after it.
+#[derive(Debug)]
+pub struct Failed;
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not everything passed")
+    }
+}
+
+impl std::error::Error for Failed {}
 
 /// Reads the output of libtest line by line.
 #[derive(Debug, Default)]
@@ -75,6 +111,9 @@ impl LibtestReader {
     pub fn read_line(&mut self, line: &str) {
         if line.starts_with("running ") && (line.ends_with(" test") || line.ends_with(" tests")) {
             self.open_binaries += 1;
+        }
+        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.count.failures.push(name.to_owned());
         }
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return;
@@ -92,7 +131,9 @@ impl LibtestReader {
 
     /// The count so far; a binary that began and gave no result died, which is one failure.
     pub fn finish(mut self) -> Count {
-        self.count.failed += self.open_binaries;
+        for _ in 0..self.open_binaries {
+            self.count.fail("a test binary that began and gave no result");
+        }
         self.count
     }
 }
@@ -110,10 +151,11 @@ mod tests {
     #[test]
     fn results_of_binaries_are_summed() {
         let count = read(
-            "running 3 tests\ntest a ... ok\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            "running 3 tests\ntest a ... ok\ntest b - should panic ... FAILED\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
              running 1 test\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
         assert_eq!((count.passed, count.failed, count.skipped), (2, 1, 1));
+        assert_eq!(count.failures, ["b - should panic"]);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::ci;
 use crate::count::Count;
 use crate::process;
 use crate::tidy::tree;
@@ -43,23 +42,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 pub fn format(mode: Mode) -> Count {
     let mut count = Count::default();
     if process::answers(&mut process::cargo("fmt")) {
-        record(&mut count, "rustfmt", format_rust(mode));
+        count.check("layout of Rust", format_rust(mode));
     } else {
         count.skip(1, "the layout of Rust needs rustfmt, which this toolchain lacks (`rustup component add rustfmt`)");
     }
     if process::answers(&mut process::program("clang-format")) {
-        record(&mut count, "clang-format", format_c(mode));
+        count.check("layout of C", format_c(mode));
     } else {
         count.skip(1, "the layout of C needs clang-format (`cargo xtask setup --for ci`)");
     }
     count
-}
-
-fn record(count: &mut Count, name: &str, done: Result<()>) {
-    match done {
-        Ok(()) => count.check(true),
-        Err(error) => count.add(ci::failure(name, &error)),
-    }
 }
 
 fn format_rust(mode: Mode) -> Result<()> {

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<count::Failed>() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("xtask: error: {error:#}");
             ExitCode::from(if error.is::<setup::Unmet>() { 4 } else { 1 })

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::count::{Count, LibtestReader};
@@ -40,12 +40,7 @@ pub enum Ring {
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Test, arguments.no_install)?;
     let rings = arguments.ring.map_or_else(|| Ring::value_variants().to_vec(), |ring| vec![ring]);
-    let count = count_rings(&rings)?;
-    println!("\n{count}");
-    if count.failed > 0 {
-        bail!("{} failed", count.failed);
-    }
-    Ok(())
+    count_rings(&rings)?.conclude()
 }
 
 /// Builds and runs the rings one after another.
@@ -119,8 +114,7 @@ fn run_libtest(files: &[String], what: &[&str], threads: usize) -> Result<Count>
     let status = child.wait().context("wait for `cargo test`")?;
     let mut count = reader.finish();
     if !status.success() && count.failed == 0 {
-        count.failed = 1;
-        eprintln!("xtask: test: `cargo test` ended with {status} although no test is named as failed");
+        count.fail(format!("`cargo test` ended with {status} although no test is named as failed"));
     }
     count.correct_by_skip_log(&fs::read_to_string(&log).unwrap_or_default());
     Ok(count)
