@@ -1,1 +1,275 @@
 //! Result directories to tables and plots; runs nothing.
+//!
+//! [`load`] computes everything anew from the recorded runs; [`render`] writes it in one of the formats.
+
+pub mod compare;
+mod csv;
+mod html;
+mod json;
+pub mod load;
+mod markdown;
+mod number;
+mod plot;
+mod svg;
+mod table;
+mod text;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::experiment::scenario::Source;
+use crate::failure::Failure;
+use crate::model::notice::Notice;
+use crate::model::run::{At, Calibration, HostRecord};
+
+pub use plot::{Line, WindowPlot};
+
+/// Version of `report -o json`.
+pub const REPORT_SCHEMA: u32 = 1;
+
+/// What a report is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables and a plot for a terminal
+    Text,
+    /// Tables for a README
+    Markdown,
+    /// One row a cell, raw values
+    Csv,
+    /// One document with a schema number
+    Json,
+    /// One self-contained page with plots
+    Html,
+}
+
+/// Everything a result directory says, computed from its runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// [`REPORT_SCHEMA`].
+    pub schema: u32,
+    /// The scenario's name.
+    pub scenario: String,
+    /// One line for headings.
+    pub title: String,
+    /// What the scenario shows.
+    pub claim: String,
+    /// Where published numbers come from.
+    pub source: Option<Source>,
+    /// `paper` or `native`.
+    pub profile: String,
+    /// Machine and tools.
+    pub host: Host,
+    /// Seed of the scenario; each repeat derives its own from it.
+    pub seed: u64,
+    /// What the empty path measured beside what was asked.
+    pub calibration: Vec<Calibration>,
+    /// The variant others are divided by.
+    pub baseline: Option<String>,
+    /// One per metric, place in the sweep and variant.
+    pub cells: Vec<Cell>,
+    /// What concerns the whole report.
+    pub notices: Vec<Notice>,
+    /// Windows over time of the representative runs.
+    #[serde(skip)]
+    pub plots: Vec<WindowPlot>,
+}
+
+/// The machine and tools the runs were made with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Host {
+    /// `uname -r`.
+    pub kernel: String,
+    /// Link driver.
+    pub link: String,
+    /// `netns` or `mininet`.
+    pub network: String,
+    /// Offloads on the path.
+    pub offloads: String,
+    /// Number of processors.
+    pub cpus: u32,
+    /// Tool to version.
+    pub tools: BTreeMap<String, String>,
+    /// Algorithm to the digest of the object that ran.
+    pub algorithms: BTreeMap<String, String>,
+}
+
+/// One metric of one variant at one place of the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cell {
+    /// Sweep variable to value, the variant included.
+    pub at: At,
+    /// The row's variant or algorithm.
+    pub variant: String,
+    /// Name of the metric.
+    pub metric: String,
+    /// Unit of every value here that is not a ratio.
+    pub unit: String,
+    /// What the source gives.
+    pub published: Option<f64>,
+    /// Table, row, column of the source.
+    pub published_place: Option<String>,
+    /// What a faithful implementation should give.
+    pub expected: Option<Expectation>,
+    /// What the runs gave; none without a finished run.
+    pub measured: Option<Measured>,
+    /// The same divided by the baseline; none for the baseline itself and without one.
+    pub ratio_to_baseline: Option<Ratio>,
+    /// Whether measured and target agree.
+    pub verdict: Verdict,
+    /// What the verdict compared, in one phrase.
+    pub verdict_reason: String,
+    /// What concerns this cell.
+    pub notices: Vec<Notice>,
+}
+
+/// A number to be met.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Expectation {
+    /// The number.
+    pub value: f64,
+    /// Allowed distance.
+    pub plus_minus: f64,
+    /// Why this number.
+    pub basis: String,
+}
+
+/// The runs of a cell, summed up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Number of runs.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Student's 95 % interval of the mean; none under three runs.
+    pub ci95: Option<[f64; 2]>,
+    /// Their median.
+    pub median: f64,
+    /// One value per run, in the order of the repeats.
+    pub values: Vec<f64>,
+}
+
+/// A cell divided by the baseline's cell of the same place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ratio {
+    /// Published over published.
+    pub published: Option<f64>,
+    /// What a faithful implementation should give.
+    pub expected: Option<Expectation>,
+    /// Measured mean over measured mean, same repeats.
+    pub measured: Option<f64>,
+    /// Fieller's 95 % interval over the pairs; none under three pairs.
+    pub ci95: Option<[f64; 2]>,
+    /// Number of pairs.
+    pub pairs: usize,
+}
+
+/// Whether measured and target agree; [`compare`] says what is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// In the range.
+    Within,
+    /// Not in the range.
+    Outside,
+    /// Nothing to compare with, or nothing measured.
+    #[serde(rename = "not comparable")]
+    NotComparable,
+}
+
+impl Verdict {
+    /// The word of tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Within => "within",
+            Verdict::Outside => "outside",
+            Verdict::NotComparable => "not comparable",
+        }
+    }
+}
+
+impl From<&HostRecord> for Host {
+    fn from(host: &HostRecord) -> Host {
+        Host {
+            kernel: host.kernel.clone(),
+            link: host.link.clone(),
+            network: host.network.clone(),
+            offloads: host.offloads.clone(),
+            cpus: host.cpus,
+            tools: host.tools.clone(),
+            algorithms: host.algorithms.clone(),
+        }
+    }
+}
+
+/// Reads a result directory and computes its report.
+///
+/// Errors: those of [`load::ResultDir::open`]; a metric of the scenario that does not exist; events that cannot be read.
+pub fn load(directory: &Path) -> Result<Report> {
+    let directory = load::ResultDir::open(directory)?;
+    let compared = compare::compare(&directory)?;
+    let (plots, plot_notices) = plot::windows(&directory)?;
+    let scenario = &directory.scenario;
+    let mut notices = directory.notices.clone();
+    notices.extend(compared.notices);
+    notices.extend(plot_notices);
+    notices.sort();
+    notices.dedup();
+    Ok(Report {
+        schema: REPORT_SCHEMA,
+        scenario: scenario.name.clone(),
+        title: scenario.title.clone(),
+        claim: scenario.claim.clone(),
+        source: scenario.source.clone(),
+        profile: directory.host.profile.clone(),
+        host: Host::from(&directory.host),
+        seed: scenario.seed,
+        calibration: directory.host.calibration.clone(),
+        baseline: scenario.report.baseline.clone(),
+        cells: compared.cells,
+        notices,
+        plots,
+    })
+}
+
+/// Writes one report.
+///
+/// Errors: a plot or a number that cannot be written, which no readable result directory leads to.
+pub fn render(report: &Report, format: Format) -> Result<String> {
+    render_all(std::slice::from_ref(report), format)
+}
+
+/// Writes reports one after the other; as JSON an array when there are several.
+///
+/// Errors: as [`render`].
+pub fn render_all(reports: &[Report], format: Format) -> Result<String> {
+    match format {
+        Format::Text => Ok(reports.iter().map(text::write).collect::<Vec<_>>().join("\n")),
+        Format::Markdown => Ok(reports.iter().map(markdown::write).collect::<Vec<_>>().join("\n")),
+        Format::Csv => csv::write(reports),
+        Format::Json => json::write(reports),
+        Format::Html => html::write(reports),
+    }
+}
+
+/// The failure that `--check` ends with: how many cells are outside, and the first of them.
+///
+/// None: no cell is outside.
+pub fn check(reports: &[Report]) -> Option<Failure> {
+    let outside: Vec<&Cell> =
+        reports.iter().flat_map(|report| &report.cells).filter(|cell| cell.verdict == Verdict::Outside).collect();
+    let first = outside.first()?;
+    let what = format!(
+        "{} of {} cells outside their range: {} of \"{}\" ({})",
+        outside.len(),
+        reports.iter().map(|report| report.cells.len()).sum::<usize>(),
+        first.metric,
+        first.variant,
+        first.verdict_reason,
+    );
+    Some(Failure::outside(what).hint("the table's notices say what to look at first"))
+}

@@ -107,11 +107,20 @@ impl Notice {
         )
     }
 
-    /// A published value without spread.
-    pub fn published_is_single_run() -> Self {
+    /// Cells of the scenario that have neither a run nor a number of the source.
+    pub fn cells_left_out(cells: usize) -> Self {
         Notice::new(
-            "the published values are single simulator runs with the default random seed",
-            "differences under 15-20 % between two published cells mean nothing",
+            format!("{cells} cells of the scenario have no finished run yet and are left out"),
+            "`tccc run` on the same directory measures them",
+        )
+    }
+
+    /// Published values that carry no spread, as those of single simulator runs do.
+    pub fn published_without_spread() -> Self {
+        Notice::new(
+            "the published values carry no spread: the simulator papers print one run with the default random seed, \
+             which scatters by about 8 % with random loss",
+            "differences under 15-20 % between two published values mean nothing",
         )
     }
 

@@ -1,0 +1,375 @@
+//! Published, expected and measured side by side: from the runs of a result directory to the cells of its tables.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::load::{ResultDir, StoredRun};
+use super::number::Scale;
+use super::verdict::{self, Evidence};
+use super::{Cell, Expectation, Measured, Ratio};
+use crate::experiment::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
+use crate::failure::Failure;
+use crate::model::flow::{self, Flow};
+use crate::model::metrics::{METRICS, Metric};
+use crate::model::notice::Notice;
+use crate::model::run::{At, FlowRecord, RunRecord, RunStatus};
+use crate::model::stats;
+
+/// Metrics of a scenario that names none.
+const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
+
+/// The cells of a report and what concerns them all.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Compared {
+    /// By metric, then place in the sweep, then variant.
+    pub cells: Vec<Cell>,
+    /// What concerns the whole report.
+    pub notices: Vec<Notice>,
+}
+
+/// One metric of one variant in one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sample {
+    repeat: u32,
+    seed: u64,
+    value: f64,
+}
+
+/// Where a cell lies: the sweep without the compared variable, and the variant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    place: At,
+    variant: String,
+}
+
+/// Computes all cells.
+///
+/// Errors: the scenario names a metric that does not exist; a metric needs events and they cannot be read.
+pub fn compare(directory: &ResultDir) -> Result<Compared> {
+    let metrics = metrics_of(&directory.scenario)?;
+    let mut comparison = Comparison { directory, samples: BTreeMap::new(), notices: general_notices(directory) };
+    comparison.sample(&metrics)?;
+    let cells = comparison.cells(&metrics);
+    Ok(Compared { cells, notices: comparison.notices })
+}
+
+/// The metrics of the scenario's report, in its order.
+///
+/// Errors: a name that no metric has.
+pub fn metrics_of(scenario: &Scenario) -> Result<Vec<&'static Metric>> {
+    let asked = &scenario.report.metrics;
+    if asked.is_empty() {
+        return Ok(DEFAULT_METRICS.iter().filter_map(|name| Metric::find(name)).collect());
+    }
+    let find = |name: &String| {
+        Metric::find(name).ok_or_else(|| {
+            let known: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+            let what = format!("cannot report metric \"{name}\" of scenario \"{}\": no such metric", scenario.name);
+            Failure::usage(what).hint(format!("there are {}", known.join(", "))).into()
+        })
+    };
+    asked.iter().map(find).collect()
+}
+
+/// The flows of a run by variant: all of the swept variant where one is swept, else by their own label.
+pub fn flows_by_variant<'a>(scenario: &Scenario, record: &'a RunRecord) -> BTreeMap<String, Vec<&'a FlowRecord>> {
+    let mut variants: BTreeMap<String, Vec<&FlowRecord>> = BTreeMap::new();
+    let swept = scenario.series_variable().and_then(|variable| record.at.get(variable));
+    let Some(swept) = swept else {
+        for flow in &record.flows {
+            variants.entry(flow.variant.clone()).or_default().push(flow);
+        }
+        return variants;
+    };
+    let of_it = |flow: &&FlowRecord| flow.variant == *swept || flow.algorithm == *swept;
+    let mut flows: Vec<&FlowRecord> = record.flows.iter().filter(of_it).collect();
+    if flows.is_empty() {
+        flows = record.flows.iter().collect();
+    }
+    variants.insert(swept.clone(), flows);
+    variants
+}
+
+/// The part of a position that is not the compared variable.
+pub fn place_of(scenario: &Scenario, at: &At) -> At {
+    let series = scenario.series_variable();
+    at.iter().filter(|(name, _)| Some(name.as_str()) != series).map(|(n, v)| (n.clone(), v.clone())).collect()
+}
+
+/// Every place of the sweep, in the scenario's order.
+pub fn places(scenario: &Scenario) -> Vec<At> {
+    let mut places: Vec<At> = Vec::new();
+    for cell in &scenario.cells {
+        let place = place_of(scenario, &cell.at);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// The variants that the scenario measures, in its order.
+pub fn measured_variants(scenario: &Scenario) -> Vec<String> {
+    if let Some(variable) = scenario.series_variable() {
+        return scenario.values_of(variable).to_vec();
+    }
+    let labels = scenario.cells.iter().flat_map(|cell| cell.flows.iter().map(|flow| cell.label(flow)));
+    let mut variants: Vec<String> = Vec::new();
+    for label in labels {
+        if !variants.contains(&label) {
+            variants.push(label);
+        }
+    }
+    variants
+}
+
+struct Comparison<'a> {
+    directory: &'a ResultDir,
+    /// By metric name and cell.
+    samples: BTreeMap<(&'static str, Key), Vec<Sample>>,
+    notices: Vec<Notice>,
+}
+
+impl Comparison<'_> {
+    fn scenario(&self) -> &Scenario {
+        &self.directory.scenario
+    }
+
+    /// Computes every metric of every run that counts.
+    fn sample(&mut self, metrics: &[&'static Metric]) -> Result<()> {
+        let need_events = metrics.iter().any(|metric| metric.needs_events());
+        let directory = self.directory;
+        for run in directory.runs.iter().filter(|run| run.record.status == RunStatus::Done) {
+            let over_time = if need_events { self.flows_over_time(run)? } else { Vec::new() };
+            for (variant, records) in flows_by_variant(self.scenario(), &run.record) {
+                let sockets: Vec<u64> = records.iter().filter_map(|flow| flow.socket).collect();
+                let flows: Vec<Flow> =
+                    over_time.iter().filter(|flow| sockets.contains(&flow.socket)).cloned().collect();
+                let key = Key { place: place_of(self.scenario(), &run.record.at), variant };
+                for metric in metrics {
+                    let Some(value) = metric.value(&records, &flows) else { continue };
+                    let sample = Sample { repeat: run.record.repeat, seed: run.record.seed, value };
+                    self.samples.entry((metric.name, key.clone())).or_default().push(sample);
+                }
+            }
+        }
+        self.samples.values_mut().for_each(|samples| samples.sort_by_key(|sample| (sample.repeat, sample.seed)));
+        Ok(())
+    }
+
+    fn flows_over_time(&mut self, run: &StoredRun) -> Result<Vec<Flow>> {
+        let stored = run.events()?;
+        self.notices.extend(stored.notices);
+        Ok(flow::fold(&stored.events))
+    }
+
+    fn cells(&mut self, metrics: &[&'static Metric]) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        let mut left_out = 0;
+        for metric in metrics {
+            for place in places(self.scenario()) {
+                for variant in self.rows(metric) {
+                    let cell = self.cell(metric, Key { place: place.clone(), variant });
+                    let empty = cell.measured.is_none() && cell.published.is_none() && cell.expected.is_none();
+                    left_out += usize::from(empty);
+                    cells.extend((!empty).then_some(cell));
+                }
+            }
+        }
+        if left_out > 0 {
+            self.notices.push(Notice::cells_left_out(left_out));
+        }
+        cells
+    }
+
+    /// The variants measured, then those only the source has.
+    fn rows(&self, metric: &Metric) -> Vec<String> {
+        let mut rows = measured_variants(self.scenario());
+        let published = self.scenario().published.iter().filter(|published| published.metric == metric.name);
+        for name in published.flat_map(|published| published.values.keys()) {
+            if !rows.contains(name) {
+                rows.push(name.clone());
+            }
+        }
+        rows
+    }
+
+    fn cell(&self, metric: &'static Metric, key: Key) -> Cell {
+        let samples = self.samples_of(metric, &key);
+        let measured = measured(samples);
+        let published = self.published(metric, &key);
+        let expected = self.expected(metric, &key, Of::Value);
+        let ratio = self.ratio(metric, &key);
+        let shown = [measured.as_ref().map(|m| m.mean), published.map(|(value, _)| value)];
+        let evidence = Evidence {
+            measured: measured.as_ref(),
+            ratio: ratio.as_ref(),
+            expected: expected.as_ref(),
+            published: published.map(|(value, _)| value),
+            tolerance: self.scenario().report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0,
+            scale: Scale::of(metric.unit, shown.into_iter().flatten()),
+        };
+        let (verdict, verdict_reason) = verdict::judge(evidence);
+        let notices = self.cell_notices(&key, samples.len(), ratio.as_ref());
+        Cell {
+            at: self.position(&key),
+            variant: key.variant,
+            metric: metric.name.to_owned(),
+            unit: metric.unit.to_owned(),
+            published: published.map(|(value, _)| value),
+            published_place: published.map(|(_, place)| place.to_owned()),
+            expected,
+            measured,
+            ratio_to_baseline: ratio,
+            verdict,
+            verdict_reason,
+            notices,
+        }
+    }
+
+    /// The whole position of a cell, the variant included.
+    fn position(&self, key: &Key) -> At {
+        let mut at = key.place.clone();
+        at.insert(self.scenario().series_variable().unwrap_or(VARIANT).to_owned(), key.variant.clone());
+        at
+    }
+
+    fn samples_of(&self, metric: &'static Metric, key: &Key) -> &[Sample] {
+        self.samples.get(&(metric.name, key.clone())).map_or(&[], Vec::as_slice)
+    }
+
+    /// Index of a cell along a variable that a list goes over.
+    fn index_over(&self, over: &str, key: &Key) -> Option<usize> {
+        let value = self.position(key).remove(over)?;
+        self.scenario().values_of(over).iter().position(|known| *known == value)
+    }
+
+    /// The published value and its place.
+    fn published(&self, metric: &Metric, key: &Key) -> Option<(f64, &str)> {
+        let of_metric = self.scenario().published.iter().filter(|published| published.metric == metric.name);
+        of_metric.into_iter().find_map(|published| {
+            let list = published.values.get(&key.variant)?;
+            let value = *list.get(self.index_over(&published.over, key)?)?;
+            value.is_finite().then_some((value, published.place.as_str()))
+        })
+    }
+
+    fn expected(&self, metric: &Metric, key: &Key, of: Of) -> Option<Expectation> {
+        let of_metric = self.scenario().expected.iter().filter(|e| e.metric == metric.name && e.of == of);
+        of_metric.into_iter().find_map(|expected| {
+            let index = self.index_over(&expected.over, key)?;
+            let value = *expected.values.get(&key.variant)?.get(index)?;
+            let plus_minus = *expected.plus_minus.get(&key.variant)?.get(index)?;
+            let basis = expected.basis.clone();
+            (value.is_finite() && plus_minus.is_finite()).then_some(Expectation { value, plus_minus, basis })
+        })
+    }
+
+    /// The cell over the baseline's, from the runs both have; none for the baseline itself and with nothing to divide.
+    fn ratio(&self, metric: &'static Metric, key: &Key) -> Option<Ratio> {
+        let baseline = self.scenario().report.baseline.clone().filter(|baseline| *baseline != key.variant)?;
+        let below = Key { place: key.place.clone(), variant: baseline };
+        let pairs: Vec<(f64, f64)> = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
+        let paired = stats::paired_ratio(&pairs);
+        let published_below = self.published(metric, &below).filter(|(value, _)| *value != 0.0);
+        let published = self.published(metric, key).zip(published_below).map(|((a, _), (b, _))| a / b);
+        let expected = self.expected(metric, key, Of::Ratio);
+        let anything = paired.is_some() || published.is_some() || expected.is_some();
+        anything.then(|| Ratio {
+            published,
+            expected,
+            measured: paired.map(|paired| paired.ratio),
+            ci95: paired.and_then(|paired| paired.ci95),
+            pairs: pairs.len(),
+        })
+    }
+
+    fn cell_notices(&self, key: &Key, n: usize, ratio: Option<&Ratio>) -> Vec<Notice> {
+        let runs: Vec<&RunRecord> = self.directory.runs.iter().map(|run| &run.record).collect();
+        let of_cell: Vec<&RunRecord> = runs
+            .into_iter()
+            .filter(|record| place_of(self.scenario(), &record.at) == key.place)
+            .filter(|record| flows_by_variant(self.scenario(), record).contains_key(&key.variant))
+            .collect();
+        let mut notices = run_notices(&of_cell);
+        match n {
+            0 if measured_variants(self.scenario()).contains(&key.variant) => notices.push(Notice::not_measured()),
+            0 => notices.push(Notice::published_only(&key.variant)),
+            n if n < stats::FEWEST_FOR_INTERVAL => notices.push(Notice::few_runs(n)),
+            _ => {}
+        }
+        let unpaired = ratio.filter(|ratio| ratio.measured.is_some()).map_or(0, |ratio| n - ratio.pairs);
+        if unpaired > 0 {
+            notices.push(Notice::unpaired_runs(unpaired));
+        }
+        notices
+    }
+}
+
+/// What the runs of one cell say about themselves.
+fn run_notices(runs: &[&RunRecord]) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    let done: Vec<&&RunRecord> = runs.iter().filter(|run| run.status == RunStatus::Done).collect();
+    let missing = |status| {
+        let of_status = runs.iter().filter(move |run| run.status == status);
+        of_status.filter(|run| !done.iter().any(|done| done.repeat == run.repeat)).collect::<Vec<_>>()
+    };
+    let failed = missing(RunStatus::Failed);
+    if let Some(first) = failed.first() {
+        notices.push(Notice::failed_runs(failed.len(), first.why.as_deref().unwrap_or("no reason was recorded")));
+    }
+    let late = missing(RunStatus::Late);
+    if !late.is_empty() {
+        notices.push(Notice::late_runs(late.len()));
+    }
+    let repeated = done.iter().filter(|run| run.late_attempts > 0).count();
+    if repeated > 0 {
+        let attempts = done.iter().map(|run| run.late_attempts).fold(0, u32::saturating_add);
+        notices.push(Notice::repeated_for_lateness(repeated, attempts));
+    }
+    let dropped = done.iter().map(|run| run.events_dropped).fold(0, u64::saturating_add);
+    if dropped > 0 {
+        notices.push(Notice::dropped_events(dropped));
+    }
+    let failed = done.iter().flat_map(|run| &run.links).flat_map(|link| &link.counters);
+    let failed = failed.map(|counters| counters.failed_pkts).fold(0, u64::saturating_add);
+    if failed > 0 {
+        notices.push(Notice::emulator_failed(failed));
+    }
+    notices
+}
+
+/// What concerns every number of the report.
+fn general_notices(directory: &ResultDir) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    if !directory.scenario.published.is_empty() {
+        notices.push(Notice::published_without_spread());
+        if directory.host.profile == crate::experiment::scenario::Profile::Paper.name() {
+            notices.push(Notice::recovery_differs());
+        }
+    }
+    let outside = directory.host.calibration.iter().filter(|calibration| !calibration.within);
+    notices.extend(outside.map(|calibration| Notice::calibration_outside(&calibration.quantity)));
+    notices
+}
+
+fn measured(samples: &[Sample]) -> Option<Measured> {
+    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    Some(Measured {
+        n: values.len(),
+        mean: stats::mean(&values)?,
+        ci95: stats::mean_interval(&values),
+        median: stats::median(&values)?,
+        values,
+    })
+}
+
+/// Values of the same repeat and seed.
+fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(f64, f64)> {
+    let partner = |sample: &Sample| {
+        let same = below.iter().find(|other| (other.repeat, other.seed) == (sample.repeat, sample.seed));
+        same.map(|other| (sample.value, other.value))
+    };
+    above.iter().filter_map(partner).collect()
+}

@@ -1,0 +1,87 @@
+//! The report as CSV: one row a cell, values in base units and full precision.
+
+use anyhow::{Context, Result};
+
+use super::{Cell, Report, plot};
+
+const HEADINGS: [&str; 24] = [
+    "scenario",
+    "metric",
+    "unit",
+    "place",
+    "variant",
+    "published",
+    "published_place",
+    "expected",
+    "expected_plus_minus",
+    "n",
+    "mean",
+    "ci95_low",
+    "ci95_high",
+    "median",
+    "values",
+    "baseline",
+    "ratio_published",
+    "ratio_expected",
+    "ratio_expected_plus_minus",
+    "ratio_measured",
+    "ratio_ci95_low",
+    "ratio_ci95_high",
+    "verdict",
+    "notices",
+];
+
+/// Writes all reports under one heading.
+///
+/// Errors: the text cannot be written.
+pub fn write(reports: &[Report]) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(HEADINGS).context("write CSV")?;
+    for report in reports {
+        for cell in &report.cells {
+            writer.write_record(row(report, cell)).context("write CSV")?;
+        }
+    }
+    let bytes = writer.into_inner().context("write CSV")?;
+    String::from_utf8(bytes).context("write CSV")
+}
+
+fn row(report: &Report, cell: &Cell) -> [String; 24] {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let measured = cell.measured.as_ref();
+    let interval = measured.and_then(|measured| measured.ci95);
+    let ratio = cell.ratio_to_baseline.as_ref();
+    let ratio_expected = ratio.and_then(|ratio| ratio.expected.as_ref());
+    let ratio_interval = ratio.and_then(|ratio| ratio.ci95);
+    let mut place = cell.at.clone();
+    place.retain(|_, value| *value != cell.variant);
+    let values = measured
+        .map_or_else(String::new, |measured| measured.values.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
+    let notices: Vec<&str> = cell.notices.iter().map(|notice| notice.cause.as_str()).collect();
+    [
+        report.scenario.clone(),
+        cell.metric.clone(),
+        cell.unit.clone(),
+        plot::place_name(&place),
+        cell.variant.clone(),
+        number(cell.published),
+        cell.published_place.clone().unwrap_or_default(),
+        number(cell.expected.as_ref().map(|expected| expected.value)),
+        number(cell.expected.as_ref().map(|expected| expected.plus_minus)),
+        measured.map_or_else(String::new, |measured| measured.n.to_string()),
+        number(measured.map(|measured| measured.mean)),
+        number(interval.map(|interval| interval[0])),
+        number(interval.map(|interval| interval[1])),
+        number(measured.map(|measured| measured.median)),
+        values,
+        report.baseline.clone().unwrap_or_default(),
+        number(ratio.and_then(|ratio| ratio.published)),
+        number(ratio_expected.map(|expected| expected.value)),
+        number(ratio_expected.map(|expected| expected.plus_minus)),
+        number(ratio.and_then(|ratio| ratio.measured)),
+        number(ratio_interval.map(|interval| interval[0])),
+        number(ratio_interval.map(|interval| interval[1])),
+        cell.verdict.name().to_owned(),
+        notices.join("; "),
+    ]
+}

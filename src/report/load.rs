@@ -1,0 +1,242 @@
+//! A result directory as it lies on disk: read strictly, with every broken file named.
+//!
+//! An interrupted run is not broken: it is left out with a notice, and so is the unfinished last line of its events.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::experiment::scenario::Scenario;
+use crate::failure::Failure;
+use crate::model::notice::Notice;
+use crate::model::run::{HostRecord, RESULT_SCHEMA, RunRecord};
+use crate::trace::event::Event;
+
+/// Folders of runs in progress begin with this.
+const UNFINISHED: &str = ".unfinished-";
+
+/// One finished run and where its events lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredRun {
+    /// What `run.json` says.
+    pub record: RunRecord,
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// A result directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultDir {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The scenario as it was when the experiment started.
+    pub scenario: Scenario,
+    /// Machine and tools.
+    pub host: HostRecord,
+    /// Finished runs, sorted by id.
+    pub runs: Vec<StoredRun>,
+    /// What was left out on reading.
+    pub notices: Vec<Notice>,
+}
+
+/// What a report needs of `plan.json`: the command line may have chosen another seed than the scenario.
+#[derive(Debug, Deserialize)]
+struct PlanHead {
+    scenario: String,
+    seed: u64,
+}
+
+/// Events of one run, as far as they can be read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StoredEvents {
+    /// Events in the file's order.
+    pub events: Vec<Event>,
+    /// What was left out on reading.
+    pub notices: Vec<Notice>,
+}
+
+impl ResultDir {
+    /// Reads everything but the events.
+    ///
+    /// Errors: no such directory; not a result directory; a file that cannot be read, is not what it should be, or was
+    /// written by a newer tccc; no finished run.
+    pub fn open(path: &Path) -> Result<ResultDir> {
+        require_directory(path)?;
+        let scenario_file = path.join("scenario.toml");
+        let scenario_text = read_part(path, "scenario.toml")?;
+        let scenario_name = scenario_file.display().to_string();
+        let text = String::from_utf8(scenario_text).map_err(|_| unreadable(&scenario_file, "it is not UTF-8 text"))?;
+        let mut scenario = Scenario::parse(&scenario_name, &text).map_err(Failure::from)?;
+        let host_bytes = read_part(path, "host.json")?;
+        let host: HostRecord = parse_versioned(&path.join("host.json"), &host_bytes)?;
+        let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
+        scenario.name = plan.scenario;
+        scenario.seed = plan.seed;
+        let mut directory = ResultDir { path: path.to_owned(), scenario, host, runs: Vec::new(), notices: Vec::new() };
+        directory.read_runs()?;
+        Ok(directory)
+    }
+
+    fn read_runs(&mut self) -> Result<()> {
+        for folder in run_folders(&self.path.join("runs"))? {
+            let name = name_of(&folder);
+            let finished = !name.starts_with('.');
+            match read_if_there(&folder.join("run.json"))?.filter(|_| finished) {
+                Some(bytes) => {
+                    let record = parse_versioned(&folder.join("run.json"), &bytes)?;
+                    self.runs.push(StoredRun { record, folder });
+                }
+                None => self.notices.push(Notice::unfinished_run(name.trim_start_matches(UNFINISHED))),
+            }
+        }
+        if self.runs.is_empty() {
+            let what = format!("cannot report \"{}\": it has no finished run", self.path.display());
+            return Err(Failure::failed(what).hint("`tccc run` on the same directory resumes it").into());
+        }
+        Ok(())
+    }
+}
+
+impl StoredRun {
+    /// The run's name for people: its folder.
+    pub fn name(&self) -> String {
+        name_of(&self.folder)
+    }
+
+    /// Reads the run's events; a run without an event file has none.
+    ///
+    /// Errors: the file is there but cannot be read.
+    pub fn events(&self) -> Result<StoredEvents> {
+        let bytes = read_if_there(&self.folder.join("events.jsonl"))?;
+        Ok(bytes.map(|bytes| parse_events(&bytes, &self.name())).unwrap_or_default())
+    }
+}
+
+/// Reads one event a line.
+///
+/// Shape: a last line without its newline that does not read is an interrupted write; other lines that do not read are
+/// counted. Both become notices, never an error.
+pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
+    let mut stored = StoredEvents::default();
+    let mut unreadable = 0;
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let whole = line.ends_with(b"\n");
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            Ok(event) => stored.events.push(event),
+            Err(_) if !whole => stored.notices.push(Notice::truncated_events(run)),
+            Err(_) => unreadable += 1,
+        }
+    }
+    if unreadable > 0 {
+        stored.notices.push(Notice::unreadable_events(run, unreadable));
+    }
+    stored
+}
+
+/// Parses a record after looking at its `schema`, so that a newer one is named as newer and not as malformed.
+///
+/// Errors: no JSON of this kind, with line and column; a schema above [`RESULT_SCHEMA`].
+pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: u32,
+    }
+    let malformed = |error: serde_json::Error| {
+        let what = if error.is_eof() { format!("it ends too early ({error})") } else { error.to_string() };
+        unreadable(file, &what).hint("remove that run's folder and `tccc run` on the same directory repeats it")
+    };
+    let versioned: Versioned = serde_json::from_slice(bytes).map_err(malformed)?;
+    if versioned.schema > RESULT_SCHEMA {
+        let what = format!("it has schema {}, and this tccc reads up to {RESULT_SCHEMA}", versioned.schema);
+        return Err(unreadable(file, &what).hint("use the tccc that wrote it, or a newer one").into());
+    }
+    Ok(serde_json::from_slice(bytes).map_err(malformed)?)
+}
+
+fn require_directory(path: &Path) -> Result<()> {
+    let refuse = |why: &str| {
+        let what = format!("cannot report \"{}\": {why}", path.display());
+        Failure::usage(what).hint("`tccc run SCENARIO --out DIR` writes a result directory")
+    };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(refuse("it is not a directory").into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(refuse("there is no such directory").into()),
+        Err(error) => Err(error).with_context(|| format!("open the result directory \"{}\"", path.display())),
+    }
+}
+
+/// Reads a file every result directory has.
+fn read_part(directory: &Path, name: &str) -> Result<Vec<u8>> {
+    read_if_there(&directory.join(name))?.ok_or_else(|| {
+        let what = format!("\"{}\" is not a result directory: it has no {name}", directory.display());
+        Failure::usage(what).hint("`tccc run SCENARIO --out DIR` writes a result directory").into()
+    })
+}
+
+fn read_if_there(file: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(file) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read \"{}\"", file.display())),
+    }
+}
+
+/// The folders in `runs/`, sorted by name; none when there is no such folder.
+fn run_folders(runs: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(runs) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.with_context(|| format!("list \"{}\"", runs.display()))?,
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("list \"{}\"", runs.display()))?;
+        if entry.path().is_dir() {
+            folders.push(entry.path());
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+fn name_of(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn unreadable(file: &Path, why: &str) -> Failure {
+    Failure::failed(format!("cannot read \"{}\": {why}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_as_events_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let stored = parse_events(&bytes, "x");
+            prop_assert!(stored.events.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_as_records_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert!(parse_versioned::<RunRecord>(Path::new("run.json"), &bytes).is_err());
+            prop_assert!(parse_versioned::<HostRecord>(Path::new("host.json"), &bytes).is_err());
+        }
+
+        #[test]
+        fn any_version_is_read_or_named(schema in any::<u32>()) {
+            let bytes = format!("{{\"schema\":{schema}}}");
+            let error = parse_versioned::<RunRecord>(Path::new("run.json"), bytes.as_bytes()).unwrap_err().to_string();
+            prop_assert_eq!(schema > RESULT_SCHEMA, error.contains("reads up to"));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The report as Markdown, for a README or an issue.
+
+use super::table::{self, Table};
+use super::{Report, Verdict, plot};
+
+/// Writes the whole report.
+pub fn write(report: &Report) -> String {
+    let laid_out = table::tables(report);
+    let mut text = format!("## {}\n\n", escaped(&report.title));
+    for (name, fact) in table::header(report) {
+        text.push_str(&format!("- {name}: {}\n", escaped(&fact)));
+    }
+    for table in &laid_out.tables {
+        text.push_str(&format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)));
+    }
+    text.push_str(&format!("\nVerdicts: {}.\n", table::summary(report)));
+    for cell in report.cells.iter().filter(|cell| cell.verdict == Verdict::Outside) {
+        let place = escaped(&plot::place_name(&cell.at));
+        text.push_str(&format!("- outside: {} at {place}: {}\n", cell.metric, escaped(&cell.verdict_reason)));
+    }
+    let places = table::published_places(report).join("; ");
+    if !places.is_empty() {
+        text.push_str(&format!("\nPublished: {}.\n", escaped(&places)));
+    }
+    for basis in table::bases(report) {
+        text.push_str(&format!("\nExpected: {}\n", escaped(&basis)));
+    }
+    if !laid_out.notes.is_empty() || !report.notices.is_empty() {
+        text.push_str("\nNotes:\n\n");
+    }
+    for (index, note) in laid_out.notes.iter().enumerate() {
+        text.push_str(&format!("{}. {}; {}\n", index + 1, escaped(&note.cause), escaped(&note.advice)));
+    }
+    if !laid_out.notes.is_empty() && !report.notices.is_empty() {
+        text.push('\n');
+    }
+    for notice in &report.notices {
+        text.push_str(&format!("- {}; {}\n", escaped(&notice.cause), escaped(&notice.advice)));
+    }
+    text
+}
+
+fn grid(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(table.columns.iter().map(|column| escaped(&column.heading())).collect());
+    text.push_str(&line(table.columns.iter().map(|c| if c.number { "---:" } else { "---" }.to_owned()).collect()));
+    for row in &table.rows {
+        text.push_str(&line(row.cells.iter().map(|cell| escaped(cell)).collect()));
+    }
+    text
+}
+
+/// Text from a file that must neither end a cell nor become markup.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '\\' | '#' => escaped.extend(['\\', c]),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,265 @@
+//! The windows behind the numbers: cwnd over time of one representative run per place and variant.
+//!
+//! Representative is the run whose first metric is the median of its cell (the lower middle of an even number), so that
+//! a plot shows what usually happened and not the best or the first run.
+
+use std::cmp::Ordering;
+
+use anyhow::Result;
+use textplots::{Chart, Plot, Shape};
+
+use super::compare;
+use super::load::{ResultDir, StoredRun};
+use super::number;
+use crate::model::flow::{self, Flow};
+use crate::model::metrics::Metric;
+use crate::model::notice::Notice;
+use crate::model::run::{At, FlowRecord, RunStatus};
+use crate::units::Share;
+
+/// Points a line keeps; about two per dot of the widest plot, so that no peak is lost to the eye.
+const LINE_POINTS: usize = 1600;
+/// Width of a terminal plot, columns; two dots each.
+const TERMINAL_COLUMNS: u32 = 84;
+/// Height of one variant's terminal plot, rows; four dots each.
+const TERMINAL_ROWS: u32 = 6;
+
+/// One flow of a representative run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Its variant.
+    pub variant: String,
+    /// Name of the run.
+    pub run: String,
+    /// Repeats to choose from.
+    pub runs: usize,
+    /// Seconds since the flow's first event, and cwnd in packets.
+    ///
+    /// Shape: sorted by time; thinned to the lowest and highest window of short spans where there are many events.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The windows at one place of the sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowPlot {
+    /// The place.
+    pub place: At,
+    /// One or more lines per variant.
+    pub lines: Vec<Line>,
+}
+
+/// Reads the representative runs of every place.
+///
+/// Errors: as [`compare::metrics_of`]; events that cannot be read.
+pub fn windows(directory: &ResultDir) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
+    let metrics = compare::metrics_of(&directory.scenario)?;
+    // A metric that needs events would make the choice read every run.
+    let metric = metrics.into_iter().find(|metric| !metric.needs_events()).or(Metric::find("delivered_pkts"));
+    let mut notices = Vec::new();
+    let mut plots = Vec::new();
+    for place in compare::places(&directory.scenario) {
+        let mut lines = Vec::new();
+        for variant in compare::measured_variants(&directory.scenario) {
+            let Some(chosen) = representative(directory, &place, &variant, metric) else { continue };
+            let stored = chosen.run.events()?;
+            notices.extend(stored.notices);
+            lines.extend(chosen.lines(&variant, &flow::fold(&stored.events)));
+        }
+        if !lines.is_empty() {
+            plots.push(WindowPlot { place, lines });
+        }
+    }
+    Ok((plots, notices))
+}
+
+/// The median run of a cell and its flows of the variant.
+struct Chosen<'a> {
+    run: &'a StoredRun,
+    runs: usize,
+    records: Vec<&'a FlowRecord>,
+}
+
+impl Chosen<'_> {
+    fn lines(&self, variant: &str, flows: &[Flow]) -> Vec<Line> {
+        let of_it = |flow: &&Flow| self.records.iter().any(|record| record.socket == Some(flow.socket));
+        let line = |flow: &Flow| Line {
+            variant: variant.to_owned(),
+            run: self.run.name(),
+            runs: self.runs,
+            points: thin(flow.points.iter().map(|point| (point.time_s, f64::from(point.cwnd_pkts))).collect()),
+        };
+        flows.iter().filter(of_it).map(line).collect()
+    }
+}
+
+fn representative<'a>(
+    directory: &'a ResultDir,
+    place: &At,
+    variant: &str,
+    metric: Option<&Metric>,
+) -> Option<Chosen<'a>> {
+    let scenario = &directory.scenario;
+    let mut runs: Vec<(f64, &StoredRun, Vec<&FlowRecord>)> = Vec::new();
+    for run in directory.runs.iter().filter(|run| run.record.status == RunStatus::Done) {
+        if compare::place_of(scenario, &run.record.at) != *place {
+            continue;
+        }
+        let Some(records) = compare::flows_by_variant(scenario, &run.record).remove(variant) else { continue };
+        let value = metric.and_then(|metric| metric.value(&records, &[])).unwrap_or(0.0);
+        runs.push((value, run, records));
+    }
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.folder.cmp(&b.1.folder)));
+    let count = runs.len();
+    let (_, run, records) = runs.into_iter().nth(count.checked_sub(1)? / 2)?;
+    Some(Chosen { run, runs: count, records })
+}
+
+/// Keeps the lowest and the highest point of equal spans of a long line, in the order they came.
+fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    if points.len() <= LINE_POINTS {
+        return points;
+    }
+    let span = points.len().div_ceil(LINE_POINTS / 2);
+    let by_window = |a: &(usize, (f64, f64)), b: &(usize, (f64, f64))| a.1.1.total_cmp(&b.1.1);
+    let extremes = |chunk: &[(f64, f64)]| {
+        let indexed = || chunk.iter().copied().enumerate();
+        let mut kept: Vec<_> = indexed().min_by(by_window).into_iter().chain(indexed().max_by(by_window)).collect();
+        kept.sort_by_key(|(index, _)| *index);
+        kept.dedup();
+        kept.into_iter().map(|(_, point)| point).collect::<Vec<_>>()
+    };
+    points.chunks(span).flat_map(extremes).collect()
+}
+
+impl WindowPlot {
+    /// Longest time and largest window of the lines.
+    pub fn extent(&self) -> (f64, f64) {
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        (points().map(|p| p.0).fold(0.0, f64::max), points().map(|p| p.1).fold(0.0, f64::max))
+    }
+
+    /// Where it is: `loss 1%`.
+    pub fn place_name(&self) -> String {
+        place_name(&self.place)
+    }
+}
+
+/// A place for headings: `loss 1%, rtt 40ms`; empty without a sweep.
+pub fn place_name(place: &At) -> String {
+    place.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The place that shows most: the one with the highest values of its variables, loss before all others.
+pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
+    plots.iter().max_by(|a, b| {
+        let by = |name: &str| quantity(a.place.get(name)).total_cmp(&quantity(b.place.get(name)));
+        let others = a.place.keys().map(|name| by(name)).find(|order| *order != Ordering::Equal);
+        by("loss").then(others.unwrap_or(Ordering::Equal))
+    })
+}
+
+/// The number at the start of a sweep value; shares are read as such, so that `1%` is more than `0.001`.
+fn quantity(value: Option<&String>) -> f64 {
+    let Some(value) = value else { return 0.0 };
+    if let Ok(share) = value.parse::<Share>() {
+        return share.0;
+    }
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    value[..end].parse().unwrap_or(0.0)
+}
+
+/// Draws the windows for a terminal: one small plot per variant, one above the other on the same axes.
+///
+/// Lines of several variants in one plot of dots cannot be told apart without colour; separate plots can.
+pub fn terminal(plot: &WindowPlot) -> String {
+    let (time, window) = plot.extent();
+    if time <= 0.0 || window <= 0.0 {
+        return String::new();
+    }
+    let mut variants: Vec<&str> = Vec::new();
+    for line in &plot.lines {
+        if !variants.contains(&line.variant.as_str()) {
+            variants.push(&line.variant);
+        }
+    }
+    let margin = number::grouped(window, 0).len();
+    let mut text = String::new();
+    for variant in variants {
+        let lines: Vec<&Line> = plot.lines.iter().filter(|line| line.variant == variant).collect();
+        text.push_str(&panel(&lines, (time, window), margin));
+    }
+    let right = format!("{} s", number::significant(time));
+    let space = (TERMINAL_COLUMNS as usize).saturating_sub(1 + right.len());
+    text.push_str(&format!("{:margin$} 0{:space$}{right}\n", "", ""));
+    text
+}
+
+fn panel(lines: &[&Line], (time, window): (f64, f64), margin: usize) -> String {
+    let (width, height) = (TERMINAL_COLUMNS * 2 - 1, TERMINAL_ROWS * 4 - 1);
+    let points: Vec<Vec<(f32, f32)>> =
+        lines.iter().map(|line| line.points.iter().map(|&(x, y)| (x as f32, y as f32)).collect()).collect();
+    let shapes: Vec<Shape<'_>> = points.iter().map(|points| Shape::Lines(points)).collect();
+    let mut chart = Chart::new_with_y_range(width, height, 0.0, time as f32, 0.0, window as f32);
+    // The crate borrows the chart for as long as its shapes live, so the reference is handed on.
+    let mut chart = &mut chart;
+    for shape in &shapes {
+        chart = chart.lineplot(shape);
+    }
+    chart.figures();
+    let mut text = String::new();
+    if let Some(first) = lines.first() {
+        let of = if first.runs > 1 { format!(", median of {} runs", first.runs) } else { String::new() };
+        text.push_str(&format!("{:margin$} {}{of} ({})\n", "", first.variant, first.run));
+    }
+    let frame = chart.frame();
+    for (row, dots) in frame.lines().take(TERMINAL_ROWS as usize).enumerate() {
+        let label = match row {
+            0 => number::grouped(window, 0),
+            row if row as u32 == TERMINAL_ROWS - 1 => "0".to_owned(),
+            _ => String::new(),
+        };
+        text.push_str(&format!("{label:>margin$} │{}\n", dots.trim_end()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(loss: &str) -> At {
+        At::from([("loss".to_owned(), loss.to_owned())])
+    }
+
+    #[test]
+    fn highest_loss_tells_most() {
+        let plots: Vec<WindowPlot> =
+            ["0", "1%", "0.001"].iter().map(|loss| WindowPlot { place: place(loss), lines: vec![] }).collect();
+        assert_eq!(telling(&plots).unwrap().place, place("1%"));
+        assert_eq!(telling(&[]), None);
+    }
+
+    #[test]
+    fn thinning_keeps_every_peak_and_the_order() {
+        let points: Vec<(f64, f64)> = (0..50_000).map(|i| (f64::from(i), f64::from(i % 977))).collect();
+        let thinned = thin(points);
+        assert!(thinned.len() <= LINE_POINTS);
+        assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(thinned.iter().any(|point| point.1 == 976.0));
+    }
+
+    #[test]
+    fn terminal_plot_has_axes_and_one_panel_a_variant() {
+        let line = |variant: &str| Line {
+            variant: variant.to_owned(),
+            run: "r1".into(),
+            runs: 3,
+            points: (0..100).map(|i| (f64::from(i) / 10.0, f64::from(10 + i % 40))).collect(),
+        };
+        let text = terminal(&WindowPlot { place: place("1%"), lines: vec![line("reno"), line("cubic")] });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len() as u32, 2 * (TERMINAL_ROWS + 1) + 1);
+        assert!(rows[0].ends_with("reno, median of 3 runs (r1)") && rows[7].ends_with("cubic, median of 3 runs (r1)"));
+        assert!(rows[1].starts_with("49 │") && rows.last().unwrap().ends_with("9.90 s"), "{text}");
+    }
+}

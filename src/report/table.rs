@@ -1,0 +1,285 @@
+//! One table per metric, as text cells: what the text, Markdown and HTML writers have in common.
+
+use super::number::{self, Scale};
+use super::{Cell, Report, Verdict};
+use crate::model::metrics::Metric;
+use crate::model::notice::Notice;
+
+/// A column's heading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// What it is.
+    pub title: String,
+    /// Unit; empty where the cells have none.
+    pub unit: String,
+    /// Numbers stand at the right.
+    pub number: bool,
+}
+
+impl Column {
+    /// Heading with its unit.
+    pub fn heading(&self) -> String {
+        if self.unit.is_empty() { self.title.clone() } else { format!("{} [{}]", self.title, self.unit) }
+    }
+}
+
+/// One row, one text per column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The cells.
+    pub cells: Vec<String>,
+    /// Its verdict, for colour.
+    pub verdict: Verdict,
+    /// The first row of another place in the sweep.
+    pub starts_group: bool,
+}
+
+/// The table of one metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Name of the metric.
+    pub metric: String,
+    /// What the metric is.
+    pub caption: String,
+    /// Headings.
+    pub columns: Vec<Column>,
+    /// Rows in the order of the sweep.
+    pub rows: Vec<Row>,
+}
+
+/// The tables of a report and the notices their rows point to by number, from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// One per metric.
+    pub tables: Vec<Table>,
+    /// Footnotes.
+    pub notes: Vec<Notice>,
+}
+
+/// Shown where there is no value.
+pub const NOTHING: &str = "-";
+
+/// Lays out every metric of the report.
+pub fn tables(report: &Report) -> Tables {
+    let mut notes: Vec<Notice> = Vec::new();
+    let mut tables = Vec::new();
+    for metric in metric_names(report) {
+        let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
+        tables.push(Layout::new(report, &cells).table(metric, &mut notes));
+    }
+    Tables { tables, notes }
+}
+
+/// Metrics in the order of the cells.
+pub fn metric_names(report: &Report) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in &report.cells {
+        if !names.contains(&cell.metric.as_str()) {
+            names.push(&cell.metric);
+        }
+    }
+    names
+}
+
+/// What a metric is, for a heading.
+pub fn caption(metric: &str) -> String {
+    Metric::find(metric).map_or_else(|| metric.to_owned(), |m| format!("{}: {}", m.title, m.what))
+}
+
+/// The scale in which all values of these cells are shown.
+pub fn scale_of(cells: &[&Cell]) -> Scale {
+    let unit = cells.first().map_or("pkts", |cell| cell.unit.as_str());
+    let values = cells.iter().flat_map(|cell| {
+        let measured = cell.measured.iter().flat_map(|m| m.values.iter().copied());
+        measured.chain(cell.published).chain(cell.expected.as_ref().map(|e| e.value))
+    });
+    Scale::of(unit, values)
+}
+
+/// Which columns a table has: those with something in them.
+struct Layout<'a> {
+    report: &'a Report,
+    cells: &'a [&'a Cell],
+    scale: Scale,
+    variables: Vec<String>,
+    published: bool,
+    expected: bool,
+    ratio: bool,
+    ratio_published: bool,
+    ratio_expected: bool,
+}
+
+impl<'a> Layout<'a> {
+    fn new(report: &'a Report, cells: &'a [&'a Cell]) -> Self {
+        let ratios = || cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref());
+        let is_variant = |cell: &&Cell, name: &str| cell.at.get(name) == Some(&cell.variant);
+        let names = cells.first().map(|cell| cell.at.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+        let variables = names.into_iter().filter(|name| !cells.iter().all(|cell| is_variant(cell, name))).collect();
+        Layout {
+            report,
+            cells,
+            scale: scale_of(cells),
+            variables,
+            published: cells.iter().any(|cell| cell.published.is_some()),
+            expected: cells.iter().any(|cell| cell.expected.is_some()),
+            ratio: ratios().any(|ratio| ratio.measured.is_some()),
+            ratio_published: ratios().any(|ratio| ratio.published.is_some()),
+            ratio_expected: ratios().any(|ratio| ratio.expected.is_some()),
+        }
+    }
+
+    fn table(&self, metric: &str, notes: &mut Vec<Notice>) -> Table {
+        let caption = caption(metric);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut before: Option<Vec<&String>> = None;
+        for cell in self.cells {
+            let place: Vec<&String> = self.variables.iter().filter_map(|name| cell.at.get(name)).collect();
+            let starts_group = before.as_ref().is_some_and(|before| *before != place);
+            before = Some(place);
+            rows.push(Row { cells: self.row(cell, notes), verdict: cell.verdict, starts_group });
+        }
+        Table { metric: metric.to_owned(), caption, columns: self.columns(), rows }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let unit = self.scale.unit();
+        let over = self.report.baseline.as_ref().map_or_else(String::new, |name| format!(" over {name}"));
+        let column = |title: &str, unit: &str, number| Column { title: title.into(), unit: unit.into(), number };
+        let mut columns: Vec<Column> = self.variables.iter().map(|name| column(name, "", false)).collect();
+        columns.push(column("variant", "", false));
+        columns.extend(self.published.then(|| column("published", unit, true)));
+        columns.extend(self.expected.then(|| column("expected", unit, true)));
+        columns.push(column("measured mean", unit, true));
+        columns.push(column("95 % interval", unit, true));
+        columns.push(column("n", "runs", true));
+        columns.extend(self.ratio_published.then(|| column(&format!("published{over}"), "ratio", true)));
+        columns.extend(self.ratio_expected.then(|| column(&format!("expected{over}"), "ratio", true)));
+        if self.ratio {
+            columns.push(column(&format!("measured{over}"), "ratio", true));
+            columns.push(column("95 % interval", "ratio", true));
+        }
+        columns.push(column("verdict", "", false));
+        columns.push(column("notes", "", false));
+        columns
+    }
+
+    fn row(&self, cell: &Cell, notes: &mut Vec<Notice>) -> Vec<String> {
+        let scale = self.scale;
+        let mut row: Vec<String> =
+            self.variables.iter().map(|name| cell.at.get(name).cloned().unwrap_or_default()).collect();
+        row.push(cell.variant.clone());
+        row.extend(self.published.then(|| optional(cell.published, |value| scale.show(value))));
+        row.extend(
+            self.expected.then(|| optional(cell.expected.as_ref(), |e| scale.plus_minus(e.value, e.plus_minus))),
+        );
+        row.push(optional(cell.measured.as_ref(), |measured| scale.show(measured.mean)));
+        row.push(optional(cell.measured.as_ref().and_then(|measured| measured.ci95), |ci95| range(ci95, scale)));
+        row.push(optional(cell.measured.as_ref(), |measured| measured.n.to_string()));
+        let ratio = cell.ratio_to_baseline.as_ref();
+        let shown = |value| number::significant(value);
+        row.extend(self.ratio_published.then(|| optional(ratio.and_then(|r| r.published), shown)));
+        let expected = ratio.and_then(|ratio| ratio.expected.as_ref());
+        row.extend(self.ratio_expected.then(|| optional(expected, |e| Scale::Ratio.plus_minus(e.value, e.plus_minus))));
+        if self.ratio {
+            row.push(optional(ratio.and_then(|r| r.measured), shown));
+            row.push(optional(ratio.and_then(|r| r.ci95), |ci95| range(ci95, Scale::Ratio)));
+        }
+        row.push(cell.verdict.name().to_owned());
+        row.push(references(&cell.notices, notes));
+        row
+    }
+}
+
+fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| NOTHING.to_owned(), show)
+}
+
+fn range([low, high]: [f64; 2], scale: Scale) -> String {
+    format!("{} to {}", scale.show(low), scale.show(high))
+}
+
+/// Numbers of the notices in the list of all notes, which grows by those it lacks.
+fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
+    let mut numbers = Vec::new();
+    for notice in notices {
+        let known = notes.iter().position(|note| note == notice);
+        let index = known.unwrap_or_else(|| {
+            notes.push(notice.clone());
+            notes.len() - 1
+        });
+        numbers.push((index + 1).to_string());
+    }
+    numbers.join(" ")
+}
+
+/// Facts of the report's header as name and text, in the order they are shown.
+pub fn header(report: &Report) -> Vec<(&'static str, String)> {
+    let host = &report.host;
+    let named = |map: &std::collections::BTreeMap<String, String>| {
+        map.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    };
+    let mut facts = vec![("claim", report.claim.clone())];
+    facts.extend(report.source.as_ref().map(|source| ("source", format!("{}, {}", source.paper, source.place))));
+    facts.push(("kernel", format!("{}, {} processors", host.kernel, host.cpus)));
+    facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
+    facts.push(("profile", report.profile.clone()));
+    facts.extend((!host.tools.is_empty()).then(|| ("tools", named(&host.tools))));
+    facts.extend((!host.algorithms.is_empty()).then(|| ("algorithms", named(&host.algorithms))));
+    facts.push(("seed", report.seed.to_string()));
+    facts.push(("calibration", calibration(report)));
+    facts
+}
+
+/// What the empty path measured, in one line.
+fn calibration(report: &Report) -> String {
+    if report.calibration.is_empty() {
+        return "none recorded".to_owned();
+    }
+    let quantity = |calibration: &crate::model::run::Calibration| {
+        let scale = Scale::of(&calibration.unit, [calibration.asked, calibration.measured]);
+        let outside = if calibration.within { "" } else { ", OUTSIDE its range" };
+        format!(
+            "{} {} (asked {}{outside})",
+            calibration.quantity,
+            scale.with_unit(calibration.measured),
+            scale.with_unit(calibration.asked)
+        )
+    };
+    report.calibration.iter().map(quantity).collect::<Vec<_>>().join("; ")
+}
+
+/// The distinct reasons behind the expectations, each with the metric it is for.
+pub fn bases(report: &Report) -> Vec<String> {
+    let mut bases: Vec<String> = Vec::new();
+    for cell in &report.cells {
+        let of_ratio = cell.ratio_to_baseline.as_ref().and_then(|ratio| ratio.expected.as_ref());
+        for expected in cell.expected.iter().chain(of_ratio) {
+            if !bases.contains(&expected.basis) {
+                bases.push(expected.basis.clone());
+            }
+        }
+    }
+    bases
+}
+
+/// The distinct places of the published numbers.
+pub fn published_places(report: &Report) -> Vec<&str> {
+    let mut places: Vec<&str> = Vec::new();
+    for place in report.cells.iter().filter_map(|cell| cell.published_place.as_deref()) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// How many cells have each verdict, as one sentence.
+pub fn summary(report: &Report) -> String {
+    let count = |verdict| report.cells.iter().filter(|cell| cell.verdict == verdict).count();
+    format!(
+        "{} within, {} outside, {} not comparable",
+        count(Verdict::Within),
+        count(Verdict::Outside),
+        count(Verdict::NotComparable)
+    )
+}

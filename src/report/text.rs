@@ -1,0 +1,149 @@
+//! The report for a terminal: header, tables, notices, and the windows of the most telling place.
+
+use super::table::{self, Column, Table};
+use super::{Report, plot};
+use crate::model::notice::Notice;
+
+/// Between two columns.
+const GAP: &str = "  ";
+/// Width to which sentences are wrapped.
+const LINE: usize = 110;
+
+/// Writes the whole report.
+pub fn write(report: &Report) -> String {
+    let laid_out = table::tables(report);
+    let mut text = format!("{}\n", plain(&report.title));
+    for (name, fact) in table::header(report) {
+        text.push_str(&wrapped(&format!("  {name:<12}"), &fact));
+    }
+    for table in &laid_out.tables {
+        text.push_str(&format!("\n{}", wrapped("", &table.caption)));
+        text.push_str(&grid(table));
+    }
+    text.push_str(&format!("\n{}\n", verdict_line(report)));
+    text.push_str(&remarks(report));
+    text.push_str(&notices(&laid_out.notes, &report.notices));
+    if let Some(windows) = plot::telling(&report.plots) {
+        let place = windows.place_name();
+        let place = if place.is_empty() { String::new() } else { format!(" at {}", plain(&place)) };
+        text.push_str(&format!("\ncwnd [pkts] over time{place}\n{}", plot::terminal(windows)));
+    }
+    text
+}
+
+fn verdict_line(report: &Report) -> String {
+    let mut text = format!("verdicts: {}", table::summary(report));
+    for cell in report.cells.iter().filter(|cell| cell.verdict == super::Verdict::Outside) {
+        let place = plot::place_name(&cell.at);
+        text.push_str(&format!("\n  outside: {} at {}: {}", cell.metric, plain(&place), cell.verdict_reason));
+    }
+    text
+}
+
+fn remarks(report: &Report) -> String {
+    let places = table::published_places(report).join("; ");
+    let mut text = String::new();
+    if !places.is_empty() {
+        text.push_str(&wrapped("published: ", &places));
+    }
+    for basis in table::bases(report) {
+        text.push_str(&wrapped("expected: ", &basis));
+    }
+    text
+}
+
+fn notices(notes: &[Notice], general: &[Notice]) -> String {
+    if notes.is_empty() && general.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\nnotes\n");
+    for (index, note) in notes.iter().enumerate() {
+        text.push_str(&wrapped(&format!("  {:>2} ", index + 1), &format!("{}; {}", note.cause, note.advice)));
+    }
+    for notice in general {
+        text.push_str(&wrapped("   - ", &format!("{}; {}", notice.cause, notice.advice)));
+    }
+    text
+}
+
+/// Aligned columns with headings of as many lines as they need.
+fn grid(table: &Table) -> String {
+    let layout = |(index, column): (usize, &Column)| {
+        let widest = table.rows.iter().map(|row| width(&row.cells[index])).max().unwrap_or(0);
+        heading(column, widest)
+    };
+    let columns: Vec<(Vec<String>, usize)> = table.columns.iter().enumerate().map(layout).collect();
+    let lines = columns.iter().map(|(heading, _)| heading.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for line in 0..lines {
+        // Headings stand at the bottom, next to their numbers.
+        let cell = |(heading, _): &(Vec<String>, usize)| {
+            (line + heading.len()).checked_sub(lines).map_or(String::new(), |index| heading[index].clone())
+        };
+        text.push_str(&aligned(table, &columns, columns.iter().map(cell)));
+    }
+    let rules = columns.iter().map(|(_, width)| "─".repeat(*width));
+    text.push_str(&aligned(table, &columns, rules));
+    for row in &table.rows {
+        if row.starts_group && table.rows.len() > 3 {
+            text.push('\n');
+        }
+        text.push_str(&aligned(table, &columns, row.cells.iter().map(|cell| plain(cell))));
+    }
+    text
+}
+
+fn aligned(table: &Table, columns: &[(Vec<String>, usize)], cells: impl Iterator<Item = String>) -> String {
+    let pad = |((column, (_, wide)), cell): ((&Column, &(Vec<String>, usize)), String)| {
+        let space = " ".repeat(wide.saturating_sub(width(&cell)));
+        if column.number { format!("{space}{cell}") } else { format!("{cell}{space}") }
+    };
+    let row: Vec<String> = table.columns.iter().zip(columns).zip(cells).map(pad).collect();
+    format!("{}\n", row.join(GAP).trim_end())
+}
+
+/// A heading broken to about the width of its column, and the column's width.
+fn heading(column: &Column, widest: usize) -> (Vec<String>, usize) {
+    let title = plain(&column.title);
+    let unit = if column.unit.is_empty() { String::new() } else { format!("[{}]", column.unit) };
+    let longest = title.split(' ').map(width).max().unwrap_or(0);
+    let wide = widest.max(longest).max(width(&unit));
+    let mut lines = broken(&title, wide);
+    lines.extend((!unit.is_empty()).then_some(unit));
+    (lines, wide)
+}
+
+/// Breaks a text between words so that no line is wider than asked, unless a word is.
+fn broken(text: &str, wide: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= wide => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A paragraph after a label, its further lines indented to the label's width.
+fn wrapped(label: &str, text: &str) -> String {
+    let indent = " ".repeat(width(label));
+    let lines = broken(&plain(text), LINE - width(label));
+    let mut paragraph = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        paragraph.push_str(&format!("{}{line}\n", if index == 0 { label } else { &indent }));
+    }
+    paragraph
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Without control characters: a title from a file must not steer the terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
