@@ -2,6 +2,8 @@
 //!
 //! Results go to stdout, everything else to stderr. Only this module writes to stdout.
 
+pub mod report;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -27,7 +29,10 @@ pub struct Cli {
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Recompute tables and plots from recorded runs
+    Report(report::Args),
+}
 
 /// How a query prints its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,7 +60,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<()> {
-    match cli.command {}
+    match cli.command {
+        Command::Report(args) => report::run(&args, cli.quiet),
+    }
 }
 
 /// A reader that went away (`tccc list | head -1`) is not an error.

@@ -1,0 +1,66 @@
+//! `tccc report`: tables and plots from recorded runs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::report::{self, Format, Report};
+
+/// Recompute tables and plots from recorded runs; published beside measured
+///
+/// Example: `tccc report runs/table-2 -o html --out table-2.html`. Reads what `tccc run` recorded and computes
+/// everything again; runs nothing and needs no root. Several directories are reported one after the other.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Result directories of `tccc run`
+    #[arg(required = true, value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// What to write; by default what the name of --out ends in, else text
+    #[arg(short, long, value_enum)]
+    pub output: Option<Format>,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// End with exit code 3 when a measurement is outside its expected range
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Loads, renders and writes the reports.
+///
+/// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range.
+/// Side effects: writes `--out`.
+pub fn run(args: &Args, quiet: bool) -> Result<()> {
+    let reports = args.directories.iter().map(|directory| report::load(directory)).collect::<Result<Vec<Report>>>()?;
+    let text = report::render_all(&reports, format_of(args))?;
+    match &args.out {
+        Some(file) => write_file(file, &text, quiet)?,
+        None => io::stdout().write_all(text.as_bytes())?,
+    }
+    match report::check(&reports).filter(|_| args.check) {
+        Some(outside) => Err(outside.into()),
+        None => Ok(()),
+    }
+}
+
+/// The format asked for, or the one the file's name ends in.
+fn format_of(args: &Args) -> Format {
+    let ending = args.out.as_ref().and_then(|file| file.extension()).and_then(|ending| ending.to_str());
+    args.output.unwrap_or(match ending {
+        Some("html" | "htm") => Format::Html,
+        Some("md") => Format::Markdown,
+        Some("csv") => Format::Csv,
+        Some("json") => Format::Json,
+        _ => Format::Text,
+    })
+}
+
+fn write_file(file: &Path, text: &str, quiet: bool) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("write the report \"{}\"", file.display()))?;
+    if !quiet {
+        eprintln!("tccc: note: report written to {}", file.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Result directories as `tccc run` writes them, through the same record types, with values that are easy to check.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tccc::model::run::{
+    Calibration, FlowRecord, HostRecord, Lateness, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus,
+};
+use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
+
+/// A path with three losses, two variants measured, three published, ratios expected.
+pub const SCENARIO: &str = r#"
+title = "Packets delivered in 100 s: SACK and the other"
+claim = "The other delivers more than SACK when packets are lost at random."
+profile = "paper"
+duration = "100s"
+runs = 3
+seed = 7
+
+[source]
+paper = "A. Author, B. Author, 2018"
+where = "Table 2"
+
+[sweep]
+loss = ["0", "0.1%", "1%"]
+
+[[link]]
+ends = ["s", "r"]
+rate = "100mbit"
+delay = "50ms"
+queue = "50pkts"
+loss = "$loss"
+
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+
+[variant.SACK]
+algorithm = "reno"
+window_cap = 50
+
+[variant.Other]
+algorithm = "other"
+window_cap = 50
+
+[report]
+baseline = "SACK"
+metrics = ["delivered_pkts", "goodput_bps", "srtt_p50_us"]
+tolerance = 0.1
+
+[[published]]
+metric = "delivered_pkts"
+place = "Table 2"
+over = "loss"
+values = { SACK = [24762, 15940, 6331], Vegas = [24587, 19836, 8456], Other = [24762, 22818, 8671] }
+
+[[expected]]
+metric = "delivered_pkts"
+of = "ratio"
+over = "loss"
+values = { Other = [1.0, 1.24, 1.50] }
+plus_minus = { Other = [0.02, 0.10, 0.10] }
+basis = "Model of the algorithm as written; the published row was made by other code."
+"#;
+
+/// Losses of the scenario and, per loss, the packets each variant delivers in the first repeat.
+const DELIVERED: [(&str, [(&str, u64); 2]); 3] = [
+    ("0", [("SACK", 24_700), ("Other", 24_690)]),
+    ("0.1%", [("SACK", 17_400), ("Other", 21_500)]),
+    ("1%", [("SACK", 6_000), ("Other", 10_000)]),
+];
+/// What the repeats add to both variants alike, so that they pair.
+const SHIFTS: [i64; 3] = [0, 300, -240];
+
+/// A result directory under construction.
+pub struct Directory {
+    pub path: PathBuf,
+}
+
+impl Directory {
+    /// Everything but runs.
+    pub fn new(place: &Path, scenario: &str) -> Directory {
+        let path = place.to_owned();
+        fs::create_dir_all(path.join("runs")).unwrap();
+        fs::write(path.join("scenario.toml"), scenario).unwrap();
+        fs::write(path.join("plan.json"), r#"{"schema":1,"scenario":"table-2","seed":7}"#).unwrap();
+        fs::write(path.join("host.json"), serde_json::to_vec(&host()).unwrap()).unwrap();
+        Directory { path }
+    }
+
+    /// The whole experiment: three losses, two variants, three repeats.
+    pub fn complete(place: &Path) -> Directory {
+        let directory = Directory::new(place, SCENARIO);
+        for (loss, variants) in DELIVERED {
+            for (variant, delivered) in variants {
+                for (repeat, shift) in SHIFTS.into_iter().enumerate() {
+                    let delivered = delivered.saturating_add_signed(shift);
+                    directory.add(&run(loss, variant, repeat as u32, delivered));
+                }
+            }
+        }
+        directory
+    }
+
+    /// Writes one run with its events.
+    pub fn add(&self, record: &RunRecord) {
+        let folder = self.folder(&record.id);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("run.json"), serde_json::to_vec_pretty(record).unwrap()).unwrap();
+        let lines: Vec<String> = events(record).iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+        fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
+    }
+
+    /// Folder of a run.
+    pub fn folder(&self, id: &str) -> PathBuf {
+        self.path.join("runs").join(id)
+    }
+}
+
+/// One run with one flow.
+pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRecord {
+    let socket = 100 + u64::from(repeat);
+    let lost_pkts = delivered_pkts / 1000;
+    RunRecord {
+        schema: RESULT_SCHEMA,
+        id: format!("loss-{}-{variant}-{repeat}", loss.replace('%', "pct")),
+        at: BTreeMap::from([("loss".to_owned(), loss.to_owned()), ("variant".to_owned(), variant.to_owned())]),
+        repeat,
+        seed: 7000 + u64::from(repeat),
+        status: RunStatus::Done,
+        why: None,
+        late_attempts: 0,
+        started: "2026-11-21T08:00:00Z".into(),
+        duration_s: 100.0,
+        flows: vec![FlowRecord {
+            name: "data".into(),
+            algorithm: if variant == "SACK" { "reno".into() } else { "other".into() },
+            variant: variant.into(),
+            socket: Some(socket),
+            delivered_pkts,
+            received_bytes: delivered_pkts * 1460,
+            goodput_bps: delivered_pkts as f64 * 1460.0 * 8.0 / 100.0,
+            retrans_pkts: lost_pkts,
+            lost_pkts,
+            mss_bytes: 1460,
+            active_s: 100.0,
+        }],
+        links: vec![LinkRecord { name: "s-r".into(), driver: "tunlink".into(), counters: [counters(), counters()] }],
+        jobs: 2,
+        events_dropped: 0,
+    }
+}
+
+fn counters() -> LinkCounters {
+    LinkCounters {
+        received_pkts: 1000,
+        sent_pkts: 999,
+        sent_bytes: 1_498_500,
+        lost_pkts: 1,
+        overflow_pkts: 0,
+        failed_pkts: 0,
+        max_queue_pkts: 12,
+        lateness_us: Some(Lateness { p50: 3.0, p99: 21.0, p999: 60.0, max: 140.0 }),
+    }
+}
+
+fn host() -> HostRecord {
+    let calibration = |quantity: &str, unit: &str, asked: f64, measured: f64| Calibration {
+        quantity: quantity.into(),
+        unit: unit.into(),
+        asked,
+        measured,
+        allowed: [asked * 0.99, asked * 1.01],
+        within: true,
+    };
+    HostRecord {
+        schema: RESULT_SCHEMA,
+        kernel: "6.18.0".into(),
+        cpus: 2,
+        link: "tunlink".into(),
+        network: "netns".into(),
+        offloads: "off".into(),
+        profile: "paper".into(),
+        sysctls: BTreeMap::new(),
+        tools: BTreeMap::from([("iperf3".to_owned(), "3.18".to_owned()), ("tccc".to_owned(), "0.1.0".to_owned())]),
+        algorithms: BTreeMap::from([("other".to_owned(), "9f86d081".to_owned())]),
+        calibration: vec![
+            calibration("s-r rate", "bit/s", 1e8, 99_820_000.0),
+            calibration("s-r rtt", "us", 100_000.0, 100_120.0),
+        ],
+    }
+}
+
+/// A sawtooth between three quarters of the cap and the cap; steeper where the loss is higher.
+fn events(record: &RunRecord) -> Vec<Event> {
+    let flow = &record.flows[0];
+    let period = (flow.delivered_pkts / 250).max(8);
+    let other = flow.algorithm != "reno";
+    let window = |step: u64| {
+        let rise = (step % period) as f64 / period as f64;
+        let low = if other { 0.75 } else { 0.5 };
+        let cap = 50.0 * (0.4 + 0.6 * flow.delivered_pkts as f64 / 24_700.0).min(1.0);
+        (cap * (low + (1.0 - low) * rise)).round().max(2.0) as u32
+    };
+    (0..400).map(|step| event(flow, step, window(step))).collect()
+}
+
+fn event(flow: &FlowRecord, step: u64, cwnd_pkts: u32) -> Event {
+    Event {
+        kind: EventKind::Sample,
+        time_ns: 5_000_000_000 + step * 250_000_000,
+        socket: flow.socket.unwrap_or(0),
+        cgroup: 1,
+        netns: 4_026_532_000,
+        uid: 0,
+        local: "10.0.0.1:40000".parse().unwrap(),
+        remote: "10.0.0.2:5201".parse().unwrap(),
+        algorithm: flow.algorithm.clone(),
+        cwnd_pkts,
+        ssthresh_pkts: Some(50),
+        srtt_us: Some(100_200),
+        min_rtt_us: Some(100_000),
+        rtt_us: Some(100_300),
+        rto_us: 300_000,
+        inflight_pkts: cwnd_pkts,
+        delivered_pkts: (flow.delivered_pkts * step / 400) as u32,
+        delivered_ce_pkts: 0,
+        lost_pkts: 0,
+        retrans_pkts: 0,
+        bytes_acked: 0,
+        bytes_received: 0,
+        mss_bytes: flow.mss_bytes,
+        pacing_rate_bps: None,
+        ca_state: CaState::Open,
+        prior_ca_state: CaState::Open,
+        tcp_state: 1,
+        app_limited: false,
+        private_state: [0; PRIVATE_BYTES],
+    }
+}
