@@ -1,0 +1,339 @@
+//! The empty path measured against what the scenario asks: rate, round-trip time and loss, before anything else.
+//!
+//! An experiment on a path that is not what it says is worth nothing, so a measurement outside its tolerance stops it.
+
+mod probe;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use crate::experiment::net::Link;
+use crate::experiment::net::netns::{Node, Topology};
+use crate::experiment::net::path::{Hop, shortest_path};
+use crate::experiment::plan::mix;
+use crate::experiment::scenario::{Cell, LinkSpec};
+use crate::failure::Failure;
+use crate::model::run::{Calibration, LinkCounters};
+use crate::units::{BitsPerSec, QueueSize, Share};
+
+use probe::Receiver;
+
+/// How far the delivered rate may lie from the asked one.
+const RATE_TOLERANCE: f64 = 0.02;
+/// How far the median round-trip time may lie above the asked one: this, or the share below if that is more.
+const RTT_TOLERANCE: Duration = Duration::from_millis(1);
+/// Share of the asked round-trip time that it may be longer.
+const RTT_TOLERANCE_SHARE: f64 = 0.02;
+/// A clock reads no earlier than this before the packet is due.
+const RTT_TOLERANCE_BELOW: Duration = Duration::from_micros(100);
+/// Chance that a link whose loss is as asked is refused at one attempt, on each side.
+const LOSS_FALSE_ALARM: f64 = 0.0005;
+/// Attempts: a busy host or an unlikely sample passes, a wrong path fails them all.
+const ATTEMPTS: u32 = 3;
+
+/// IP packets that show the loss: small, so that many fit into a second.
+const LOSS_PACKET_BYTES: u32 = 100;
+/// IP packets that show the round-trip time.
+const RTT_PACKET_BYTES: u32 = 64;
+const RTT_PROBES: u32 = 21;
+const RTT_PROBE_SPACING: Duration = Duration::from_millis(10);
+/// Packets that show the loss, and the longest time for sending them.
+const LOSS_PACKETS: u32 = 10_000;
+const LOSS_TIME: Duration = Duration::from_millis(1500);
+/// Most probe packets a second, so that sending them does not hold the host up.
+const LOSS_PACKETS_PER_SECOND: f64 = 15_000.0;
+/// Share of the rate that the loss probes use, so that queues stay empty.
+const LOSS_LOAD: f64 = 0.5;
+/// The flood that shows the rate: how much faster than asked, how long, and how many packets at least.
+const FLOOD_LOAD: f64 = 1.15;
+const FLOOD_TIME: Duration = Duration::from_millis(800);
+const FLOOD_PACKETS: f64 = 80.0;
+
+/// Measures the path of every pair of nodes that a flow of the cell joins; `seed` seeds the links.
+///
+/// Errors: a measurement lies outside its tolerance at every attempt (a failure of kind `Outside` with the numbers);
+/// a node has no path; sockets cannot be used.
+pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64) -> Result<Vec<Calibration>> {
+    let mut pairs: Vec<(&str, &str)> = cell.flows.iter().map(|flow| (flow.from.as_str(), flow.to.as_str())).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    let mut measured = Vec::new();
+    for (from, to) in pairs {
+        let way = shortest_path(&cell.links, from, to).ok_or_else(|| anyhow!("no links lead from {from} to {to}"))?;
+        let path = Path { cell, topology, way, from, to };
+        measured.extend(path.measure(seed).with_context(|| format!("calibrate the path {from}-{to}"))?);
+    }
+    Ok(measured)
+}
+
+/// The failure that names every measurement outside its tolerance; none when all are within.
+pub fn outside(measured: &[Calibration]) -> Option<Failure> {
+    let wrong: Vec<String> = measured.iter().filter(|one| !one.within).map(describe).collect();
+    (!wrong.is_empty()).then(|| {
+        let what = format!("the path is not what the scenario asks: {}", wrong.join("; "));
+        Failure::outside(what).hint("a busy or slow host cannot carry it: stop other work, or ask for less rate")
+    })
+}
+
+/// One measurement as a phrase.
+pub fn describe(one: &Calibration) -> String {
+    let text = |value: f64| match one.unit.as_str() {
+        "bit/s" => BitsPerSec(value.round() as u64).to_string(),
+        "us" => format!("{:.3}ms", value / 1e3),
+        _ => Share(value.clamp(0.0, 1.0)).to_string(),
+    };
+    let [low, high] = one.allowed;
+    let (measured, asked) = (text(one.measured), text(one.asked));
+    format!("{} measured {measured}, asked {asked}, allowed {} to {}", one.quantity, text(low), text(high))
+}
+
+/// What an empty path should measure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Asked {
+    /// Delivered rate under overload, bits per second; none when nothing limits it.
+    rate_bps: Option<f64>,
+    /// Round trip of a small packet.
+    rtt: Duration,
+    /// Most that jitter adds to a round trip.
+    jitter: Duration,
+    /// Loss over all hops.
+    loss: f64,
+    /// Smallest queue on the way, packets of the given size.
+    queue_pkts: u32,
+}
+
+/// Rate, delay and loss of a way through the links.
+fn asked(links: &[LinkSpec], way: &[Hop], mtu: u32) -> Asked {
+    let mut rate_bps = f64::INFINITY;
+    let mut rtt = Duration::ZERO;
+    let mut jitter = Duration::ZERO;
+    let mut passing = 1.0;
+    let mut queue_pkts = u32::MAX;
+    for hop in way {
+        let (there, back) = (hop.direction(links), hop.reverse(links));
+        passing *= 1.0 - there.loss.0;
+        rate_bps *= 1.0 - there.loss.0; // what the loss takes does not reach the queue
+        rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
+        for direction in [there, back] {
+            let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
+            rtt += direction.delay + Duration::from_secs_f64(serialisation);
+            jitter += direction.jitter;
+        }
+        queue_pkts = queue_pkts.min(match there.queue {
+            QueueSize::Packets(packets) => packets,
+            QueueSize::Bytes(bytes) => (bytes / u64::from(mtu)).max(1) as u32,
+            QueueSize::Bdp(multiple) => {
+                let bits = there.rate.map_or(0.0, |rate| rate.0 as f64) * (there.delay + back.delay).as_secs_f64();
+                ((multiple * bits / 8.0 / f64::from(mtu)) as u32).max(1)
+            }
+        });
+    }
+    let rate_bps = rate_bps.is_finite().then_some(rate_bps);
+    Asked { rate_bps, rtt: rtt + jitter / 2, jitter, loss: 1.0 - passing, queue_pkts }
+}
+
+/// One way between two nodes of a built network.
+struct Path<'a> {
+    cell: &'a Cell,
+    topology: &'a Topology,
+    way: Vec<Hop>,
+    from: &'a str,
+    to: &'a str,
+}
+
+impl Path<'_> {
+    fn measure(&self, seed: u64) -> Result<Vec<Calibration>> {
+        let asked = asked(&self.cell.links, &self.way, self.cell.mtu);
+        let [from, to] = [self.topology.node(self.from)?, self.topology.node(self.to)?];
+        let receiver = Receiver::start(to)?;
+        let mut measured = Vec::new();
+        measured.push(self.attempts(seed, || self.rtt(&asked, receiver.probe_rtt(from, &self.rtt_plan(&asked))?))?);
+        measured.push(self.attempts(seed, || self.loss(&asked, from, &receiver))?);
+        if asked.rate_bps.is_some() {
+            measured.push(self.attempts(seed, || self.rate(&asked, from, &receiver))?);
+        }
+        Ok(measured)
+    }
+
+    /// Measures until a result is within its tolerance, with other random numbers each time; returns the last.
+    fn attempts(&self, seed: u64, measure: impl Fn() -> Result<Calibration>) -> Result<Calibration> {
+        let mut last = None;
+        for attempt in 0..ATTEMPTS {
+            for (index, link) in self.topology.links.iter().enumerate() {
+                let own = mix(seed, u64::from(attempt) * 1000 + index as u64);
+                link.reseed([mix(own, 0), mix(own, 1)]);
+                link.restart_counters();
+            }
+            let measured = measure()?;
+            if measured.within {
+                return Ok(measured);
+            }
+            last = Some(measured);
+        }
+        Ok(last.expect("at least one attempt was made"))
+    }
+
+    fn calibration(&self, what: &str, unit: &str, [asked, measured]: [f64; 2], allowed: [f64; 2]) -> Calibration {
+        Calibration {
+            quantity: format!("{}-{} {what}", self.from, self.to),
+            unit: unit.to_owned(),
+            asked,
+            measured,
+            allowed,
+            within: (allowed[0]..=allowed[1]).contains(&measured),
+        }
+    }
+
+    fn rtt_plan(&self, asked: &Asked) -> probe::RttPlan {
+        let patience = asked.rtt + asked.jitter + Duration::from_millis(300);
+        probe::RttPlan { probes: RTT_PROBES, spacing: RTT_PROBE_SPACING, bytes: RTT_PACKET_BYTES, patience }
+    }
+
+    /// The median of those probes that came back.
+    fn rtt(&self, asked: &Asked, mut answers: Vec<Duration>) -> Result<Calibration> {
+        answers.sort_unstable();
+        let median = answers.get(answers.len() / 2).map_or(f64::INFINITY, |rtt| rtt.as_secs_f64() * 1e6);
+        let rtt = asked.rtt.as_secs_f64() * 1e6;
+        let spread = asked.jitter.as_secs_f64() * 1e6 / 2.0;
+        let above = (RTT_TOLERANCE.as_secs_f64() * 1e6).max(rtt * RTT_TOLERANCE_SHARE) + spread;
+        let below = RTT_TOLERANCE_BELOW.as_secs_f64() * 1e6 + spread;
+        Ok(self.calibration("rtt", "us", [rtt, median], [rtt - below, rtt + above]))
+    }
+
+    /// The share of small packets that did not arrive and were not dropped by a full queue.
+    fn loss(&self, asked: &Asked, from: &Node, receiver: &Receiver) -> Result<Calibration> {
+        let limit = asked.rate_bps.map_or(f64::INFINITY, |rate| LOSS_LOAD * rate / f64::from(8 * LOSS_PACKET_BYTES));
+        let per_second = limit.min(LOSS_PACKETS_PER_SECOND);
+        let packets = LOSS_PACKETS.min((per_second * LOSS_TIME.as_secs_f64()) as u32).max(1);
+        let stream = probe::Stream {
+            packets,
+            per_second,
+            bytes: LOSS_PACKET_BYTES,
+            burst: (asked.queue_pkts / 2).max(1),
+            settle: asked.rtt + asked.jitter + Duration::from_millis(100),
+        };
+        let got = receiver.count(from, &stream)?;
+        let overflow: u64 = self.way.iter().map(|hop| self.counters(hop).overflow_pkts).sum();
+        let offered = got.sent.saturating_sub(overflow);
+        let lost = offered.saturating_sub(got.arrivals.len() as u64);
+        let allowed = loss_range(asked.loss, offered)?;
+        Ok(self.calibration("loss", "ratio", [asked.loss, lost as f64 / offered.max(1) as f64], allowed))
+    }
+
+    fn counters(&self, hop: &Hop) -> LinkCounters {
+        let link: &dyn Link = self.topology.links[hop.link].as_ref();
+        link.counters()[hop.side].clone()
+    }
+
+    /// The rate at which whole packets arrive while more are sent than fit.
+    fn rate(&self, asked: &Asked, from: &Node, receiver: &Receiver) -> Result<Calibration> {
+        let rate = asked.rate_bps.ok_or_else(|| anyhow!("the path has no rate"))?;
+        let bits = f64::from(8 * self.cell.mtu);
+        let per_second = FLOOD_LOAD * rate / bits / (1.0 - asked.loss).max(0.01);
+        let packets = (per_second * FLOOD_TIME.as_secs_f64()).max(FLOOD_PACKETS);
+        let stream = probe::Stream {
+            packets: packets as u32,
+            per_second,
+            bytes: self.cell.mtu,
+            burst: u32::MAX, // what does not fit is dropped, as it should be
+            settle: asked.rtt + asked.jitter + Duration::from_millis(200),
+        };
+        let got = receiver.count(from, &stream)?;
+        let measured = arrival_rate(&got.arrivals).unwrap_or(0.0) * bits;
+        let allowed = [rate * (1.0 - RATE_TOLERANCE), rate * (1.0 + RATE_TOLERANCE)];
+        Ok(self.calibration("rate", "bit/s", [rate, measured], allowed))
+    }
+}
+
+/// Loss ratios that `packets` packets show when their loss is as asked: exact binomial quantiles.
+fn loss_range(loss: f64, packets: u64) -> Result<[f64; 2]> {
+    if loss == 0.0 || packets == 0 {
+        return Ok([0.0, 0.0]);
+    }
+    let lost = Binomial::new(loss, packets).map_err(|error| anyhow!("{error}"))?;
+    let ratio = |quantile: f64| lost.inverse_cdf(quantile) as f64 / packets as f64;
+    Ok([ratio(LOSS_FALSE_ALARM), ratio(1.0 - LOSS_FALSE_ALARM)])
+}
+
+/// Packets per second: the median over groups of arrivals, which a short stall of this host does not change.
+///
+/// The first group is left out: until the queue is full, arrivals follow the sender.
+///
+/// None: too few packets.
+fn arrival_rate(arrivals: &[Duration]) -> Option<f64> {
+    const GROUPS: usize = 8;
+    let size = arrivals.len() / GROUPS;
+    if size < 2 {
+        return None;
+    }
+    let mut rates: Vec<f64> = (1..GROUPS)
+        .map(|group| {
+            let group = &arrivals[group * size - 1..(group + 1) * size];
+            size as f64 / (group[size] - group[0]).as_secs_f64()
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    Some(rates[rates.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::scenario::Scenario;
+
+    fn asked_of(links: &str) -> Asked {
+        let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
+        let flow = "[[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"c\"\nalgorithm=\"reno\"\n";
+        let scenario = Scenario::parse("t.toml", &format!("{head}{links}{flow}")).unwrap();
+        let links = &scenario.cells[0].links;
+        asked(links, &shortest_path(links, "a", "c").unwrap(), 1500)
+    }
+
+    #[test]
+    fn path_over_two_links_adds_delays_and_multiplies_what_passes() {
+        let asked = asked_of(
+            "[[link]]\nends=[\"a\",\"b\"]\nrate=\"10mbit\"\ndelay=\"10ms\"\nqueue=\"50pkts\"\n\
+             [[link]]\nends=[\"b\",\"c\"]\nrate=\"10mbit\"\ndelay=\"5ms\"\nloss=\"10%\"\nreverse={delay=\"1ms\"}\n",
+        );
+        assert!((asked.loss - 0.1).abs() < 1e-12);
+        assert_eq!(asked.rate_bps, Some(9e6));
+        assert_eq!(asked.queue_pkts, 50);
+        let serialisation = Duration::from_secs_f64(4.0 * 64.0 * 8.0 / 10e6);
+        assert_eq!(asked.rtt, Duration::from_millis(26) + serialisation);
+    }
+
+    #[test]
+    fn loss_range_is_exact_and_nothing_lost_means_nothing() {
+        assert_eq!(loss_range(0.0, 1000).unwrap(), [0.0, 0.0]);
+        let [low, high] = loss_range(0.01, 10_000).unwrap();
+        // 100 lost are expected with a standard deviation of 9.95; the 0.05 % quantiles lie 3.3 of them away.
+        assert!((0.0066..0.0071).contains(&low) && (0.0131..0.0137).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn arrival_rate_survives_a_stall() {
+        let mut arrivals: Vec<Duration> = (0..800).map(|n| Duration::from_millis(n)).collect();
+        for late in &mut arrivals[450..] {
+            *late += Duration::from_millis(300);
+        }
+        assert!((arrival_rate(&arrivals).unwrap() - 1000.0).abs() < 1.0);
+        assert_eq!(arrival_rate(&arrivals[..10]), None);
+    }
+
+    #[test]
+    fn measurement_outside_its_tolerance_is_told_with_its_numbers() {
+        let one = Calibration {
+            quantity: "s-r rate".into(),
+            unit: "bit/s".into(),
+            asked: 20e6,
+            measured: 18e6,
+            allowed: [19.6e6, 20.4e6],
+            within: false,
+        };
+        let failure = outside(std::slice::from_ref(&one)).unwrap();
+        assert!(failure.what.contains("s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit"));
+        assert_eq!(outside(&[Calibration { within: true, ..one }]), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! The result directory: written so that a process killed at any moment loses no finished run, and resumed by the next.
+//!
+//! ```text
+//! plan.json       what is done, in order, resolved, with every seed
+//! scenario.toml   the scenario as it was
+//! host.json       machine, tools, settings, calibration
+//! runs/<id>/      run.json, events.jsonl, flow-N.json; appears whole, by renaming
+//! lock            held while a process works here
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::experiment::plan::Plan;
+use crate::failure::Failure;
+use crate::model::run::{HostRecord, RunRecord, RunStatus};
+use crate::trace::event::Event;
+
+/// Folders of unfinished runs begin with this; the next start removes them.
+const UNFINISHED: &str = ".unfinished-";
+
+/// An open result directory; no other process works in it as long as this value lives.
+#[derive(Debug)]
+pub struct ResultDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl ResultDir {
+    /// Creates a result directory for a plan, or opens the one that was interrupted.
+    ///
+    /// Errors: another process works in it; it holds another plan; it cannot be written.
+    pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<ResultDir> {
+        let runs = path.join("runs");
+        fs::create_dir_all(&runs).with_context(|| format!("create the result directory \"{}\"", path.display()))?;
+        let lock = lock(path)?;
+        let opened = ResultDir { path: path.to_owned(), _lock: lock };
+        let written = path.join("plan.json");
+        if written.exists() {
+            opened.check_same(plan, scenario)?;
+        } else {
+            write_whole(&path.join("scenario.toml"), scenario.as_bytes())?;
+            write_json(&written, plan)?;
+        }
+        for entry in fs::read_dir(&runs)?.filter_map(|entry| entry.ok()) {
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                fs::remove_dir_all(entry.path()).context("remove an unfinished run")?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs that need not be made again, by id.
+    ///
+    /// Errors: a folder of a run cannot be read.
+    pub fn finished(&self) -> Result<BTreeSet<String>> {
+        let mut finished = BTreeSet::new();
+        for entry in fs::read_dir(self.path.join("runs")).context("list the finished runs")? {
+            let file = entry?.path().join("run.json");
+            let bytes = match fs::read(&file) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                other => other.with_context(|| format!("read \"{}\"", file.display()))?,
+            };
+            let record: RunRecord =
+                serde_json::from_slice(&bytes).with_context(|| format!("read the run in \"{}\"", file.display()))?;
+            if record.status == RunStatus::Done {
+                finished.insert(record.id);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Writes what is known about the machine and its path.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn write_host(&self, host: &HostRecord) -> Result<()> {
+        write_json(&self.path.join("host.json"), host)
+    }
+
+    /// A folder for a run that is about to start.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn begin(&self, id: &str) -> Result<RunFolder> {
+        let path = self.path.join("runs").join(format!("{UNFINISHED}{id}"));
+        if path.exists() {
+            fs::remove_dir_all(&path).context("remove an earlier attempt")?;
+        }
+        fs::create_dir(&path).with_context(|| format!("create \"{}\"", path.display()))?;
+        Ok(RunFolder { path, kept: false })
+    }
+
+    fn check_same(&self, plan: &Plan, scenario: &str) -> Result<()> {
+        let other = |what: String| {
+            let what = format!("\"{}\" holds another experiment: {what}", self.path.display());
+            Failure::usage(what).hint("choose another directory with `--out DIR`")
+        };
+        let bytes = fs::read(self.path.join("plan.json")).context("read the plan of the result directory")?;
+        let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
+        let text = fs::read_to_string(self.path.join("scenario.toml")).context("read its scenario")?;
+        if text != scenario {
+            return Err(other("the text of the scenario differs".into()).into());
+        }
+        if held.seed != plan.seed {
+            return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
+        }
+        if held != *plan {
+            return Err(other("its runs, cells or profile differ".into()).into());
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a run in progress; removed when dropped before [`RunFolder::finish`].
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl RunFolder {
+    /// Where the run's files go.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the record and the events, and makes the folder visible under the record's id.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn finish(mut self, record: &RunRecord, events: &[Event]) -> Result<()> {
+        let mut file =
+            BufWriter::new(File::create(self.path.join("events.jsonl")).context("create the file of events")?);
+        for event in events {
+            serde_json::to_writer(&mut file, event).context("write an event")?;
+            file.write_all(b"\n").context("write an event")?;
+        }
+        file.flush().context("write the events")?;
+        write_json(&self.path.join("run.json"), record)?;
+        let visible = self.path.with_file_name(&record.id);
+        if visible.exists() {
+            // An attempt that failed earlier; a finished run is never made again.
+            fs::remove_dir_all(&visible).context("remove the failed attempt")?;
+        }
+        fs::rename(&self.path, &visible).with_context(|| format!("finish \"{}\"", visible.display()))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_dir_all(&self.path); // what stays is removed by the next start
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let file = path.join("lock");
+    let lock = File::create(&file).with_context(|| format!("create \"{}\"", file.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("another `tccc run` works in \"{}\"", path.display());
+            Err(Failure::failed(what).hint("wait for it, or choose another directory with `--out DIR`").into())
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("lock \"{}\"", file.display())),
+    }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(value).context("encode JSON")?;
+    text.push(b'\n');
+    write_whole(path, &text)
+}
+
+/// Readers see the old file or the new one, never half of one.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let partial = path.with_extension("partial");
+    fs::write(&partial, bytes).with_context(|| format!("write \"{}\"", partial.display()))?;
+    fs::rename(&partial, path).with_context(|| format!("write \"{}\"", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::plan::Choices;
+    use crate::experiment::scenario::Scenario;
+    use crate::model::run::{At, RESULT_SCHEMA};
+
+    const TEXT: &str = r#"
+title = "t"
+claim = "c"
+profile = "native"
+duration = "1s"
+runs = 2
+seed = 7
+[[link]]
+ends = ["s", "r"]
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "reno"
+"#;
+
+    fn plan(seed: u64) -> Plan {
+        let choices = Choices { seed: Some(seed), ..Choices::default() };
+        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &choices).unwrap()
+    }
+
+    fn record(id: &str, status: RunStatus) -> RunRecord {
+        RunRecord {
+            schema: RESULT_SCHEMA,
+            id: id.into(),
+            at: At::new(),
+            repeat: 0,
+            seed: 1,
+            status,
+            why: None,
+            late_attempts: 0,
+            started: String::new(),
+            duration_s: 1.0,
+            flows: Vec::new(),
+            links: Vec::new(),
+            jobs: 1,
+            events_dropped: 0,
+        }
+    }
+
+    fn listing(path: &Path) -> Vec<String> {
+        let entries = fs::read_dir(path.join("runs")).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn resuming_keeps_finished_runs_and_clears_unfinished_ones() {
+        let place = tempfile::tempdir().unwrap();
+        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[]).unwrap();
+        results.begin("two").unwrap().finish(&record("two", RunStatus::Failed), &[]).unwrap();
+        std::mem::forget(results.begin("three").unwrap()); // what a killed process leaves
+        drop(results);
+        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        assert_eq!(listing(place.path()), ["one", "two"]);
+        assert_eq!(results.finished().unwrap(), BTreeSet::from(["one".to_owned()]));
+        results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[]).unwrap();
+        assert_eq!(results.finished().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_run_that_is_given_up_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        drop(results.begin("one").unwrap());
+        assert_eq!(listing(place.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn another_plan_in_the_directory_is_refused_with_the_difference() {
+        let place = tempfile::tempdir().unwrap();
+        drop(ResultDir::open(place.path(), &plan(7), TEXT).unwrap());
+        let refusal = |plan: &Plan, text: &str| ResultDir::open(place.path(), plan, text).unwrap_err().to_string();
+        assert!(refusal(&plan(8), TEXT).ends_with("its seed is 7, not 8"));
+        assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
+        let fewer = Plan { runs: Vec::new(), ..plan(7) };
+        assert!(refusal(&fewer, TEXT).ends_with("its runs, cells or profile differ"));
+    }
+
+    #[test]
+    fn two_processes_do_not_share_a_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let _held = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        let second = ResultDir::open(place.path(), &plan(7), TEXT).unwrap_err().to_string();
+        assert!(second.starts_with("another `tccc run` works in"), "{second}");
+    }
+}
