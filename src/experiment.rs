@@ -1,9 +1,14 @@
 //! Scenario to plan to runs to result directory.
 
+pub mod algorithms;
 pub mod calibrate;
 pub mod conditions;
+pub mod cost;
+pub mod follow;
+pub mod measure;
 pub mod net;
 pub mod plan;
 pub mod results;
+pub mod runner;
 pub mod scenario;
 pub mod traffic;

@@ -45,10 +45,9 @@ impl Conditions {
     /// Errors: not permitted; the kernel refuses the program, or lacks struct_ops links where they are needed.
     /// Side effects: a program on the cgroup, and one registered algorithm, for as long as the returned value lives.
     pub fn attach(cgroup: &RunCgroup, ssthresh_alone: bool) -> Result<Self> {
-        // One object per process and experiment: its few kilobytes are given away so that it need not be borrowed.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let mut open =
-            skel::ConditionsSkelBuilder::default().open(storage).context("open the socket conditions program")?;
+            skel::ConditionsSkelBuilder::default().open(&mut storage).context("open the socket conditions program")?;
         if ssthresh_alone {
             // Algorithm names are global, and another tccc may be at work.
             let name = format!("tccc-ss{}", std::process::id());

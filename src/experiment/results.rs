@@ -99,6 +99,12 @@ impl ResultDir {
         Ok(RunFolder { path, kept: false })
     }
 
+    /// An id that no folder has: the given one with a number.
+    pub fn unused_id(&self, id: &str) -> String {
+        let mut ids = (1..).map(|number| format!("{id}{number}"));
+        ids.find(|id| !self.path.join("runs").join(id).exists()).expect("the numbers do not end")
+    }
+
     fn check_same(&self, plan: &Plan, scenario: &str) -> Result<()> {
         let other = |what: String| {
             let what = format!("\"{}\" holds another experiment: {what}", self.path.display());
@@ -146,10 +152,6 @@ impl RunFolder {
         file.flush().context("write the events")?;
         write_json(&self.path.join("run.json"), record)?;
         let visible = self.path.with_file_name(&record.id);
-        if visible.exists() {
-            // An attempt that failed earlier; a finished run is never made again.
-            fs::remove_dir_all(&visible).context("remove the failed attempt")?;
-        }
         fs::rename(&self.path, &visible).with_context(|| format!("finish \"{}\"", visible.display()))?;
         self.kept = true;
         Ok(())
@@ -249,11 +251,12 @@ algorithm = "reno"
         let place = tempfile::tempdir().unwrap();
         let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[]).unwrap();
-        results.begin("two").unwrap().finish(&record("two", RunStatus::Failed), &[]).unwrap();
+        results.begin("two").unwrap().finish(&record("two-failed1", RunStatus::Failed), &[]).unwrap();
         std::mem::forget(results.begin("three").unwrap()); // what a killed process leaves
         drop(results);
         let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
-        assert_eq!(listing(place.path()), ["one", "two"]);
+        assert_eq!(listing(place.path()), ["one", "two-failed1"]);
+        assert_eq!(results.unused_id("two-failed"), "two-failed2");
         assert_eq!(results.finished().unwrap(), BTreeSet::from(["one".to_owned()]));
         results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[]).unwrap();
         assert_eq!(results.finished().unwrap().len(), 2);

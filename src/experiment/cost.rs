@@ -1,0 +1,142 @@
+//! How much a run costs this host, and so how many go on at once: pure.
+
+use std::time::Duration;
+
+use crate::experiment::net::path::shortest_path;
+use crate::experiment::scenario::{Cell, FlowSpec};
+
+/// What the emulated links and both end hosts together carry per processor without being late, bits per second.
+///
+/// Measured on two processors with 1500-byte packets; a run counts once for every link it crosses.
+const CARRIED_PER_PROCESSOR_BPS: f64 = 60e6;
+/// A run costs at least this: its processes, namespaces and timers.
+const LEAST_RUN_BPS: f64 = 1e6;
+/// Random loss keeps a window below this many times the square-root law's constant.
+///
+/// Source: M. Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997, equation 3,
+/// with C = 1.22 for Reno; twice that for algorithms that yield less.
+const LOSS_CONSTANT: f64 = 2.4;
+/// What a run takes beside its traffic: building, connecting, closing, in round trips and at all.
+const EXTRA_ROUND_TRIPS: u32 = 8;
+const EXTRA: Duration = Duration::from_millis(500);
+
+/// How many runs at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jobs {
+    /// As many as this host carries.
+    Auto,
+    /// This many.
+    Fixed(u32),
+}
+
+/// What may still go on at the same time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// Expected traffic, bits per second over all links.
+    Traffic(f64),
+    /// Runs.
+    Runs(u32),
+}
+
+impl Limit {
+    /// The limit that the choice means on a host with so many processors.
+    pub fn of(jobs: Jobs, processors: u32) -> Limit {
+        match jobs {
+            Jobs::Auto => Limit::Traffic(f64::from(processors) * CARRIED_PER_PROCESSOR_BPS),
+            Jobs::Fixed(runs) => Limit::Runs(runs.max(1)),
+        }
+    }
+
+    /// Whether one more run of this cost fits beside those that go on; one alone always does.
+    pub fn allows(&self, running: u32, traffic_bps: f64, cost_bps: f64) -> bool {
+        running == 0
+            || match self {
+                Limit::Traffic(most) => traffic_bps + cost_bps <= *most,
+                Limit::Runs(most) => running < *most,
+            }
+    }
+
+    /// The limit after a link was late with so many runs and so much traffic: half of what went on.
+    pub fn halved(&self, running: u32, traffic_bps: f64) -> Limit {
+        match self {
+            Limit::Traffic(most) => Limit::Traffic(most.min(traffic_bps / 2.0)),
+            Limit::Runs(most) => Limit::Runs((*most).min(running / 2).max(1)),
+        }
+    }
+}
+
+/// Bits per second that a run of this cell is expected to send, times the links it crosses.
+pub fn traffic_bps(cell: &Cell) -> f64 {
+    let flows = cell.flows.iter().map(|flow| flow_bps(cell, flow));
+    flows.sum::<f64>().max(LEAST_RUN_BPS)
+}
+
+fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
+    let way = shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default();
+    let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
+    let rate = rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min);
+    let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.0).product();
+    let by_loss = LOSS_CONSTANT / (1.0 - passing).sqrt();
+    let window = f64::from(flow.window_cap.unwrap_or(u32::MAX)).min(by_loss);
+    let per_window = 8.0 * f64::from(cell.mtu) / round_trip(cell, flow).as_secs_f64().max(1e-4);
+    rate.min(window * per_window) * way.len() as f64
+}
+
+/// Round trip of a flow's empty path.
+pub fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
+    let way = shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default();
+    way.iter().map(|hop| hop.direction(&cell.links).delay + hop.reverse(&cell.links).delay).sum()
+}
+
+/// Longest round trip of a cell's flows.
+pub fn longest_round_trip(cell: &Cell) -> Duration {
+    cell.flows.iter().map(|flow| round_trip(cell, flow)).max().unwrap_or_default()
+}
+
+/// How long one run of this cell takes from start to end.
+pub fn run_time(cell: &Cell) -> Duration {
+    cell.duration + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
+}
+
+/// How long runs with these costs and times take under a limit, started in this order.
+pub fn total_time(runs: impl Iterator<Item = (f64, Duration)>, limit: Limit) -> Duration {
+    let mut now = Duration::ZERO;
+    let mut going: Vec<(Duration, f64)> = Vec::new();
+    for (cost, time) in runs {
+        while !limit.allows(going.len() as u32, going.iter().map(|one| one.1).sum(), cost) {
+            going.sort_by_key(|one| one.0);
+            now = going.remove(0).0;
+        }
+        going.push((now + time, cost));
+    }
+    going.iter().map(|one| one.0).max().unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_goes_on_whatever_it_costs_and_more_as_they_fit() {
+        let limit = Limit::of(Jobs::Auto, 2);
+        assert!(limit.allows(0, 0.0, 1e12));
+        assert!(limit.allows(1, 50e6, 60e6));
+        assert!(!limit.allows(1, 100e6, 60e6));
+        assert!(!Limit::Runs(3).allows(3, 0.0, 0.0));
+    }
+
+    #[test]
+    fn lateness_halves_what_went_on_and_never_ends_at_none() {
+        assert_eq!(Limit::Runs(12).halved(8, 0.0), Limit::Runs(4));
+        assert_eq!(Limit::Runs(1).halved(1, 0.0), Limit::Runs(1));
+        assert_eq!(Limit::Traffic(100e6).halved(3, 60e6), Limit::Traffic(30e6));
+    }
+
+    #[test]
+    fn total_time_follows_the_limit() {
+        let runs = || std::iter::repeat_n((1e6, Duration::from_secs(10)), 6);
+        assert_eq!(total_time(runs(), Limit::Runs(3)), Duration::from_secs(20));
+        assert_eq!(total_time(runs(), Limit::Runs(1)), Duration::from_secs(60));
+        assert_eq!(total_time(std::iter::empty(), Limit::Runs(1)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,231 @@
+//! One attempt at one run: its own namespaces and links, its traffic, its record.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+
+use crate::experiment::algorithms::Algorithms;
+use crate::experiment::conditions::Conditions;
+use crate::experiment::cost::longest_round_trip;
+use crate::experiment::follow::{Followed, Follower};
+use crate::experiment::measure::flow_record;
+use crate::experiment::net::LinkDriver;
+use crate::experiment::net::netns::{Node, Topology};
+use crate::experiment::plan::{Plan, PlannedRun};
+use crate::experiment::results::{ResultDir, RunFolder};
+use crate::experiment::scenario::{Cell, FlowSpec};
+use crate::experiment::traffic::{Transfer, TransferReport, ports};
+use crate::kernel::cgroup::RunCgroup;
+use crate::model::run::{FlowRecord, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+use crate::trace::event::{Event, EventKind};
+
+/// A link that delivers later than this in one of a hundred packets, or than the share below of the round trip if
+/// that is more, was not the link that was asked for.
+const LATE: Duration = Duration::from_millis(1);
+const LATE_SHARE: f64 = 0.02;
+/// The last event of a flow comes within this time of its end.
+const LAST_EVENT_WITHIN: Duration = Duration::from_secs(2);
+/// How often a start time is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What all runs share.
+pub struct Bench<'a> {
+    pub plan: &'a Plan,
+    pub results: &'a ResultDir,
+    pub cgroup: &'a RunCgroup,
+    pub algorithms: &'a Algorithms,
+    pub conditions: &'a Conditions,
+    pub follower: &'a Follower,
+    pub driver: &'a dyn LinkDriver,
+    pub stop: &'a AtomicBool,
+}
+
+/// How an attempt went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    pub status: RunStatus,
+    pub why: Option<String>,
+}
+
+/// What an attempt measured.
+#[derive(Default)]
+struct Measured {
+    flows: Vec<FlowRecord>,
+    links: Vec<LinkRecord>,
+    events: Vec<Event>,
+    events_dropped: u64,
+}
+
+impl Bench<'_> {
+    /// Makes a run and keeps it, whatever came of it; an interrupted one is not kept.
+    ///
+    /// Errors: the result directory cannot be written; the run was interrupted.
+    pub fn attempt(&self, run: &PlannedRun, tried: u32, late: u32, jobs: u32) -> Result<Attempt> {
+        let cell = &self.plan.cells[run.cell];
+        let started = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let folder = self.results.begin(&format!("{}-{tried}", run.id))?;
+        let (status, why, measured) = match self.measure(run, cell, &folder) {
+            Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
+            Err(error) => (RunStatus::Failed, Some(format!("{error:#}")), Measured::default()),
+            Ok(measured) => match lateness(cell, &measured.links) {
+                Some(why) => (RunStatus::Late, Some(why), measured),
+                None => (RunStatus::Done, None, measured),
+            },
+        };
+        let id = match status {
+            RunStatus::Done => run.id.clone(),
+            RunStatus::Late => self.results.unused_id(&format!("{}-late", run.id)),
+            RunStatus::Failed => self.results.unused_id(&format!("{}-failed", run.id)),
+        };
+        let record = RunRecord {
+            schema: RESULT_SCHEMA,
+            id,
+            at: cell.at.clone(),
+            repeat: run.repeat,
+            seed: run.seed,
+            status,
+            why: why.clone(),
+            late_attempts: late,
+            started,
+            duration_s: cell.duration.as_secs_f64(),
+            flows: measured.flows,
+            links: measured.links,
+            jobs,
+            events_dropped: measured.events_dropped,
+        };
+        folder.finish(&record, &measured.events)?;
+        Ok(Attempt { status, why })
+    }
+
+    fn measure(&self, run: &PlannedRun, cell: &Cell, folder: &RunFolder) -> Result<Measured> {
+        let configs = self.plan.link_configs(run);
+        let topology = Topology::build(&cell.links, &configs, self.plan.profile, self.driver)?;
+        let followed = self.follower.follow(&senders(cell, &topology)?)?;
+        let transfers = self.listen(cell, &topology, folder)?;
+        for (link, config) in topology.links.iter().zip(&configs) {
+            link.reseed([config.directions[0].seed, config.directions[1].seed]);
+            link.restart_counters();
+        }
+        let reports = self.transfer(cell, &topology, transfers)?;
+        let links = link_records(cell, &topology, self.driver.name());
+        let events = gather(cell, &topology, &followed)?;
+        self.confirm_conditions(cell, &topology)?;
+        let mut flows = Vec::new();
+        for (index, (flow, report)) in cell.flows.iter().zip(&reports).enumerate() {
+            let own: Vec<Event> = of_flow(&events, index, topology.node(&flow.from)?).cloned().collect();
+            flows.push(flow_record(flow, cell.label(flow), report, &own, cell.duration - flow.start)?);
+        }
+        Ok(Measured { flows, links, events, events_dropped: followed.dropped() })
+    }
+
+    /// Starts every server, and asks for every flow's conditions.
+    fn listen(&self, cell: &Cell, topology: &Topology, folder: &RunFolder) -> Result<Vec<Transfer>> {
+        let mut transfers = Vec::new();
+        for (index, flow) in cell.flows.iter().enumerate() {
+            let to = topology.node(&flow.to)?;
+            transfers.push(Transfer::listen(index, to, self.cgroup, folder.path(), self.stop)?);
+            if has_conditions(flow) {
+                self.conditions.ask(&topology.node(&flow.from)?.netns, ports(index).0, flow)?;
+            }
+        }
+        Ok(transfers)
+    }
+
+    /// Sends every flow at its time and waits for all.
+    fn transfer(&self, cell: &Cell, topology: &Topology, mut transfers: Vec<Transfer>) -> Result<Vec<TransferReport>> {
+        let begin = Instant::now();
+        let mut order: Vec<usize> = (0..transfers.len()).collect();
+        order.sort_by_key(|&index| cell.flows[index].start);
+        for index in order {
+            let flow = &cell.flows[index];
+            while begin.elapsed() < flow.start {
+                if self.stop.load(Ordering::Relaxed) {
+                    bail!("interrupted");
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+            let nodes = [topology.node(&flow.from)?, topology.node(&flow.to)?];
+            let length = cell.duration - flow.start;
+            transfers[index].send(flow, self.algorithms.name_of(flow), nodes, self.cgroup, length)?;
+        }
+        let flows = transfers.into_iter().zip(&cell.flows);
+        flows
+            .map(|(transfer, flow)| {
+                let finished = transfer.finish(self.algorithms.name_of(flow), self.stop);
+                finished.with_context(|| format!("send flow \"{}\"", flow.name))
+            })
+            .collect()
+    }
+
+    fn confirm_conditions(&self, cell: &Cell, topology: &Topology) -> Result<()> {
+        for (index, flow) in cell.flows.iter().enumerate().filter(|(_, flow)| has_conditions(flow)) {
+            self.conditions.confirm(&topology.node(&flow.from)?.netns, ports(index).0, flow)?;
+        }
+        Ok(())
+    }
+}
+
+fn has_conditions(flow: &FlowSpec) -> bool {
+    flow.window_cap.or(flow.initial_ssthresh).or(flow.initial_cwnd).is_some()
+}
+
+/// The namespaces of the nodes that send, each once.
+fn senders<'a>(cell: &Cell, topology: &'a Topology) -> Result<Vec<&'a crate::kernel::netns::Netns>> {
+    let mut names: Vec<&str> = cell.flows.iter().map(|flow| flow.from.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(|name| Ok(&topology.node(name)?.netns)).collect()
+}
+
+fn link_records(cell: &Cell, topology: &Topology, driver: &str) -> Vec<LinkRecord> {
+    let links = cell.links.iter().zip(&topology.links);
+    links
+        .map(|(spec, link)| LinkRecord { name: spec.name(), driver: driver.to_owned(), counters: link.counters() })
+        .collect()
+}
+
+/// The events of the data senders, up to the close of each, in the order in which they came.
+fn gather(cell: &Cell, topology: &Topology, followed: &Followed<'_>) -> Result<Vec<Event>> {
+    let deadline = Instant::now() + LAST_EVENT_WITHIN;
+    let mut open: Vec<(u32, u16)> = Vec::new();
+    for (index, flow) in cell.flows.iter().enumerate() {
+        open.push((topology.node(&flow.from)?.netns.inode(), ports(index).0));
+    }
+    let wanted = open.clone();
+    let mut events = Vec::new();
+    while !open.is_empty() {
+        let Some(event) = followed.next(deadline.saturating_duration_since(Instant::now())) else { break };
+        let sender = (event.netns, event.local.port());
+        if event.kind == EventKind::Close {
+            open.retain(|one| *one != sender);
+        }
+        if wanted.contains(&sender) {
+            events.push(event);
+        }
+    }
+    Ok(events)
+}
+
+fn of_flow<'a>(events: &'a [Event], index: usize, from: &Node) -> impl Iterator<Item = &'a Event> {
+    let (netns, port) = (from.netns.inode(), ports(index).0);
+    events.iter().filter(move |event| event.netns == netns && event.local.port() == port)
+}
+
+/// Why the links were not what was asked; none when they were.
+fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
+    let limit_us = (LATE.as_secs_f64().max(longest_round_trip(cell).as_secs_f64() * LATE_SHARE)) * 1e6;
+    for link in links {
+        for counters in &link.counters {
+            if counters.failed_pkts > 0 {
+                return Some(format!("the link {} could not carry {} packets", link.name, counters.failed_pkts));
+            }
+            let p99 = counters.lateness_us.map_or(0.0, |lateness| lateness.p99);
+            if p99 > limit_us {
+                let name = &link.name;
+                return Some(format!("the link {name} was late: p99 {p99:.0} us, allowed {limit_us:.0} us"));
+            }
+        }
+    }
+    None
+}
