@@ -8,9 +8,12 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
-use crate::units::{BitsPerSec, QueueSize, Share, duration_text};
+use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
+
+pub mod tunlink;
 
 /// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay.
 ///
@@ -25,7 +28,7 @@ pub struct Direction {
     /// Uniform random addition to the delay, 0 to this; packets are not reordered by it.
     #[serde(with = "duration_text")]
     pub jitter: Duration,
-    /// Drop-tail queue in front of the serialiser.
+    /// Drop-tail queue in front of the serialiser; the packet being serialised is not in it.
     pub queue: QueueSize,
     /// Independent loss probability per packet, drawn before the queue.
     pub loss: Share,
@@ -73,4 +76,85 @@ pub trait Link: Send {
 
     /// Starts the random numbers anew from this seed pair, so that a run's first packet is the seed's first packet.
     fn reseed(&self, seeds: [u64; 2]);
+
+    /// What a reader of the link's numbers has to know: no real-time priority, an interface that was taken away.
+    ///
+    /// Shape: one sentence a notice, in the order they arose; empty for a link that works as it should.
+    fn notices(&self) -> Vec<String>;
+}
+
+/// Slowest and fastest rate a link can be asked for.
+pub const RATE_RANGE: [BitsPerSec; 2] = [BitsPerSec(1_000), BitsPerSec(10_000_000_000)];
+/// Longest delay, and longest jitter, a link can be asked for.
+pub const DELAY_MAX: Duration = Duration::from_secs(10);
+/// Smallest and largest MTU of a link, bytes: what IPv4 requires, and jumbo frames.
+pub const MTU_RANGE: [u32; 2] = [68, 9_000];
+/// Longest queue of a link, in packets and in bytes: what the emulator can hold in memory.
+pub const QUEUE_MAX: (u32, u64) = (100_000, 150_000_000);
+
+/// How much a drop-tail queue holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// Packets of any size.
+    Packets(u32),
+    /// Bytes of whole IP packets.
+    Bytes(u64),
+}
+
+impl LinkConfig {
+    /// Checks every field against its range.
+    ///
+    /// Errors: a usage failure that names the direction, the field, its value and the allowed range.
+    pub fn check(&self) -> Result<()> {
+        let [low, high] = MTU_RANGE;
+        if !(low..=high).contains(&self.mtu) {
+            return Err(Failure::usage(format!("mtu = {} is outside {low}..{high} (bytes)", self.mtu)).into());
+        }
+        for (number, direction) in self.directions.iter().enumerate() {
+            let place = ["first to second end", "second to first end"][number];
+            direction.check().map_err(|what| Failure::usage(format!("{place}: {what}")))?;
+            let limit = self.queue_limit(number).map_err(|what| Failure::usage(format!("{place}: {what}")))?;
+            let (packets, bytes) = QUEUE_MAX;
+            if matches!(limit, QueueLimit::Packets(n) if n > packets) || matches!(limit, QueueLimit::Bytes(n) if n > bytes)
+            {
+                let what = format!("{place}: queue = \"{}\" is more than {packets} pkts or {bytes} B", direction.queue);
+                return Err(Failure::usage(what).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// How much the queue of a direction (0 or 1) holds; a BDP is rate times both one-way delays, at least one packet.
+    fn queue_limit(&self, direction: usize) -> std::result::Result<QueueLimit, String> {
+        let Direction { rate, queue, .. } = &self.directions[direction];
+        Ok(match *queue {
+            QueueSize::Packets(packets) => QueueLimit::Packets(packets),
+            QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
+            QueueSize::Bdp(times) => {
+                let rate = rate.ok_or(format!("queue = \"{queue}\" needs a rate: without one there is no BDP"))?;
+                let round_trip: Duration = self.directions.iter().map(|direction| direction.delay).sum();
+                let bytes = times * rate.0 as f64 / 8.0 * round_trip.as_secs_f64();
+                QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
+            }
+        })
+    }
+}
+
+impl Direction {
+    fn check(&self) -> std::result::Result<(), String> {
+        let [slowest, fastest] = RATE_RANGE;
+        if let Some(rate) = self.rate.filter(|rate| !(slowest..=fastest).contains(rate)) {
+            return Err(format!("rate = \"{rate}\" is outside {slowest}..{fastest}"));
+        }
+        for (name, time) in [("delay", self.delay), ("jitter", self.jitter)] {
+            if time > DELAY_MAX {
+                let (time, most) = (format_duration(time), format_duration(DELAY_MAX));
+                return Err(format!("{name} = \"{time}\" is outside 0us..{most}"));
+            }
+        }
+        if !(0.0..=1.0).contains(&self.loss.0) {
+            return Err(format!("loss = {} is outside 0..1", self.loss.0));
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,315 @@
+//! What happens to a packet that enters one direction of a link: lost, refused by the queue, or due at a moment.
+//!
+//! Pure: time comes in with each packet, nothing is read or slept. All times are nanoseconds of one monotonic clock.
+
+use std::collections::VecDeque;
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+use crate::experiment::net::{Direction, QueueLimit};
+
+const NANOS_PER_SEC: u128 = 1_000_000_000;
+const BITS_PER_BYTE: u128 = 8;
+/// Jitter draws from a generator of its own, so that a jittered link loses the same packets as a steady one.
+const JITTER_STREAM: u64 = 0x6a69_7474_6572;
+/// Entries kept ready for the queue; a longer queue grows once and stays.
+const QUEUE_READY: usize = 4_096;
+
+/// What a packet meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Dropped by the random loss.
+    Lost,
+    /// Dropped because the queue was full.
+    Overflow,
+    /// Leaves the link at this moment, never before an earlier packet.
+    Due(u64),
+}
+
+/// A packet in front of the serialiser.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    serialised_from: u64,
+    bytes: u64,
+}
+
+/// One direction of a link on a virtual clock: the loss draw, the drop-tail queue, the serialiser, the delay.
+#[derive(Debug)]
+pub struct Shaper {
+    bits_per_sec: Option<u64>,
+    delay: u64,
+    jitter: u64,
+    limit: QueueLimit,
+    loss: f64,
+    loss_draws: Pcg64,
+    jitter_draws: Pcg64,
+    /// When the serialiser is free, with the part of a nanosecond that is carried on, in `1 / bits_per_sec`.
+    free_at: u64,
+    free_at_rest: u128,
+    last_due: u64,
+    queue: VecDeque<Waiting>,
+    queue_bytes: u64,
+    max_queue_pkts: u64,
+}
+
+impl Shaper {
+    /// A direction that has seen no packet yet.
+    pub fn new(direction: &Direction, limit: QueueLimit) -> Self {
+        let ready = match limit {
+            QueueLimit::Packets(packets) => (packets as usize).min(QUEUE_READY),
+            QueueLimit::Bytes(_) => QUEUE_READY,
+        };
+        let mut shaper = Shaper {
+            bits_per_sec: direction.rate.map(|rate| rate.0),
+            delay: direction.delay.as_nanos() as u64,
+            jitter: direction.jitter.as_nanos() as u64,
+            limit,
+            loss: direction.loss.0,
+            loss_draws: Pcg64::seed_from_u64(0),
+            jitter_draws: Pcg64::seed_from_u64(0),
+            free_at: 0,
+            free_at_rest: 0,
+            last_due: 0,
+            queue: VecDeque::with_capacity(ready),
+            queue_bytes: 0,
+            max_queue_pkts: 0,
+        };
+        shaper.reseed(direction.seed);
+        shaper
+    }
+
+    /// Starts the random numbers anew: the next packet is the seed's first packet.
+    pub fn reseed(&mut self, seed: u64) {
+        self.loss_draws = Pcg64::seed_from_u64(seed);
+        self.jitter_draws = Pcg64::seed_from_u64(seed ^ JITTER_STREAM);
+    }
+
+    /// Decides what happens to a packet of this many bytes (the whole IP packet) that arrives at this moment.
+    ///
+    /// Packets are given in arrival order. One loss number is drawn for each, also without loss, so the packets lost
+    /// at a small loss are among those lost at a larger one.
+    pub fn admit(&mut self, arrival: u64, bytes: u32) -> Verdict {
+        if self.draws_loss() {
+            return Verdict::Lost;
+        }
+        self.leave_queue(arrival);
+        let serialised_from = self.free_at.max(arrival);
+        if serialised_from > arrival && !self.fits(bytes) {
+            return Verdict::Overflow;
+        }
+        if serialised_from > arrival {
+            self.queue.push_back(Waiting { serialised_from, bytes: bytes.into() });
+            self.queue_bytes += u64::from(bytes);
+            self.max_queue_pkts = self.max_queue_pkts.max(self.queue.len() as u64);
+        }
+        self.serialise(serialised_from, bytes);
+        self.last_due = self.last_due.max(self.free_at + self.delay + self.draw_jitter());
+        Verdict::Due(self.last_due)
+    }
+
+    /// Largest number of packets that waited in the queue.
+    pub fn max_queue_pkts(&self) -> u64 {
+        self.max_queue_pkts
+    }
+
+    /// Forgets the largest backlog seen so far.
+    pub fn restart_max_queue(&mut self) {
+        self.max_queue_pkts = 0;
+    }
+
+    /// A draw is a number in [0, 1) with 53 bits, as exact as an `f64` holds it.
+    fn draws_loss(&mut self) -> bool {
+        const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
+        ((self.loss_draws.next_u64() >> 11) as f64) * SCALE < self.loss
+    }
+
+    /// Uniform in 0..=jitter: the high half of a 64 by 64 bit product.
+    fn draw_jitter(&mut self) -> u64 {
+        if self.jitter == 0 {
+            return 0;
+        }
+        ((u128::from(self.jitter_draws.next_u64()) * u128::from(self.jitter + 1)) >> 64) as u64
+    }
+
+    /// Packets whose serialisation has begun are no longer in the queue.
+    fn leave_queue(&mut self, now: u64) {
+        while let Some(first) = self.queue.front().filter(|first| first.serialised_from <= now) {
+            self.queue_bytes -= first.bytes;
+            self.queue.pop_front();
+        }
+    }
+
+    fn fits(&self, bytes: u32) -> bool {
+        match self.limit {
+            QueueLimit::Packets(packets) => self.queue.len() < packets as usize,
+            QueueLimit::Bytes(most) => self.queue_bytes + u64::from(bytes) <= most,
+        }
+    }
+
+    /// free = from + bytes * 8 / rate, exactly: the rest of the division is carried while the serialiser is busy.
+    fn serialise(&mut self, from: u64, bytes: u32) {
+        if from > self.free_at {
+            self.free_at_rest = 0;
+        }
+        self.free_at = from;
+        if let Some(rate) = self.bits_per_sec.map(u128::from) {
+            let work = u128::from(bytes) * BITS_PER_BYTE * NANOS_PER_SEC + self.free_at_rest;
+            self.free_at += (work / rate) as u64;
+            self.free_at_rest = work % rate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::{BitsPerSec, QueueSize, Share};
+
+    const MS: u64 = 1_000_000;
+    /// Serialisation of 1500 bytes at 10 Mbit/s, nanoseconds.
+    const FULL_PACKET: u64 = 1_200_000;
+
+    fn direction() -> Direction {
+        Direction {
+            rate: Some(BitsPerSec(10_000_000)),
+            delay: Duration::from_millis(50),
+            jitter: Duration::ZERO,
+            queue: QueueSize::Packets(3),
+            loss: Share(0.0),
+            seed: 7,
+        }
+    }
+
+    fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
+        let mut shaper = Shaper::new(&Direction { rate: None, loss: Share(loss), seed, ..direction() }, QueueLimit::Packets(1));
+        (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == Verdict::Lost).collect()
+    }
+
+    #[test]
+    fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
+        let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
+        assert_eq!(shaper.admit(5 * MS, 1500), Verdict::Due(5 * MS + FULL_PACKET + 50 * MS));
+        assert_eq!(shaper.admit(500 * MS, 750), Verdict::Due(500 * MS + FULL_PACKET / 2 + 50 * MS));
+        assert_eq!(shaper.max_queue_pkts(), 0);
+    }
+
+    #[test]
+    fn burst_fills_the_queue_behind_the_packet_being_serialised() {
+        let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
+        for n in 1..=4 {
+            assert_eq!(shaper.admit(MS, 1500), Verdict::Due(MS + n * FULL_PACKET + 50 * MS));
+        }
+        assert_eq!(shaper.admit(MS, 1500), Verdict::Overflow);
+        assert_eq!(shaper.max_queue_pkts(), 3);
+        // The second packet begins to be serialised: one place is free, and only one.
+        assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), Verdict::Due(MS + 5 * FULL_PACKET + 50 * MS));
+        assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), Verdict::Overflow);
+    }
+
+    #[test]
+    fn byte_queue_counts_bytes() {
+        let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000));
+        assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
+        assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
+        assert_eq!(shaper.admit(0, 501), Verdict::Overflow);
+        assert!(matches!(shaper.admit(0, 500), Verdict::Due(_)));
+        assert_eq!(shaper.admit(0, 1), Verdict::Overflow);
+    }
+
+    #[test]
+    fn rate_does_not_drift_when_a_packet_takes_no_whole_number_of_nanoseconds() {
+        let rate = BitsPerSec(7_000_001);
+        let mut shaper = Shaper::new(&Direction { rate: Some(rate), delay: Duration::ZERO, ..direction() }, QueueLimit::Packets(100_000));
+        let last = (0..50_000).map(|_| shaper.admit(0, 1500)).last().unwrap();
+        let exact = 50_000u128 * 1500 * 8 * NANOS_PER_SEC / u128::from(rate.0);
+        assert_eq!(last, Verdict::Due(exact as u64));
+    }
+
+    #[test]
+    fn same_seed_loses_the_same_packets_and_another_seed_others() {
+        assert_eq!(lost_packets(7, 0.01, 20_000), lost_packets(7, 0.01, 20_000));
+        assert_ne!(lost_packets(7, 0.01, 20_000), lost_packets(8, 0.01, 20_000));
+    }
+
+    /// The numbers a seed stands for must never change: published results are repeated by them.
+    #[test]
+    fn seed_stands_for_these_packets_for_ever() {
+        assert_eq!(lost_packets(1, 0.01, 1_000), SEED_1_AT_1_PERCENT);
+    }
+    const SEED_1_AT_1_PERCENT: &[u64] = &[];
+
+    #[test]
+    fn packets_lost_at_a_small_loss_are_lost_at_a_larger_one() {
+        let few = lost_packets(3, 0.001, 50_000);
+        let many = lost_packets(3, 0.01, 50_000);
+        assert!(!few.is_empty() && few.iter().all(|packet| many.contains(packet)));
+    }
+
+    #[test]
+    fn jitter_neither_reorders_nor_changes_the_loss() {
+        let jittered = Direction { rate: None, jitter: Duration::from_millis(5), loss: Share(0.01), ..direction() };
+        let mut shaper = Shaper::new(&jittered, QueueLimit::Packets(1));
+        let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
+        for n in 0..10_000u64 {
+            match shaper.admit(n * 10 * MS, 1500) {
+                Verdict::Due(due) => {
+                    assert!(due >= last);
+                    last = due;
+                    delays.push(due - n * 10 * MS);
+                }
+                Verdict::Lost => lost.push(n),
+                Verdict::Overflow => panic!("no rate, no queue"),
+            }
+        }
+        assert_eq!(lost, lost_packets(7, 0.01, 10_000));
+        assert!(delays.iter().all(|delay| (50 * MS..=55 * MS).contains(delay)));
+        let mean = delays.iter().sum::<u64>() / delays.len() as u64;
+        assert!((mean as i64 - 52_500_000).abs() < 100_000, "mean delay {mean} ns");
+    }
+
+    #[test]
+    fn reseed_starts_the_pattern_anew() {
+        let mut shaper = Shaper::new(&Direction { rate: None, loss: Share(0.01), ..direction() }, QueueLimit::Packets(1));
+        for n in 0..777 {
+            shaper.admit(n * MS, 100);
+        }
+        shaper.reseed(9);
+        let lost: Vec<u64> = (0..5_000).filter(|&n| shaper.admit((n + 777) * MS, 100) == Verdict::Lost).collect();
+        assert_eq!(lost, lost_packets(9, 0.01, 5_000));
+    }
+
+    proptest! {
+        /// Whatever arrives, packets keep their order, none is early, the queue keeps its bound and the rate is not exceeded.
+        #[test]
+        fn any_arrivals_keep_order_bound_and_rate(
+            packets in prop::collection::vec((0u64..3 * MS, 20u32..1500), 1..400),
+            rate in 100_000u64..1_000_000_000,
+            limit in 1u32..20,
+            jitter in 0u64..5,
+        ) {
+            let jitter = Duration::from_millis(jitter);
+            let mut shaper = Shaper::new(&Direction { rate: Some(BitsPerSec(rate)), jitter, ..direction() }, QueueLimit::Packets(limit));
+            let (mut now, mut last_due, mut carried_bits, mut first) = (0, 0, 0u128, None);
+            for (gap, bytes) in packets {
+                now += gap;
+                if let Verdict::Due(due) = shaper.admit(now, bytes) {
+                    first.get_or_insert(now);
+                    carried_bits += u128::from(bytes) * 8;
+                    prop_assert!(due >= last_due);
+                    let own_time = u128::from(bytes) * 8 * NANOS_PER_SEC / u128::from(rate);
+                    prop_assert!(due >= now + 50 * MS + own_time as u64);
+                    let busy = u128::from(shaper.free_at - first.unwrap() + 1);
+                    prop_assert!(carried_bits * NANOS_PER_SEC <= busy * u128::from(rate) );
+                    last_due = due;
+                }
+                prop_assert!(shaper.queue.len() <= limit as usize);
+                prop_assert_eq!(shaper.queue_bytes, shaper.queue.iter().map(|waiting| waiting.bytes).sum::<u64>());
+            }
+        }
+    }
+}
