@@ -67,7 +67,7 @@ pub trait LinkDriver: Send + Sync {
 }
 
 /// A link that carries packets until it is dropped.
-pub trait Link: Send {
+pub trait Link: Send + Sync {
     /// What each direction carried, dropped and how late it was, since the last call of [`Link::restart_counters`].
     fn counters(&self) -> [LinkCounters; 2];
 
@@ -115,13 +115,22 @@ impl LinkConfig {
             direction.check().map_err(|what| Failure::usage(format!("{place}: {what}")))?;
             let limit = self.queue_limit(number).map_err(|what| Failure::usage(format!("{place}: {what}")))?;
             let (packets, bytes) = QUEUE_MAX;
-            if matches!(limit, QueueLimit::Packets(n) if n > packets) || matches!(limit, QueueLimit::Bytes(n) if n > bytes)
+            if matches!(limit, QueueLimit::Packets(n) if n > packets)
+                || matches!(limit, QueueLimit::Bytes(n) if n > bytes)
             {
                 let what = format!("{place}: queue = \"{}\" is more than {packets} pkts or {bytes} B", direction.queue);
                 return Err(Failure::usage(what).into());
             }
         }
         Ok(())
+    }
+
+    /// How much the queues of the two directions hold.
+    ///
+    /// Errors: a queue in BDP without a rate.
+    pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
+        let limit = |number| self.queue_limit(number).map_err(Failure::usage);
+        Ok([limit(0)?, limit(1)?])
     }
 
     /// How much the queue of a direction (0 or 1) holds; a BDP is rate times both one-way delays, at least one packet.

@@ -186,7 +186,8 @@ mod tests {
     }
 
     fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
-        let mut shaper = Shaper::new(&Direction { rate: None, loss: Share(loss), seed, ..direction() }, QueueLimit::Packets(1));
+        let mut shaper =
+            Shaper::new(&Direction { rate: None, loss: Share(loss), seed, ..direction() }, QueueLimit::Packets(1));
         (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == Verdict::Lost).collect()
     }
 
@@ -224,7 +225,10 @@ mod tests {
     #[test]
     fn rate_does_not_drift_when_a_packet_takes_no_whole_number_of_nanoseconds() {
         let rate = BitsPerSec(7_000_001);
-        let mut shaper = Shaper::new(&Direction { rate: Some(rate), delay: Duration::ZERO, ..direction() }, QueueLimit::Packets(100_000));
+        let mut shaper = Shaper::new(
+            &Direction { rate: Some(rate), delay: Duration::ZERO, ..direction() },
+            QueueLimit::Packets(100_000),
+        );
         let last = (0..50_000).map(|_| shaper.admit(0, 1500)).last().unwrap();
         let exact = 50_000u128 * 1500 * 8 * NANOS_PER_SEC / u128::from(rate.0);
         assert_eq!(last, Verdict::Due(exact as u64));
@@ -241,7 +245,7 @@ mod tests {
     fn seed_stands_for_these_packets_for_ever() {
         assert_eq!(lost_packets(1, 0.01, 1_000), SEED_1_AT_1_PERCENT);
     }
-    const SEED_1_AT_1_PERCENT: &[u64] = &[];
+    const SEED_1_AT_1_PERCENT: &[u64] = &[158, 220, 223, 245, 299, 404, 444, 592, 828, 840];
 
     #[test]
     fn packets_lost_at_a_small_loss_are_lost_at_a_larger_one() {
@@ -274,7 +278,8 @@ mod tests {
 
     #[test]
     fn reseed_starts_the_pattern_anew() {
-        let mut shaper = Shaper::new(&Direction { rate: None, loss: Share(0.01), ..direction() }, QueueLimit::Packets(1));
+        let mut shaper =
+            Shaper::new(&Direction { rate: None, loss: Share(0.01), ..direction() }, QueueLimit::Packets(1));
         for n in 0..777 {
             shaper.admit(n * MS, 100);
         }

@@ -1,0 +1,187 @@
+//! The engine's clock, and waiting to a moment of it without being late.
+
+use std::time::Duration;
+
+use nix::poll::{PollFd, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of the monotonic clock.
+pub fn now() -> u64 {
+    nanos(ClockId::CLOCK_MONOTONIC)
+}
+
+/// What to take from a wall-clock time stamp of the kernel to get monotonic nanoseconds.
+pub fn wall_offset() -> u64 {
+    nanos(ClockId::CLOCK_REALTIME).wrapping_sub(now())
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock).expect("the kernel has this clock");
+    Duration::from(time).as_nanos() as u64
+}
+
+/// Share of a core that may go into spinning: enough for a few thousand deadlines a second.
+const SPIN_SHARE_PERCENT: u64 = 10;
+/// Spinning that may be saved up while there was nothing to do.
+const SPIN_SAVED_MAX: u64 = 2_000_000;
+/// Longest time to wake before a deadline; a host that wakes later than this is not helped by spinning.
+const LEAD_MAX: u64 = 60_000;
+/// The lead follows the wake-up lateness: it grows by 9 steps when too short and shrinks by one when long enough, so
+/// that about nine wake-ups in ten come before the deadline.
+const LEAD_STEP: u64 = 100;
+const LEAD_GROWTH: u64 = 9;
+
+/// Interval over which the thread's load is judged.
+const LOAD_WINDOW: u64 = 5_000_000;
+/// Load, percent of a core, from which on packets are gathered, and below which they are gathered less. The kernel
+/// stops a real-time thread for a twentieth of every second when it uses more than 95 %, so the load must stay below.
+const LOAD_BOUNDS: (u64, u64) = (75, 60);
+/// Change of the gathering time per window, and its longest.
+const GATHER_STEP: u64 = 10_000;
+const GATHER_MAX: u64 = 500_000;
+
+/// How busy the thread is, and for how long it therefore gathers packets before it sends them: waking costs more than
+/// sending, so gathering trades some tens of microseconds of punctuality for the processor time the hosts need.
+#[derive(Debug, Default)]
+struct Load {
+    window_start: u64,
+    slept: u64,
+    gather: u64,
+}
+
+impl Load {
+    fn judge(&mut self, now: u64) {
+        let window = now - self.window_start;
+        if window < LOAD_WINDOW {
+            return;
+        }
+        let busy_percent = 100 - (self.slept.min(window) * 100 / window);
+        let (high, low) = LOAD_BOUNDS;
+        if busy_percent > high {
+            self.gather = (self.gather + GATHER_STEP).min(GATHER_MAX);
+        } else if busy_percent < low {
+            self.gather = self.gather.saturating_sub(GATHER_STEP);
+        }
+        (self.window_start, self.slept) = (now, 0);
+    }
+}
+
+/// Waits for descriptors or a moment; wakes a little early and spins the rest, within a budget.
+#[derive(Debug)]
+pub struct Waiter {
+    lead: u64,
+    spin_saved: u64,
+    accounted_to: u64,
+    load: Load,
+}
+
+impl Waiter {
+    /// A waiter that has yet to learn how late this host wakes.
+    pub fn new() -> Self {
+        Waiter { lead: 0, spin_saved: 0, accounted_to: now(), load: Load::default() }
+    }
+
+    /// Returns when a descriptor is ready or the moment has come; without a moment, when a descriptor is ready.
+    ///
+    /// Returns whether the descriptors were left out, because packets are being gathered: any of them may be ready.
+    pub fn wait(&mut self, descriptors: &mut [PollFd], until: Option<u64>) -> bool {
+        let started = now();
+        self.earn(started);
+        self.load.judge(started);
+        let Some(until) = until else {
+            let _ = ppoll(descriptors, None, None);
+            self.load.slept += now() - started;
+            return false;
+        };
+        let is_loaded = self.load.gather > 0;
+        let until = until.max(started + self.load.gather);
+        let lead = if self.spin_saved > self.lead && !is_loaded { self.lead } else { 0 };
+        let wake_at = until.saturating_sub(lead);
+        if wake_at > started {
+            let nap = TimeSpec::from(Duration::from_nanos(wake_at - started));
+            let descriptors = if is_loaded { &mut [] } else { descriptors };
+            let is_ready = ppoll(descriptors, Some(nap), None).unwrap_or(0) > 0;
+            let woke = now();
+            self.load.slept += woke - started;
+            if is_ready {
+                return false;
+            }
+            self.learn(woke.saturating_sub(wake_at));
+        }
+        if lead > 0 {
+            self.spin(until);
+        }
+        is_loaded
+    }
+
+    fn spin(&mut self, until: u64) {
+        let started = now();
+        let mut time = started;
+        while time < until {
+            std::hint::spin_loop();
+            time = now();
+        }
+        self.spin_saved = self.spin_saved.saturating_sub(time - started);
+    }
+
+    fn earn(&mut self, now: u64) {
+        let earned = (now - self.accounted_to) * SPIN_SHARE_PERCENT / 100;
+        self.spin_saved = (self.spin_saved + earned).min(SPIN_SAVED_MAX);
+        self.accounted_to = now;
+    }
+
+    fn learn(&mut self, woke_late_by: u64) {
+        self.lead = if woke_late_by > self.lead {
+            (self.lead + LEAD_GROWTH * LEAD_STEP).min(LEAD_MAX)
+        } else {
+            self.lead.saturating_sub(LEAD_STEP)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lead_settles_where_nine_wake_ups_in_ten_are_early() {
+        let mut waiter = Waiter::new();
+        for n in 0..20_000u64 {
+            waiter.learn(n * 7_919 % 100 * 200);
+        }
+        assert!((16_000..20_000).contains(&waiter.lead), "lead {} ns for lateness 0..20 us", waiter.lead);
+    }
+
+    #[test]
+    fn lead_never_exceeds_its_bound() {
+        let mut waiter = Waiter::new();
+        (0..10_000).for_each(|_| waiter.learn(10_000_000));
+        assert_eq!(waiter.lead, LEAD_MAX);
+    }
+
+    #[test]
+    fn spinning_stays_within_its_share_of_the_time() {
+        let mut waiter = Waiter::new();
+        let started = now();
+        let mut spun = 0;
+        while now() - started < 50_000_000 {
+            waiter.lead = LEAD_MAX;
+            let before = waiter.spin_saved;
+            waiter.wait(&mut [], Some(now() + 30_000));
+            spun += before.saturating_sub(waiter.spin_saved);
+        }
+        let share = spun as f64 / (now() - started) as f64;
+        assert!(share < 0.15, "spun {share} of the time");
+    }
+
+    #[test]
+    fn wait_never_returns_before_the_moment() {
+        let mut waiter = Waiter::new();
+        for _ in 0..100 {
+            let until = now() + 100_000;
+            waiter.wait(&mut [], Some(until));
+            assert!(now() >= until - LEAD_MAX);
+        }
+    }
+}

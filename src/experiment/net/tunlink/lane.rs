@@ -1,0 +1,174 @@
+//! One direction at work: frames from its port through the shaper into the line of packets on their way, and out when due.
+
+use std::collections::VecDeque;
+
+use nix::errno::Errno;
+
+use super::clock;
+use super::meter::Meter;
+use super::pool::{Pool, Slot};
+use super::port::{Frame, HEADER, Messages, Port};
+use super::shaper::{Shaper, Verdict};
+use crate::experiment::net::{LinkConfig, QueueLimit};
+use crate::model::run::LinkCounters;
+
+/// Frames given to the kernel in one call: it runs the receiver's protocol stack inside that call, so a long batch
+/// would hold up the other direction.
+const SEND_BATCH: usize = 16;
+/// Smallest packet the room of a link is laid out for, bytes: a TCP acknowledgement with options.
+const SMALL_PACKET: u64 = 64;
+/// Bounds of the packets a direction can hold; the upper one is 400 MB of address space at an MTU of 1500.
+const SLOTS: (u64, u64) = (4_096, 262_144);
+/// Longest time between two looks at a port. Arrival times come from the kernel, so looking late does no harm as long
+/// as nothing that arrived can be due yet.
+const LISTEN_MAX: u64 = 1_000_000;
+/// Part of the delay that may pass between two looks.
+const LISTEN_PART: u64 = 4;
+/// Shortest interval worth the trouble.
+const LISTEN_MIN: u64 = 100_000;
+/// Packets per interval from which on looking at intervals costs less than being woken for each packet.
+const LISTEN_PACKETS: usize = 3;
+
+/// A packet on its way.
+#[derive(Debug, Clone, Copy)]
+struct Parcel {
+    due: u64,
+    slot: Slot,
+    len: u32,
+}
+
+/// One direction of a link.
+pub struct Lane {
+    shaper: Shaper,
+    pool: Pool,
+    line: VecDeque<Parcel>,
+    meter: Meter,
+    listen_interval: u64,
+    next_look: Option<u64>,
+}
+
+impl Lane {
+    /// The direction (0 or 1) of this link, with its room set aside.
+    pub fn new(config: &LinkConfig, number: usize, limit: QueueLimit) -> Self {
+        let direction = &config.directions[number];
+        let slots = slots_needed(config, number, limit);
+        let interval = (direction.delay.as_nanos() as u64 / LISTEN_PART).min(LISTEN_MAX);
+        Lane {
+            shaper: Shaper::new(direction, limit),
+            pool: Pool::new(slots, config.mtu as usize + HEADER),
+            line: VecDeque::with_capacity(slots as usize),
+            meter: Meter::new(),
+            listen_interval: if interval < LISTEN_MIN { 0 } else { interval },
+            next_look: None,
+        }
+    }
+
+    /// When the first packet on its way is due.
+    pub fn next_due(&self) -> Option<u64> {
+        self.line.front().map(|parcel| parcel.due)
+    }
+
+    /// When to look for packets without being woken; none asks to be woken by the next packet.
+    pub fn next_look(&self) -> Option<u64> {
+        self.next_look
+    }
+
+    /// Takes a batch of packets from the port; returns how many there were.
+    ///
+    /// Errors: the interface was taken away.
+    pub fn receive(&mut self, port: &mut Port, messages: &mut Messages) -> Result<usize, Errno> {
+        let Lane { shaper, pool, line, meter, .. } = self;
+        port.receive(messages, pool, |pool, frame| {
+            meter.received_pkts += 1;
+            match judge(shaper, pool, &frame) {
+                Some(Verdict::Due(due)) => line.push_back(Parcel { due, slot: frame.slot, len: frame.len }),
+                refused => {
+                    pool.give_back(frame.slot);
+                    match refused {
+                        Some(Verdict::Lost) => meter.lost_pkts += 1,
+                        Some(_) => meter.overflow_pkts += 1,
+                        None => meter.failed_pkts += 1,
+                    }
+                }
+            }
+        })
+    }
+
+    /// Decides by what a look brought whether to look again after an interval or to be woken.
+    pub fn plan_next_look(&mut self, packets: usize, now: u64) {
+        let pays = self.listen_interval > 0 && packets >= LISTEN_PACKETS;
+        self.next_look = pays.then(|| now + self.listen_interval);
+    }
+
+    /// Sends one batch of packets that are due; returns whether there were any.
+    pub fn send_due(&mut self, port: &Port, messages: &mut Messages) -> bool {
+        let now = clock::now();
+        let mut batch = [(Slot::default(), 0); SEND_BATCH];
+        let mut len = 0;
+        for parcel in self.line.iter().take(SEND_BATCH).take_while(|parcel| parcel.due <= now) {
+            batch[len] = (parcel.slot, parcel.len);
+            len += 1;
+        }
+        let mut done = 0;
+        while done < len {
+            let sent = port.send(messages, &self.pool, &batch[done..len]);
+            let left_at = clock::now();
+            self.line.drain(..sent).for_each(|parcel| {
+                self.meter.sent(packet_len(parcel.len), left_at - parcel.due);
+                self.pool.give_back(parcel.slot);
+            });
+            done += sent;
+            if done < len
+                && let Some(refused) = self.line.pop_front()
+            {
+                self.meter.failed_pkts += 1;
+                self.pool.give_back(refused.slot);
+                done += 1;
+            }
+        }
+        len > 0
+    }
+
+    /// The counters as a run records them.
+    pub fn counters(&mut self, input: &Port) -> LinkCounters {
+        self.meter.failed_pkts += input.take_drops();
+        self.meter.counters(self.shaper.max_queue_pkts())
+    }
+
+    /// Starts the counters at zero.
+    pub fn restart_counters(&mut self, input: &Port) {
+        input.take_drops();
+        self.meter.restart();
+        self.shaper.restart_max_queue();
+    }
+
+    /// Starts the random numbers anew.
+    pub fn reseed(&mut self, seed: u64) {
+        self.shaper.reseed(seed);
+    }
+}
+
+/// None: the frame is longer than the link's MTU and cannot be carried.
+fn judge(shaper: &mut Shaper, pool: &Pool, frame: &Frame) -> Option<Verdict> {
+    (frame.len as usize <= pool.slot_len()).then(|| shaper.admit(frame.arrival, packet_len(frame.len)))
+}
+
+/// Bytes of the IP packet in a frame.
+fn packet_len(frame_len: u32) -> u32 {
+    frame_len.saturating_sub(HEADER as u32)
+}
+
+/// Packets that can be in the queue and on the way at once, within bounds.
+fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
+    let direction = &config.directions[number];
+    let queued = match limit {
+        QueueLimit::Packets(packets) => packets.into(),
+        QueueLimit::Bytes(bytes) => bytes / SMALL_PACKET,
+    };
+    let (fewest, most) = SLOTS;
+    let on_the_way = direction.rate.map_or(most, |rate| {
+        let seconds = (direction.delay + direction.jitter).as_secs_f64();
+        (rate.0 as f64 / 8.0 * seconds) as u64 / SMALL_PACKET
+    });
+    (queued + on_the_way + fewest).min(most) as u32
+}

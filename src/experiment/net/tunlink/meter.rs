@@ -1,0 +1,104 @@
+//! What one direction carried, dropped and how late it was: kept by the engine's thread, copied out on request.
+
+use hdrhistogram::Histogram;
+
+use crate::model::run::{Lateness, LinkCounters};
+
+/// Longest lateness told apart, nanoseconds; later counts as this.
+const LATENESS_MAX: u64 = 60_000_000_000;
+/// Significant digits of a lateness: one part in a thousand.
+const LATENESS_DIGITS: u8 = 3;
+const NANOS_PER_MICRO: f64 = 1e3;
+
+/// Counters of one direction.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    /// Packets that entered the link.
+    pub received_pkts: u64,
+    /// Packets that left it.
+    pub sent_pkts: u64,
+    /// Bytes of whole IP packets that left it.
+    pub sent_bytes: u64,
+    /// Dropped by the random loss.
+    pub lost_pkts: u64,
+    /// Dropped because the queue was full.
+    pub overflow_pkts: u64,
+    /// Not carried by the emulator's own fault.
+    pub failed_pkts: u64,
+    lateness: Histogram<u64>,
+}
+
+impl Meter {
+    /// Counters at zero.
+    pub fn new() -> Self {
+        let lateness = Histogram::new_with_bounds(1, LATENESS_MAX, LATENESS_DIGITS);
+        Meter {
+            received_pkts: 0,
+            sent_pkts: 0,
+            sent_bytes: 0,
+            lost_pkts: 0,
+            overflow_pkts: 0,
+            failed_pkts: 0,
+            lateness: lateness.expect("the bounds are constants that the histogram accepts"),
+        }
+    }
+
+    /// Counts a packet that left, this many nanoseconds after it was due.
+    pub fn sent(&mut self, bytes: u32, late_by: u64) {
+        self.sent_pkts += 1;
+        self.sent_bytes += u64::from(bytes);
+        self.lateness.saturating_record(late_by);
+    }
+
+    /// Starts all counters at zero.
+    pub fn restart(&mut self) {
+        let mut lateness = std::mem::replace(self, Meter::new()).lateness;
+        lateness.reset();
+        self.lateness = lateness;
+    }
+
+    /// The counters as a run records them.
+    pub fn counters(&self, max_queue_pkts: u64) -> LinkCounters {
+        LinkCounters {
+            received_pkts: self.received_pkts,
+            sent_pkts: self.sent_pkts,
+            sent_bytes: self.sent_bytes,
+            lost_pkts: self.lost_pkts,
+            overflow_pkts: self.overflow_pkts,
+            failed_pkts: self.failed_pkts,
+            max_queue_pkts,
+            lateness_us: self.lateness_us(),
+        }
+    }
+
+    /// None: before the first packet left.
+    fn lateness_us(&self) -> Option<Lateness> {
+        let at = |quantile| self.lateness.value_at_quantile(quantile) as f64 / NANOS_PER_MICRO;
+        (self.sent_pkts > 0).then(|| Lateness {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: self.lateness.max() as f64 / NANOS_PER_MICRO,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_given_as_percentiles_in_microseconds() {
+        let mut meter = Meter::new();
+        assert_eq!(meter.counters(0).lateness_us, None);
+        (1..=1_000).for_each(|n| meter.sent(100, n * 1_000));
+        let counters = meter.counters(4);
+        let lateness = counters.lateness_us.unwrap();
+        for (value, expected) in [(lateness.p50, 500.0), (lateness.p99, 990.0), (lateness.max, 1_000.0)] {
+            assert!((value / expected - 1.0).abs() < 0.002, "{value} for {expected}");
+        }
+        assert_eq!((counters.sent_pkts, counters.sent_bytes, counters.max_queue_pkts), (1_000, 100_000, 4));
+        meter.restart();
+        assert_eq!(meter.counters(0), Meter::new().counters(0));
+    }
+}

@@ -1,0 +1,186 @@
+//! The user-space link between namespaces of the test's own, and its verb `tccc link`.
+
+mod common;
+mod link_lab;
+
+use std::time::Duration;
+
+use common::{HostSnapshot, needs, poll_until};
+use link_lab::{Arrival, Lab, MTU, limited, plain, receive_during};
+use statrs::distribution::{Binomial, DiscreteCDF};
+use tccc::experiment::net::tunlink::TunLink;
+use tccc::experiment::net::{Direction, LinkConfig, LinkDriver, LinkEnd};
+use tccc::kernel::netlink::{delete_interface, has_interface};
+use tccc::kernel::netns::Netns;
+use tccc::units::{QueueSize, Share};
+
+const SHORT: Duration = Duration::from_millis(5);
+const PROMPT: Duration = Duration::from_secs(5);
+
+fn lossy(loss: f64, seed: u64) -> Direction {
+    Direction { loss: Share(loss), seed, ..plain(SHORT) }
+}
+
+/// Sends this many packets without haste; returns the numbers of those that arrived.
+fn survivors(lab: &Lab, packets: u64) -> Vec<u64> {
+    let (mut sender, receiver) = lab.udp(0);
+    let arrivals = receive_during(&receiver, || (0..packets).for_each(|_| sender.send(200)));
+    arrivals.iter().map(|arrival| arrival.number).collect()
+}
+
+#[test]
+fn equal_seeds_lose_the_same_packets_and_others_different_ones() {
+    needs!(root);
+    let run = |seed| survivors(&Lab::new(&TunLink, [lossy(0.05, seed), plain(SHORT)]), 3_000);
+    let first = run(11);
+    assert_eq!(run(11), first);
+    assert_ne!(run(12), first);
+    assert!((2_700..2_999).contains(&first.len()), "{} of 3000 arrived", first.len());
+}
+
+#[test]
+fn reseeded_link_starts_its_pattern_anew() {
+    needs!(root);
+    let fresh = survivors(&Lab::new(&TunLink, [lossy(0.05, 11), plain(SHORT)]), 2_000);
+    let lab = Lab::new(&TunLink, [lossy(0.05, 5), plain(SHORT)]);
+    survivors(&lab, 777);
+    lab.link.reseed([11, 12]);
+    lab.link.restart_counters();
+    assert_eq!(survivors(&lab, 2_000), fresh);
+    let [there, _] = lab.link.counters();
+    assert_eq!((there.received_pkts, there.sent_pkts), (2_000, fresh.len() as u64));
+}
+
+#[test]
+fn losses_lie_in_the_binomial_interval_and_add_up() {
+    needs!(root);
+    const PACKETS: u64 = 20_000;
+    let lab = Lab::new(&TunLink, [lossy(0.01, 3), plain(SHORT)]);
+    let arrived = survivors(&lab, PACKETS).len() as u64;
+    let [there, back] = lab.link.counters();
+    assert_eq!((there.received_pkts, there.failed_pkts, there.overflow_pkts), (PACKETS, 0, 0), "{there:?}");
+    assert_eq!((there.lost_pkts, there.sent_pkts), (PACKETS - arrived, arrived));
+    assert_eq!(back.received_pkts, 0, "nobody sent a packet the other way");
+    let losses = Binomial::new(0.01, PACKETS).unwrap();
+    let interval = losses.inverse_cdf(0.0005)..=losses.inverse_cdf(0.9995);
+    assert!(interval.contains(&there.lost_pkts), "{} lost, allowed {interval:?}", there.lost_pkts);
+}
+
+#[test]
+fn queue_holds_exactly_its_packets_behind_the_one_being_sent() {
+    needs!(root);
+    // A full packet takes 120 ms: the burst is over long before the second one begins.
+    let slow = limited(0.1, SHORT, QueueSize::Packets(4));
+    let lab = Lab::new(&TunLink, [slow, plain(SHORT)]);
+    let (mut sender, receiver) = lab.udp(0);
+    let arrivals = receive_during(&receiver, || (0..40).for_each(|_| sender.send(MTU)));
+    let numbers: Vec<u64> = arrivals.iter().map(|arrival| arrival.number).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    let [there, _] = lab.link.counters();
+    assert_eq!((there.overflow_pkts, there.max_queue_pkts, there.lost_pkts), (35, 4, 0));
+}
+
+#[test]
+fn flood_is_carried_at_the_rate() {
+    needs!(root);
+    let lab = Lab::new(&TunLink, [limited(20.0, SHORT, QueueSize::Packets(100)), plain(SHORT)]);
+    let (mut sender, receiver) = lab.udp(0);
+    let arrivals = receive_during(&receiver, || sender.flood(30.0, Duration::from_secs(2)));
+    let (first, last) = (arrivals.first().unwrap(), arrivals.last().unwrap());
+    let mbit = (arrivals.len() - 1) as f64 * MTU as f64 * 8.0 / ((last.at - first.at) as f64 / 1e9) / 1e6;
+    assert!((19.8..=20.2).contains(&mbit), "{mbit} Mbit/s for 20");
+}
+
+/// The median: a loaded machine wakes single packets late, which is what the link's own lateness reports.
+#[test]
+fn sparse_packets_take_the_delay_and_no_less() {
+    needs!(root);
+    let delay = Duration::from_millis(20);
+    let lab = Lab::new(&TunLink, [plain(delay), plain(delay)]);
+    for from in [0, 1] {
+        let (mut sender, receiver) = lab.udp(from);
+        let mut delays: Vec<Arrival> = Vec::new();
+        for _ in 0..20 {
+            sender.send(100);
+            delays.push(receiver.one().expect("nothing is lost"));
+        }
+        delays.sort_by_key(|arrival| arrival.delay);
+        assert!(delays[0].delay >= delay.as_nanos() as u64, "{:?} is too early", delays[0]);
+        let over = delays[10].delay - delay.as_nanos() as u64;
+        assert!(over < 500_000, "median {over} ns over the delay");
+    }
+}
+
+#[test]
+fn full_size_tcp_passes_without_offloads_and_with_right_checksums() {
+    needs!(root);
+    let lab = Lab::new(&TunLink, [limited(50.0, SHORT, QueueSize::Packets(100)), plain(SHORT)]);
+    let received = lab.tcp(Duration::from_secs(1));
+    assert!(received > 2_000_000, "{received} bytes arrived");
+    let [there, _] = lab.link.counters();
+    assert_eq!(there.failed_pkts, 0, "no packet was larger than the MTU: {there:?}");
+    assert!(there.sent_bytes / there.sent_pkts <= MTU as u64);
+}
+
+#[test]
+fn dropped_link_leaves_nothing() {
+    needs!(root);
+    let before = HostSnapshot::take(&["lnk"]);
+    let lab = Lab::new(&TunLink, [plain(SHORT), plain(SHORT)]);
+    assert!(has_interface(&lab.sides[0], "lnk0").unwrap());
+    let Lab { link, sides } = lab;
+    drop(link);
+    for (side, name) in sides.iter().zip(["lnk0", "lnk1"]) {
+        assert!(!has_interface(side, name).unwrap());
+    }
+    before.assert_unchanged();
+}
+
+#[test]
+fn link_whose_interface_is_taken_away_says_so_and_keeps_its_counters() {
+    needs!(root);
+    let lab = Lab::new(&TunLink, [plain(SHORT), plain(SHORT)]);
+    let arrived = survivors(&lab, 10).len() as u64;
+    let was_silent = lab.link.notices().iter().all(|notice| !notice.contains("taken away"));
+    delete_interface(&lab.sides[1], "lnk1").unwrap();
+    poll_until(PROMPT, "a notice about the interface", || {
+        lab.link.notices().iter().any(|notice| notice.contains("\"lnk1\" was taken away"))
+    });
+    assert!(was_silent);
+    assert_eq!(lab.link.counters()[0].sent_pkts, arrived);
+}
+
+#[test]
+fn config_out_of_range_names_the_field_and_the_range() {
+    let ends = || [0, 1].map(|n| LinkEnd { netns: Netns::current().unwrap(), interface: format!("lnk{n}") });
+    let refusal = |change: &dyn Fn(&mut LinkConfig)| {
+        let mut config = LinkConfig { directions: [plain(SHORT), plain(SHORT)], mtu: 1500 };
+        change(&mut config);
+        match TunLink.connect(&config, ends()) {
+            Ok(_) => panic!("a link with {config:?} was built"),
+            Err(error) => format!("{error:#}"),
+        }
+    };
+    let there = "first to second end";
+    assert_eq!(refusal(&|config| config.mtu = 67), "mtu = 67 is outside 68..9000 (bytes)");
+    assert_eq!(
+        refusal(&|config| config.directions[0] = limited(20_000.0, SHORT, QueueSize::Packets(1))),
+        format!("{there}: rate = \"20gbit\" is outside 1kbit..10gbit")
+    );
+    assert_eq!(
+        refusal(&|config| config.directions[1].delay = Duration::from_secs(11)),
+        "second to first end: delay = \"11s\" is outside 0us..10s"
+    );
+    assert_eq!(
+        refusal(&|config| config.directions[0].queue = QueueSize::Bdp(1.0)),
+        format!("{there}: queue = \"1bdp\" needs a rate: without one there is no BDP")
+    );
+    assert_eq!(
+        refusal(&|config| config.directions[0].queue = QueueSize::Packets(100_001)),
+        format!("{there}: queue = \"100001pkts\" is more than 100000 pkts or 150000000 B")
+    );
+    assert_eq!(
+        refusal(&|config| config.directions[0].loss = Share(1.5)),
+        format!("{there}: loss = 1.5 is outside 0..1")
+    );
+}
