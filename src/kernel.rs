@@ -5,6 +5,7 @@ pub mod btf;
 pub mod cgroup;
 pub mod libbpf_log;
 pub mod netlink;
+pub mod namespaces;
 pub mod netns;
 pub mod offload;
 pub mod probe;

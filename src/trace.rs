@@ -4,3 +4,4 @@ pub mod event;
 pub mod filter;
 pub mod live;
 mod program;
+pub mod snapshot;

@@ -171,7 +171,8 @@ fn address(family: u16, bytes: &[u8], port: u16) -> Result<SocketAddr, DecodeErr
         10 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[..16]).expect("sixteen bytes"))),
         other => return Err(DecodeError::Unknown("address family", other.into())),
     };
-    Ok(SocketAddr::new(ip, port))
+    // An IPv6 socket that talks IPv4 shows the address its peer shows.
+    Ok(SocketAddr::new(ip.to_canonical(), port))
 }
 
 fn some_unless<T: PartialEq>(value: T, none: T) -> Option<T> {

@@ -182,7 +182,7 @@ impl Watcher {
     pub fn unwatch_netns(&self, inode: u32) -> Result<()> {
         match self.netns()?.delete(&inode.to_ne_bytes()) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("leave the network namespace {inode}"));
+                Err(error).with_context(|| format!("leave the network namespace {inode}"))
             }
             _ => self.maps.decide_anew(),
         }
