@@ -2,15 +2,24 @@
 //!
 //! Results go to stdout, everything else to stderr. Only this module writes to stdout.
 
-pub mod report;
-
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::{Failure, Kind};
+
+pub mod columns;
+pub mod naming;
+pub mod report;
+pub mod selection;
+pub mod sockets;
+pub mod trace;
+
+/// Whether `--quiet` was given; set once, before a verb runs.
+static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Published TCP congestion control in the real kernel: load safely, watch live, measure honestly
 #[derive(Debug, Parser)]
@@ -32,6 +41,10 @@ pub struct Cli {
 pub enum Command {
     /// Recompute tables and plots from recorded runs
     Report(report::Args),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Sockets(sockets::SocketsArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Trace(trace::TraceArgs),
 }
 
 /// How a query prints its result.
@@ -60,8 +73,26 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<()> {
+    QUIET.store(cli.quiet, Ordering::Relaxed);
     match cli.command {
         Command::Report(args) => report::run(&args, cli.quiet),
+        Command::Sockets(args) => args.run(),
+        Command::Trace(args) => args.run(),
+    }
+}
+
+/// Prints `tccc: warning: what` and the next step, unless `--quiet` was given.
+fn warn(what: &str, hint: Option<&str>) {
+    if !QUIET.load(Ordering::Relaxed) {
+        eprintln!("tccc: warning: {what}");
+        hint.iter().for_each(|hint| eprintln!("  hint: {hint}"));
+    }
+}
+
+/// Prints `tccc: note: what`, unless `--quiet` was given.
+fn note(what: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        eprintln!("tccc: note: {what}");
     }
 }
 

@@ -145,18 +145,30 @@ pub struct Bytes(pub u64);
 impl FromStr for Bytes {
     type Err = ParseError;
 
-    /// Reads `1500B`, `64kB`, `10MB` or `1GB` (decimal multiples).
+    /// Reads `1500B`, `64kB`, `10MB` or `1GB` (decimal multiples), `4KiB`, `4MiB` or `1GiB` (binary ones).
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        const EXPECTED: &str = "a number with B, kB, MB or GB, such as 10MB";
+        const EXPECTED: &str = "a number with B, kB, MB, GB, KiB, MiB or GiB, such as 10MB";
         let (number, unit) = number_and_unit(text, EXPECTED)?;
         let scale = match unit {
             "B" => 1.0,
             "kB" => 1e3,
             "MB" => 1e6,
             "GB" => 1e9,
+            "KiB" => f64::from(1 << 10),
+            "MiB" => f64::from(1 << 20),
+            "GiB" => f64::from(1 << 30),
             _ => return Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
         };
         Ok(Bytes((number * scale).round() as u64))
+    }
+}
+
+impl Bytes {
+    /// Writes whole binary multiples as people write buffer sizes: `4MiB`, `64KiB`; anything else in bytes.
+    pub fn binary(self) -> String {
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let whole = units.into_iter().find(|(shift, _)| self.0 != 0 && self.0.is_multiple_of(1 << shift));
+        whole.map_or(self.to_string(), |(shift, unit)| format!("{}{unit}", self.0 >> shift))
     }
 }
 
@@ -271,6 +283,9 @@ mod tests {
         }
         for text in ["50pkts", "1500B", "1.5bdp"] {
             assert_eq!(text.parse::<QueueSize>().unwrap().to_string(), text);
+        }
+        for text in ["4MiB", "64KiB", "1GiB", "1500B", "0B"] {
+            assert_eq!(text.parse::<Bytes>().unwrap().binary(), text);
         }
         for text in ["40ms", "1.5s", "250us"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);

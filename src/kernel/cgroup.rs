@@ -102,6 +102,22 @@ pub fn mount_point() -> Result<PathBuf> {
     })
 }
 
+/// The kernel's id of the cgroup at `path`: absolute under the cgroup v2 mount, or as seen from the mount.
+///
+/// Errors: no cgroup v2 mount; no such cgroup.
+pub fn find(path: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mount = mount_point()?;
+    let inside = path.strip_prefix(&mount).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
+    let whole = mount.join(inside);
+    let found = fs::metadata(whole.join("cgroup.procs")).and_then(|_| fs::metadata(&whole));
+    let found = found.map_err(|_| {
+        let what = format!("no cgroup \"{}\" under the cgroup v2 mount {}", path.display(), mount.display());
+        Failure::usage(what).hint("`systemd-cgls` shows them; give the path below the mount, such as system.slice")
+    })?;
+    Ok(found.ino())
+}
+
 fn find_mount(table: &str) -> Option<PathBuf> {
     table.lines().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;

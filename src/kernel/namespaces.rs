@@ -20,7 +20,7 @@ const NAMED: [&str; 2] = ["/run/netns", "/run/docker/netns"];
 pub struct Namespaces {
     /// Shape: one per namespace, ascending inode.
     pub reachable: Vec<Netns>,
-    /// Threads and names whose namespace this process may not look at.
+    /// Processes and names whose namespace this process may not look at: not all of its capabilities are theirs.
     pub hidden: usize,
 }
 
@@ -33,9 +33,9 @@ pub fn all() -> Result<Namespaces> {
     for process in entries(Path::new("/proc")).context("look for network namespaces")? {
         if process.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()) {
             // A process may end while it is looked at.
-            for thread in entries(&process.join("task")).unwrap_or_default() {
-                search.offer(&thread.join("ns/net"));
-            }
+            let threads = entries(&process.join("task")).unwrap_or_default();
+            // A process that is hidden is so in all its threads.
+            let _ = threads.iter().all(|thread| search.offer(&thread.join("ns/net")));
         }
     }
     for place in NAMED {
@@ -53,8 +53,8 @@ struct Search {
 }
 
 impl Search {
-    /// Opens the namespace behind a path, unless it is found already or gone.
-    fn offer(&mut self, path: &Path) {
+    /// Opens the namespace behind a path, unless it is found already or gone; false where it may not be looked at.
+    fn offer(&mut self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         match fs::metadata(path) {
             Ok(file) if self.found.contains_key(&(file.ino() as u32)) => {}
@@ -63,9 +63,13 @@ impl Search {
                     self.found.insert(netns.inode(), netns);
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.hidden += 1,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.hidden += 1;
+                return false;
+            }
             Err(_) => {}
         }
+        true
     }
 }
 

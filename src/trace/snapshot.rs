@@ -29,7 +29,7 @@ pub struct Sweep {
     pub sockets: Vec<Event>,
     /// Network namespaces that were looked at.
     pub namespaces: usize,
-    /// Threads and names whose namespace could not be looked at.
+    /// Processes and names whose network namespace could not be looked at.
     pub hidden: usize,
 }
 
@@ -42,7 +42,9 @@ pub fn sweep(filter: &Filter) -> Result<Sweep> {
     let namespaces = namespaces::all()?;
     let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
     let reachable: Vec<Netns> = namespaces.reachable.into_iter().filter(wanted).collect();
-    Ok(Sweep { hidden: namespaces.hidden, ..sweep_in(&reachable, filter)? })
+    let has_all = filter.netns.as_ref().is_some_and(|wanted| wanted.len() == reachable.len());
+    let hidden = if has_all { 0 } else { namespaces.hidden };
+    Ok(Sweep { hidden, ..sweep_in(&reachable, filter)? })
 }
 
 /// Looks at every TCP socket of the given network namespaces.

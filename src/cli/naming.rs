@@ -1,0 +1,81 @@
+//! The words of an algorithm for its private state, for events that carry bytes.
+
+use std::collections::HashMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::catalog::{self, StateLayout, Value};
+use crate::trace::event::Event;
+
+/// Layouts of the algorithms that were met so far, by their kernel name.
+#[derive(Debug, Default)]
+pub struct Naming {
+    layouts: HashMap<String, Option<StateLayout>>,
+}
+
+/// The private state of one event in words.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Named {
+    /// The algorithm's own phase.
+    pub phase: Option<String>,
+    /// Shape: in the order of the algorithm's state; empty when nobody knows its layout.
+    pub fields: Vec<(String, Value)>,
+}
+
+impl Naming {
+    /// Names what an event's algorithm keeps in the socket; the phase is not repeated among the fields.
+    pub fn name(&mut self, event: &Event) -> Named {
+        let Some(layout) = self.layout(&event.algorithm) else {
+            return Named::default();
+        };
+        let phase = layout.phase_name(&event.private_state).map(str::to_owned);
+        let fields = layout.decode(&event.private_state).into_iter();
+        let fields = fields.filter(|(name, _)| *name != "phase").map(|(name, value)| (name.to_owned(), value));
+        Named { phase, fields: fields.collect() }
+    }
+
+    fn layout(&mut self, algorithm: &str) -> Option<&StateLayout> {
+        if !self.layouts.contains_key(algorithm) {
+            self.layouts.insert(algorithm.to_owned(), find_layout(algorithm));
+        }
+        self.layouts[algorithm].as_ref()
+    }
+}
+
+/// The layout of an algorithm that this binary carries.
+fn find_layout(algorithm: &str) -> Option<StateLayout> {
+    let carried = catalog::all().iter().find(|carried| carried.id == algorithm)?;
+    Some(carried.layout.clone())
+}
+
+impl Named {
+    /// The fields as one phrase: `name=value name=value`.
+    pub fn phrase(&self) -> Option<String> {
+        let words: Vec<String> = self.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    }
+}
+
+/// One event as a JSON object, with what its algorithm's state means.
+#[derive(Debug, Serialize)]
+pub struct NamedEvent<'a> {
+    /// The event's own fields.
+    #[serde(flatten)]
+    pub event: &'a Event,
+    /// The algorithm's own phase.
+    pub phase: Option<&'a str>,
+    /// The algorithm's private fields by name.
+    #[serde(serialize_with = "as_object")]
+    pub state: &'a [(String, Value)],
+}
+
+impl<'a> NamedEvent<'a> {
+    /// The event with its words.
+    pub fn of(event: &'a Event, named: &'a Named) -> Self {
+        NamedEvent { event, phase: named.phase.as_deref(), state: &named.fields }
+    }
+}
+
+fn as_object<S: Serializer>(fields: &&[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|(name, value)| (name, value)))
+}

@@ -1,0 +1,60 @@
+//! Which sockets a verb shows: the same options, with the same meaning, for every verb that shows sockets.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::kernel::{cgroup, netns::Netns};
+use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter, Prefix};
+
+/// Values of one option are alternatives, options narrow each other; no option shows every socket.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Which sockets")]
+pub struct Selection {
+    /// Local or remote port; repeat it or separate by commas
+    #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = parse_port)]
+    port: Vec<u16>,
+    /// Local or remote address or prefix, such as 10.0.0.0/8
+    #[arg(long, value_name = "ADDRESS[/BITS]", value_delimiter = ',')]
+    address: Vec<Prefix>,
+    /// Congestion-control algorithm by its kernel name, such as dtcp
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_algorithm)]
+    algorithm: Vec<String>,
+    /// cgroup v2 by its path under the mount, with all below it
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<String>,
+    /// Network namespace by name, path or process id
+    #[arg(long, value_name = "NETNS")]
+    netns: Vec<String>,
+}
+
+impl Selection {
+    /// The filter these options ask for.
+    ///
+    /// Errors: a cgroup or network namespace that does not exist.
+    pub fn filter(&self) -> Result<Filter> {
+        let cgroups = self.cgroup.iter().map(|path| cgroup::find(Path::new(path)));
+        let netns = self.netns.iter().map(|text| match Netns::find(text) {
+            Ok(netns) => Ok(netns.inode()),
+            Err(error) => Err(Failure::usage(format!("{error:#}")).hint("`lsns -t net` and `ip netns` list them")),
+        });
+        Ok(Filter {
+            ports: self.port.iter().copied().collect(),
+            addresses: self.address.iter().copied().collect(),
+            algorithms: self.algorithm.iter().cloned().collect(),
+            cgroups: cgroups.collect::<Result<_>>()?,
+            netns: (!self.netns.is_empty()).then(|| netns.collect::<Result<_, Failure>>()).transpose()?,
+        })
+    }
+}
+
+fn parse_port(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|&port| port != 0).ok_or_else(|| "expected a port from 1 to 65535".to_owned())
+}
+
+fn parse_algorithm(text: &str) -> Result<String, String> {
+    let is_name = (1..=ALGORITHM_NAME_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic());
+    is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected a name of 1 to {ALGORITHM_NAME_MAX} characters"))
+}

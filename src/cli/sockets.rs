@@ -1,0 +1,81 @@
+//! `tccc sockets`: one sweep over all TCP sockets.
+
+use std::io::{self, BufWriter, Write};
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::columns::{Row, Table, line_limit};
+use super::naming::{Named, NamedEvent, Naming};
+use super::selection::Selection;
+use super::{Format, note, warn};
+use crate::trace::event::Event;
+use crate::trace::snapshot::{self, Sweep};
+
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// Show every TCP connection once: window, RTT, algorithm, its state
+///
+/// Looks into every network namespace. Established and closing connections are shown; listeners have no window.
+///
+/// Example: `tccc sockets --port 443 --algorithm dtcp`
+///
+/// Needs CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN to enter network namespaces.
+#[derive(Debug, Args)]
+pub struct SocketsArgs {
+    /// How the result is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    namespaces: usize,
+    hidden: usize,
+    sockets: Vec<NamedEvent<'a>>,
+}
+
+impl SocketsArgs {
+    /// Sweeps and prints.
+    ///
+    /// Errors: a wrong option; a need of the tracer is missing.
+    pub fn run(&self) -> Result<()> {
+        let mut sweep = snapshot::sweep(&self.selection.filter()?)?;
+        sweep.sockets.sort_by_key(|socket| (socket.netns, socket.local, socket.remote));
+        let mut naming = Naming::default();
+        let named: Vec<Named> = sweep.sockets.iter().map(|socket| naming.name(socket)).collect();
+        let mut out = BufWriter::new(io::stdout().lock());
+        match self.output {
+            Format::Table => write_table(&mut out, &sweep.sockets, &named)?,
+            Format::Json => write_json(&mut out, &sweep, &named)?,
+        }
+        out.flush()?;
+        if sweep.hidden > 0 {
+            let what = format!("the network namespaces of {} processes could not be looked at", sweep.hidden);
+            warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
+        }
+        if sweep.sockets.is_empty() {
+            note(&format!("no connection passes, in {} network namespaces", sweep.namespaces));
+        }
+        Ok(())
+    }
+}
+
+fn write_table(out: &mut dyn Write, sockets: &[Event], named: &[Named]) -> io::Result<()> {
+    let rows: Vec<Row> = sockets.iter().zip(named).map(|(event, named)| Row { event, named, time_s: 0.0 }).collect();
+    let table = Table::of_rows(&rows, line_limit());
+    table.write_header(out)?;
+    rows.iter().try_for_each(|row| table.write_row(out, row))
+}
+
+fn write_json(out: &mut dyn Write, sweep: &Sweep, named: &[Named]) -> io::Result<()> {
+    let sockets = sweep.sockets.iter().zip(named).map(|(event, named)| NamedEvent::of(event, named)).collect();
+    let document = Document { schema: SCHEMA, namespaces: sweep.namespaces, hidden: sweep.hidden, sockets };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
