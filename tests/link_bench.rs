@@ -43,10 +43,10 @@ fn summary(counters: &LinkCounters, time: Duration, cpu: Duration) -> Run {
 
 /// Counts only from when the pipe is full to when the sender stops.
 fn measured(lab: &Lab, fill: Duration, time: Duration) -> Run {
-    thread::sleep(fill);
+    thread::sleep(fill); // the queue fills at the link's rate
     lab.link.restart_counters();
     let (started, cpu) = (Instant::now(), link_cpu_time());
-    thread::sleep(time);
+    thread::sleep(time); // the rate is measured over this time
     let (counters, elapsed, cpu_after) = (lab.link.counters(), started.elapsed(), link_cpu_time());
     summary(&counters[0], elapsed, cpu_after - cpu)
 }

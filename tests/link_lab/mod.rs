@@ -141,7 +141,7 @@ impl Sender {
                 let _ = self.socket.send(&burst[..payload * packets]);
                 sent += packets;
             }
-            thread::sleep(BURST_INTERVAL);
+            thread::sleep(BURST_INTERVAL); // the flood's own pace
         }
     }
 }
