@@ -1,8 +1,7 @@
 //! What libbpf says while it works: kept per thread, so that it never reaches the terminal unasked.
 
 use std::cell::RefCell;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use libbpf_rs::{PrintLevel, set_print};
 
@@ -10,27 +9,21 @@ thread_local! {
     static LINES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whether each line also goes to stderr as it comes.
-static ECHO: AtomicBool = AtomicBool::new(false);
+/// Who also gets each line as it comes; set once, by the first that installs.
+static ECHO: OnceLock<Option<fn(&str)>> = OnceLock::new();
 
-/// Sends libbpf's words here from now on, for the whole process.
+/// Sends libbpf's words here from now on, for the whole process; only the first call counts.
 ///
-/// Side effects: with `echo`, debug lines go to stderr as they come (the command line's `-v`).
-pub fn install(echo: bool) {
-    ECHO.store(echo, Ordering::Relaxed);
-    IS_INSTALLED.store(true, Ordering::Relaxed);
-    set_print(Some((if echo { PrintLevel::Debug } else { PrintLevel::Info }, keep)));
+/// Side effects: with `echo`, debug lines go to it as they come (the command line's `-v`).
+pub fn install(echo: Option<fn(&str)>) {
+    if ECHO.set(echo).is_ok() {
+        set_print(Some((if echo.is_some() { PrintLevel::Debug } else { PrintLevel::Info }, keep)));
+    }
 }
 
-/// As [`install`] without echo, unless it was installed already: for users of the library.
+/// As [`install`] without echo: for users of the library.
 pub fn install_if_none() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if !IS_INSTALLED.load(Ordering::Relaxed) {
-            install(false);
-        }
-    });
+    install(None);
 }
 
 /// What libbpf said on this thread since the last call.
@@ -39,8 +32,8 @@ pub fn take() -> String {
 }
 
 fn keep(_: PrintLevel, line: String) {
-    if ECHO.load(Ordering::Relaxed) {
-        eprint!("{line}");
+    if let Some(Some(echo)) = ECHO.get() {
+        echo(&line);
     }
     LINES.with(|lines| lines.borrow_mut().push_str(&line));
 }
