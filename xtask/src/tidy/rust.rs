@@ -52,13 +52,7 @@ pub fn allow_has_a_reason(file: &SourceFile) -> Vec<Finding> {
         let code = code.trim_start();
         code.starts_with("#[allow(") || code.starts_with("#![allow(")
     });
-    let unexplained = attributes.filter(|(index, code)| {
-        let has_comment = !scanned.comments[*index].is_empty()
-            || index
-                .checked_sub(1)
-                .is_some_and(|above| !scanned.comments[above].trim_start_matches(['/', '!']).is_empty());
-        !(code.contains("reason =") || has_comment)
-    });
+    let unexplained = attributes.filter(|(index, code)| !(code.contains("reason =") || has_comment(file, *index)));
     unexplained.map(|(index, _)| Finding::hard(index + 1, "`allow` without a reason")).collect()
 }
 
@@ -82,7 +76,7 @@ pub fn no_code_in_comments(file: &SourceFile) -> Vec<Finding> {
     lines.map(|(line, _)| Finding::hard(line, "code in a comment")).collect()
 }
 
-/// Tests wait for conditions, not for time.
+/// Tests wait for conditions, not for time; a measurement that lasts a time says so on the line or above it.
 pub fn tests_do_not_sleep(file: &SourceFile) -> Vec<Finding> {
     if !is_rust(file) || file.path == WAITING_PLACE {
         return Vec::new();
@@ -91,9 +85,17 @@ pub fn tests_do_not_sleep(file: &SourceFile) -> Vec<Finding> {
     let is_test_file = file.path.starts_with("tests/");
     let lines = scanned.code.iter().zip(&scanned.is_test).enumerate();
     let sleeping = lines.filter(|(_, (code, is_test))| (is_test_file || **is_test) && code.contains("sleep("));
+    let message = "a test that sleeps: `poll_until` waits for a condition; a comment says why time itself must pass";
     sleeping
-        .map(|(index, _)| Finding::hard(index + 1, "a test that sleeps: `poll_until` waits for a condition"))
+        .filter(|(index, _)| !has_comment(file, *index))
+        .map(|(index, _)| Finding::hard(index + 1, message))
         .collect()
+}
+
+/// Whether there is a comment on the line with this index or on the one above it.
+fn has_comment(file: &SourceFile, index: usize) -> bool {
+    let comments = &file.scanned().comments[index.saturating_sub(1)..=index];
+    comments.iter().any(|comment| !comment.trim_matches(['/', '!', ' ']).is_empty())
 }
 
 /// A program that is started by name is there after `cargo xtask setup`.
@@ -160,6 +162,7 @@ mod tests {
         let bad = "#[cfg(test)]\nmod tests {\n    fn a() { thread::sleep(b); }\n}\n";
         check(tests_do_not_sleep, "src/a.rs", bad, "fn a() { thread::sleep(b); }\n");
         check(tests_do_not_sleep, "tests/a.rs", "thread::sleep(b);\n", "poll_until(b);\n");
+        check(tests_do_not_sleep, "tests/a.rs", "\nsleep(b);\n", "sleep(b); // the rate is measured over this time\n");
     }
 
     #[test]
