@@ -2,6 +2,9 @@
 //!
 //! Results go to stdout, everything else to stderr. Only this module writes to stdout.
 
+pub mod report;
+pub mod run;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +48,8 @@ pub enum Command {
     Sockets(sockets::SocketsArgs),
     #[allow(missing_docs)] // the help text stands at the arguments
     Trace(trace::TraceArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Run(run::Args),
 }
 
 /// How a query prints its result.
@@ -93,6 +98,7 @@ fn warn(what: &str, hint: Option<&str>) {
 fn note(what: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         eprintln!("tccc: note: {what}");
+        Command::Run(args) => run::run(&args, cli.quiet),
     }
 }
 

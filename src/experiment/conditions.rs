@@ -49,8 +49,8 @@ impl Conditions {
         let mut open =
             skel::ConditionsSkelBuilder::default().open(&mut storage).context("open the socket conditions program")?;
         if ssthresh_alone {
-            // Algorithm names are global, and another tccc may be at work.
-            let name = format!("tccc-ss{}", std::process::id());
+            // Algorithm names are global, and another tccc may be at work; letters, digits, _ and . are allowed.
+            let name = format!("tccc_ss{}", std::process::id());
             let raw = open.struct_ops.ssthresh_setter_mut();
             copy_name(&mut raw.name, &name);
             let bss = open.maps.bss_data.as_mut().ok_or_else(|| anyhow!("the program has no place for its name"))?;
