@@ -2,9 +2,6 @@
 //!
 //! Results go to stdout, everything else to stderr. Only this module writes to stdout.
 
-pub mod report;
-pub mod run;
-
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +14,7 @@ use crate::failure::{Failure, Kind};
 pub mod columns;
 pub mod naming;
 pub mod report;
+pub mod run;
 pub mod selection;
 pub mod sockets;
 pub mod trace;
@@ -81,6 +79,7 @@ fn run(cli: Cli) -> Result<()> {
     QUIET.store(cli.quiet, Ordering::Relaxed);
     match cli.command {
         Command::Report(args) => report::run(&args, cli.quiet),
+        Command::Run(args) => run::run(&args, cli.quiet),
         Command::Sockets(args) => args.run(),
         Command::Trace(args) => args.run(),
     }
@@ -98,7 +97,6 @@ fn warn(what: &str, hint: Option<&str>) {
 fn note(what: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         eprintln!("tccc: note: {what}");
-        Command::Run(args) => run::run(&args, cli.quiet),
     }
 }
 
