@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::failure::{Failure, Kind};
 
 pub mod columns;
+pub mod link;
 pub mod naming;
 pub mod report;
 pub mod run;
@@ -40,6 +41,8 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Join two network namespaces by a link with rate, delay and loss
+    Link(link::Args),
     /// Recompute tables and plots from recorded runs
     Report(report::Args),
     #[allow(missing_docs)] // the help text stands at the arguments
@@ -78,6 +81,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<()> {
     QUIET.store(cli.quiet, Ordering::Relaxed);
     match cli.command {
+        Command::Link(args) => link::run(&args),
         Command::Report(args) => report::run(&args, cli.quiet),
         Command::Run(args) => run::run(&args, cli.quiet),
         Command::Sockets(args) => args.run(),

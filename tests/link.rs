@@ -3,14 +3,17 @@
 mod common;
 mod link_lab;
 
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::process::Stdio;
 use std::time::Duration;
 
-use common::{HostSnapshot, needs, poll_until};
+use common::{HostSnapshot, needs, poll_until, tccc};
 use link_lab::{Arrival, Lab, MTU, limited, plain, receive_during};
 use statrs::distribution::{Binomial, DiscreteCDF};
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Direction, LinkConfig, LinkDriver, LinkEnd};
-use tccc::kernel::netlink::{delete_interface, has_interface};
+use tccc::kernel::netlink::{add_address, delete_interface, has_interface};
 use tccc::kernel::netns::Netns;
 use tccc::units::{QueueSize, Share};
 
@@ -183,4 +186,113 @@ fn config_out_of_range_names_the_field_and_the_range() {
         refusal(&|config| config.directions[0].loss = Share(1.5)),
         format!("{there}: loss = 1.5 is outside 0..1")
     );
+}
+
+/// A path by which another process opens this namespace.
+fn path_of(netns: &Netns) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd())
+}
+
+fn wait_for_interfaces(sides: &[Netns; 2], name: &str, present: bool) {
+    poll_until(PROMPT, &format!("\"{name}\" in both namespaces: {present}"), || {
+        sides.iter().all(|side| has_interface(side, name).unwrap() == present)
+    });
+}
+
+#[test]
+fn verb_refuses_wrong_input_by_name_range_and_next_step() {
+    needs!(root);
+    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let [near, far] = [path_of(&sides[0]), path_of(&sides[1])];
+    let both = format!("--between {near} {far}");
+    let near_lo = format!("--between {near}:lo {far} --delay 1ms");
+    let long_name = format!("--between {near}:sixteen-letters- {far} --delay 1ms");
+    let cases: Vec<(String, &str)> = vec![
+        ("--delay 1ms".into(), "--between"),
+        (format!("--between {near} --delay 1ms"), "2 values required"),
+        (format!("--between lnk-nowhere {far} --delay 1ms"), "no network namespace \"lnk-nowhere\""),
+        (format!("--between /dev/null {far} --delay 1ms"), "--between \"/dev/null\": enter the network namespace"),
+        (long_name, "1 to 15 characters"),
+        (near_lo, "already exists"),
+        (format!("--between {near} {near} --delay 1ms"), "both ends are \"tccc0\" in one namespace"),
+        (both.clone(), "--delay"),
+        (format!("{both} --delay 5"), "a time with us, ms, s, m or h"),
+        (format!("{both} --delay 20s"), "delay = \"20s\" is outside 0us..10s"),
+        (format!("{both} --delay 1ms --rate 10"), "a rate with bit, kbit, mbit or gbit"),
+        (format!("{both} --delay 1ms --rate 100bit"), "rate = \"100bit\" is outside 1kbit..10gbit"),
+        (format!("{both} --delay 1ms --queue 2xbdp"), "a number with pkts, B, kB, MB or bdp"),
+        (format!("{both} --delay 1ms --queue 1bdp"), "needs a rate"),
+        (format!("{both} --delay 1ms --loss 150%"), "a share from 0 to 1"),
+        (format!("{both} --delay 1ms --mtu 20"), "mtu = 20 is outside 68..9000"),
+    ];
+    for (arguments, expected) in cases {
+        let output = tccc().arg("link").args(arguments.split(' ')).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
+        assert!(said.contains(expected), "{arguments}: {said}");
+        assert!(sides.iter().all(|side| !has_interface(side, "tccc0").unwrap()), "{arguments} left an interface");
+    }
+}
+
+#[test]
+fn verb_prints_what_it_carried_as_json_and_leaves_nothing() {
+    needs!(root);
+    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let mut command = tccc();
+    command.args(["link", "--between", &path_of(&sides[0]), &format!("{}:lnkb", path_of(&sides[1]))]);
+    command.args(["--rate", "10mbit", "--delay", "2ms", "--reverse-loss", "100%", "-o", "json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    poll_until(PROMPT, "both interfaces", || {
+        has_interface(&sides[0], "tccc0").unwrap() && has_interface(&sides[1], "lnkb").unwrap()
+    });
+    add_address(&sides[0], "tccc0", [10, 79, 1, 1].into(), 24).unwrap();
+    add_address(&sides[1], "lnkb", [10, 79, 1, 2].into(), 24).unwrap();
+    let socket = |side: &Netns, address: &str| side.run(|| Ok(UdpSocket::bind(address)?)).unwrap();
+    let (near, far) = (socket(&sides[0], "10.79.1.1:7000"), socket(&sides[1], "10.79.1.2:7000"));
+    far.set_read_timeout(Some(PROMPT)).unwrap();
+    // The interface may still be coming up: the first packet that arrives proves that it is.
+    poll_until(PROMPT, "a way to the other side", || near.send_to(b"there", "10.79.1.2:7000").is_ok());
+    assert_eq!(far.recv(&mut [0; 8]).unwrap(), 5);
+    far.send_to(b"back", "10.79.1.1:7000").unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["schema"], &summary["driver"]), (&1.into(), &"tunlink".into()));
+    let [there, back] = [&summary["directions"][0], &summary["directions"][1]];
+    assert_eq!((&there["sent_pkts"], &there["sent_bytes"]), (&1.into(), &33.into()));
+    assert_eq!((&back["received_pkts"], &back["lost_pkts"]), (&1.into(), &1.into()));
+    assert!(there["lateness_us"]["p99"].as_f64().unwrap() > 0.0);
+    assert!(!has_interface(&sides[0], "tccc0").unwrap() && !has_interface(&sides[1], "lnkb").unwrap());
+}
+
+#[test]
+fn killed_link_leaves_nothing() {
+    needs!(root);
+    let before = HostSnapshot::take(&["lnk", "tccc0"]);
+    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let mut command = tccc();
+    command.args(["link", "--delay", "1ms", "--between", &path_of(&sides[0]), &path_of(&sides[1])]);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    wait_for_interfaces(&sides, "tccc0", true);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for_interfaces(&sides, "tccc0", false);
+    before.assert_unchanged();
+}
+
+#[test]
+fn verb_ends_by_itself_after_its_duration_and_dry_run_creates_nothing() {
+    needs!(root);
+    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let run = |option: &[&str]| {
+        let mut command = tccc();
+        command.args(["link", "--delay", "1ms", "--between", &path_of(&sides[0]), &path_of(&sides[1])]);
+        let output = command.args(option).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(run(&["--duration", "100ms"]).matches("received  0 pkts").count(), 2);
+    assert_eq!(run(&["--dry-run"]).matches("would create interface").count(), 2);
+    assert!(!has_interface(&sides[0], "tccc0").unwrap());
 }

@@ -1,0 +1,255 @@
+//! `tccc link`: the user-space link on its own, between any two namespaces.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::cli::{Format, note, warn};
+use crate::experiment::net::tunlink::TunLink;
+use crate::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use crate::failure::Failure;
+use crate::kernel::netlink::{check_interface_name, has_interface};
+use crate::kernel::netns::Netns;
+use crate::model::run::LinkCounters;
+use crate::units::{BitsPerSec, QueueSize, Share, format_duration, parse_duration};
+
+/// Name of an end's interface where none is given.
+const INTERFACE: &str = "tccc0";
+/// How often the link is asked whether it still works.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// Join two network namespaces by a link with rate, delay and loss
+///
+/// Example: `tccc link --between left right --rate 10mbit --delay 50ms --queue 50pkts --loss 1% --seed 7`. Creates an
+/// interface in each namespace (a name of `ip netns`, a process id or a path; `:IF` names the interface), carries
+/// packets until Ctrl-C, SIGTERM or `--duration`, then prints what it carried, dropped and how late it was. Addresses
+/// and routes are yours to add. The same seed drops the same packets, counted from the first. Both interfaces go with
+/// the process, however it ends.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The two namespaces, each with an interface name after `:`
+    #[arg(long, num_args = 2, required = true, value_names = ["NS1[:IF]", "NS2[:IF]"])]
+    pub between: Vec<String>,
+    /// Rate of both directions, such as 10mbit; none is unlimited
+    #[arg(long)]
+    pub rate: Option<BitsPerSec>,
+    /// One-way delay of both directions, such as 50ms
+    #[arg(long, value_parser = parse_duration)]
+    pub delay: Duration,
+    /// Uniform random addition to the delay, without reordering
+    #[arg(long, value_parser = parse_duration, default_value = "0ms")]
+    pub jitter: Duration,
+    /// Drop-tail queue: 50pkts, 64kB or 1bdp
+    #[arg(long, default_value = "50pkts")]
+    pub queue: QueueSize,
+    /// Independent loss of both directions, such as 1%
+    #[arg(long, default_value = "0%")]
+    pub loss: Share,
+    /// Seed of the losses; the way back uses the next number
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Largest IP packet, bytes
+    #[arg(long, default_value_t = 1500)]
+    pub mtu: u32,
+    /// Rate from the second to the first namespace, if another
+    #[arg(long, value_name = "RATE")]
+    pub reverse_rate: Option<BitsPerSec>,
+    /// Loss from the second to the first namespace, if another
+    #[arg(long, value_name = "LOSS")]
+    pub reverse_loss: Option<Share>,
+    /// End after this time, such as 10s
+    #[arg(long, value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Print what would be created, and create nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: Format,
+}
+
+/// Carries packets until told to stop, then prints the counters.
+///
+/// Errors: no such namespace; a value out of its range; an interface name that is taken; not permitted; an interface
+/// was taken away meanwhile.
+/// Side effects: two interfaces for as long as it runs.
+pub fn run(args: &Args) -> Result<()> {
+    let config = config_of(args);
+    config.check()?;
+    let ends = [end_of(&args.between[0])?, end_of(&args.between[1])?];
+    let names = ends.each_ref().map(|(name, _)| name.clone());
+    check_free(&ends)?;
+    if args.dry_run {
+        return print_plan(&names, &config);
+    }
+    let mut stop = stop_signal()?;
+    let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
+    link.notices().iter().for_each(|notice| warn(notice, None));
+    note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
+    let started = Instant::now();
+    wait_for_end(link.as_ref(), &mut stop, args.duration)?;
+    let summary = Summary::new(names, link.as_ref(), started.elapsed());
+    match args.output {
+        Format::Table => summary.print_table()?,
+        Format::Json => writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&summary)?)?,
+    }
+    let is_stopped = link.notices().into_iter().find(|notice| notice.contains("taken away"));
+    is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice).into()))
+}
+
+fn config_of(args: &Args) -> LinkConfig {
+    let there = Direction {
+        rate: args.rate,
+        delay: args.delay,
+        jitter: args.jitter,
+        queue: args.queue,
+        loss: args.loss,
+        seed: args.seed,
+    };
+    let back = Direction {
+        rate: args.reverse_rate.or(args.rate),
+        loss: args.reverse_loss.unwrap_or(args.loss),
+        seed: args.seed.wrapping_add(1),
+        ..there.clone()
+    };
+    LinkConfig { directions: [there, back], mtu: args.mtu }
+}
+
+/// `NS[:IF]` as it is shown, and the end it means; a path may hold no `:` of its own.
+fn end_of(text: &str) -> Result<(String, LinkEnd)> {
+    let refuse = |error: anyhow::Error| Failure::usage(format!("--between \"{text}\": {error:#}"));
+    let (namespace, interface) = text.split_once(':').unwrap_or((text, INTERFACE));
+    check_interface_name(interface).map_err(refuse)?;
+    let netns = Netns::find(namespace).map_err(refuse)?;
+    let is_namespace = netns.run(|| Ok(()));
+    if nix::unistd::geteuid().is_root() {
+        is_namespace.map_err(refuse)?;
+    }
+    Ok((format!("{namespace}:{interface}"), LinkEnd { netns, interface: interface.to_owned() }))
+}
+
+/// Checks that both interface names can be created.
+fn check_free(ends: &[(String, LinkEnd); 2]) -> Result<()> {
+    let [(_, first), (name, second)] = ends;
+    if first.netns.inode() == second.netns.inode() && first.interface == second.interface {
+        let clash = Failure::usage(format!("--between: both ends are \"{}\" in one namespace", first.interface));
+        return Err(clash.hint(format!("name one of them, such as {name}b")).into());
+    }
+    for (name, end) in ends {
+        if has_interface(&end.netns, &end.interface).unwrap_or(false) {
+            let taken = Failure::usage(format!("--between: interface \"{name}\" already exists"));
+            return Err(taken.hint("name another one after the `:`").into());
+        }
+    }
+    Ok(())
+}
+
+fn print_plan(names: &[String; 2], config: &LinkConfig) -> Result<()> {
+    let mut out = io::stdout().lock();
+    for (name, other, direction) in
+        [(&names[0], &names[1], &config.directions[0]), (&names[1], &names[0], &config.directions[1])]
+    {
+        let rate = direction.rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
+        let (delay, jitter) = (format_duration(direction.delay), format_duration(direction.jitter));
+        writeln!(
+            out,
+            "would create interface {name} (mtu {}); to {other}: rate {rate}, delay {delay}, jitter {jitter}, queue {}, \
+             loss {}, seed {}",
+            config.mtu, direction.queue, direction.loss, direction.seed
+        )?;
+    }
+    Ok(())
+}
+
+/// A stream that a byte arrives on when the process is asked to stop.
+fn stop_signal() -> Result<UnixStream> {
+    let (heard, told) = UnixStream::pair().context("create a pipe for signals")?;
+    for signal in [SIGINT, SIGTERM] {
+        let told = told.try_clone().context("copy the pipe for signals")?;
+        signal_hook::low_level::pipe::register(signal, told).context("listen for signals")?;
+    }
+    Ok(heard)
+}
+
+fn wait_for_end(link: &dyn Link, stop: &mut UnixStream, duration: Option<Duration>) -> Result<()> {
+    let started = Instant::now();
+    let healthy_notices = link.notices().len();
+    while link.notices().len() == healthy_notices {
+        let left = duration.map(|duration| duration.saturating_sub(started.elapsed()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        stop.set_read_timeout(Some(left.unwrap_or(HEALTH_INTERVAL).min(HEALTH_INTERVAL)))?;
+        match stop.read(&mut [0]) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error).context("wait for a signal"),
+            Ok(_) => break,
+        }
+    }
+    Ok(())
+}
+
+/// What is printed at the end.
+#[derive(Debug, Serialize)]
+struct Summary {
+    schema: u32,
+    driver: &'static str,
+    duration_s: f64,
+    directions: [Carried; 2],
+    notices: Vec<String>,
+}
+
+/// One direction.
+#[derive(Debug, Serialize)]
+struct Carried {
+    from: String,
+    to: String,
+    #[serde(flatten)]
+    counters: LinkCounters,
+}
+
+impl Summary {
+    fn new([first, second]: [String; 2], link: &dyn Link, time: Duration) -> Self {
+        let [there, back] = link.counters();
+        let there = Carried { from: first.clone(), to: second.clone(), counters: there };
+        let back = Carried { from: second, to: first, counters: back };
+        Summary {
+            schema: SCHEMA,
+            driver: TunLink.name(),
+            duration_s: time.as_secs_f64(),
+            directions: [there, back],
+            notices: link.notices(),
+        }
+    }
+
+    fn print_table(&self) -> Result<()> {
+        let mut out = io::stdout().lock();
+        for Carried { from, to, counters } in &self.directions {
+            let mbit = counters.sent_bytes as f64 * 8.0 / self.duration_s / 1e6;
+            writeln!(out, "{from} to {to}, {:.1} s", self.duration_s)?;
+            writeln!(out, "  received  {} pkts", counters.received_pkts)?;
+            writeln!(out, "  sent      {} pkts, {} bytes, {mbit:.3} Mbit/s", counters.sent_pkts, counters.sent_bytes)?;
+            writeln!(out, "  lost      {} pkts by the random loss", counters.lost_pkts)?;
+            writeln!(
+                out,
+                "  overflow  {} pkts by the full queue (at most {} waited)",
+                counters.overflow_pkts, counters.max_queue_pkts
+            )?;
+            writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;
+            if let Some(late) = counters.lateness_us {
+                writeln!(
+                    out,
+                    "  late      p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us",
+                    late.p50, late.p99, late.p999, late.max
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
