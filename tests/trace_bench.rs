@@ -75,11 +75,12 @@ fn show_cost_per_call(namespaces: &[Netns; 2]) {
     };
     let tracer = Tracer::start();
     let bps = goodput_bps(namespaces);
-    println!("program           calls in {TRANSFER_SECONDS} s  ns per call  (at {:.0} Mbit/s)", bps / 1e6);
+    println!("program           calls in {TRANSFER_SECONDS} s  ns per call  of one CPU  (at {:.0} Mbit/s)", bps / 1e6);
     for program in ProgInfoIter::default().filter(|program| tracer.programs.contains_key(&program.id)) {
         let name = program.name.to_string_lossy().into_owned();
         let mean_ns = program.run_time_ns as f64 / program.run_cnt.max(1) as f64;
-        println!("{name:16} {:13}  {mean_ns:11.1}", program.run_cnt);
+        let share_percent = program.run_time_ns as f64 / (f64::from(TRANSFER_SECONDS) * 1e9) * 100.0;
+        println!("{name:16} {:13}  {mean_ns:11.1}  {share_percent:8.3} %", program.run_cnt);
     }
     tracer.stop();
     drop(statistics);
