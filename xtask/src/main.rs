@@ -16,6 +16,7 @@ mod readme;
 mod setup;
 mod test;
 mod tidy;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,8 @@ enum Command {
     Tidy,
     /// Accept changed snapshots and show what changed
     Bless,
+    /// Count the instructions the verifier walks, per algorithm and callback
+    Verify,
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Tidy => tidy::run(),
         Command::Bless => bless::run(),
+        Command::Verify => verify::run(),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match done {
