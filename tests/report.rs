@@ -143,7 +143,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     assert!(causes(other).contains("1 run failed and is not part of the result: iperf3 ended early"));
     assert!(causes(other).contains("1 run had a late link"));
     let sack = causes(cell(&report, "delivered_pkts", "0.1%", "SACK"));
-    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 attempts"), "{sack}");
+    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 times in all"), "{sack}");
     assert!(sack.contains("31 trace events were dropped") && sack.contains("failed to carry 4 packets"), "{sack}");
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");
     assert!(causes(unpaired).contains("1 run without a run of the baseline"));
@@ -271,10 +271,8 @@ fn html_is_self_contained_and_escapes_what_comes_from_files() {
     let hostile = SCENARIO
         .replace("Packets delivered", "<script>alert(1)</script> & 'Packets' delivered")
         .replace("Table 2", "<img src=x>")
-        .replace("Other", "\"<b>Other\"")
-        .replace("\"other\"", "\"x\"");
-    let hostile = hostile.replace("[variant.\"<b>Other\"]", "[variant.\"<b>Other\"]");
-    let directory = Directory::new(place.path(), &hostile.replace("The \"<b>Other\" delivers", "It delivers"));
+        .replace("Other", "\"<b>Other\"");
+    let directory = Directory::new(place.path(), &hostile);
     directory.add(&run("1%", "SACK", 0, 5000));
     directory.add(&run("1%", "<b>Other", 0, 7500));
     let page = report::render(&load(&directory), Format::Html).unwrap();

@@ -31,9 +31,9 @@ impl Notice {
     }
 
     /// The variant is in the published table only.
-    pub fn published_only(variant: &str) -> Self {
+    pub fn published_only() -> Self {
         Notice::new(
-            format!("\"{variant}\" is shown as published only: this scenario does not measure it"),
+            "published only: the scenario does not measure this variant",
             "there is no algorithm of this name to run, or the scenario leaves it out",
         )
     }
@@ -57,7 +57,10 @@ impl Notice {
     /// Runs that counted only after repeats because the link had been late.
     pub fn repeated_for_lateness(repeated: usize, attempts: u32) -> Self {
         Notice::new(
-            format!("{} had to be repeated because the emulated link was late ({attempts} attempts)", runs(repeated)),
+            format!(
+                "{} had to be repeated because the emulated link was late, {attempts} times in all",
+                runs(repeated)
+            ),
             "only the attempts in time count; fewer --jobs avoid the repeats",
         )
     }

@@ -295,7 +295,7 @@ impl Comparison<'_> {
         let mut notices = run_notices(&of_cell);
         match n {
             0 if measured_variants(self.scenario()).contains(&key.variant) => notices.push(Notice::not_measured()),
-            0 => notices.push(Notice::published_only(&key.variant)),
+            0 => notices.push(Notice::published_only()),
             n if n < stats::FEWEST_FOR_INTERVAL => notices.push(Notice::few_runs(n)),
             _ => {}
         }

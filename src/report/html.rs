@@ -135,7 +135,7 @@ fn remarks(report: &Report) -> String {
 
 fn notices(notes: &[Notice], general: &[Notice]) -> String {
     let item = |notice: &Notice| {
-        format!("<li>{} <span class=\"advice\">{}</span></li>\n", escaped(&notice.cause), escaped(&notice.advice))
+        format!("<li>{}<span class=\"advice\">; {}</span></li>\n", escaped(&notice.cause), escaped(&notice.advice))
     };
     let mut text = String::new();
     if !notes.is_empty() || !general.is_empty() {

@@ -56,6 +56,11 @@ impl Scale {
         }
     }
 
+    /// The number without trailing zeros, for an axis.
+    pub fn show_short(self, value: f64) -> String {
+        short(self.show(value))
+    }
+
     /// A number and its margin without unit: `1.24 ± 0.10`.
     pub fn plus_minus(self, value: f64, margin: f64) -> String {
         match self {
@@ -100,13 +105,20 @@ pub fn grouped(value: f64, decimals: usize) -> String {
     format!("{sign}{grouped}{point}{fraction}")
 }
 
+/// A number without trailing zeros after its point.
+pub fn short(number: String) -> String {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').to_owned() } else { number }
+}
+
 /// Three significant digits: `1.24`, `0.00103`, `12.3`, `1 240`.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return grouped(value, 0);
     }
-    let magnitude = value.abs().log10().floor() as i32;
-    grouped(value, usize::try_from(2 - magnitude).unwrap_or(0).min(12))
+    let decimals = |value: f64| usize::try_from(2 - value.abs().log10().floor() as i32).unwrap_or(0).min(12);
+    // Rounding may carry into another digit: 0.9996 is 1.00.
+    let carried = format!("{value:.*}", decimals(value)).parse().unwrap_or(value);
+    grouped(value, if carried == 0.0 { decimals(value) } else { decimals(carried) })
 }
 
 /// A margin with the decimals of the number it belongs to: `0.10` beside `1.24`.
@@ -118,8 +130,7 @@ fn significant_at(margin: f64, value: f64) -> String {
 
 /// A tolerance as a percentage: `10 %`.
 pub fn percent(share: f64) -> String {
-    let text = format!("{:.1}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{} %", short(format!("{:.1}", share * 100.0)))
 }
 
 #[cfg(test)]
@@ -136,6 +147,7 @@ mod tests {
         assert_eq!(significant(0.001_034), "0.00103");
         assert_eq!(significant(12.34), "12.3");
         assert_eq!(significant(0.0), "0");
+        assert_eq!(significant(0.9996), "1.00");
         assert_eq!(percent(0.1), "10 %");
         assert_eq!(percent(0.025), "2.5 %");
     }

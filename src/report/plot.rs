@@ -19,6 +19,8 @@ use crate::units::Share;
 
 /// Points a line keeps; about two per dot of the widest plot, so that no peak is lost to the eye.
 const LINE_POINTS: usize = 1600;
+/// From this ratio of the largest to the smallest window on, each variant has an axis of its own.
+const OWN_AXIS_RANGE: f64 = 4.0;
 /// Width of a terminal plot, columns; two dots each.
 const TERMINAL_COLUMNS: u32 = 84;
 /// Height of one variant's terminal plot, rows; four dots each.
@@ -132,10 +134,32 @@ fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 impl WindowPlot {
-    /// Longest time and largest window of the lines.
-    pub fn extent(&self) -> (f64, f64) {
-        let points = || self.lines.iter().flat_map(|line| &line.points);
-        (points().map(|p| p.0).fold(0.0, f64::max), points().map(|p| p.1).fold(0.0, f64::max))
+    /// Longest time of the lines, seconds.
+    pub fn length_s(&self) -> f64 {
+        self.lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max)
+    }
+
+    /// Variants that have a line, in their order.
+    pub fn variants(&self) -> Vec<&str> {
+        let mut variants: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            if !variants.contains(&line.variant.as_str()) {
+                variants.push(&line.variant);
+            }
+        }
+        variants
+    }
+
+    /// Top of a variant's window axis, packets: the same for all, unless that would flatten one of them.
+    pub fn top_pkts(&self, variant: &str) -> f64 {
+        let highest = |variant: &str| {
+            let lines = self.lines.iter().filter(|line| line.variant == variant);
+            lines.flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max)
+        };
+        let own: Vec<f64> = self.variants().into_iter().map(highest).collect();
+        let largest = own.iter().copied().fold(0.0, f64::max);
+        let smallest = own.iter().copied().fold(f64::INFINITY, f64::min);
+        if largest > OWN_AXIS_RANGE * smallest { highest(variant) } else { largest }
     }
 
     /// Where it is: `loss 1%`.
@@ -168,25 +192,20 @@ fn quantity(value: Option<&String>) -> f64 {
     value[..end].parse().unwrap_or(0.0)
 }
 
-/// Draws the windows for a terminal: one small plot per variant, one above the other on the same axes.
+/// Draws the windows for a terminal: one small plot per variant, one above the other.
 ///
 /// Lines of several variants in one plot of dots cannot be told apart without colour; separate plots can.
 pub fn terminal(plot: &WindowPlot) -> String {
-    let (time, window) = plot.extent();
-    if time <= 0.0 || window <= 0.0 {
+    let time = plot.length_s();
+    if time <= 0.0 {
         return String::new();
     }
-    let mut variants: Vec<&str> = Vec::new();
-    for line in &plot.lines {
-        if !variants.contains(&line.variant.as_str()) {
-            variants.push(&line.variant);
-        }
-    }
-    let margin = number::grouped(window, 0).len();
+    let variants = plot.variants();
+    let margin = variants.iter().map(|variant| number::grouped(plot.top_pkts(variant), 0).len()).max().unwrap_or(1);
     let mut text = String::new();
     for variant in variants {
         let lines: Vec<&Line> = plot.lines.iter().filter(|line| line.variant == variant).collect();
-        text.push_str(&panel(&lines, (time, window), margin));
+        text.push_str(&panel(&lines, (time, plot.top_pkts(variant).max(1.0)), margin));
     }
     let right = format!("{} s", number::significant(time));
     let space = (TERMINAL_COLUMNS as usize).saturating_sub(1 + right.len());

@@ -38,6 +38,11 @@ const WIDTH: u32 = 860;
 const METRIC_HEIGHT: u32 = 340;
 const PANEL_HEIGHT: u32 = 132;
 const LABEL_SIZE: u32 = 15;
+/// From this ratio of largest to smallest value on, differences between the small ones cannot be seen on one axis.
+const PANEL_RANGE: f64 = 12.0;
+/// Panels beside each other, and how many places can have one.
+const PANELS_ABREAST: usize = 3;
+const MOST_PANELS: usize = 9;
 /// Part of a place's width over which its variants are spread.
 const SPREAD: f64 = 0.6;
 
@@ -85,14 +90,38 @@ pub fn variants(report: &Report) -> Vec<&str> {
 
 /// Draws one metric over the places of the sweep: means with 95 % intervals, published values as crosses.
 ///
+/// Where the largest value would press all others to the ground, each place has a panel and an axis of its own.
+///
 /// Errors: the drawing cannot be written.
 pub fn metric(report: &Report, metric: &str) -> Result<String> {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.metric == metric).collect();
-    let plot = MetricPlot { cells: &cells, variants: variants(report), places: places(&cells) };
-    draw((WIDTH, METRIC_HEIGHT), |area| plot.draw(area))
+    let mut variants = variants(report);
+    let all = variants.clone();
+    variants.retain(|variant| cells.iter().any(|cell| cell.variant == *variant));
+    let places = places(&cells);
+    let plot = |cells: Vec<_>, places| MetricPlot { cells, all: &all, shown: &variants, places };
+    if places.len() < 2 || places.len() > MOST_PANELS || range(&cells) < PANEL_RANGE {
+        return draw((WIDTH, METRIC_HEIGHT), |area| plot(cells, places).draw(area));
+    }
+    let rows = places.len().div_ceil(PANELS_ABREAST);
+    draw((WIDTH, METRIC_HEIGHT * rows as u32), |area| {
+        for (place, panel) in places.iter().zip(area.split_evenly((rows, PANELS_ABREAST.min(places.len())))) {
+            let here = cells.iter().copied().filter(|cell| place_of(cell) == *place).collect();
+            plot(here, vec![place.clone()]).draw(&panel)?;
+        }
+        Ok(())
+    })
 }
 
-/// Draws the windows of one place: a panel per variant on common axes.
+/// Largest over smallest value drawn; 1 without values above zero.
+fn range(cells: &[&Cell]) -> f64 {
+    let values = cells.iter().flat_map(|cell| cell.measured.iter().map(|m| m.mean).chain(cell.published));
+    let positive: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
+    let smallest = positive.iter().copied().fold(f64::INFINITY, f64::min);
+    positive.iter().map(|value| value / smallest).fold(1.0, f64::max)
+}
+
+/// Draws the windows of one place: a panel per variant.
 ///
 /// Errors: the drawing cannot be written.
 pub fn windows(report: &Report, plot: &WindowPlot) -> Result<String> {
@@ -144,23 +173,27 @@ fn place_of(cell: &Cell) -> String {
 }
 
 struct MetricPlot<'a> {
-    cells: &'a [&'a Cell],
-    variants: Vec<&'a str>,
+    cells: Vec<&'a Cell>,
+    /// Variants of the report, for the colour.
+    all: &'a [&'a str],
+    /// Variants of this metric, for the position.
+    shown: &'a [&'a str],
     places: Vec<String>,
 }
 
 impl MetricPlot<'_> {
     fn draw(&self, area: &Area<'_>) -> Result<()> {
         let chart = self.axes(area)?;
+        let corner = area.get_base_pixel();
         for (index, place) in self.places.iter().enumerate() {
             let (x, y) = chart.plotting_area().map_coordinate(&(index as f64, 0.0));
-            label(area, place, (x, y + 10), Pos::new(HPos::Center, VPos::Top), INK)?;
+            label(area, place, (x - corner.0, y - corner.1 + 10), Pos::new(HPos::Center, VPos::Top), INK)?;
         }
         self.cells.iter().try_for_each(|cell| self.cell(chart.plotting_area(), cell))
     }
 
     fn axes<'a>(&self, area: &Area<'a>) -> Result<ChartContext<'a, SVGBackend<'a>, Numbers>> {
-        let scale = table::scale_of(self.cells);
+        let scale = table::scale_of(&self.cells);
         let top = self.highest() * 1.06;
         let top = if top > 0.0 { top } else { 1.0 };
         let title = self.cells.first().and_then(|cell| Metric::find(&cell.metric)).map_or("", |metric| metric.title);
@@ -179,7 +212,7 @@ impl MetricPlot<'_> {
             .label_style(("sans-serif", LABEL_SIZE).with_color(INK))
             .y_desc(format!("{title} [{}]", scale.unit()))
             .x_labels(0)
-            .y_label_formatter(&|y| scale.show(*y))
+            .y_label_formatter(&|y| scale.show_short(*y))
             .draw()
             .map_err(refused)?;
         Ok(chart)
@@ -222,8 +255,9 @@ impl MetricPlot<'_> {
     fn position(&self, cell: &Cell) -> (f64, usize) {
         let place = place_of(cell);
         let place = self.places.iter().position(|known| *known == place).unwrap_or(0);
-        let series = self.variants.iter().position(|known| *known == cell.variant).unwrap_or(0);
-        let offset = (series as f64 + 0.5) / self.variants.len() as f64 - 0.5;
+        let index = |variants: &[&str]| variants.iter().position(|known| *known == cell.variant).unwrap_or(0);
+        let offset = (index(self.shown) as f64 + 0.5) / self.shown.len().max(1) as f64 - 0.5;
+        let series = index(self.all);
         (place as f64 + offset * SPREAD, series)
     }
 }
@@ -239,8 +273,7 @@ fn corners(series: usize) -> Option<Vec<(i32, i32)>> {
 }
 
 fn panel(area: &Area<'_>, plot: &WindowPlot, (series, variant): (usize, &str), is_last: bool) -> Result<()> {
-    let (time, window) = plot.extent();
-    let (time, window) = (time.max(0.001), (window * 1.05).max(1.0));
+    let (time, window) = (plot.length_s().max(0.001), (plot.top_pkts(variant) * 1.05).max(1.0));
     let color = SERIES[series % SERIES.len()];
     let mut chart = ChartBuilder::on(area)
         .margin_right(14)
@@ -258,7 +291,7 @@ fn panel(area: &Area<'_>, plot: &WindowPlot, (series, variant): (usize, &str), i
         .y_labels(4)
         .x_labels(if is_last { 10 } else { 0 })
         .y_desc("cwnd [pkts]")
-        .x_label_formatter(&|x| number::significant(*x))
+        .x_label_formatter(&|x| number::short(number::significant(*x)))
         .y_label_formatter(&|y| number::grouped(*y, 0));
     if is_last {
         mesh.x_desc("time since the flow's first event [s]");

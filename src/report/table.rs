@@ -253,7 +253,7 @@ pub fn bases(report: &Report) -> Vec<String> {
     let mut bases: Vec<String> = Vec::new();
     for cell in &report.cells {
         let of_ratio = cell.ratio_to_baseline.as_ref().and_then(|ratio| ratio.expected.as_ref());
-        for expected in cell.expected.iter().chain(of_ratio) {
+        for expected in of_ratio.into_iter().chain(&cell.expected) {
             if !bases.contains(&expected.basis) {
                 bases.push(expected.basis.clone());
             }
