@@ -142,20 +142,23 @@ impl Comparison<'_> {
         let directory = self.directory;
         for run in directory.runs.iter().filter(|run| run.record.status == RunStatus::Done) {
             let over_time = if need_events { self.flows_over_time(run)? } else { Vec::new() };
-            for (variant, records) in flows_by_variant(self.scenario(), &run.record) {
-                let sockets: Vec<u64> = records.iter().filter_map(|flow| flow.socket).collect();
-                let flows: Vec<Flow> =
-                    over_time.iter().filter(|flow| sockets.contains(&flow.socket)).cloned().collect();
-                let key = Key { place: place_of(self.scenario(), &run.record.at), variant };
-                for metric in metrics {
-                    let Some(value) = metric.value(&records, &flows) else { continue };
-                    let sample = Sample { repeat: run.record.repeat, seed: run.record.seed, value };
-                    self.samples.entry((metric.name, key.clone())).or_default().push(sample);
-                }
-            }
+            self.sample_run(metrics, &run.record, &over_time);
         }
         self.samples.values_mut().for_each(|samples| samples.sort_by_key(|sample| (sample.repeat, sample.seed)));
         Ok(())
+    }
+
+    fn sample_run(&mut self, metrics: &[&'static Metric], record: &RunRecord, over_time: &[Flow]) {
+        for (variant, records) in flows_by_variant(self.scenario(), record) {
+            let of_it = |flow: &&Flow| records.iter().any(|record| record.socket == Some(flow.socket));
+            let flows: Vec<Flow> = over_time.iter().filter(of_it).cloned().collect();
+            let key = Key { place: place_of(self.scenario(), &record.at), variant };
+            for metric in metrics {
+                let Some(value) = metric.value(&records, &flows) else { continue };
+                let sample = Sample { repeat: record.repeat, seed: record.seed, value };
+                self.samples.entry((metric.name, key.clone())).or_default().push(sample);
+            }
+        }
     }
 
     fn flows_over_time(&mut self, run: &StoredRun) -> Result<Vec<Flow>> {

@@ -187,7 +187,7 @@ impl MetricPlot<'_> {
         let corner = area.get_base_pixel();
         for (index, place) in self.places.iter().enumerate() {
             let (x, y) = chart.plotting_area().map_coordinate(&(index as f64, 0.0));
-            label(area, place, (x - corner.0, y - corner.1 + 10), Pos::new(HPos::Center, VPos::Top), INK)?;
+            label(area, place, (x - corner.0, y - corner.1 + 10), (HPos::Center, INK))?;
         }
         self.cells.iter().try_for_each(|cell| self.cell(chart.plotting_area(), cell))
     }
@@ -301,11 +301,11 @@ fn panel(area: &Area<'_>, plot: &WindowPlot, (series, variant): (usize, &str), i
         let drawn = LineSeries::new(line.points.iter().copied(), color.stroke_width(1));
         chart.draw_series(drawn).map_err(refused)?;
     }
-    label(area, variant, (66, 2), Pos::new(HPos::Left, VPos::Top), color)
+    label(area, variant, (66, 2), (HPos::Left, color))
 }
 
-/// Writes a text relative to the corner of the area.
-fn label(area: &Area<'_>, text: &str, at: (i32, i32), pos: Pos, color: RGBColor) -> Result<()> {
-    let style = TextStyle::from(("sans-serif", LABEL_SIZE + 1)).color(&color).pos(pos);
+/// Writes a text below a point, relative to the corner of the area.
+fn label(area: &Area<'_>, text: &str, at: (i32, i32), (side, color): (HPos, RGBColor)) -> Result<()> {
+    let style = TextStyle::from(("sans-serif", LABEL_SIZE + 1)).color(&color).pos(Pos::new(side, VPos::Top));
     area.draw(&Text::new(text.to_owned(), at, style)).map_err(refused)
 }
