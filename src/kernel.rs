@@ -3,11 +3,15 @@
 pub mod bpffs;
 pub mod btf;
 pub mod cgroup;
+pub mod congestion;
 pub mod libbpf_log;
 pub mod namespaces;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
+pub mod privilege;
 pub mod probe;
+pub mod process;
+pub mod socket;
 pub mod struct_ops;
 pub mod sysctl;

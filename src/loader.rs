@@ -1,25 +1,31 @@
-//! Open, set tunables, adapt to this kernel, load, register, pin, unregister.
+//! Open, set tunables, adapt to this kernel, load, register, pin, replace, unregister.
 //!
 //! A registration belongs to a [`Registered`] value and ends with it, also when the process is killed: a link that only
-//! this process holds vanishes with it. [`Registered::pin`] hands it to a pin instead. Where the kernel has no links the
+//! this process holds vanishes with it. [`load`] gives it to a pin instead. Where the kernel has no links the
 //! map itself is the registration, so a record with the map's number is written first and `tccc` undoes it later.
 
 pub mod adapt;
+mod load;
 mod object;
+mod refusal;
+pub mod survey;
+mod unload;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::catalog::{Algorithm, Setting};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
-use crate::kernel::struct_ops;
+use crate::kernel::{congestion, privilege, struct_ops};
 use crate::state::{Locked, Owner, RECORD_SCHEMA, Record, Store};
 
+pub use load::{Loaded, Options, load};
 pub use object::{Verified, verify};
+pub use unload::{Unloaded, drain, ours, plan, unload, unload_all};
 
 /// What is to be registered.
 #[derive(Debug, Clone, Copy)]
@@ -63,26 +69,40 @@ pub struct Registered {
 /// Errors: what [`verify`] refuses; the name is taken; records cannot be kept.
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
 pub fn register(request: &Request, features: &Features) -> Result<Registered> {
-    let verified = verify(request, features)?;
+    privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
+    let mut verified = verify(request, features)?;
     let store = Store::of_host();
     let locked = store.lock()?;
-    register_verified(request, verified, &locked).with_context(|| format!("load \"{}\"", request.name))
-}
-
-/// Registers what the kernel has verified already.
-fn register_verified(request: &Request, mut verified: Verified, locked: &Locked) -> Result<Registered> {
+    sweep(&locked, features)?;
+    if congestion::available()?.iter().any(|other| other == request.name) {
+        return Err(Failure::failed(format!("\"{}\" is already registered", request.name))
+            .hint("`tccc status` shows who did; another name is free")
+            .into());
+    }
     let record = record_of(request, verified.map_id()?);
     locked.write(&record)?;
-    let attached = verified.attach();
-    let (hold, map) = match attached {
-        Ok((Some(link), map)) => (Hold::Link(link), map),
-        Ok((None, map)) => (Hold::Map, map),
+    let map = verified.map()?;
+    match verified.attach() {
+        Ok(link) => Ok(Registered { record, hold: Some(link.map_or(Hold::Map, Hold::Link)), map }),
         Err(error) => {
             locked.remove(&record.name)?;
-            return Err(error);
+            Err(error.context(format!("load \"{}\"", request.name)))
         }
+    }
+}
+
+/// Removes what dead processes left: records without a registration, and registrations that only a map holds.
+///
+/// Errors: not permitted.
+pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
+    let dead = |instance: &survey::Instance| {
+        let is_dead = instance.record.as_ref().is_some_and(|record| !record.owner.is_alive());
+        is_dead && instance.standing() == survey::Standing::Leftover
     };
-    Ok(Registered { record, hold: Some(hold), map })
+    for instance in survey::instances(locked.store(), features)?.into_iter().filter(dead) {
+        unload::undo(instance, locked)?;
+    }
+    Ok(())
 }
 
 fn record_of(request: &Request, map_id: u32) -> Record {

@@ -3,6 +3,8 @@
 //! A record is written before the host is changed and removed after the change is undone, so that a process killed
 //! between any two steps leaves nothing, or something that `tccc status` lists and `tccc unload --all` removes.
 
+pub mod pins;
+
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Write};
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::StateLayout;
 use crate::failure::Failure;
 use crate::kernel::btf::reason;
+use crate::kernel::process::Process;
 
 /// Where the records are; empty after a reboot, as the kernel's registrations are.
 pub const FOLDER: &str = "/run/tccc";
@@ -34,36 +37,22 @@ pub enum Owner {
     /// A pin in the BPF file system.
     Pinned,
     /// A process, such as an experiment: it ends with it.
-    Process {
-        /// Process number.
-        pid: u32,
-        /// Start of the process in clock ticks since boot, which tells it from a later one with the same number.
-        started: u64,
-    },
+    Process(Process),
 }
 
 impl Owner {
     /// This process.
     pub fn this_process() -> Self {
-        let pid = std::process::id();
-        Owner::Process { pid, started: start_of(pid).unwrap_or(0) }
+        Owner::Process(Process::this().unwrap_or(Process { pid: std::process::id(), started: 0 }))
     }
 
     /// Whether the process still runs; true for a pin.
     pub fn is_alive(&self) -> bool {
         match self {
             Owner::Pinned => true,
-            Owner::Process { pid, started } => start_of(*pid) == Some(*started),
+            Owner::Process(process) => process.lives(),
         }
     }
-}
-
-/// Start of a process: field 22 of `/proc/PID/stat`, counted after the name, which may hold spaces.
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let is_gone = matches!(after_name.split_whitespace().next()?, "Z" | "X");
-    if is_gone { None } else { after_name.split_whitespace().nth(19)?.parse().ok() }
 }
 
 /// One algorithm that tccc registered, or was about to.
@@ -183,6 +172,11 @@ impl Store {
 }
 
 impl Locked<'_> {
+    /// The records that the lock protects.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
+
     /// Writes a record in one step: readers see the old one or the new one.
     ///
     /// Errors: the folder is full or read-only.

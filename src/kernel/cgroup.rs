@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use crate::failure::Failure;
+use crate::kernel::process::Process;
 
 /// Folder of all our cgroups under the mount.
 const OURS: &str = "tccc";
@@ -30,7 +31,7 @@ impl RunCgroup {
     pub fn create() -> Result<Self> {
         let ours = mount_point()?.join(OURS);
         sweep_stale_in(&ours)?;
-        let own = Owner::this_process()?;
+        let own = Process::this().ok_or_else(|| anyhow!("read the start time of this process from /proc"))?;
         let name = (0..).map(|n| format!("run-{}-{}-{n}", own.pid, own.started));
         for path in name.map(|name| ours.join(name)) {
             // The parent is removed when its last run ends, which another process may do between our two steps.
@@ -140,7 +141,7 @@ fn stale_in(ours: &Path) -> Result<Vec<PathBuf>> {
         other => other.with_context(|| format!("list \"{}\"", ours.display()))?,
     };
     let names = entries.filter_map(|entry| entry.ok()).map(|entry| (entry.path(), entry.file_name()));
-    let stale = names.filter(|(_, name)| Owner::of_name(&name.to_string_lossy()).is_some_and(|owner| !owner.lives()));
+    let stale = names.filter(|(_, name)| owner(&name.to_string_lossy()).is_some_and(|owner| !owner.lives()));
     Ok(stale.map(|(path, _)| path).collect())
 }
 
@@ -156,39 +157,10 @@ fn remove_when_empty(path: &Path, within: Duration) -> Result<()> {
     }
 }
 
-/// A process by number and start time, because numbers are used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
-    pid: u32,
-    started: u64,
-}
-
-impl Owner {
-    fn this_process() -> Result<Self> {
-        let pid = std::process::id();
-        let started = start_time(pid).ok_or_else(|| anyhow!("read the start time of this process from /proc"))?;
-        Ok(Owner { pid, started })
-    }
-
-    fn of_name(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix("run-")?.split('-');
-        Some(Owner { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? })
-    }
-
-    fn lives(&self) -> bool {
-        start_time(self.pid) == Some(self.started)
-    }
-}
-
-/// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None; // dead, not yet collected by its parent
-    }
-    fields.nth(18)?.parse().ok()
+/// The process in the name of one of our cgroups.
+fn owner(name: &str) -> Option<Process> {
+    let mut parts = name.strip_prefix("run-")?.split('-');
+    Some(Process { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -204,11 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_whether_its_process_lives() {
-        let own = Owner::this_process().unwrap();
-        assert_eq!(Owner::of_name(&format!("run-{}-{}-0", own.pid, own.started)), Some(own));
-        assert!(own.lives());
-        assert!(!Owner { started: own.started + 1, ..own }.lives());
-        assert_eq!(Owner::of_name("another"), None);
+    fn a_name_tells_its_process() {
+        let own = Process::this().unwrap();
+        assert_eq!(owner(&format!("run-{}-{}-0", own.pid, own.started)), Some(own));
+        assert_eq!(owner("another"), None);
     }
 }

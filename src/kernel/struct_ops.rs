@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -112,7 +112,7 @@ pub fn open_pin(path: &Path) -> Result<OwnedFd> {
 ///
 /// Errors: something is pinned there; no such folder; not a BPF file system; not permitted.
 /// Side effects: the object lives until the file is removed.
-pub fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<()> {
+pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
     let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
     // SAFETY: the descriptor is open, the string ends with a zero and outlives the call.
     checked(unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), text.as_ptr()) })
@@ -162,6 +162,24 @@ pub fn delete_registration(map: &OwnedFd) -> Result<()> {
         return Ok(());
     }
     checked(answer).context("unregister the algorithm")
+}
+
+/// Points a link to another table with the same name.
+///
+/// Errors: the kernel cannot; the other table has another name or was never filled.
+/// Side effects: new sockets get the other code; sockets that have the old code keep it.
+pub fn update_link(link: &OwnedFd, map: &OwnedFd) -> Result<()> {
+    // SAFETY: both descriptors are open; null options mean none.
+    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), map.as_raw_fd(), std::ptr::null()) })
+        .context("point the link to other code")
+}
+
+/// Ends a link's registration even if another process has the link open; kernels before 6.11 cannot, which is no error.
+///
+/// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
+pub fn detach_link(link: &OwnedFd) {
+    // SAFETY: the descriptor is open.
+    let _ = unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) };
 }
 
 /// What a program cost so far.

@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 
-use anyhow::{Context, Result, anyhow};
-use libbpf_rs::{AsRawLibbpf, MapCore, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
+use anyhow::{Context, Result, anyhow, bail};
+use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
 use sha2::{Digest, Sha256};
 
-use super::{Request, adapt, check_name};
+use super::{Request, adapt, check_name, load, refusal};
 use crate::failure::Failure;
 use crate::kernel::btf::{Kind, Types};
 use crate::kernel::probe::Features;
@@ -57,9 +57,8 @@ pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
     Ok(Verified { object, has_link: features.links, adapted })
 }
 
-fn refusal(request: &Request, error: &libbpf_rs::Error) -> anyhow::Error {
-    let log = libbpf_log::take();
-    anyhow!("cannot load \"{}\": {error}: {log}", request.name)
+fn refusal(request: &Request, error: &libbpf_rs::Error) -> Failure {
+    refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), load::log_folder())
 }
 
 fn open(request: &Request) -> Result<OpenObject> {
@@ -138,28 +137,48 @@ impl Verified {
         costs.map(|(name, cost)| Ok((name, cost?.verified_instructions))).collect()
     }
 
-    /// Registers the algorithm: returns the link, where the kernel has links, and the map.
+    /// Registers the algorithm; returns the link where the kernel has links.
     ///
     /// Errors: the kernel refuses the name or the table.
-    pub(super) fn attach(&mut self) -> Result<(Option<OwnedFd>, OwnedFd)> {
-        let map = self.map()?;
-        let mut table = self.object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
-        let table = table.as_mut().context("find the ops table")?;
-        let mut link = table.attach_struct_ops().map_err(|error| attach_refusal(&error))?;
-        if self.has_link {
-            return Ok((Some(link.as_fd().try_clone_to_owned()?), map));
+    pub(super) fn attach(&mut self) -> Result<Option<OwnedFd>> {
+        let has_link = self.has_link;
+        let mut link = self.table()?.attach_struct_ops().map_err(|error| attach_refusal(&error))?;
+        if has_link {
+            return Ok(Some(link.as_fd().try_clone_to_owned()?));
         }
         link.disconnect(); // libbpf would otherwise unregister when its handle goes
-        Ok((None, map))
+        Ok(None)
     }
 
-    fn map(&self) -> Result<OwnedFd> {
+    /// Fills the map, ready to take the place of the one that is registered under the same name.
+    ///
+    /// Errors: the kernel refuses the table.
+    pub(super) fn publish(&mut self) -> Result<OwnedFd> {
+        // libbpf fills the map and then asks for a link of its own, which the kernel refuses: the name is taken.
+        match self.table()?.attach_struct_ops() {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => self.map(),
+            Err(error) => Err(attach_refusal(&error)),
+            Ok(_) => bail!("the earlier registration vanished meanwhile"),
+        }
+    }
+
+    /// The map that holds the table.
+    pub(super) fn map(&self) -> Result<OwnedFd> {
         let table = self.object.maps().find(|map| map.map_type() == MapType::StructOps);
         Ok(table.context("find the ops table")?.as_fd().try_clone_to_owned()?)
+    }
+
+    fn table(&mut self) -> Result<MapMut<'_>> {
+        self.object.maps_mut().find(|map| map.map_type() == MapType::StructOps).context("find the ops table")
     }
 }
 
 fn attach_refusal(error: &libbpf_rs::Error) -> anyhow::Error {
-    let log = libbpf_log::take();
-    anyhow!("the kernel refuses the registration: {error} {log}")
+    libbpf_log::take();
+    let why = match error.kind() {
+        libbpf_rs::ErrorKind::AlreadyExists => "the name was taken meanwhile".to_owned(),
+        libbpf_rs::ErrorKind::PermissionDenied => "not permitted, perhaps inside a container".to_owned(),
+        _ => error.to_string(),
+    };
+    anyhow!("the kernel refuses the registration: {why}")
 }

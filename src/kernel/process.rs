@@ -1,0 +1,66 @@
+//! A process by number and start time, because numbers are used again.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// One process, told from later ones with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Clock ticks from boot to its start.
+    pub started: u64,
+}
+
+impl Process {
+    /// This process.
+    ///
+    /// None: /proc is not mounted.
+    pub fn this() -> Option<Self> {
+        let pid = std::process::id();
+        Some(Process { pid, started: start_time(pid)? })
+    }
+
+    /// Whether it still runs.
+    pub fn lives(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+}
+
+/// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name.
+///
+/// None: it is gone, or dead and not yet collected by its parent.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// The command of a process as `ps` shows it, at most 15 characters.
+pub fn command(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// Every process that can be seen.
+pub fn all() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_a_later_one_is_another() {
+        let own = Process::this().unwrap();
+        assert!(own.lives());
+        assert!(!Process { started: own.started + 1, ..own }.lives());
+        assert!(all().contains(&own.pid));
+    }
+}

@@ -1,0 +1,187 @@
+//! Which processes hold sockets with an algorithm: asked from the kernel's socket diagnostics in every namespace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nix::libc;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
+};
+use serde::Serialize;
+
+use super::netns::Netns;
+use super::process;
+
+/// `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg` of the kernel's headers.
+const HEADER_BYTES: usize = 16;
+const REQUEST_BYTES: usize = 56;
+const ANSWER_BYTES: usize = 72;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// Attribute with the algorithm's name, and its bit in the request.
+const INET_DIAG_CONG: u16 = 4;
+const TCP_LISTEN: u8 = 10;
+
+/// Sockets of one process that use an algorithm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// The process; none for sockets that their process has closed already.
+    pub pid: Option<u32>,
+    /// Its command.
+    pub command: String,
+    /// Inode of the network namespace.
+    pub netns: u32,
+    /// Connections.
+    pub sockets: usize,
+    /// Listening sockets: connections they accept use the algorithm too.
+    pub listening: usize,
+}
+
+/// A TCP socket and its algorithm.
+struct Choice {
+    algorithm: String,
+    inode: u32,
+    is_listening: bool,
+    netns: u32,
+}
+
+/// Who holds sockets with each algorithm, in every namespace that can be entered.
+///
+/// Errors: the kernel has no socket diagnostics.
+/// Shape: algorithm to its holders, those with most sockets first.
+pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
+    let open = Descriptors::of_all_processes();
+    let mut counts: BTreeMap<(String, Option<u32>, u32), (usize, usize)> = BTreeMap::new();
+    for choice in choices(&open.namespaces)? {
+        let pid = open.sockets.get(&choice.inode).copied();
+        let count = counts.entry((choice.algorithm, pid, choice.netns)).or_default();
+        *if choice.is_listening { &mut count.1 } else { &mut count.0 } += 1;
+    }
+    let mut holders: BTreeMap<String, Vec<Holder>> = BTreeMap::new();
+    for ((algorithm, pid, netns), (sockets, listening)) in counts {
+        let command = pid.and_then(process::command).unwrap_or_else(|| "closed, not yet gone".into());
+        holders.entry(algorithm).or_default().push(Holder { pid, command, netns, sockets, listening });
+    }
+    holders.values_mut().for_each(|list| list.sort_by_key(|holder| usize::MAX - holder.sockets));
+    Ok(holders)
+}
+
+/// Network namespaces other than this one whose default is the algorithm: they were created while it was this one's.
+///
+/// Shape: inode and one of its processes.
+pub fn namespaces_with_default(name: &str) -> Vec<(u32, PathBuf)> {
+    let own = Netns::current().map(|netns| netns.inode()).ok();
+    let is_so = |(inode, path): &(u32, PathBuf)| {
+        let default = Netns::open(path).and_then(|netns| super::sysctl::read(&netns, "net.ipv4.tcp_congestion_control"));
+        Some(*inode) != own && default.is_ok_and(|default| default.as_deref() == Some(name))
+    };
+    Descriptors::of_all_processes().namespaces.into_iter().filter(is_so).collect()
+}
+
+fn choices(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<Choice>> {
+    let mut found = dump(Netns::current()?.inode()).context("ask the kernel for its TCP sockets")?;
+    let own = Netns::current()?.inode();
+    for (&inode, path) in namespaces.iter().filter(|(inode, _)| **inode != own) {
+        let others = Netns::open(path).and_then(|netns| netns.run(|| Ok(dump(inode)?)));
+        found.extend(others.unwrap_or_default()); // a namespace may end, or be another user's, while it is looked at
+    }
+    Ok(found)
+}
+
+/// The TCP sockets of this thread's namespace.
+fn dump(netns: u32) -> io::Result<Vec<Choice>> {
+    let diag = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
+    bind(diag.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+    let mut found = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        send(diag.as_raw_fd(), &request(family as u8), MsgFlags::empty())?;
+        read_answers(&diag, netns, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn request(family: u8) -> Vec<u8> {
+    let mut message = Vec::with_capacity(HEADER_BYTES + REQUEST_BYTES);
+    message.extend_from_slice(&((HEADER_BYTES + REQUEST_BYTES) as u32).to_ne_bytes());
+    message.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    message.extend_from_slice(&((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
+    message.extend_from_slice(&[0; 8]);
+    message.extend_from_slice(&[family, libc::IPPROTO_TCP as u8, 1 << (INET_DIAG_CONG - 1), 0]);
+    message.extend_from_slice(&u32::MAX.to_ne_bytes()); // every state
+    message.resize(HEADER_BYTES + REQUEST_BYTES, 0);
+    message
+}
+
+fn read_answers(diag: &OwnedFd, netns: u32, found: &mut Vec<Choice>) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = recv(diag.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+        let mut rest = &buffer[..length];
+        while rest.len() >= HEADER_BYTES {
+            let size = (word(rest, 0) as usize).clamp(HEADER_BYTES, rest.len());
+            let body = &rest[HEADER_BYTES..size];
+            match i32::from(u16::from_ne_bytes([rest[4], rest[5]])) {
+                libc::NLMSG_DONE => return Ok(()),
+                libc::NLMSG_ERROR => return Err(io::Error::from_raw_os_error(-(word(body, 0) as i32))),
+                _ => found.extend(choice(body, netns)),
+            }
+            rest = &rest[size.next_multiple_of(4).min(rest.len())..];
+        }
+    }
+}
+
+/// None: a socket without an algorithm, such as one in TIME_WAIT.
+fn choice(body: &[u8], netns: u32) -> Option<Choice> {
+    let mut at = ANSWER_BYTES;
+    while let Some(head) = body.get(at..at + 4) {
+        let length = u16::from_ne_bytes([head[0], head[1]]) as usize;
+        if u16::from_ne_bytes([head[2], head[3]]) == INET_DIAG_CONG {
+            let name = body.get(at + 4..at + length)?;
+            let algorithm = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+            let is_listening = body[1] == TCP_LISTEN;
+            return Some(Choice { algorithm, inode: word(body, ANSWER_BYTES - 4), is_listening, netns });
+        }
+        at += length.max(4).next_multiple_of(4);
+    }
+    None
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |word| u32::from_ne_bytes(word.try_into().expect("four bytes")))
+}
+
+/// What the processes of this host have open.
+#[derive(Debug, Default)]
+struct Descriptors {
+    /// Inode of a socket to a process that holds it.
+    sockets: HashMap<u32, u32>,
+    /// Inode of a network namespace to a path that opens it.
+    namespaces: BTreeMap<u32, PathBuf>,
+}
+
+impl Descriptors {
+    fn of_all_processes() -> Self {
+        let mut open = Descriptors::default();
+        for pid in process::all() {
+            open.note(pid, &PathBuf::from(format!("/proc/{pid}/ns/net")));
+            let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            files.for_each(|file| open.note(pid, &file.path()));
+        }
+        open
+    }
+
+    /// Links in /proc read `socket:[INODE]` and `net:[INODE]`.
+    fn note(&mut self, pid: u32, path: &Path) {
+        let Ok(target) = fs::read_link(path) else { return };
+        let target = target.to_string_lossy();
+        let inode = |kind: &str| target.strip_prefix(kind)?.strip_suffix(']')?.parse::<u32>().ok();
+        if let Some(inode) = inode("socket:[") {
+            self.sockets.entry(inode).or_insert(pid);
+        } else if let Some(inode) = inode("net:[") {
+            self.namespaces.entry(inode).or_insert_with(|| path.to_owned());
+        }
+    }
+}

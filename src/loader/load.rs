@@ -1,0 +1,189 @@
+//! Registering for good: what `tccc load` does, step by step, and how each step is undone.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::survey::{self, Instance, Standing};
+use super::{Request, Verified, record_of, sweep, unload, verify};
+use crate::failure::Failure;
+use crate::kernel::probe::Features;
+use crate::kernel::{congestion, privilege, struct_ops};
+use crate::state::pins::Pins;
+use crate::state::{Locked, Owner, Record, Store};
+
+/// How an algorithm is to be registered for good.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Also make it the host's default algorithm.
+    pub make_default: bool,
+    /// Put it in the place of one that we registered under the same name.
+    pub replace: bool,
+    /// Do everything up to the first change of the host.
+    pub dry_run: bool,
+}
+
+/// What was done, or would be.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The record of it.
+    pub record: Record,
+    /// A phrase for each callback that had to be adapted to this kernel.
+    pub adapted: Vec<String>,
+    /// A phrase for each change of the host, in order.
+    pub changes: Vec<String>,
+}
+
+/// Registers an algorithm so that it outlives this process.
+///
+/// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
+/// Side effects: pins, a record, and with `make_default` the host's default; [`super::unload`] undoes all of them.
+pub fn load(request: &Request, options: Options, features: &Features) -> Result<Loaded> {
+    super::check_name(request.name)?;
+    privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
+    let pins = Pins::writable()?;
+    let store = Store::of_host();
+    let earlier = check_free(request.name, options, &store, features)?;
+    let verified = verify(request, features)?;
+    let mut record = record_of(request, verified.map_id()?);
+    let mut loaded = Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
+    if options.dry_run {
+        return Ok(loaded);
+    }
+    let locked = store.lock()?;
+    sweep(&locked, features)?;
+    check_free(request.name, options, &store, features)?; // another process may have come first
+    record = loaded.record;
+    loaded.record = match earlier {
+        Some(earlier) => replace(record, verified, &earlier, (&pins, &locked))?,
+        None => register(record, verified, (&pins, &locked))?,
+    };
+    if options.make_default && let Err(error) = make_default(&mut loaded.record, &locked) {
+        if let Some(instance) = survey::find(request.name, &store, features)? {
+            unload::undo(instance, &locked)?;
+        }
+        return Err(error);
+    }
+    Ok(loaded)
+}
+
+/// What will be changed, in order.
+fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) -> Result<Vec<String>> {
+    let name = &record.name;
+    let kept = if features.links { pins.link(name) } else { pins.map(name) };
+    let verb = if options.replace { "replace" } else { "register" };
+    let mut changes = vec![
+        format!("write the record {}/{name}.json", crate::state::FOLDER),
+        format!("{verb} \"{name}\" with the kernel and pin it at {}", kept.display()),
+    ];
+    if options.make_default {
+        let now = congestion::default()?;
+        changes.push(format!("set net.ipv4.tcp_congestion_control from \"{now}\" to \"{name}\""));
+    }
+    Ok(changes)
+}
+
+/// Refuses a name that is taken; returns our own earlier registration that is to be replaced.
+fn check_free(name: &str, options: Options, store: &Store, features: &Features) -> Result<Option<Instance>> {
+    if let Some(instance) = survey::find(name, store, features)? {
+        return match instance.standing() {
+            Standing::Pinned if options.replace && features.link_update => Ok(Some(instance)),
+            Standing::Pinned if options.replace => {
+                let what = format!("cannot replace \"{name}\": this kernel cannot swap code under a registered name");
+                Err(Failure::unmet(what).hint(format!("`tccc unload {name}`, then load again")).into())
+            }
+            Standing::Pinned => Err(Failure::failed(format!("\"{name}\" is loaded already"))
+                .hint("`--replace` puts this one in its place; `--as NAME` loads it under another name")
+                .into()),
+            Standing::Run => {
+                let pid = instance.owner_pid().unwrap_or_default();
+                let what = format!("\"{name}\" is already registered by another process (pid {pid}, a tccc run)");
+                Err(Failure::failed(what).hint("`--as NAME` loads it under another name").into())
+            }
+            Standing::Leftover if instance.is_registered => Ok(None), // the sweep removes it
+            Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded and something of it is left"))
+                .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it"))
+                .into()),
+        };
+    }
+    if congestion::available()?.iter().any(|other| other == name) {
+        return Err(foreign(name, features).into());
+    }
+    Ok(None)
+}
+
+fn foreign(name: &str, features: &Features) -> Failure {
+    let is_bpf = struct_ops::tables(features).is_ok_and(|tables| tables.iter().any(|table| table.name == name));
+    let what = match survey::foreign_holder(name, features) {
+        Some((pid, command)) => format!("\"{name}\" is already registered by another process (pid {pid}, {command})"),
+        None if is_bpf => format!("\"{name}\" is already registered by another program's pin"),
+        None => format!("\"{name}\" is an algorithm of the kernel itself"),
+    };
+    Failure::failed(what).hint("`--as NAME` loads it under another name")
+}
+
+/// Record, map pin, registration, link pin, record: killed between any two, what is there is listed and removable.
+fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, &Locked)) -> Result<Record> {
+    let name = record.name.clone();
+    locked.write(&record)?;
+    if let Err(error) = keep(&mut record, &mut verified, (pins, locked)) {
+        let _ = pins.remove(&name); // what cannot be removed is listed by `tccc status`
+        pins.tidy();
+        locked.remove(&name)?;
+        return Err(error.context(format!("load \"{name}\"")));
+    }
+    Ok(record)
+}
+
+fn keep(record: &mut Record, verified: &mut Verified, (pins, locked): (&Pins, &Locked)) -> Result<()> {
+    pins.prepare()?;
+    let map = verified.map()?;
+    struct_ops::pin(&map, &pins.map(&record.name))?;
+    if let Some(link) = verified.attach()? {
+        struct_ops::pin(&link, &pins.link(&record.name))?;
+    }
+    record.owner = Owner::Pinned;
+    locked.write(record).inspect_err(|_| drop(struct_ops::delete_registration(&map)))
+}
+
+/// Points the pinned link to other code; sockets that have the old code keep it until they close.
+fn replace(
+    mut record: Record,
+    mut verified: Verified,
+    earlier: &Instance,
+    (pins, locked): (&Pins, &Locked),
+) -> Result<Record> {
+    let name = record.name.clone();
+    record.owner = Owner::Pinned;
+    if let Some(before) = &earlier.record {
+        record.generation = before.generation + 1;
+        record.previous_default = before.previous_default.clone();
+    }
+    let link = struct_ops::open_pin(&pins.link(&name))?;
+    let map = verified.publish()?;
+    struct_ops::update_link(&link, &map).with_context(|| format!("replace \"{name}\""))?;
+    let fresh = pins.map(&name);
+    let _ = std::fs::remove_file(&fresh); // the link pin keeps the registration; this one only shows the table
+    struct_ops::pin(&map, &fresh)?;
+    if congestion::default()? == name {
+        congestion::set_default(&name)?; // the default points to code, not to a name: let it follow
+    }
+    locked.write(&record)?;
+    Ok(record)
+}
+
+/// The previous default is written down before it is changed.
+fn make_default(record: &mut Record, locked: &Locked) -> Result<()> {
+    let now = congestion::default()?;
+    if now == record.name {
+        return Ok(());
+    }
+    record.previous_default = Some(now);
+    locked.write(record)?;
+    congestion::set_default(&record.name).with_context(|| format!("make \"{}\" the default", record.name))
+}
+
+/// The folder for a verifier's log: where the user stands.
+pub(super) fn log_folder() -> &'static Path {
+    Path::new(".")
+}

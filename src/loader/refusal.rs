@@ -1,0 +1,148 @@
+//! The kernel's refusal in one sentence: which callback, and why; the verifier's full log goes to a file.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// Words of the verifier or of libbpf, and what they mean for whoever wrote the program; the first that occurs counts.
+///
+/// `{}` stands for what follows the words up to the next quote or blank.
+const MEANINGS: [(&str, &str); 27] = [
+    ("struct ops programs must have a GPL", "its licence is not compatible with the GPL"),
+    ("attach to unsupported member ", "this kernel does not offer the callback {} to BPF"),
+    ("extern (func ksym) '", "it calls the kernel function {}, which this kernel lacks or declares otherwise"),
+    ("calling kernel function ", "it calls the kernel function {}, which congestion control may not call"),
+    ("program of this type cannot use helper ", "it calls the helper {}, which congestion control may not call"),
+    ("cannot use helper ", "it calls the helper {}, which congestion control may not call"),
+    ("unknown func ", "it calls the helper {}, which this kernel or congestion control lacks"),
+    ("invalid func ", "it calls the helper {}, which this kernel lacks"),
+    ("_or_null'", "it uses a pointer that may be null without checking it"),
+    ("invalid mem access 'scalar'", "it uses a number as a pointer"),
+    ("invalid mem access", "it reads or writes memory through something that is no valid pointer"),
+    ("div by zero", "division by a value that may be 0"),
+    ("infinite loop detected", "it has a loop without a bound that the verifier can see"),
+    ("back-edge from insn", "it has a loop without a bound that the verifier can see"),
+    ("loop is not bounded", "it has a loop without a bound that the verifier can see"),
+    ("BPF program is too large", "it is too long for the verifier, usually because a loop has no small bound"),
+    ("jumps is too complex", "it branches too much for the verifier, usually because a loop has no small bound"),
+    ("no write support to ", "it writes a field of {} that the kernel keeps read-only"),
+    ("only read is supported", "it writes a field of the socket that the kernel keeps read-only"),
+    ("beyond the member ", "it writes past the end of the field {}"),
+    ("access beyond struct ", "it reads past the end of {}"),
+    ("stack size of", "its local variables need more than the 512 bytes of stack that the kernel allows"),
+    ("invalid write to stack", "its local variables need more than the 512 bytes of stack that the kernel allows"),
+    ("stack limit", "its local variables need more than the 512 bytes of stack that the kernel allows"),
+    ("invalid read from stack", "it reads a local variable that was never set"),
+    ("!read_ok", "it uses a value that was never set"),
+    ("invalid bpf_context access", "it takes more parameters than this kernel gives to the callback"),
+];
+
+/// The refusal of the algorithm `name`, from libbpf's words and the verifier's log in them.
+///
+/// Side effects: the log is written to `NAME.verifier.log` in `folder`, or in the system's folder for temporary files.
+pub fn explain(name: &str, words: &str, error: &str, folder: &Path) -> Failure {
+    let why = match (refused_program(words), sentence(words)) {
+        (Some(program), Some(why)) => format!("the verifier refused {program}: {why}"),
+        (Some(program), None) => format!("the verifier refused {program}: {}", last_words(words)),
+        (None, Some(why)) => why,
+        (None, None) => format!("the kernel refused it: {error}"),
+    };
+    let failure = Failure::failed(format!("cannot load \"{name}\": {why}"));
+    match keep(name, words, folder) {
+        Some(place) => failure.hint(format!("full log in {}", place.display())),
+        None => failure,
+    }
+}
+
+/// `libbpf: prog 'NAME': -- BEGIN PROG LOAD LOG --` names the program.
+fn refused_program(words: &str) -> Option<&str> {
+    let line = words.lines().find(|line| line.contains("BEGIN PROG LOAD LOG") || line.contains("BPF program load failed"))?;
+    line.split_once("prog '")?.1.split_once('\'').map(|(program, _)| program)
+}
+
+fn sentence(words: &str) -> Option<String> {
+    let (phrase, meaning) = MEANINGS.iter().find(|(phrase, _)| words.contains(phrase))?;
+    let after = words.split_once(phrase).map_or("", |(_, after)| after);
+    let subject = after.split(|c: char| c == '\'' || c.is_whitespace()).next().unwrap_or_default();
+    Some(meaning.replace("{}", subject))
+}
+
+/// The last line of the verifier before its statistics: its verdict.
+fn last_words(words: &str) -> String {
+    let log = words.split("-- END PROG LOAD LOG --").next().unwrap_or_default();
+    let verdict = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed "));
+    verdict.unwrap_or("it gave no reason").trim().to_owned()
+}
+
+/// Never writes through a link that somebody else put there: an old file is removed, the new one created.
+fn keep(name: &str, words: &str, folder: &Path) -> Option<PathBuf> {
+    let write = |folder: &Path| {
+        let place = folder.join(format!("{name}.verifier.log"));
+        let _ = fs::remove_file(&place);
+        let file = OpenOptions::new().write(true).create_new(true).open(&place);
+        file.and_then(|mut file| file.write_all(words.as_bytes())).ok().map(|()| place)
+    };
+    write(folder).or_else(|| write(&std::env::temp_dir()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(log: &str, expected: &str) {
+        let words = format!(
+            "libbpf: prog 'my_ssthresh': BPF program load failed: -EACCES\n\
+             libbpf: prog 'my_ssthresh': -- BEGIN PROG LOAD LOG --\n{log}\n\
+             processed 9 insns (limit 1000000)\n-- END PROG LOAD LOG --\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let failure = explain("mine", &words, "permission denied", folder.path());
+        assert_eq!(failure.what, format!("cannot load \"mine\": the verifier refused my_ssthresh: {expected}"));
+        let place = folder.path().join("mine.verifier.log");
+        assert_eq!(failure.hint.unwrap(), format!("full log in {}", place.display()));
+        assert_eq!(fs::read_to_string(place).unwrap(), words);
+    }
+
+    #[test]
+    fn verdicts_become_sentences() {
+        check("R1 invalid mem access 'scalar'", "it uses a number as a pointer");
+        check("R0 invalid mem access 'map_value_or_null'", "it uses a pointer that may be null without checking it");
+        check("infinite loop detected at insn 3", "it has a loop without a bound that the verifier can see");
+        check(
+            "calling kernel function bbr_main is not allowed",
+            "it calls the kernel function bbr_main, which congestion control may not call",
+        );
+        check("no write support to tcp_sock at off 8", "it writes a field of tcp_sock that the kernel keeps read-only");
+        check(
+            "combined stack size of 2 calls is 544. Too large",
+            "its local variables need more than the 512 bytes of stack that the kernel allows",
+        );
+        check("div by zero", "division by a value that may be 0");
+        check("R0 !read_ok", "it uses a value that was never set");
+    }
+
+    #[test]
+    fn unknown_verdict_is_quoted() {
+        check("3: (85) call 7\nthe moon is down", "the moon is down");
+    }
+
+    #[test]
+    fn missing_kernel_function_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = "libbpf: extern (func ksym) 'tcp_moon': not found in kernel or module BTFs\n";
+        let failure = explain("mine", words, "no such entry", folder.path());
+        let why = "it calls the kernel function tcp_moon, which this kernel lacks or declares otherwise";
+        assert_eq!(failure.what, format!("cannot load \"mine\": {why}"));
+    }
+
+    #[test]
+    fn log_is_not_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        std::os::unix::fs::symlink(&target, folder.path().join("mine.verifier.log")).unwrap();
+        explain("mine", "words", "error", folder.path());
+        assert!(!target.exists());
+    }
+}

@@ -1,0 +1,125 @@
+//! What is registered by us: records, pins and the kernel's own tables put side by side.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::Result;
+
+use crate::kernel::probe::Features;
+use crate::kernel::struct_ops::{self, Table};
+use crate::kernel::{congestion, process};
+use crate::state::pins::Pins;
+use crate::state::{Owner, Record, Store};
+
+/// One name that tccc registered, or was about to.
+#[derive(Debug)]
+pub struct Instance {
+    /// Its name in the kernel.
+    pub name: String,
+    /// What was written down; none when the records were lost.
+    pub record: Option<Record>,
+    /// A link is pinned.
+    pub has_link_pin: bool,
+    /// A table is pinned.
+    pub has_map_pin: bool,
+    /// The table in the kernel; none when it is gone or may not be looked at.
+    pub table: Option<Table>,
+    /// Sockets can choose it.
+    pub is_registered: bool,
+}
+
+/// How an instance stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Registered, and kept by a pin.
+    Pinned,
+    /// Registered by a process that runs.
+    Run,
+    /// Something is left of it that nobody needs: `tccc unload` removes it.
+    Leftover,
+}
+
+impl Instance {
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        let is_pinned = self.has_link_pin || (self.has_map_pin && self.is_map_held());
+        let is_run = matches!(&self.record, Some(record) if record.owner != Owner::Pinned && record.owner.is_alive());
+        match (self.is_registered, is_run, is_pinned) {
+            (true, false, true) => Standing::Pinned,
+            (_, true, _) => Standing::Run,
+            _ => Standing::Leftover,
+        }
+    }
+
+    /// The map itself is the registration: there is no link.
+    pub fn is_map_held(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| !table.by_link)
+    }
+
+    /// The algorithm's id: from the record, else the name of the kernel's map.
+    pub fn algorithm(&self) -> &str {
+        let map = self.table.as_ref().map_or("", |table| table.map_name.as_str());
+        self.record.as_ref().map_or(map, |record| record.algorithm.as_str())
+    }
+
+    /// The process that keeps it.
+    pub fn owner_pid(&self) -> Option<u32> {
+        match self.record.as_ref()?.owner {
+            Owner::Process(process) => Some(process.pid),
+            Owner::Pinned => None,
+        }
+    }
+}
+
+/// Everything of ours on this host.
+///
+/// Errors: the kernel has no TCP.
+/// Shape: sorted by name.
+pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
+    let available = congestion::available()?;
+    let pins = Pins::of_host();
+    let mut names: BTreeSet<String> = store.records().into_iter().map(|record| record.name).collect();
+    names.extend(pins.iter().flat_map(Pins::names));
+    Ok(names.into_iter().map(|name| instance(name, (store, pins.as_ref()), &available, features)).collect())
+}
+
+/// What there is of one name.
+///
+/// Errors: the kernel has no TCP.
+/// None: neither record nor pin.
+pub fn find(name: &str, store: &Store, features: &Features) -> Result<Option<Instance>> {
+    Ok(instances(store, features)?.into_iter().find(|instance| instance.name == name))
+}
+
+fn instance(
+    name: String,
+    (store, pins): (&Store, Option<&Pins>),
+    available: &[String],
+    features: &Features,
+) -> Instance {
+    let record = store.record(&name);
+    let link = pins.and_then(|pins| struct_ops::open_pin(&pins.link(&name)).ok());
+    let map = pins.and_then(|pins| struct_ops::open_pin(&pins.map(&name)).ok());
+    let (has_link_pin, has_map_pin) = (link.is_some(), map.is_some());
+    let linked = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
+    let by_number = linked.or(record.as_ref().map(|record| record.map_id));
+    let map = by_number.and_then(|id| struct_ops::open_map(id).ok()).or(map);
+    let table = map.and_then(|map| struct_ops::table_of(map, features)).filter(|table| table.name == name);
+    let is_held = linked != Some(0) && table.is_some();
+    Instance { is_registered: is_held && available.contains(&name), name, record, has_link_pin, has_map_pin, table }
+}
+
+/// Who else registered this name: a process that holds the link or map, as `tccc status` cannot know it.
+///
+/// None: no BPF table of that name, or nobody holds it by descriptor (a pin of somebody else).
+pub fn foreign_holder(name: &str, features: &Features) -> Option<(u32, String)> {
+    let table = struct_ops::tables(features).ok()?.into_iter().find(|table| table.name == name)?;
+    let wanted = format!("map_id:\t{}", table.map_id);
+    let holds = |pid: &u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_to_string(file.path()).ok()).any(|text| text.lines().any(|line| line == wanted))
+    };
+    let own = std::process::id();
+    let pid = process::all().into_iter().filter(|&pid| pid != own).find(holds)?;
+    Some((pid, process::command(pid).unwrap_or_default()))
+}

@@ -1,0 +1,187 @@
+//! Undoing: what `tccc unload` does, step by step; killed between any two steps, the next one continues.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::survey::{self, Instance, Standing};
+use crate::failure::Failure;
+use crate::kernel::probe::Features;
+use crate::kernel::socket::{self, Holder};
+use crate::kernel::{congestion, privilege, struct_ops};
+use crate::state::pins::Pins;
+use crate::state::{Locked, Store};
+
+/// The kernel frees a link in the background.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// How often a condition of the kernel is looked at while waiting for it.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The kernel always has it.
+const LAST_RESORT: &str = "reno";
+
+/// What was undone.
+#[derive(Debug, Default)]
+pub struct Unloaded {
+    /// The name.
+    pub name: String,
+    /// The algorithm that is the host's default now, when that was changed back.
+    pub default_restored: Option<String>,
+    /// A phrase for each thing that was left as it is, or that the user should know.
+    pub notes: Vec<String>,
+    /// Who holds sockets with it.
+    pub holders: Vec<Holder>,
+    /// It was registered until now.
+    pub was_registered: bool,
+}
+
+/// Unregisters one name and removes whatever is left of it.
+///
+/// Errors: it is not ours; a running process keeps it; not permitted; the kernel still lists it afterwards.
+/// Side effects: the default goes back to what it was, if it still is this one; the registration, pins and record go.
+pub fn unload(name: &str, features: &Features) -> Result<Unloaded> {
+    privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let instance = ours(name, &store, features)?;
+    undo(instance, &locked).with_context(|| format!("unload \"{name}\""))
+}
+
+/// The instance of this name, if it can be unloaded.
+///
+/// Errors: nothing of that name is ours; a running process keeps it.
+pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> {
+    let Some(instance) = survey::find(name, store, features)? else {
+        let is_listed = congestion::available()?.iter().any(|other| other == name);
+        let why = if is_listed { "tccc did not register it" } else { "it is not loaded" };
+        return Err(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is").into());
+    };
+    if instance.standing() == Standing::Run {
+        let pid = instance.owner_pid().unwrap_or_default();
+        let what = format!("cannot unload \"{name}\": a tccc run uses it (pid {pid})");
+        return Err(Failure::failed(what).hint("it unregisters when that process ends").into());
+    }
+    Ok(instance)
+}
+
+/// Unregisters everything of ours that no running process keeps.
+///
+/// Errors: as [`unload`], for the first that fails.
+pub fn unload_all(features: &Features) -> Result<Vec<Unloaded>> {
+    privilege::require("unload", &privilege::FOR_LOAD)?;
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let free = survey::instances(&store, features)?.into_iter().filter(|it| it.standing() != Standing::Run);
+    let undone: Result<Vec<Unloaded>> = free.map(|instance| undo(instance, &locked)).collect();
+    if let Some(pins) = Pins::of_host() {
+        pins.tidy();
+    }
+    undone
+}
+
+/// What [`unload`] would change, in order.
+///
+/// Errors: the kernel has no TCP.
+pub fn plan(instance: &Instance) -> Result<Vec<String>> {
+    let name = &instance.name;
+    let mut changes = Vec::new();
+    if congestion::default()? == *name {
+        changes.push(format!("set net.ipv4.tcp_congestion_control from \"{name}\" to \"{}\"", fallback(instance)?));
+    }
+    if instance.is_registered {
+        changes.push(format!("unregister \"{name}\""));
+    }
+    if let Some(pins) = Pins::of_host() {
+        let present = [(instance.has_link_pin, pins.link(name)), (instance.has_map_pin, pins.map(name))];
+        changes.extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));
+    }
+    if instance.record.is_some() {
+        changes.push(format!("remove the record {}/{name}.json", crate::state::FOLDER));
+    }
+    Ok(changes)
+}
+
+/// Default back, unregistered, pins away, proven gone, record away.
+pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
+    let mut done = Unloaded { name: instance.name.clone(), was_registered: instance.is_registered, ..Unloaded::default() };
+    restore_default(&instance, locked, &mut done)?;
+    done.holders = holders(&instance.name);
+    if let (true, Some(table)) = (instance.is_map_held(), &instance.table) {
+        struct_ops::delete_registration(&table.map)?;
+    }
+    if let Some(pins) = Pins::of_host() {
+        if let Ok(link) = struct_ops::open_pin(&pins.link(&instance.name)) {
+            struct_ops::detach_link(&link);
+        }
+        pins.remove(&instance.name)?;
+        pins.tidy();
+    }
+    if instance.is_registered {
+        prove_gone(&instance.name)?;
+    }
+    locked.remove(&instance.name)?;
+    for (netns, path) in socket::namespaces_with_default(&instance.name) {
+        let what = format!("network namespace {netns} ({}) still has it as its default", path.display());
+        done.notes.push(what);
+    }
+    Ok(done)
+}
+
+fn holders(name: &str) -> Vec<Holder> {
+    socket::holders().ok().and_then(|mut all| all.remove(name)).unwrap_or_default()
+}
+
+/// Only if the default still is ours: whoever changed it since wanted that.
+fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) -> Result<()> {
+    let now = congestion::default()?;
+    let previous = instance.record.as_ref().and_then(|record| record.previous_default.clone());
+    if now == instance.name {
+        let target = fallback(instance)?;
+        congestion::set_default(&target).with_context(|| format!("make \"{target}\" the default again"))?;
+        done.default_restored = Some(target);
+    } else if previous.is_some() {
+        done.notes.push(format!("the default was changed to \"{now}\" since, and is left so"));
+    }
+    // Whoever came after us and remembers us must remember our predecessor instead.
+    let heirs = locked.store().records().into_iter().filter(|other| other.previous_default.as_ref() == Some(&instance.name));
+    for mut heir in heirs.collect::<Vec<_>>() {
+        heir.previous_default = previous.clone();
+        locked.write(&heir)?;
+    }
+    Ok(())
+}
+
+/// The remembered default if it still exists; else what distributions use; else what the kernel always has.
+fn fallback(instance: &Instance) -> Result<String> {
+    let available = congestion::available()?;
+    let remembered = instance.record.as_ref().and_then(|record| record.previous_default.as_deref());
+    let candidates = remembered.into_iter().chain(["cubic", LAST_RESORT]);
+    let mut possible = candidates.filter(|name| *name != instance.name && available.iter().any(|other| other == name));
+    Ok(possible.next().unwrap_or(LAST_RESORT).to_owned())
+}
+
+fn prove_gone(name: &str) -> Result<()> {
+    let deadline = Instant::now() + GONE_WITHIN;
+    while congestion::available()?.iter().any(|other| other == name) {
+        if Instant::now() >= deadline {
+            let what = format!("\"{name}\" is still registered: another process holds its link");
+            return Err(Failure::failed(what).hint("`fuser`-like tools show who has it open; it goes when they end").into());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Waits until no socket uses an unregistered algorithm any more, or until `patience` is over; returns who still does.
+///
+/// Errors: the kernel has no socket diagnostics.
+pub fn drain(name: &str, patience: Duration) -> Result<Vec<Holder>> {
+    const LOOK_EVERY: Duration = Duration::from_millis(100); // each look walks all processes
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = socket::holders()?.remove(name).unwrap_or_default();
+        if left.is_empty() || Instant::now() >= deadline {
+            return Ok(left);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,98 @@
+//! Where pins are in the BPF file system: `tccc/links/NAME` holds a registration, `tccc/maps/NAME` its table.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::failure::Failure;
+use crate::kernel::bpffs;
+use crate::kernel::btf::reason;
+
+/// The pins under one BPF file system.
+#[derive(Debug, Clone)]
+pub struct Pins {
+    folder: PathBuf,
+}
+
+impl Pins {
+    /// The pins of this host.
+    ///
+    /// None: no BPF file system is mounted.
+    pub fn of_host() -> Option<Self> {
+        bpffs::mount().map(|mount| Self::under(&mount))
+    }
+
+    /// The pins of this host, where new ones can be made.
+    ///
+    /// Errors: no BPF file system is mounted; it is read-only; not permitted.
+    pub fn writable() -> Result<Self> {
+        let mount = bpffs::required()?;
+        let access = nix::unistd::access(&mount, nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK);
+        access.map_err(|errno| refused(&mount, &errno.into()))?;
+        Ok(Self::under(&mount))
+    }
+
+    fn under(mount: &Path) -> Self {
+        Pins { folder: mount.join("tccc") }
+    }
+
+    /// Where the link of this name is pinned.
+    pub fn link(&self, name: &str) -> PathBuf {
+        self.folder.join("links").join(name)
+    }
+
+    /// Where the table of this name is pinned.
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.folder.join("maps").join(name)
+    }
+
+    /// Every name that is pinned.
+    pub fn names(&self) -> BTreeSet<String> {
+        let folders = [self.folder.join("links"), self.folder.join("maps")];
+        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Makes the folders, for this user only.
+    ///
+    /// Errors: read-only, or not permitted.
+    /// Side effects: folders that [`Pins::tidy`] takes away.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        for folder in [self.folder.clone(), self.folder.join("links"), self.folder.join("maps")] {
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(refused(&folder, &error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the pins of a name; those that do not exist are no error.
+    ///
+    /// Errors: read-only, or not permitted.
+    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        for path in [self.link(name), self.map(name)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(&path, &error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes folders away that hold nothing.
+    pub fn tidy(&self) {
+        for folder in [self.folder.join("links"), self.folder.join("maps"), self.folder.clone()] {
+            let _ = fs::remove_dir(folder); // one that holds a pin stays
+        }
+    }
+}
+
+fn refused(place: &Path, error: &std::io::Error) -> Failure {
+    Failure::unmet(format!("cannot pin in the BPF file system: {}: {}", place.display(), reason(error)))
+        .hint("run as root; `mount -o remount,rw /sys/fs/bpf` where it is mounted read-only")
+}
