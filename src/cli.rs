@@ -10,15 +10,24 @@ use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::{Failure, Kind};
+use crate::kernel::libbpf_log;
 
 pub mod columns;
+pub mod completions;
+pub mod doctor;
 pub mod link;
+pub mod list;
+pub mod load;
 pub mod naming;
+pub mod plain;
 pub mod report;
 pub mod run;
 pub mod selection;
+pub mod show;
 pub mod sockets;
+pub mod status;
 pub mod trace;
+pub mod unload;
 
 /// Whether `--quiet` was given; set once, before a verb runs.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -43,6 +52,20 @@ pub struct Cli {
 pub enum Command {
     /// Join two network namespaces by a link with rate, delay and loss
     Link(link::Args),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    List(list::ListArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Show(show::ShowArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Load(load::LoadArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Unload(unload::UnloadArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Status(status::StatusArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Doctor(doctor::DoctorArgs),
+    #[allow(missing_docs)] // the help text stands at the arguments
+    Completions(completions::CompletionsArgs),
     /// Recompute tables and plots from recorded runs
     Report(report::Args),
     #[allow(missing_docs)] // the help text stands at the arguments
@@ -80,8 +103,16 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<()> {
     QUIET.store(cli.quiet, Ordering::Relaxed);
+    libbpf_log::install((cli.verbose > 0).then_some(|line| eprint!("{line}")));
     match cli.command {
         Command::Link(args) => link::run(&args),
+        Command::List(args) => args.run(),
+        Command::Show(args) => args.run(),
+        Command::Load(args) => args.run(),
+        Command::Unload(args) => args.run(),
+        Command::Status(args) => args.run(),
+        Command::Doctor(args) => args.run(),
+        Command::Completions(args) => args.run(),
         Command::Report(args) => report::run(&args, cli.quiet),
         Command::Run(args) => run::run(&args, cli.quiet),
         Command::Sockets(args) => args.run(),

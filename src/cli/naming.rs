@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Serialize, Serializer};
 
 use crate::catalog::{self, StateLayout, Value};
+use crate::state::Store;
 use crate::trace::event::Event;
 
 /// Layouts of the algorithms that were met so far, by their kernel name.
@@ -42,8 +43,11 @@ impl Naming {
     }
 }
 
-/// The layout of an algorithm that this binary carries.
+/// The layout of an algorithm that tccc registered under this name, or that this binary carries.
 fn find_layout(algorithm: &str) -> Option<StateLayout> {
+    if let Some(record) = Store::of_host().record(algorithm) {
+        return Some(record.layout);
+    }
     let carried = catalog::all().iter().find(|carried| carried.id == algorithm)?;
     Some(carried.layout.clone())
 }

@@ -1,5 +1,7 @@
 //! What this kernel offers to congestion control, read from its own type information and never from its version.
 
+pub mod checks;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
@@ -78,14 +80,77 @@ impl Features {
 mod tests {
     use super::*;
 
-    #[test]
-    fn running_kernel_shows_the_table() {
-        let Ok(features) = Features::probe() else {
-            return; // no type information: `tests/kernel_load.rs` reports that as a missing need
-        };
-        if features.struct_ops {
-            assert_eq!(features.slots["ssthresh"].parameters, Some(1));
-            assert_eq!(features.slots["name"].parameters, None);
+    /// Type information as a kernel would show it, built type by type.
+    #[derive(Default)]
+    struct Built {
+        types: Vec<u8>,
+        strings: Vec<u8>,
+        count: u32,
+    }
+
+    impl Built {
+        fn push(&mut self, name: &str, info: u32, size: u32, extra: &[u32]) -> u32 {
+            let at = if name.is_empty() { 0 } else { self.strings.len() as u32 + 1 };
+            if !name.is_empty() {
+                self.strings.push(0);
+                self.strings.extend(name.bytes());
+            }
+            [at, info, size].iter().chain(extra).for_each(|word| self.types.extend(word.to_ne_bytes()));
+            self.count += 1;
+            self.count
         }
+
+        fn callback(&mut self, parameters: u32) -> u32 {
+            let prototype = self.push("", 13 << 24 | parameters, 0, &vec![0; 2 * parameters as usize]);
+            self.push("", 2 << 24, prototype, &[])
+        }
+
+        fn structure(&mut self, name: &str, members: &[(&str, u32, u32)]) -> u32 {
+            let names: Vec<u32> = members
+                .iter()
+                .map(|(name, ..)| {
+                    self.strings.push(0);
+                    self.strings.extend(name.bytes());
+                    (self.strings.len() - name.len()) as u32
+                })
+                .collect();
+            let fields = members.iter().zip(names).flat_map(|((_, kind, offset), name)| [name, *kind, offset * 8]);
+            let fields: Vec<u32> = fields.collect();
+            self.push(name, 4 << 24 | members.len() as u32, 0, &fields)
+        }
+
+        fn types(mut self) -> Types {
+            self.strings.push(0);
+            let lengths = [0, self.types.len() as u32, self.types.len() as u32, self.strings.len() as u32];
+            let mut bytes = vec![0x9f, 0xeb, 1, 0];
+            [24].iter().chain(&lengths).for_each(|word: &u32| bytes.extend(word.to_ne_bytes()));
+            Types::parse([bytes, self.types, self.strings].concat()).unwrap()
+        }
+    }
+
+    #[test]
+    fn kernel_without_links_shows_its_table() {
+        let mut kernel = Built::default();
+        let (one, two) = (kernel.callback(1), kernel.callback(2));
+        let number = kernel.push("int", 1 << 24, 4, &[32]);
+        kernel.structure("tcp_congestion_ops", &[("ssthresh", one, 0), ("cong_control", two, 8), ("name", number, 16)]);
+        kernel.structure("bpf_struct_ops_tcp_congestion_ops", &[("state", number, 0), ("data", 4, 64)]);
+        kernel.push("tcp_slow_start", 12 << 24, one, &[]);
+        let features = Features::of(&kernel.types());
+        assert!(features.struct_ops && !features.links && !features.link_update);
+        let expected = [("cong_control", Some(2), 72), ("name", None, 80), ("ssthresh", Some(1), 64)];
+        let expected = expected.map(|(name, parameters, offset)| (name.to_owned(), Slot { parameters, offset }));
+        assert_eq!(features.slots, BTreeMap::from(expected));
+        assert_eq!(features.functions, BTreeSet::from(["tcp_slow_start"]));
+    }
+
+    #[test]
+    fn kernel_with_links_and_updates_is_recognised() {
+        let mut kernel = Built::default();
+        let update = kernel.callback(3);
+        kernel.structure("bpf_link_ops", &[("update_map", update, 0)]);
+        kernel.structure("bpf_struct_ops_link", &[]);
+        let features = Features::of(&kernel.types());
+        assert!(features.links && features.link_update && !features.struct_ops);
     }
 }

@@ -75,7 +75,8 @@ pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
 pub fn namespaces_with_default(name: &str) -> Vec<(u32, PathBuf)> {
     let own = Netns::current().map(|netns| netns.inode()).ok();
     let is_so = |(inode, path): &(u32, PathBuf)| {
-        let default = Netns::open(path).and_then(|netns| super::sysctl::read(&netns, "net.ipv4.tcp_congestion_control"));
+        let default =
+            Netns::open(path).and_then(|netns| super::sysctl::read(&netns, "net.ipv4.tcp_congestion_control"));
         Some(*inode) != own && default.is_ok_and(|default| default.as_deref() == Some(name))
     };
     Descriptors::of_all_processes().namespaces.into_iter().filter(is_so).collect()

@@ -46,7 +46,8 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     let earlier = check_free(request.name, options, &store, features)?;
     let verified = verify(request, features)?;
     let mut record = record_of(request, verified.map_id()?);
-    let mut loaded = Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
+    let mut loaded =
+        Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
     if options.dry_run {
         return Ok(loaded);
     }
@@ -58,7 +59,9 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
         Some(earlier) => replace(record, verified, &earlier, (&pins, &locked))?,
         None => register(record, verified, (&pins, &locked))?,
     };
-    if options.make_default && let Err(error) = make_default(&mut loaded.record, &locked) {
+    if options.make_default
+        && let Err(error) = make_default(&mut loaded.record, &locked)
+    {
         if let Some(instance) = survey::find(request.name, &store, features)? {
             unload::undo(instance, &locked)?;
         }

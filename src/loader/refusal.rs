@@ -58,7 +58,8 @@ pub fn explain(name: &str, words: &str, error: &str, folder: &Path) -> Failure {
 
 /// `libbpf: prog 'NAME': -- BEGIN PROG LOAD LOG --` names the program.
 fn refused_program(words: &str) -> Option<&str> {
-    let line = words.lines().find(|line| line.contains("BEGIN PROG LOAD LOG") || line.contains("BPF program load failed"))?;
+    let line =
+        words.lines().find(|line| line.contains("BEGIN PROG LOAD LOG") || line.contains("BPF program load failed"))?;
     line.split_once("prog '")?.1.split_once('\'').map(|(program, _)| program)
 }
 

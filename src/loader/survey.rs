@@ -117,7 +117,9 @@ pub fn foreign_holder(name: &str, features: &Features) -> Option<(u32, String)> 
     let wanted = format!("map_id:\t{}", table.map_id);
     let holds = |pid: &u32| {
         let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-        files.filter_map(|file| fs::read_to_string(file.path()).ok()).any(|text| text.lines().any(|line| line == wanted))
+        files
+            .filter_map(|file| fs::read_to_string(file.path()).ok())
+            .any(|text| text.lines().any(|line| line == wanted))
     };
     let own = std::process::id();
     let pid = process::all().into_iter().filter(|&pid| pid != own).find(holds)?;

@@ -53,7 +53,9 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
     let Some(instance) = survey::find(name, store, features)? else {
         let is_listed = congestion::available()?.iter().any(|other| other == name);
         let why = if is_listed { "tccc did not register it" } else { "it is not loaded" };
-        return Err(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is").into());
+        return Err(Failure::failed(format!("cannot unload \"{name}\": {why}"))
+            .hint("`tccc status` shows what is")
+            .into());
     };
     if instance.standing() == Standing::Run {
         let pid = instance.owner_pid().unwrap_or_default();
@@ -92,7 +94,8 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
     }
     if let Some(pins) = Pins::of_host() {
         let present = [(instance.has_link_pin, pins.link(name)), (instance.has_map_pin, pins.map(name))];
-        changes.extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));
+        changes
+            .extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));
     }
     if instance.record.is_some() {
         changes.push(format!("remove the record {}/{name}.json", crate::state::FOLDER));
@@ -102,7 +105,8 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
 
 /// Default back, unregistered, pins away, proven gone, record away.
 pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
-    let mut done = Unloaded { name: instance.name.clone(), was_registered: instance.is_registered, ..Unloaded::default() };
+    let mut done =
+        Unloaded { name: instance.name.clone(), was_registered: instance.is_registered, ..Unloaded::default() };
     restore_default(&instance, locked, &mut done)?;
     done.holders = holders(&instance.name);
     if let (true, Some(table)) = (instance.is_map_held(), &instance.table) {
@@ -142,7 +146,8 @@ fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) ->
         done.notes.push(format!("the default was changed to \"{now}\" since, and is left so"));
     }
     // Whoever came after us and remembers us must remember our predecessor instead.
-    let heirs = locked.store().records().into_iter().filter(|other| other.previous_default.as_ref() == Some(&instance.name));
+    let heirs =
+        locked.store().records().into_iter().filter(|other| other.previous_default.as_ref() == Some(&instance.name));
     for mut heir in heirs.collect::<Vec<_>>() {
         heir.previous_default = previous.clone();
         locked.write(&heir)?;
@@ -164,7 +169,9 @@ fn prove_gone(name: &str) -> Result<()> {
     while congestion::available()?.iter().any(|other| other == name) {
         if Instant::now() >= deadline {
             let what = format!("\"{name}\" is still registered: another process holds its link");
-            return Err(Failure::failed(what).hint("`fuser`-like tools show who has it open; it goes when they end").into());
+            return Err(Failure::failed(what)
+                .hint("`fuser`-like tools show who has it open; it goes when they end")
+                .into());
         }
         std::thread::sleep(PAUSE);
     }

@@ -1,0 +1,199 @@
+//! `tccc status`: what tccc registered on this host, who uses it, and what is no longer as it was asked.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::plain::{row, write_columns};
+use super::unload::holder_rows;
+use super::{Format, note};
+use crate::kernel::privilege::{self, Capability};
+use crate::kernel::probe::Features;
+use crate::kernel::socket::{self, Holder};
+use crate::kernel::{cgroup, congestion, struct_ops};
+use crate::loader::survey::{self, Instance, Standing};
+use crate::state::{Owner, Store};
+
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// Show what tccc registered here: tunables, since when, who uses it
+///
+/// Also shows what is no longer as it was asked (the default was changed, a pin is gone) and what killed commands left.
+/// Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
+///
+/// Example: `tccc status -o json`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// How the result is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    algorithm: String,
+    generation: Option<u32>,
+    tunables: BTreeMap<String, i128>,
+    since: Option<String>,
+    digest: Option<String>,
+    /// "pinned", "run" or "leftover".
+    standing: &'static str,
+    owner_pid: Option<u32>,
+    registered: bool,
+    is_default: bool,
+    /// None: not known without root.
+    holders: Option<Vec<Holder>>,
+    /// Callback to nanoseconds per call; empty while the kernel does not count.
+    ns_per_call: BTreeMap<String, f64>,
+    drift: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: u32,
+    default: String,
+    instances: Vec<Line>,
+    stale_cgroups: Vec<PathBuf>,
+}
+
+impl StatusArgs {
+    /// Looks, and prints.
+    ///
+    /// Errors: the kernel shows no type information.
+    pub fn run(&self) -> Result<()> {
+        let document = gather()?;
+        let mut out = io::stdout().lock();
+        match self.output {
+            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
+            Format::Table => write_table(&mut out, &document)?,
+        }
+        if !privilege::missing(&[Capability::SysAdmin]).is_empty() {
+            note("run as root to see sockets, pins and costs; this shows the records only");
+        }
+        Ok(())
+    }
+}
+
+fn gather() -> Result<Document> {
+    let default = congestion::default()?;
+    let may_look = privilege::missing(&[Capability::SysAdmin]).is_empty();
+    let mut holders = if may_look { socket::holders().ok() } else { None };
+    let lines = survey::instances(&Store::of_host(), &Features::probe()?)?.into_iter().map(|instance| {
+        let used = holders.as_mut().map(|all| all.remove(&instance.name).unwrap_or_default());
+        line(&instance, &default, used, may_look)
+    });
+    Ok(Document {
+        schema: SCHEMA,
+        instances: lines.collect(),
+        default,
+        stale_cgroups: cgroup::stale().unwrap_or_default(),
+    })
+}
+
+fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> Line {
+    let record = instance.record.as_ref();
+    let standing = match instance.standing() {
+        Standing::Pinned => "pinned",
+        Standing::Run => "run",
+        Standing::Leftover if may_look => "leftover",
+        Standing::Leftover => "recorded",
+    };
+    Line {
+        name: instance.name.clone(),
+        algorithm: instance.algorithm().to_owned(),
+        generation: record.map(|record| record.generation),
+        tunables: record.map(|record| record.tunables.clone()).unwrap_or_default(),
+        since: record.map(|record| record.since.clone()),
+        digest: record.map(|record| record.digest.clone()),
+        standing,
+        owner_pid: instance.owner_pid().filter(|_| standing == "run"),
+        registered: instance.is_registered,
+        is_default: default == instance.name,
+        holders,
+        ns_per_call: costs(instance),
+        drift: if may_look { drift(instance, default) } else { Vec::new() },
+    }
+}
+
+fn costs(instance: &Instance) -> BTreeMap<String, f64> {
+    let programs = instance.table.iter().flat_map(|table| &table.programs);
+    let costs = programs.filter_map(|(callback, &id)| Some((callback.clone(), struct_ops::program_cost(id).ok()?)));
+    let called = costs.filter(|(_, cost)| cost.calls > 0);
+    called.map(|(callback, cost)| (callback, cost.nanoseconds as f64 / cost.calls as f64)).collect()
+}
+
+/// What is no longer as it was asked.
+fn drift(instance: &Instance, default: &str) -> Vec<String> {
+    let mut drift = Vec::new();
+    let Some(record) = &instance.record else {
+        return vec!["its record is lost: tunables and the default before it are not known".into()];
+    };
+    if record.previous_default.is_some() && default != instance.name {
+        drift.push(format!("it was made the default, which now is \"{default}\""));
+    }
+    if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin {
+        drift.push("its pin is gone".into());
+    }
+    if !instance.is_registered {
+        drift.push("it is not registered any more".into());
+    }
+    drift
+}
+
+fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
+    if document.instances.is_empty() {
+        writeln!(out, "nothing is loaded; the default algorithm is \"{}\"", document.default)?;
+    } else {
+        write_columns(out, &rows(&document.instances))?;
+    }
+    for line in &document.instances {
+        line.drift.iter().try_for_each(|what| writeln!(out, "\"{}\": {what}", line.name))?;
+        write_details(out, line)?;
+    }
+    for path in &document.stale_cgroups {
+        writeln!(out, "left by a killed run: cgroup {}", path.display())?;
+    }
+    let has_leftovers = document.instances.iter().any(|line| line.standing == "leftover");
+    if has_leftovers || !document.stale_cgroups.is_empty() {
+        writeln!(out, "`tccc unload --all` removes what was left")?;
+    }
+    Ok(())
+}
+
+fn rows(lines: &[Line]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"])];
+    rows.extend(lines.iter().map(|line| {
+        let kept = match (line.owner_pid, line.is_default) {
+            (Some(pid), _) => format!("run (pid {pid})"),
+            (None, true) => format!("{}, default", line.standing),
+            (None, false) => line.standing.to_owned(),
+        };
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let generation = or_dash(line.generation.map(|generation| generation.to_string()));
+        let sockets = line.holders.as_ref();
+        let sockets =
+            or_dash(sockets.map(|list| list.iter().map(|it| it.sockets + it.listening).sum::<usize>().to_string()));
+        let set: Vec<String> = line.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let set = if set.is_empty() { "none".to_owned() } else { set.join(" ") };
+        row([&line.name, &line.algorithm, &kept, &generation, &or_dash(line.since.clone()), &sockets, &set])
+    }));
+    rows
+}
+
+fn write_details(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    if let Some(holders) = line.holders.as_ref().filter(|holders| !holders.is_empty()) {
+        writeln!(out, "\nsockets with \"{}\":", line.name)?;
+        write_columns(out, &holder_rows(holders))?;
+    }
+    if !line.ns_per_call.is_empty() {
+        let costs: Vec<String> = line.ns_per_call.iter().map(|(name, ns)| format!("{name} {ns:.0}")).collect();
+        writeln!(out, "\"{}\": nanoseconds per call: {}", line.name, costs.join(", "))?;
+    }
+    Ok(())
+}

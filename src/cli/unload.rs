@@ -1,0 +1,143 @@
+//! `tccc unload`: undo what `tccc load` did, and prove it.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::plain::{row, write_columns};
+use super::{note, warn};
+use crate::kernel::cgroup;
+use crate::kernel::probe::Features;
+use crate::kernel::socket::Holder;
+use crate::loader::survey::{self, Standing};
+use crate::loader::{self, Unloaded};
+use crate::state::Store;
+
+/// Unregister an algorithm: default back, pins and records away
+///
+/// The default goes back to what it was before `tccc load --default`, unless somebody changed it since. Open sockets keep
+/// the algorithm until they close; they are shown by process. `--all` also removes what killed commands left.
+///
+/// Example: `tccc unload dtcp --drain 60s`
+///
+/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN; other users' processes are only seen by root.
+#[derive(Debug, Args)]
+pub struct UnloadArgs {
+    /// The name under which it was loaded
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    name: Option<String>,
+    /// Everything that tccc registered or left behind, except what a running experiment uses
+    #[arg(long)]
+    all: bool,
+    /// After unregistering wait this long for open sockets to close, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    drain: Option<Duration>,
+    /// Print each change that would be made; make none
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+impl UnloadArgs {
+    /// Unloads, and prints what was undone and who still holds it.
+    ///
+    /// Errors: the name is not ours; not permitted; it is still registered afterwards.
+    pub fn run(&self) -> Result<()> {
+        let features = Features::probe()?;
+        if self.dry_run {
+            return self.print_plan(&features);
+        }
+        let done = match &self.name {
+            Some(name) => vec![loader::unload(name, &features)?],
+            None => loader::unload_all(&features)?,
+        };
+        let mut out = io::stdout().lock();
+        for unloaded in &done {
+            print_done(&mut out, unloaded)?;
+            self.follow(unloaded)?;
+        }
+        if self.all {
+            sweep_cgroups(&mut out)?;
+            if done.is_empty() {
+                writeln!(out, "nothing is loaded")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_plan(&self, features: &Features) -> Result<()> {
+        let store = Store::of_host();
+        let wanted = match &self.name {
+            Some(name) => vec![loader::ours(name, &store, features)?],
+            None => survey::instances(&store, features)?,
+        };
+        let mut out = io::stdout().lock();
+        for instance in wanted.iter().filter(|instance| instance.standing() != Standing::Run) {
+            writeln!(out, "unloading \"{}\" would", instance.name)?;
+            loader::plan(instance)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
+        }
+        if self.all {
+            let stale = cgroup::stale().unwrap_or_default();
+            stale.iter().try_for_each(|path| writeln!(out, "remove the cgroup {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Says who still holds it, after waiting where that was asked.
+    fn follow(&self, unloaded: &Unloaded) -> Result<()> {
+        let mut left = unloaded.holders.clone();
+        if let Some(patience) = self.drain.filter(|_| !left.is_empty()) {
+            note(&format!("waiting up to {} for sockets to close", humantime::format_duration(patience)));
+            left = loader::drain(&unloaded.name, patience)?;
+        }
+        let sockets: usize = left.iter().map(|holder| holder.sockets + holder.listening).sum();
+        if sockets == 0 {
+            return Ok(());
+        }
+        let noun = if sockets == 1 { "socket keeps" } else { "sockets keep" };
+        note(&format!("\"{}\" unregistered; {sockets} {noun} it until they close", unloaded.name));
+        if left.iter().any(|holder| holder.listening > 0) {
+            warn("a listening socket gives it to every connection that it accepts", Some("restart that process"));
+        }
+        Ok(())
+    }
+}
+
+fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
+    let name = &unloaded.name;
+    if !unloaded.holders.is_empty() {
+        writeln!(out, "sockets with \"{name}\":")?;
+        write_columns(out, &holder_rows(&unloaded.holders))?;
+    }
+    if let Some(default) = &unloaded.default_restored {
+        writeln!(out, "default algorithm: \"{default}\" again")?;
+    }
+    let what =
+        if unloaded.was_registered { "unregistered" } else { "was not registered any more; its remains are removed" };
+    writeln!(out, "\"{name}\" {what}")?;
+    unloaded.notes.iter().for_each(|phrase| note(phrase));
+    Ok(())
+}
+
+/// Who holds sockets, as a table.
+pub fn holder_rows(holders: &[Holder]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["pid", "command", "sockets", "listening", "netns"])];
+    rows.extend(holders.iter().map(|holder| {
+        let pid = holder.pid.map_or("-".into(), |pid| pid.to_string());
+        let [sockets, listening, netns] =
+            [holder.sockets.to_string(), holder.listening.to_string(), holder.netns.to_string()];
+        row([&pid, &holder.command, &sockets, &listening, &netns])
+    }));
+    rows
+}
+
+fn sweep_cgroups(out: &mut impl Write) -> Result<()> {
+    if cgroup::mount_point().is_err() {
+        return Ok(());
+    }
+    for path in cgroup::sweep_stale()? {
+        writeln!(out, "cgroup {} of a dead run removed", path.display())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! What this host can do and what it lacks, with the fix for each: the lines of `tccc doctor`.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Features, KERNEL_FUNCTIONS};
+use crate::kernel::btf::{RUNNING_KERNEL, Types};
+use crate::kernel::privilege::{self, Capability};
+use crate::kernel::{bpffs, cgroup};
+
+/// How much the lack of something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// `tccc load` does not work without it.
+    Needed,
+    /// Something works less well or not at all without it.
+    Useful,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked for.
+    pub what: &'static str,
+    /// Whether it is there.
+    pub is_met: bool,
+    /// How much its lack matters.
+    pub weight: Weight,
+    /// What was found.
+    pub found: String,
+    /// What needs it.
+    pub needed_for: &'static str,
+    /// What to do where it is missing.
+    pub fix: String,
+}
+
+/// Looks at everything; asks, and changes nothing.
+///
+/// Shape: what `tccc load` needs first.
+pub fn all() -> Vec<Check> {
+    let types = Types::of_running_kernel();
+    let features = types.as_ref().ok().map(Features::of);
+    let mut checks = vec![type_information(types.is_ok()), rights()];
+    checks.extend(features.iter().flat_map(of_features));
+    checks.extend([bpf_file_system(), cgroups(), tun()]);
+    checks.extend(types.iter().flat_map(|types| [recursion_guard(types), netem(types)]));
+    checks.extend([program("iperf3"), statistics()]);
+    checks
+}
+
+/// Whether everything that `tccc load` needs is there.
+pub fn can_load(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.is_met || check.weight == Weight::Useful)
+}
+
+fn needed(what: &'static str, is_met: bool, found: impl Into<String>, fix: impl Into<String>) -> Check {
+    Check { what, is_met, weight: Weight::Needed, found: found.into(), needed_for: "load, run", fix: fix.into() }
+}
+
+fn useful(what: &'static str, is_met: bool, found: impl Into<String>) -> Check {
+    Check { what, is_met, weight: Weight::Useful, found: found.into(), needed_for: "", fix: String::new() }
+}
+
+impl Check {
+    fn helps(self, needed_for: &'static str, fix: impl Into<String>) -> Self {
+        Check { needed_for, fix: fix.into(), ..self }
+    }
+}
+
+fn type_information(is_met: bool) -> Check {
+    let found = if is_met { RUNNING_KERNEL.to_owned() } else { format!("no {RUNNING_KERNEL}") };
+    let check = needed("kernel type information (BTF)", is_met, found, "use a kernel built with CONFIG_DEBUG_INFO_BTF");
+    Check { needed_for: "load, run, trace, sockets", ..check }
+}
+
+fn rights() -> Check {
+    let mut wanted = privilege::FOR_LOAD.to_vec();
+    wanted.push(Capability::SysAdmin);
+    let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
+    let missing = privilege::missing(&wanted);
+    let found = if missing.is_empty() { names(&wanted) } else { format!("lacks {}", names(&missing)) };
+    let check = needed("rights of this process", missing.is_empty(), found, "run as root");
+    Check { needed_for: "load, unload, run, trace, sockets", ..check }
+}
+
+fn of_features(features: &Features) -> Vec<Check> {
+    let parameters = |name: &str| features.slots.get(name).and_then(|slot| slot.parameters);
+    let control = parameters("cong_control");
+    let has_start = parameters("cwnd_event_tx_start").is_some();
+    let missing: Vec<&str> = KERNEL_FUNCTIONS.into_iter().filter(|name| !features.functions.contains(name)).collect();
+    let functions = if missing.is_empty() {
+        format!("all {} looked for", KERNEL_FUNCTIONS.len())
+    } else {
+        format!("without {}", missing.join(", "))
+    };
+    vec![
+        needed(
+            "congestion control by BPF (struct_ops)",
+            features.struct_ops,
+            if features.struct_ops { "tcp_congestion_ops can be registered" } else { "not offered" },
+            "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
+        ),
+        useful(
+            "struct_ops links",
+            features.links,
+            if features.links { "yes" } else { "registration by the map instead" },
+        )
+        .helps("a killed run unregisters by itself", "none needed: the next tccc command unregisters it"),
+        useful("swapping code under a name", features.link_update, if features.link_update { "yes" } else { "no" })
+            .helps("load --replace", "unload and load again"),
+        useful(
+            "callback cong_control",
+            control.is_some(),
+            control.map_or("absent".into(), |n| format!("{n} parameters")),
+        )
+        .helps("algorithms that set the rate", "none: such algorithms are refused here"),
+        useful(
+            "callback cwnd_event_tx_start",
+            has_start,
+            if has_start { "yes" } else { "cwnd_event tells it instead" },
+        )
+        .helps("idle restarts on kernels without that event", "none needed"),
+        useful("kernel functions for algorithms", missing.is_empty(), functions).helps(
+            "algorithms that call them",
+            "use a kernel that has them; an algorithm that does not call them loads",
+        ),
+    ]
+}
+
+fn bpf_file_system() -> Check {
+    let mount = bpffs::mount();
+    let found = mount.as_ref().map_or("not mounted".to_owned(), |place| place.display().to_string());
+    let fix = format!("mount -t bpf bpf {}", bpffs::USUAL_PLACE);
+    Check { needed_for: "load", ..needed("BPF file system", mount.is_some(), found, fix) }
+}
+
+fn cgroups() -> Check {
+    let mount = cgroup::mount_point();
+    let found = mount.as_ref().map_or("not mounted".to_owned(), |place| place.display().to_string());
+    useful("cgroup v2", mount.is_ok(), found)
+        .helps("run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
+}
+
+fn tun() -> Check {
+    let device = fs::File::options().read(true).write(true).open("/dev/net/tun");
+    let found = device.as_ref().map_or_else(crate::kernel::btf::reason, |_| "/dev/net/tun".to_owned());
+    useful("TUN devices", device.is_ok(), found).helps("run, with the user-space link", "modprobe tun")
+}
+
+/// Before it was split, one guard covered several programs: a callback could be skipped when a softirq interrupted it.
+fn recursion_guard(types: &Types) -> Check {
+    const SPLIT: [&str; 2] = ["__bpf_prog_enter_struct_ops", "__bpf_prog_enter_recur"];
+    let is_split = !types.functions_among(&SPLIT).is_empty();
+    useful("callbacks are never skipped", is_split, if is_split { "yes" } else { "a softirq may skip one" })
+        .helps("trustworthy measurements", "use a newer kernel, or expect rare wrong windows")
+}
+
+fn netem(types: &Types) -> Check {
+    let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+    let modules = release.map(|release| Path::new("/lib/modules").join(release).join("modules.dep"));
+    let listed =
+        modules.ok().and_then(|list| fs::read_to_string(list).ok()).is_some_and(|list| list.contains("sch_netem"));
+    let is_met = listed || !types.functions_among(&["netem_enqueue"]).is_empty();
+    useful("netem", is_met, if is_met { "yes" } else { "absent: the user-space link is used" })
+        .helps("run --link netem", "none needed; else a kernel with CONFIG_NET_SCH_NETEM")
+}
+
+fn program(name: &'static str) -> Check {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let place = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
+    let found = place.as_ref().map_or("not in PATH".to_owned(), |path| path.display().to_string());
+    useful(name, place.is_some(), found).helps("run", format!("apt install {name}"))
+}
+
+fn statistics() -> Check {
+    let is_on = statistics_are_on();
+    useful("BPF run-time statistics", is_on, if is_on { "on" } else { "off" })
+        .helps("nanoseconds per callback in status", "sysctl kernel.bpf_stats_enabled=1")
+}
+
+/// Whether the kernel counts how long BPF programs run.
+pub fn statistics_are_on() -> bool {
+    fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() == "1")
+}
