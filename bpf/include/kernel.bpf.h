@@ -19,6 +19,7 @@ typedef int64_t s64;
 #define SEC(name)
 #define __weak
 #define __ksym
+#undef __always_inline /* the C library has one too */
 #define __always_inline inline
 u64 bpf_ktime_get_ns(void);
 #else

@@ -1,0 +1,53 @@
+//! The system's C compiler, called at test time: an algorithm's file and the shim become a native library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Undefined behaviour ends the test with file and line; what the BPF build refuses is refused here too.
+const FLAGS: [&str; 12] = [
+    "-shared",
+    "-fPIC",
+    "-O1",
+    "-g",
+    "-DTCCC_HOST",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unused-parameter",
+    "-fsanitize=undefined",
+    "-fno-sanitize-recover=all",
+    "-Wl,-Bsymbolic",
+];
+
+/// A path in the source tree.
+pub fn in_tree(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Every algorithm's file, sorted: whatever lies in `bpf/cc`.
+pub fn sources() -> Vec<PathBuf> {
+    let folder = std::fs::read_dir(in_tree("bpf/cc")).expect("bpf/cc is read");
+    let files = folder.map(|entry| entry.expect("an entry of bpf/cc").path());
+    let mut sources: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with(".bpf.c")).collect();
+    sources.sort();
+    sources
+}
+
+/// The file stem of an algorithm's file.
+pub fn stem(source: &Path) -> String {
+    source.file_name().expect("a file name").to_string_lossy().trim_end_matches(".bpf.c").to_owned()
+}
+
+/// Compiles a library from C files; the result lies in a folder that goes away when it is dropped.
+///
+/// Panics: with the compiler's own words when it refuses.
+pub fn library(sources: &[&Path]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("algorithm.so");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(compiler);
+    command.args(FLAGS).arg("-I").arg(in_tree("bpf/include")).arg("-o").arg(&path).args(sources);
+    let output = command.output().expect("the C compiler runs");
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    (folder, path)
+}

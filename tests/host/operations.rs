@@ -1,0 +1,182 @@
+//! Random operations on one connection, each legal for the kernel at the moment it happens.
+
+use proptest::prelude::*;
+
+use crate::kernel::{Acked, Kernel};
+use crate::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
+
+/// One thing that happens to a connection.
+#[derive(Debug, Clone, Copy)]
+pub enum Operation {
+    /// So many packets are acknowledged in sequence.
+    Ack {
+        packets: u32,
+        rtt_us: u32,
+    },
+    /// One packet is acknowledged out of sequence.
+    Sack,
+    Lose,
+    Mark,
+    TimeOut,
+    /// Everything outstanding is acknowledged.
+    Finish,
+    /// The latest reduction proves unnecessary.
+    Undo,
+    /// Idle for so many timeouts, then a restart.
+    Idle {
+        timeouts: u32,
+    },
+    /// The application begins or ceases to be the limit.
+    Limit {
+        by_window: bool,
+    },
+    ShrinkMtu,
+    Mss {
+        bytes: u32,
+    },
+    Clamp {
+        packets: u32,
+    },
+}
+
+/// Where a connection begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub clamp: u32,
+}
+
+/// Any window that the kernel can hold, small and largest ones often.
+fn window() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 1..200u32, 2 => 1..100_000u32, 1 => INFINITE_SSTHRESH - 100_000..=INFINITE_SSTHRESH]
+}
+
+pub fn start() -> impl Strategy<Value = Start> {
+    let ssthresh = prop_oneof![Just(INFINITE_SSTHRESH), window().prop_map(|w| w.max(2))];
+    let clamp = prop_oneof![Just(INFINITE_SSTHRESH), window()];
+    (window(), ssthresh, clamp).prop_map(|(cwnd, ssthresh, clamp)| Start { cwnd: cwnd.min(clamp), ssthresh, clamp })
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let rtt_us = prop_oneof![1..1_000u32, 1_000..1_000_000u32, 1_000_000..=100_000_000u32];
+    prop_oneof![
+        12 => (1..200u32, rtt_us).prop_map(|(packets, rtt_us)| Operation::Ack { packets, rtt_us }),
+        2 => Just(Operation::Sack),
+        3 => Just(Operation::Lose),
+        2 => Just(Operation::Mark),
+        2 => Just(Operation::TimeOut),
+        4 => Just(Operation::Finish),
+        1 => Just(Operation::Undo),
+        1 => (0..40u32).prop_map(|timeouts| Operation::Idle { timeouts }),
+        2 => any::<bool>().prop_map(|by_window| Operation::Limit { by_window }),
+        1 => Just(Operation::ShrinkMtu),
+        1 => (48..65_000u32).prop_map(|bytes| Operation::Mss { bytes }),
+        1 => window().prop_map(|packets| Operation::Clamp { packets }),
+    ]
+}
+
+pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    proptest::collection::vec(operation(), 1..120)
+}
+
+/// A connection at its start, with a full window in flight.
+pub fn connect<C: CongestionControl>(cc: C, start: Start) -> Kernel<C> {
+    let tcp = Tcp {
+        snd_cwnd: start.cwnd,
+        snd_ssthresh: start.ssthresh,
+        snd_cwnd_clamp: start.clamp,
+        mss_cache: 1448,
+        is_cwnd_limited: 1,
+        ..Tcp::default()
+    };
+    let mut kernel = Kernel::new(cc, tcp);
+    fill(&mut kernel);
+    kernel
+}
+
+/// The sender sends what the window allows; whatever was lost is sent again.
+fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
+    let tcp = &mut kernel.tcp;
+    let allowed = if tcp.is_cwnd_limited == 1 { tcp.snd_cwnd } else { tcp.snd_cwnd / 2 };
+    let room = allowed.saturating_sub(tcp.in_flight());
+    let again = room.min(tcp.lost_out - tcp.retrans_out);
+    tcp.retrans_out += again;
+    tcp.packets_out += room - again;
+    tcp.snd_nxt = tcp.snd_nxt.wrapping_add(room - again);
+    tcp.max_packets_out = tcp.max_packets_out.max(tcp.packets_out);
+    kernel.undo_retrans += again;
+    if kernel.is_reducing() {
+        kernel.prr_out = kernel.prr_out.saturating_add(room);
+    }
+}
+
+/// Applies one operation; one that is impossible at this moment does nothing.
+pub fn apply<C: CongestionControl>(kernel: &mut Kernel<C>, operation: Operation, now_ns: u64) {
+    kernel.cc.set_clock(now_ns);
+    match operation {
+        Operation::Ack { packets, rtt_us } => acknowledge(kernel, packets.min(kernel.tcp.packets_out), Some(rtt_us)),
+        Operation::Finish => acknowledge(kernel, kernel.tcp.packets_out, None),
+        Operation::Sack => acknowledge(kernel, 0, None),
+        Operation::Lose => lose(kernel),
+        Operation::Mark => kernel.enter_cwr(),
+        Operation::TimeOut => time_out(kernel),
+        Operation::Undo if kernel.tcp.ca_state >= state::CWR => kernel.undo(),
+        Operation::Undo => {}
+        Operation::Idle { timeouts } => idle(kernel, timeouts),
+        Operation::Limit { by_window } => kernel.tcp.is_cwnd_limited = u32::from(by_window),
+        Operation::ShrinkMtu => kernel.shrink_mtu(),
+        Operation::Mss { bytes } => kernel.tcp.mss_cache = bytes,
+        Operation::Clamp { packets } => kernel.tcp.snd_cwnd_clamp = packets,
+    }
+    fill(kernel);
+}
+
+fn acknowledge<C: CongestionControl>(kernel: &mut Kernel<C>, packets: u32, rtt_us: Option<u32>) {
+    let tcp = &mut kernel.tcp;
+    kernel.cc.in_ack_event(tcp, 0);
+    let is_sack = packets == 0 && tcp.sacked_out + tcp.lost_out < tcp.packets_out;
+    let sacked_before = tcp.sacked_out;
+    tcp.sacked_out = (tcp.sacked_out + u32::from(is_sack)).min(tcp.packets_out - packets);
+    let delivered = packets + tcp.sacked_out - sacked_before;
+    let acked = Acked { delivered, in_order: packets, lost: 0, rtt_us };
+    tcp.packets_out -= packets;
+    tcp.lost_out = tcp.lost_out.min(tcp.packets_out - tcp.sacked_out);
+    tcp.retrans_out = tcp.retrans_out.min(tcp.lost_out);
+    tcp.snd_una = tcp.snd_una.wrapping_add(packets);
+    tcp.delivered = tcp.delivered.wrapping_add(acked.delivered);
+    tcp.srtt_us = rtt_us.map_or(tcp.srtt_us, |rtt_us| 8 * rtt_us);
+    kernel.acked(acked);
+    if kernel.tcp.ca_state > state::DISORDER && kernel.is_recovered() {
+        kernel.leave();
+    }
+    kernel.control(acked);
+}
+
+fn lose<C: CongestionControl>(kernel: &mut Kernel<C>) {
+    let tcp = &mut kernel.tcp;
+    if tcp.sacked_out + tcp.lost_out == tcp.packets_out {
+        return;
+    }
+    tcp.lost_out += 1;
+    tcp.lost += 1;
+    if tcp.ca_state <= state::CWR {
+        kernel.enter_recovery();
+    }
+}
+
+fn time_out<C: CongestionControl>(kernel: &mut Kernel<C>) {
+    let tcp = &mut kernel.tcp;
+    if tcp.packets_out == 0 {
+        return;
+    }
+    (tcp.lost_out, tcp.retrans_out) = (tcp.packets_out - tcp.sacked_out, 0);
+    kernel.enter_loss();
+}
+
+fn idle<C: CongestionControl>(kernel: &mut Kernel<C>, timeouts: u32) {
+    if kernel.tcp.packets_out == 0 {
+        kernel.restart_after_idle(timeouts, 10);
+        kernel.start_transmission();
+    }
+}

@@ -1,0 +1,338 @@
+//! A simulated connection: packets with a fate, a receiver that acknowledges each of them, and a scoreboard.
+//!
+//! There is no queue: a packet takes the path's round-trip time unless its fate says otherwise. Every packet that arrives
+//! is acknowledged by SACK. A packet is believed lost when three sent later have arrived (RFC 6675), a retransmission
+//! likewise; the retransmission timeout fires when nothing is left to arrive.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::kernel::{Acked, Kernel};
+use crate::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
+use crate::path::{Fate, Path, Transmission};
+
+/// The kernel's initial window.
+pub const INITIAL_CWND: u32 = 10;
+const MSS_BYTES: u32 = 1448;
+/// Packets sent later that must have arrived before one counts as lost.
+const REORDERING: usize = 3;
+/// The kernel's lowest retransmission timeout.
+const RTO_US: u64 = 200_000;
+/// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
+const ACK_ECE: u32 = 1 << 2;
+
+/// A packet that was sent and is not yet acknowledged in sequence.
+#[derive(Debug, Clone, Copy, Default)]
+struct Packet {
+    sent: u64,
+    has_arrived: bool,
+    is_lost: bool,
+    is_sent_again: bool,
+}
+
+/// A packet on its way: ordered by arrival, then by transmission.
+type Arrival = Reverse<(u64, u64, u32, u64, bool)>;
+
+/// The window at the end of a round trip.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Round {
+    pub cwnd: u32,
+    pub ssthresh: Option<u32>,
+    pub ca_state: u32,
+    pub now_us: u64,
+}
+
+/// One connection over one path.
+pub struct Sender<C> {
+    pub kernel: Kernel<C>,
+    path: Path,
+    packets: VecDeque<Packet>,
+    arrivals: BinaryHeap<Arrival>,
+    received: VecDeque<bool>,
+    receiver_next: u32,
+    now_us: u64,
+    transmissions: u64,
+    timeouts: u32,
+    round: u32,
+    round_end: u32,
+    usage_end: u32,
+    is_paused: bool,
+}
+
+impl<C: CongestionControl> Sender<C> {
+    pub fn new(cc: C, path: Path) -> Self {
+        let tcp = Tcp {
+            snd_cwnd: path.initial_cwnd,
+            snd_cwnd_clamp: path.clamp,
+            snd_ssthresh: path.initial_ssthresh,
+            mss_cache: MSS_BYTES,
+            ..Tcp::default()
+        };
+        let mut sender = Sender {
+            kernel: Kernel::new(cc, tcp),
+            path,
+            packets: VecDeque::new(),
+            arrivals: BinaryHeap::new(),
+            received: VecDeque::new(),
+            receiver_next: 0,
+            now_us: 1_000_000,
+            transmissions: 0,
+            timeouts: 0,
+            round: 1,
+            round_end: 0,
+            usage_end: 0,
+            is_paused: false,
+        };
+        sender.transmit();
+        sender.round_end = sender.kernel.tcp.snd_nxt;
+        sender
+    }
+
+    /// Runs for as many round trips as the path has, handing every end of a round to `watch`.
+    pub fn run(&mut self, mut watch: impl FnMut(&Round, &C)) {
+        while self.round <= self.path.rounds {
+            self.step();
+            while self.round <= self.path.rounds && self.has_reached(self.round_end) {
+                watch(&self.end_of_round(), &self.kernel.cc);
+                self.round += 1;
+                self.round_end = self.kernel.tcp.snd_nxt.max(self.round_end + 1);
+            }
+        }
+    }
+
+    fn end_of_round(&self) -> Round {
+        let tcp = &self.kernel.tcp;
+        let ssthresh = Some(tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH);
+        Round { cwnd: tcp.snd_cwnd, ssthresh, ca_state: tcp.ca_state, now_us: self.now_us }
+    }
+
+    fn has_reached(&self, end: u32) -> bool {
+        self.kernel.tcp.snd_una >= end
+    }
+
+    /// One arrival; or, when nothing is on its way, what the sender then does.
+    pub fn step(&mut self) {
+        match self.arrivals.pop() {
+            Some(Reverse((time_us, _, packet, sent_us, is_marked))) => {
+                self.set_clock(time_us);
+                self.acknowledge(packet, time_us - sent_us, is_marked);
+            }
+            None if self.packets.is_empty() => self.resume(),
+            None => self.time_out(),
+        }
+        self.transmit();
+        assert!(self.kernel.tcp.snd_cwnd >= 1, "the window is empty");
+    }
+
+    fn set_clock(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        self.kernel.cc.set_clock(now_us * 1000);
+    }
+
+    /// The receiver's answer to one packet, and the sender's reaction to the answer.
+    fn acknowledge(&mut self, packet: u32, rtt_us: u64, is_marked: bool) {
+        let is_duplicate = !self.receive(packet);
+        self.kernel.cc.in_ack_event(&mut self.kernel.tcp, if is_marked { ACK_ECE } else { 0 });
+        let mut acked = self.take_in(packet);
+        let is_sample = acked.delivered > 0;
+        acked.rtt_us = is_sample.then_some(rtt_us as u32);
+        if is_sample {
+            self.kernel.tcp.srtt_us = 8 * rtt_us as u32;
+        }
+        if self.is_in_order() {
+            self.kernel.tcp.packets_out = self.packets.len() as u32;
+        } else {
+            acked.lost = self.mark_lost();
+            self.count();
+        }
+        self.kernel.acked(acked);
+        if is_duplicate {
+            self.kernel.undo_retrans = self.kernel.undo_retrans.saturating_sub(1);
+        }
+        self.change_state(is_marked, is_duplicate, acked);
+        self.kernel.control(acked);
+    }
+
+    /// Whether the packet is one that the receiver did not have.
+    fn receive(&mut self, packet: u32) -> bool {
+        if packet < self.receiver_next {
+            return false;
+        }
+        let index = (packet - self.receiver_next) as usize;
+        self.received.resize(self.received.len().max(index + 1), false);
+        let is_first = !std::mem::replace(&mut self.received[index], true);
+        while self.received.front() == Some(&true) {
+            self.received.pop_front();
+            self.receiver_next += 1;
+        }
+        is_first
+    }
+
+    /// Notes what the receiver has; says how much of it is news.
+    fn take_in(&mut self, packet: u32) -> Acked {
+        let mut acked = Acked::default();
+        let una = self.kernel.tcp.snd_una;
+        if let Some(known) = packet.checked_sub(una).and_then(|index| self.packets.get_mut(index as usize)) {
+            acked.delivered = u32::from(!known.has_arrived);
+            *known = Packet { has_arrived: true, is_lost: false, is_sent_again: false, ..*known };
+        }
+        acked.in_order = self.receiver_next - una;
+        self.packets.drain(..acked.in_order as usize);
+        self.kernel.tcp.snd_una = self.receiver_next;
+        self.kernel.tcp.delivered += acked.delivered;
+        acked
+    }
+
+    /// Whether the scoreboard holds nothing but packets on their first way.
+    fn is_in_order(&self) -> bool {
+        let tcp = &self.kernel.tcp;
+        self.received.is_empty() && tcp.sacked_out + tcp.lost_out + tcp.retrans_out == 0
+    }
+
+    fn mark_lost(&mut self) -> u32 {
+        let mut arrived: Vec<u64> = self.packets.iter().filter(|p| p.has_arrived).map(|p| p.sent).collect();
+        if arrived.len() < REORDERING {
+            return 0;
+        }
+        arrived.sort_unstable();
+        let limit = arrived[arrived.len() - REORDERING];
+        let mut lost = 0;
+        for packet in self.packets.iter_mut().filter(|p| !p.has_arrived && p.sent < limit) {
+            if !packet.is_lost || packet.is_sent_again {
+                lost += 1;
+            }
+            (packet.is_lost, packet.is_sent_again) = (true, false);
+        }
+        self.kernel.tcp.lost += lost;
+        lost
+    }
+
+    fn count(&mut self) {
+        let number = |of: fn(&Packet) -> bool| self.packets.iter().filter(|packet| of(packet)).count() as u32;
+        let (sacked, lost, again) = (number(|p| p.has_arrived), number(|p| p.is_lost), number(|p| p.is_sent_again));
+        let tcp = &mut self.kernel.tcp;
+        tcp.packets_out = self.packets.len() as u32;
+        (tcp.sacked_out, tcp.lost_out, tcp.retrans_out) = (sacked, lost, again);
+    }
+
+    fn change_state(&mut self, is_marked: bool, is_duplicate: bool, acked: Acked) {
+        if self.kernel.tcp.ca_state > state::DISORDER && self.kernel.is_recovered() {
+            // The mark of a reduction reaches the receiver with the packet after high_seq.
+            let holds = self.kernel.tcp.ca_state == state::CWR && self.kernel.tcp.snd_una == self.kernel.high_seq;
+            if !holds {
+                self.kernel.leave();
+            }
+        }
+        if is_duplicate && self.kernel.undo_if_spurious() && self.kernel.is_reducing() {
+            self.kernel.set_state(state::OPEN);
+        }
+        match self.kernel.tcp.ca_state {
+            state::LOSS | state::RECOVERY => {}
+            _ if acked.lost > 0 => self.kernel.enter_recovery(),
+            _ if is_marked => self.kernel.enter_cwr(),
+            state::CWR => {}
+            now => {
+                let is_waiting = self.kernel.tcp.sacked_out + self.kernel.tcp.lost_out > 0;
+                let next = if is_waiting { state::DISORDER } else { state::OPEN };
+                if next != now {
+                    self.kernel.set_state(next);
+                }
+            }
+        }
+    }
+
+    fn time_out(&mut self) {
+        self.set_clock(self.now_us + RTO_US);
+        for packet in self.packets.iter_mut().filter(|packet| !packet.has_arrived) {
+            (packet.is_lost, packet.is_sent_again) = (true, false);
+        }
+        self.count();
+        self.timeouts += 1;
+        self.kernel.enter_loss();
+    }
+
+    /// Nothing is outstanding: the application paused and begins again.
+    fn resume(&mut self) {
+        assert!(self.is_paused, "the sender stands still with nothing outstanding");
+        self.is_paused = false;
+        self.path.pause_after = None;
+        self.set_clock(self.now_us + self.path.pause_timeouts * RTO_US + 1);
+        self.kernel.restart_after_idle(self.path.pause_timeouts as u32, INITIAL_CWND);
+    }
+
+    /// Sends what the window and the application allow: lost packets first.
+    fn transmit(&mut self) {
+        let mut next_lost = 0;
+        let mut is_window_full = true;
+        while self.kernel.tcp.in_flight() < self.kernel.tcp.snd_cwnd {
+            let rest = self.packets.iter().skip(next_lost);
+            let lost = match self.kernel.tcp.lost_out {
+                0 => None,
+                _ => rest.enumerate().find(|(_, p)| p.is_lost && !p.is_sent_again).map(|(at, _)| at + next_lost),
+            };
+            if let Some(index) = lost {
+                self.send_again(index);
+                next_lost = index + 1;
+            } else if self.application_has_data() {
+                self.send_new();
+            } else {
+                is_window_full = false;
+                break;
+            }
+        }
+        self.validate_window(is_window_full);
+    }
+
+    fn application_has_data(&mut self) -> bool {
+        self.is_paused |= self.path.pause_after.is_some_and(|round| self.round > round);
+        !self.is_paused && self.kernel.tcp.packets_out < self.path.application_limit
+    }
+
+    fn send_new(&mut self) {
+        if self.kernel.tcp.in_flight() == 0 {
+            self.kernel.start_transmission();
+        }
+        let number = self.kernel.tcp.snd_nxt;
+        self.kernel.tcp.snd_nxt += 1;
+        self.packets.push_back(Packet::default());
+        self.send(number, false);
+        self.kernel.tcp.packets_out += 1;
+    }
+
+    fn send_again(&mut self, index: usize) {
+        self.packets[index].is_sent_again = true;
+        self.kernel.undo_retrans += 1;
+        self.send(self.kernel.tcp.snd_una + index as u32, true);
+        self.kernel.tcp.retrans_out += 1;
+    }
+
+    fn send(&mut self, packet: u32, is_again: bool) {
+        self.transmissions += 1;
+        self.packets[(packet - self.kernel.tcp.snd_una) as usize].sent = self.transmissions;
+        if self.kernel.is_reducing() {
+            self.kernel.prr_out += 1;
+        }
+        let cwnd = self.kernel.tcp.snd_cwnd;
+        let transmission = Transmission { packet, is_again, cwnd, round: self.round, timeouts: self.timeouts };
+        let rtt_us = (self.path.rtt_us)(self.round);
+        let (delay_us, is_marked) = match (self.path.fate)(&transmission) {
+            Fate::Lost => return,
+            Fate::Arrives => (0, false),
+            Fate::Marked => (0, true),
+            Fate::Late(delay_us) => (delay_us, false),
+        };
+        let arrival = (self.now_us + rtt_us + delay_us, self.transmissions, packet, self.now_us, is_marked);
+        self.arrivals.push(Reverse(arrival));
+    }
+
+    /// Whether the window, not the application, limits the sender; remembered for a round.
+    fn validate_window(&mut self, is_limited: bool) {
+        let tcp = &mut self.kernel.tcp;
+        let is_over = tcp.snd_una >= self.usage_end;
+        if is_over || is_limited || (tcp.is_cwnd_limited == 0 && tcp.packets_out > tcp.max_packets_out) {
+            tcp.is_cwnd_limited = u32::from(is_limited);
+            tcp.max_packets_out = tcp.packets_out;
+            self.usage_end = tcp.snd_nxt;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One algorithm as a native library: this file and one of bpf/cc, compiled with -DTCCC_HOST, are the whole of it.
+ *
+ * It gives a socket whose fields are read and written by name, the kernel functions that an algorithm may call, and one
+ * function a callback. The order in which the kernel calls them is the business of whoever drives it.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "math.bpf.h"
+#include "tcp.bpf.h"
+
+struct host_socket {
+	struct tcp_sock tp; /* first: a struct sock is where its tcp_sock is */
+	struct rate_sample rate;
+};
+
+extern struct tcp_congestion_ops tccc_host_ops;
+
+static _Thread_local u64 clock_ns;
+
+void host_set_clock(u64 now_ns)
+{
+	clock_ns = now_ns;
+}
+
+u64 bpf_ktime_get_ns(void)
+{
+	return clock_ns;
+}
+
+/* As the kernel's: up to the threshold and the clamp; the rest of acked is for congestion avoidance. */
+u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
+{
+	const u32 grown = min(tp->snd_cwnd + acked, tp->snd_ssthresh);
+	const u32 used = grown - tp->snd_cwnd;
+
+	tp->snd_cwnd = min(grown, tp->snd_cwnd_clamp);
+	return acked - used;
+}
+
+/* As the kernel's: one packet more for every w acknowledged; credit saved up at a larger w counts once. */
+void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
+{
+	if (tp->snd_cwnd_cnt >= w) {
+		tp->snd_cwnd_cnt = 0;
+		tp->snd_cwnd++;
+	}
+	tp->snd_cwnd_cnt += acked;
+	tp->snd_cwnd += tp->snd_cwnd_cnt / w;
+	tp->snd_cwnd_cnt %= w;
+	tp->snd_cwnd = min(tp->snd_cwnd, tp->snd_cwnd_clamp);
+}
+
+/* A socket of zeroes whose private state holds the given byte everywhere, as memory that the kernel has not cleared. */
+struct host_socket *host_new(u8 poison)
+{
+	struct host_socket *host = calloc(1, sizeof(*host));
+
+	if (host)
+		memset(inet_csk_ca((struct sock *)host), poison, CA_PRIVATE_BYTES);
+	return host;
+}
+
+void host_free(struct host_socket *host)
+{
+	free(host);
+}
+
+const u8 *host_private(const struct host_socket *host)
+{
+	return inet_csk_ca((const struct sock *)host);
+}
+
+#define PLACE(name, type, place)                                                                                       \
+	type host_get_##name(const struct host_socket *host)                                                           \
+	{                                                                                                              \
+		return host->place;                                                                                    \
+	}                                                                                                              \
+	void host_set_##name(struct host_socket *host, type value)                                                     \
+	{                                                                                                              \
+		host->place = value;                                                                                   \
+	}
+#define FIELD(name) PLACE(name, u32, tp.name)
+#define SAMPLE(name) PLACE(rate_##name, s64, rate.name)
+
+FIELD(snd_una)
+FIELD(snd_nxt)
+FIELD(snd_cwnd)
+FIELD(snd_cwnd_cnt)
+FIELD(snd_cwnd_clamp)
+FIELD(snd_ssthresh)
+FIELD(prior_cwnd)
+FIELD(srtt_us)
+FIELD(mss_cache)
+FIELD(packets_out)
+FIELD(sacked_out)
+FIELD(lost_out)
+FIELD(retrans_out)
+FIELD(max_packets_out)
+FIELD(delivered)
+FIELD(lost)
+FIELD(is_cwnd_limited)
+PLACE(ca_state, u32, tp.inet_conn.icsk_ca_state)
+
+SAMPLE(delivered)
+SAMPLE(interval_us)
+SAMPLE(rtt_us)
+SAMPLE(losses)
+SAMPLE(acked_sacked)
+SAMPLE(prior_in_flight)
+SAMPLE(is_app_limited)
+
+static struct sock *sock_of(struct host_socket *host)
+{
+	return (struct sock *)host;
+}
+
+/* Callbacks that an algorithm need not have are skipped, as in the kernel. */
+void host_init(struct host_socket *host)
+{
+	if (tccc_host_ops.init)
+		tccc_host_ops.init(sock_of(host));
+}
+
+void host_in_ack_event(struct host_socket *host, u32 flags)
+{
+	if (tccc_host_ops.in_ack_event)
+		tccc_host_ops.in_ack_event(sock_of(host), flags);
+}
+
+void host_pkts_acked(struct host_socket *host, u32 pkts_acked, s32 rtt_us, u32 in_flight)
+{
+	const struct ack_sample sample = {.pkts_acked = pkts_acked, .rtt_us = rtt_us, .in_flight = in_flight};
+
+	if (tccc_host_ops.pkts_acked)
+		tccc_host_ops.pkts_acked(sock_of(host), &sample);
+}
+
+/* Zero: the algorithm leaves the window to cong_avoid and the kernel's reduction. */
+u32 host_cong_control(struct host_socket *host, u32 ack, u32 flag)
+{
+	if (!tccc_host_ops.cong_control)
+		return 0;
+	tccc_host_ops.cong_control(sock_of(host), ack, (int)flag, &host->rate);
+	return 1;
+}
+
+void host_cong_avoid(struct host_socket *host, u32 ack, u32 acked)
+{
+	tccc_host_ops.cong_avoid(sock_of(host), ack, acked);
+}
+
+u32 host_ssthresh(struct host_socket *host)
+{
+	return tccc_host_ops.ssthresh(sock_of(host));
+}
+
+void host_set_state(struct host_socket *host, u32 new_state)
+{
+	if (tccc_host_ops.set_state)
+		tccc_host_ops.set_state(sock_of(host), (u8)new_state);
+}
+
+void host_cwnd_event(struct host_socket *host, u32 event)
+{
+	if (tccc_host_ops.cwnd_event)
+		tccc_host_ops.cwnd_event(sock_of(host), (enum tcp_ca_event)event);
+	else if (event == CA_EVENT_TX_START && tccc_host_ops.cwnd_event_tx_start)
+		tccc_host_ops.cwnd_event_tx_start(sock_of(host));
+}
+
+u32 host_undo_cwnd(struct host_socket *host)
+{
+	return tccc_host_ops.undo_cwnd(sock_of(host));
+}
+
+void host_release(struct host_socket *host)
+{
+	if (tccc_host_ops.release)
+		tccc_host_ops.release(sock_of(host));
+}
