@@ -147,8 +147,8 @@ fn run_one(
     let outcome = runner::run(scenario, plan, &options, &mut |progress| display.show(&progress));
     display.bar.finish_and_clear();
     let outcome = outcome?;
-    for name in &outcome.lacking {
-        display.say(&format!("tccc: warning: this kernel has no setting {name}, which the profile asks for"));
+    for notice in &outcome.notices {
+        display.say(&format!("tccc: warning: {notice}"));
     }
     let report = report::load(out)?;
     let text = report::render(&report, report::Format::Text)?;

@@ -9,14 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use crate::experiment::net::Link;
 use crate::experiment::net::netns::{Node, Topology};
 use crate::experiment::net::path::{Hop, shortest_path};
+use crate::experiment::net::{Link, QueueLimit};
 use crate::experiment::plan::mix;
 use crate::experiment::scenario::{Cell, LinkSpec};
 use crate::failure::Failure;
 use crate::model::run::{Calibration, LinkCounters};
-use crate::units::{BitsPerSec, QueueSize, Share};
+use crate::units::{BitsPerSec, Share};
 
 use probe::Receiver;
 
@@ -121,14 +121,11 @@ fn asked(links: &[LinkSpec], way: &[Hop], mtu: u32) -> Asked {
             rtt += direction.delay + Duration::from_secs_f64(serialisation);
             jitter += direction.jitter;
         }
-        queue_pkts = queue_pkts.min(match there.queue {
-            QueueSize::Packets(packets) => packets,
-            QueueSize::Bytes(bytes) => (bytes / u64::from(mtu)).max(1) as u32,
-            QueueSize::Bdp(multiple) => {
-                let bits = there.rate.map_or(0.0, |rate| rate.0 as f64) * (there.delay + back.delay).as_secs_f64();
-                ((multiple * bits / 8.0 / f64::from(mtu)) as u32).max(1)
-            }
-        });
+        let limits = links[hop.link].config(mtu).queue_limits();
+        queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| match limits[hop.side] {
+            QueueLimit::Packets(packets) => packets,
+            QueueLimit::Bytes(bytes) => (bytes / u64::from(mtu)).clamp(1, u64::from(u32::MAX)) as u32,
+        }));
     }
     let rate_bps = rate_bps.is_finite().then_some(rate_bps);
     Asked { rate_bps, rtt: rtt + jitter / 2, jitter, loss: 1.0 - passing, queue_pkts }

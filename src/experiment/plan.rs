@@ -106,11 +106,11 @@ impl Plan {
     pub fn link_configs(&self, run: &PlannedRun) -> Vec<LinkConfig> {
         let cell = &self.cells[run.cell];
         let links = cell.links.iter().enumerate().map(|(index, link)| {
-            let mut directions = link.directions.clone();
-            for (side, direction) in directions.iter_mut().enumerate() {
+            let mut config = link.config(cell.mtu);
+            for (side, direction) in config.directions.iter_mut().enumerate() {
                 direction.seed = mix(run.seed, 2 * index as u64 + side as u64);
             }
-            LinkConfig { directions, mtu: cell.mtu }
+            config
         });
         links.collect()
     }

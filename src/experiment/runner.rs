@@ -82,8 +82,8 @@ pub struct Outcome {
     pub late: Vec<String>,
     /// Runs that failed at every attempt, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Settings of the profile that this kernel lacks.
-    pub lacking: Vec<String>,
+    /// What a reader of the results has to know: settings that this kernel lacks, links that are not at their best.
+    pub notices: Vec<String>,
 }
 
 /// Carries out what is left of a plan.
@@ -105,7 +105,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     let flows = || to_do.iter().flat_map(|run| &plan.cells[run.cell].flows);
     let algorithms = Algorithms::prepare(flows())?;
     let ssthresh_alone = flows().any(|flow| flow.initial_ssthresh.is_some());
-    let (calibration, lacking) = calibrate_paths(plan, &to_do, options, tell)?;
+    let (calibration, notices) = calibrate_paths(plan, &to_do, options, tell)?;
     results.write_host(&host_record(plan, options, &algorithms, calibration.clone(), iperf3)?)?;
     if let Some(failure) = calibrate::outside(&calibration) {
         return Err(failure.into());
@@ -128,7 +128,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     let mut schedule = Schedule::new(to_do, limit);
     let ended = std::thread::scope(|scope| schedule.carry_out(scope, &bench, tell));
     ended?;
-    Ok(Outcome { lacking, ..schedule.outcome })
+    Ok(Outcome { notices, ..schedule.outcome })
 }
 
 fn require_root() -> Result<()> {
@@ -152,7 +152,7 @@ fn calibrate_paths(
     tell: &mut dyn FnMut(Progress),
 ) -> Result<(Vec<Calibration>, Vec<String>)> {
     let mut measured = Vec::new();
-    let mut lacking = BTreeSet::new();
+    let mut notices = BTreeSet::new();
     let mut seen: Vec<&Cell> = Vec::new();
     for run in to_do {
         let cell = &plan.cells[run.cell];
@@ -165,11 +165,13 @@ fn calibrate_paths(
         }
         tell(Progress::Calibrating(place(cell)));
         let topology = Topology::build(&cell.links, &plan.link_configs(run), plan.profile, options.driver)?;
-        lacking.extend(topology.lacking.iter().cloned());
+        notices
+            .extend(topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")));
+        notices.extend(topology.links.iter().flat_map(|link| link.notices()));
         let seed = mix(plan.seed, seen.len() as u64);
         measured.extend(calibrate::calibrate(cell, &topology, seed)?);
     }
-    Ok((measured, lacking.into_iter().collect()))
+    Ok((measured, notices.into_iter().collect()))
 }
 
 /// Whether two cells differ in nothing that calibration measures.

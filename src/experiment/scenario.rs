@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::net::Direction;
+use crate::experiment::net::{Direction, LinkConfig};
 use crate::failure::Failure;
 use crate::model::run::At;
 use crate::units::{Bytes, Share, duration_text};
@@ -98,6 +98,11 @@ impl LinkSpec {
     /// The link's name in results: `s-r`.
     pub fn name(&self) -> String {
         format!("{}-{}", self.ends[0], self.ends[1])
+    }
+
+    /// The link as a driver builds it.
+    pub fn config(&self, mtu: u32) -> LinkConfig {
+        LinkConfig { directions: self.directions.clone(), mtu }
     }
 }
 

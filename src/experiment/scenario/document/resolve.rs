@@ -1,20 +1,19 @@
 //! From the file's text to a cell: defaults filled in, variants applied, and what only makes sense together checked.
 
 use super::*;
+use crate::experiment::net::MTU_RANGE;
 use crate::experiment::net::path::shortest_path;
 
 /// Queue of a link that names none: the transmit queue length of a Linux device.
 const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
 /// A node's name becomes part of an interface name, which has at most 15 characters.
 const NODE_NAME_LENGTH: usize = 8;
-/// Smallest MTU every IPv4 host must take, and the largest IP packet.
-const MTU_RANGE: std::ops::RangeInclusive<u32> = 576..=65535;
 
 impl Reader<'_> {
     /// One combination, with everything resolved and checked.
     pub(super) fn cell(&self, document: &Document, at: At) -> Result<Cell, ScenarioError> {
         self.check_numbers(document)?;
-        let links = document.link.iter().enumerate().map(|(index, link)| self.link(index, link));
+        let links = document.link.iter().enumerate().map(|(index, link)| self.link(document, index, link));
         let links: Vec<LinkSpec> = links.collect::<Result<_, _>>()?;
         let variant = at.get(VARIANT).and_then(|name| document.variant.0.iter().find(|(given, _)| given == name));
         let flows = document.flow.iter().enumerate().map(|(index, flow)| {
@@ -36,8 +35,9 @@ impl Reader<'_> {
                 self.refuse(&[Step::Key("duration")], "expected whole seconds, at least 1s: iperf3 counts in them")
             );
         }
-        if !MTU_RANGE.contains(&document.mtu) {
-            let what = format!("{} is outside {}..{} (bytes)", document.mtu, MTU_RANGE.start(), MTU_RANGE.end());
+        let [low, high] = MTU_RANGE;
+        if !(low..=high).contains(&document.mtu) {
+            let what = format!("{} is outside {low}..{high} (bytes)", document.mtu);
             return Err(self.refuse(&[Step::Key("mtu")], what));
         }
         if document.sample.is_zero() {
@@ -49,7 +49,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn link(&self, index: usize, link: &LinkText) -> Result<LinkSpec, ScenarioError> {
+    fn link(&self, document: &Document, index: usize, link: &LinkText) -> Result<LinkSpec, ScenarioError> {
         let path = [Step::Key("link"), Step::Item(index), Step::Key("ends")];
         for node in &link.ends {
             let plain = node.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -78,13 +78,10 @@ impl Reader<'_> {
             loss: link.reverse.loss.unwrap_or(Share(0.0)),
             seed: 0,
         };
-        for direction in [&forward, &backward] {
-            if matches!(direction.queue, QueueSize::Bdp(_)) && direction.rate.is_none() {
-                let path = [Step::Key("link"), Step::Item(index), Step::Key("queue")];
-                return Err(self.refuse(&path, "a queue in bdp needs a rate"));
-            }
-        }
-        Ok(LinkSpec { ends: link.ends.clone(), directions: [forward, backward] })
+        let link = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };
+        let checked = link.config(document.mtu).check();
+        checked.map_err(|why| self.refuse(&[Step::Key("link"), Step::Item(index)], why.to_string()))?;
+        Ok(link)
     }
 
     fn check_flow(&self, document: &Document, index: usize) -> Result<(), ScenarioError> {

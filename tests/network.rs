@@ -1,0 +1,343 @@
+//! Experiments end to end on this kernel: measured, interrupted, resumed, refused; nothing left behind.
+
+mod common;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use anyhow::Result;
+use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
+use tccc::experiment::cost::Jobs;
+use tccc::experiment::net::netns::Topology;
+use tccc::experiment::net::tunlink::TunLink;
+use tccc::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::experiment::plan::{Choices, Plan};
+use tccc::experiment::runner::{self, Options};
+use tccc::experiment::scenario::{Profile, Scenario};
+use tccc::failure::{Failure, Kind};
+use tccc::kernel::cgroup;
+use tccc::model::run::{RunRecord, RunStatus};
+use tccc::trace::event::{Event, EventKind};
+use tccc::units::BitsPerSec;
+
+/// A small scenario: three variants of one sender over two links; every run takes about three seconds.
+const TINY: &str = r#"
+title = "Tiny"
+claim = "It works."
+profile = "paper"
+duration = "2s"
+runs = 2
+seed = 5
+sample = "10ms"
+mtu = 1540
+
+[[link]]
+ends = ["a", "b"]
+rate = "10mbit"
+delay = "5ms"
+queue = "100pkts"
+
+[[link]]
+ends = ["b", "c"]
+rate = "8mbit"
+delay = "5ms"
+queue = "100pkts"
+loss = "0.5%"
+
+[[flow]]
+name = "data"
+from = "a"
+to = "c"
+initial_cwnd = 2
+
+[variant.capped]
+algorithm = "reno"
+window_cap = 12
+
+[variant.open]
+algorithm = "reno"
+initial_ssthresh = 9
+
+[variant.discrete]
+algorithm = "dtcp"
+window_cap = 12
+
+[report]
+baseline = "capped"
+metrics = ["delivered_pkts"]
+"#;
+
+/// One experiment at a time: each measures, and looks whether the host is as before.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A directory with the tiny scenario in it.
+fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let scenario = place.path().join("tiny.toml");
+    fs::write(&scenario, TINY).unwrap();
+    let out = place.path().join("results");
+    (place, scenario, out)
+}
+
+fn run_command(scenario: &Path, out: &Path) -> Command {
+    let mut command = tccc();
+    command.arg("run").arg(scenario).arg("--out").arg(out);
+    command
+}
+
+/// Finished runs by id, with the bytes of their record.
+fn finished(out: &Path) -> Vec<(String, Vec<u8>)> {
+    let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
+    let mut finished: Vec<(String, Vec<u8>)> = folders
+        .filter(|folder| !folder.file_name().to_string_lossy().starts_with('.'))
+        .filter_map(|folder| {
+            Some((folder.file_name().into_string().ok()?, fs::read(folder.path().join("run.json")).ok()?))
+        })
+        .collect();
+    finished.sort();
+    finished
+}
+
+fn record(bytes: &[u8]) -> RunRecord {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+fn done(out: &Path) -> Vec<RunRecord> {
+    let records = finished(out).into_iter().map(|(_, bytes)| record(&bytes));
+    records.filter(|record| record.status == RunStatus::Done).collect()
+}
+
+fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
+    let text = fs::read_to_string(out.join("runs").join(&record.id).join("events.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn scenario_runs_from_file_to_table_under_its_conditions() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _alone = alone();
+    let before = HostSnapshot::take(&["tccc_ss"]);
+    let (_place, scenario, out) = place();
+    let output = run_command(&scenario, &out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("discrete") && table.contains("results: "), "{table}");
+    let records = done(&out);
+    assert_eq!(records.len(), 6);
+    for record in &records {
+        let flow = &record.flows[0];
+        // 2 s at 8 Mbit/s carry 1298 packets of 1540 bytes.
+        assert!((200..1320).contains(&flow.delivered_pkts), "{flow:?}");
+        assert!(flow.goodput_bps < 8e6 && flow.goodput_bps > 1e6, "{flow:?}");
+        assert_eq!(flow.mss_bytes, 1500, "1500-byte packets with 40 header bytes");
+        assert_eq!(flow.variant, record.at["variant"]);
+        let events = events(&out, record);
+        assert_eq!((events[0].kind, events.last().unwrap().kind), (EventKind::Open, EventKind::Close));
+        // iperf3 chooses the algorithm when the connection stands.
+        let own = |event: &&Event| Some(event.socket) == flow.socket && event.algorithm == flow.algorithm;
+        let strange = events[1..].iter().find(|event| !own(event));
+        assert_eq!(strange, None, "{flow:?}");
+        // The connection opens before its conditions are imposed.
+        let (first, most) = (&events[1], events.iter().map(|event| event.cwnd_pkts).max().unwrap());
+        match flow.variant.as_str() {
+            "open" => assert!(first.ssthresh_pkts == Some(9) && most > 12, "{first:?}, at most {most}"),
+            _ => assert!(first.ssthresh_pkts == Some(12) && most <= 12, "{first:?}, at most {most}"),
+        }
+        assert_eq!(events.iter().find(|event| event.delivered_pkts == 2).unwrap().cwnd_pkts, 2);
+        assert_eq!(record.links.len(), 2);
+        assert!(record.links[1].counters[0].lost_pkts > 0, "{record:?}");
+    }
+    before.assert_unchanged();
+}
+
+#[test]
+fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _alone = alone();
+    let before = HostSnapshot::take(&["tccc_ss"]);
+    let (_place, scenario, out) = place();
+    let mut child = run_command(&scenario, &out)
+        .args(["--jobs", "1", "--only", "variant=capped", "--runs", "3"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    poll_until(Duration::from_secs(90), "the first run is finished", || !finished(&out).is_empty());
+    // The moment differs each time: wherever the second run is by now.
+    let owned = own_processes(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    poll_until(Duration::from_secs(5), "its processes are gone", || owned.iter().all(|pid| !is_alive(*pid)));
+    let kept = finished(&out);
+    let again = run_command(&scenario, &out).args(["--only", "variant=capped", "--runs", "3"]).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let after = finished(&out);
+    assert!(kept.iter().all(|one| after.contains(one)), "a finished run was made again");
+    assert_eq!(done(&out).len(), 3);
+    assert!(
+        fs::read_dir(out.join("runs")).unwrap().flatten().all(|e| !e.file_name().to_string_lossy().starts_with('.'))
+    );
+    assert_eq!(cgroup::stale().unwrap(), Vec::<PathBuf>::new(), "the next run sweeps what a killed one left");
+    before.assert_unchanged();
+}
+
+/// Children of a process, by the kernel's list.
+fn own_processes(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+#[test]
+fn interrupted_experiment_says_how_to_resume() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _alone = alone();
+    let (_place, scenario, out) = place();
+    let child = run_command(&scenario, &out)
+        .args(["--jobs", "1", "--only", "variant=capped"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    poll_until(Duration::from_secs(60), "a run began", || {
+        fs::read_dir(out.join("runs")).is_ok_and(|mut folders| folders.next().is_some())
+    });
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
+}
+
+#[test]
+fn runs_of_one_repeat_meet_the_same_losses() {
+    needs!(root);
+    let _alone = alone();
+    let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
+    let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+    let losses = |variant: &str, repeat: u32| {
+        let of = |run: &&tccc::experiment::plan::PlannedRun| {
+            run.repeat == repeat && plan.cells[run.cell].at["variant"] == variant
+        };
+        let run = plan.runs.iter().find(of).unwrap();
+        let links = &plan.cells[run.cell].links;
+        let topology = Topology::build(links, &plan.link_configs(run), Profile::Paper, &TunLink).unwrap();
+        numbers_that_arrive(&topology, 600).unwrap()
+    };
+    let first = losses("capped", 0);
+    assert!(first.len() < 600, "a loss of 0.5 % takes some of 600 packets");
+    assert_eq!(first, losses("discrete", 0), "the variants of a repeat pair");
+    assert_ne!(first, losses("capped", 1), "another repeat is another draw");
+}
+
+/// Sends numbered packets from node a to node c, few enough at a time that no queue fills; returns those that arrive.
+fn numbers_that_arrive(topology: &Topology, packets: u32) -> Result<Vec<u32>> {
+    let [from, to] = [topology.node("a")?, topology.node("c")?];
+    let receiver = to.netns.run(|| Ok(UdpSocket::bind((to.address, 0))?))?;
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let sender = from.netns.run(|| Ok(UdpSocket::bind((from.address, 0))?))?;
+    let mut arrived = Vec::new();
+    let mut packet = [0; 4];
+    for number in 0..packets {
+        sender.send_to(&number.to_ne_bytes(), receiver.local_addr()?)?;
+        if number % 50 == 49 {
+            while receiver.recv(&mut packet).is_ok() {
+                arrived.push(u32::from_ne_bytes(packet));
+            }
+        }
+    }
+    Ok(arrived)
+}
+
+/// A link driver whose links carry half of what is asked.
+struct Half;
+
+impl LinkDriver for Half {
+    fn name(&self) -> &'static str {
+        "half"
+    }
+
+    fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
+        let mut config = config.clone();
+        for direction in &mut config.directions {
+            direction.rate = direction.rate.map(|rate| BitsPerSec(rate.0 / 2));
+        }
+        TunLink.connect(&config, ends)
+    }
+}
+
+#[test]
+fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _alone = alone();
+    let (_place, _, out) = place();
+    let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
+    let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+    let stop = AtomicBool::new(false);
+    let options = Options { out: out.clone(), jobs: Jobs::Auto, driver: &Half, stop: &stop };
+    let error = runner::run(&scenario, &plan, &options, &mut |_| {}).unwrap_err();
+    let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
+    assert_eq!(failure.kind, Kind::Outside);
+    assert!(failure.what.contains("a-c rate measured 4") && failure.what.contains("asked 8mbit"), "{}", failure.what);
+    assert!(finished(&out).is_empty());
+    let host = fs::read_to_string(out.join("host.json")).unwrap();
+    assert!(host.contains("\"within\": false"), "the numbers are kept: {host}");
+}
+
+#[test]
+fn dry_run_prints_the_plan_and_changes_nothing() {
+    let (place, scenario, out) = place();
+    let output = run_command(&scenario, &out).arg("--dry-run").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("expected time: ") && text.contains("nothing was changed"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("  seed ")).count(), 6);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn mistakes_end_with_usage_and_the_place() {
+    let (_place, scenario, out) = place();
+    let refused = |text: &str, arguments: &[&str]| {
+        fs::write(&scenario, text).unwrap();
+        let output = run_command(&scenario, &out).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(!out.exists());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused(&TINY.replace("queue = \"100pkts\"", "queue = \"2xbdp\""), &[]);
+    assert!(said.contains("tiny.toml:15: link.queue = \"2xbdp\": expected a number"), "{said}");
+    let said = refused(&TINY.replace("\"dtcp\"", "\"dtcpp\""), &[]);
+    assert!(said.contains("unknown algorithm \"dtcpp\"") && said.contains("did you mean \"dtcp\""), "{said}");
+    let said = refused(TINY, &["--only", "variant=none"]);
+    assert!(said.contains("it takes capped, open, discrete"), "{said}");
+    let said = refused(TINY, &["--jobs", "0"]);
+    assert!(said.contains("expected auto or a number from 1"), "{said}");
+}
+
+#[test]
+fn every_scenario_that_comes_along_reads_and_plans() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut count = 0;
+    for folder in fs::read_dir(scenarios).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
+        for file in fs::read_dir(folder.path()).unwrap().flatten() {
+            let output = Command::new(TCCC).arg("run").arg(file.path()).arg("--dry-run").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            count += 1;
+        }
+    }
+    assert!(count >= 2, "{count}");
+}
