@@ -143,7 +143,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     assert!(causes(other).contains("1 run failed and is not part of the result: iperf3 ended early"));
     assert!(causes(other).contains("1 run had a late link"));
     let sack = causes(cell(&report, "delivered_pkts", "0.1%", "SACK"));
-    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 times in all"), "{sack}");
+    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 late attempts left out"), "{sack}");
     assert!(sack.contains("31 trace events were dropped") && sack.contains("failed to carry 4 packets"), "{sack}");
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");
     assert!(causes(unpaired).contains("1 run without a run of the baseline"));
@@ -299,6 +299,21 @@ fn several_directories_are_an_array_in_json_and_one_heading_in_csv() {
     assert_eq!(csv.lines().filter(|line| line.starts_with("scenario,")).count(), 1);
     assert_eq!(csv.lines().count(), 1 + 2 * reports[0].cells.len());
     assert_eq!(report::render_all(&reports, Format::Html).unwrap().matches("<main>").count(), 2);
+}
+
+/// Recorded by `tccc run` on a real kernel: results of schema 1 must stay readable. Events end after two seconds.
+#[test]
+fn recorded_results_of_schema_1_are_reported() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/loss-sweep-schema-1");
+    let report = report::load(&path).unwrap();
+    assert_eq!((report.scenario.as_str(), report.baseline.as_deref()), ("loss-sweep", Some("reno")));
+    let dtcp = cell(&report, "delivered_pkts", "1%", "dtcp");
+    assert_eq!(dtcp.measured.as_ref().unwrap().values, [3614.0]);
+    assert_eq!(report.plots[0].lines.len(), 2);
+    assert!(report.plots[0].lines.iter().all(|line| line.points.len() > 60));
+    for format in [Format::Text, Format::Markdown, Format::Csv, Format::Json, Format::Html] {
+        assert!(report::render(&report, format).unwrap().contains("dtcp"), "{format:?}");
+    }
 }
 
 #[test]

@@ -56,12 +56,10 @@ impl Notice {
 
     /// Runs that counted only after repeats because the link had been late.
     pub fn repeated_for_lateness(repeated: usize, attempts: u32) -> Self {
+        let attempts = if attempts == 1 { "1 late attempt".to_owned() } else { format!("{attempts} late attempts") };
         Notice::new(
-            format!(
-                "{} had to be repeated because the emulated link was late, {attempts} times in all",
-                runs(repeated)
-            ),
-            "only the attempts in time count; fewer --jobs avoid the repeats",
+            format!("{} had to be repeated because the emulated link was late: {attempts} left out", runs(repeated)),
+            "fewer --jobs avoid the repeats",
         )
     }
 

@@ -15,12 +15,18 @@ use crate::model::flow::{self, Flow};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, FlowRecord, RunStatus};
+use crate::model::stats;
 use crate::units::Share;
 
 /// Points a line keeps; about two per dot of the widest plot, so that no peak is lost to the eye.
 const LINE_POINTS: usize = 1600;
 /// From this ratio of the largest to the smallest window on, each variant has an axis of its own.
 const OWN_AXIS_RANGE: f64 = 4.0;
+/// Windows up to this share of the samples are the usual ones; higher ones are peaks when they are
+/// [`PEAK_RANGE`] times as high, and the axis then ends at [`USUAL_MARGIN`] times the usual ones.
+const USUAL_SHARE: f64 = 0.95;
+const PEAK_RANGE: f64 = 2.0;
+const USUAL_MARGIN: f64 = 1.25;
 /// Width of a terminal plot, columns; two dots each.
 const TERMINAL_COLUMNS: u32 = 84;
 /// Height of one variant's terminal plot, rows; four dots each.
@@ -150,16 +156,31 @@ impl WindowPlot {
         variants
     }
 
-    /// Top of a variant's window axis, packets: the same for all, unless that would flatten one of them.
+    /// Top of a variant's window axis, packets: the same for all, unless that would flatten one of them, and below a
+    /// short peak (the first overshoot of slow start) that would flatten everything else.
     pub fn top_pkts(&self, variant: &str) -> f64 {
-        let highest = |variant: &str| {
-            let lines = self.lines.iter().filter(|line| line.variant == variant);
-            lines.flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max)
-        };
-        let own: Vec<f64> = self.variants().into_iter().map(highest).collect();
+        let own: Vec<f64> = self.variants().into_iter().map(|variant| self.usual_top(variant)).collect();
         let largest = own.iter().copied().fold(0.0, f64::max);
         let smallest = own.iter().copied().fold(f64::INFINITY, f64::min);
-        if largest > OWN_AXIS_RANGE * smallest { highest(variant) } else { largest }
+        if largest > OWN_AXIS_RANGE * smallest { self.usual_top(variant) } else { largest }
+    }
+
+    /// Largest window that does not fit under the top of its variant's axis; none when all fit.
+    pub fn cut_pkts(&self, variant: &str) -> Option<f64> {
+        let highest = self.windows(variant).into_iter().fold(0.0, f64::max);
+        (highest > self.top_pkts(variant)).then_some(highest)
+    }
+
+    fn windows(&self, variant: &str) -> Vec<f64> {
+        let lines = self.lines.iter().filter(|line| line.variant == variant);
+        lines.flat_map(|line| &line.points).map(|point| point.1).collect()
+    }
+
+    fn usual_top(&self, variant: &str) -> f64 {
+        let windows = self.windows(variant);
+        let highest = windows.iter().copied().fold(0.0, f64::max);
+        let usual = stats::percentile(&windows, USUAL_SHARE).unwrap_or(highest);
+        if highest > PEAK_RANGE * usual { (USUAL_MARGIN * usual).ceil() } else { highest }
     }
 
     /// Where it is: `loss 1%`.
@@ -205,6 +226,13 @@ pub fn terminal(plot: &WindowPlot) -> String {
     let mut text = String::new();
     for variant in variants {
         let lines: Vec<&Line> = plot.lines.iter().filter(|line| line.variant == variant).collect();
+        let first = lines.first().map_or("", |line| line.run.as_str());
+        let runs = lines.first().map_or(0, |line| line.runs);
+        let of = if runs > 1 { format!(", median of {runs} runs") } else { String::new() };
+        let cut = plot
+            .cut_pkts(variant)
+            .map_or_else(String::new, |peak| format!(", peak of {} pkts cut off", number::grouped(peak, 0)));
+        text.push_str(&format!("{:margin$} {variant}{of} ({first}){cut}\n", ""));
         text.push_str(&panel(&lines, (time, plot.top_pkts(variant).max(1.0)), margin));
     }
     let right = format!("{} s", number::significant(time));
@@ -216,7 +244,7 @@ pub fn terminal(plot: &WindowPlot) -> String {
 fn panel(lines: &[&Line], (time, window): (f64, f64), margin: usize) -> String {
     let (width, height) = (TERMINAL_COLUMNS * 2 - 1, TERMINAL_ROWS * 4 - 1);
     let points: Vec<Vec<(f32, f32)>> =
-        lines.iter().map(|line| line.points.iter().map(|&(x, y)| (x as f32, y as f32)).collect()).collect();
+        lines.iter().map(|line| line.points.iter().map(|&(x, y)| (x as f32, y.min(window) as f32)).collect()).collect();
     let shapes: Vec<Shape<'_>> = points.iter().map(|points| Shape::Lines(points)).collect();
     let mut chart = Chart::new_with_y_range(width, height, 0.0, time as f32, 0.0, window as f32);
     // The crate borrows the chart for as long as its shapes live, so the reference is handed on.
@@ -226,10 +254,6 @@ fn panel(lines: &[&Line], (time, window): (f64, f64), margin: usize) -> String {
     }
     chart.figures();
     let mut text = String::new();
-    if let Some(first) = lines.first() {
-        let of = if first.runs > 1 { format!(", median of {} runs", first.runs) } else { String::new() };
-        text.push_str(&format!("{:margin$} {}{of} ({})\n", "", first.variant, first.run));
-    }
     let frame = chart.frame();
     for (row, dots) in frame.lines().take(TERMINAL_ROWS as usize).enumerate() {
         let label = match row {
@@ -265,6 +289,16 @@ mod tests {
         assert!(thinned.len() <= LINE_POINTS);
         assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
         assert!(thinned.iter().any(|point| point.1 == 976.0));
+    }
+
+    #[test]
+    fn short_peak_is_cut_off_and_said() {
+        let window = |i: i32| if i == 3 { 260.0 } else { f64::from(20 + i % 10) };
+        let points = (0..200).map(|i| (f64::from(i) / 10.0, window(i))).collect();
+        let line = Line { variant: "reno".into(), run: "r1".into(), runs: 1, points };
+        let plot = WindowPlot { place: place("1%"), lines: vec![line] };
+        assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (37.0, Some(260.0)));
+        assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n37 │"), "{}", terminal(&plot));
     }
 
     #[test]

@@ -273,7 +273,7 @@ fn corners(series: usize) -> Option<Vec<(i32, i32)>> {
 }
 
 fn panel(area: &Area<'_>, plot: &WindowPlot, (series, variant): (usize, &str), is_last: bool) -> Result<()> {
-    let (time, window) = (plot.length_s().max(0.001), (plot.top_pkts(variant) * 1.05).max(1.0));
+    let (time, window) = (plot.length_s().max(0.001), plot.top_pkts(variant).max(1.0) * 1.05);
     let color = SERIES[series % SERIES.len()];
     let mut chart = ChartBuilder::on(area)
         .margin_right(14)
@@ -298,10 +298,12 @@ fn panel(area: &Area<'_>, plot: &WindowPlot, (series, variant): (usize, &str), i
     }
     mesh.draw().map_err(refused)?;
     for line in plot.lines.iter().filter(|line| line.variant == variant) {
-        let drawn = LineSeries::new(line.points.iter().copied(), color.stroke_width(1));
+        let points = line.points.iter().map(|&(x, y)| (x, y.min(window)));
+        let drawn = LineSeries::new(points, color.stroke_width(1));
         chart.draw_series(drawn).map_err(refused)?;
     }
-    label(area, variant, (66, 2), (HPos::Left, color))
+    let cut = plot.cut_pkts(variant).map(|peak| format!(" (peak of {} pkts cut off)", number::grouped(peak, 0)));
+    label(area, &format!("{variant}{}", cut.unwrap_or_default()), (66, 2), (HPos::Left, color))
 }
 
 /// Writes a text below a point, relative to the corner of the area.
