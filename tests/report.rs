@@ -164,7 +164,7 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
     assert!(all.contains("\"loss-0-SACK-0\" end in the middle of a line"), "{all}");
     assert!(all.contains("1 unreadable lines in the events of run \"loss-0-SACK-0\""), "{all}");
     let line = &report.plots[0].lines[0];
-    assert_eq!((line.run.as_str(), line.points.len()), ("loss-0-SACK-0", 399));
+    assert_eq!((line.run.as_str(), line.points.len()), ("loss-0-SACK-0", 99));
 }
 
 /// A directory made wrong by `spoil`, and what the failure must say.

@@ -24,9 +24,9 @@ const LINE_POINTS: usize = 1600;
 const OWN_AXIS_RANGE: f64 = 4.0;
 /// Windows up to this share of the samples are the usual ones; higher ones are peaks when they are
 /// [`PEAK_RANGE`] times as high, and the axis then ends at [`USUAL_MARGIN`] times the usual ones.
-const USUAL_SHARE: f64 = 0.95;
+const USUAL_SHARE: f64 = 0.9;
 const PEAK_RANGE: f64 = 2.0;
-const USUAL_MARGIN: f64 = 1.25;
+const USUAL_MARGIN: f64 = 1.6;
 /// Width of a terminal plot, columns; two dots each.
 const TERMINAL_COLUMNS: u32 = 84;
 /// Height of one variant's terminal plot, rows; four dots each.
@@ -297,8 +297,8 @@ mod tests {
         let points = (0..200).map(|i| (f64::from(i) / 10.0, window(i))).collect();
         let line = Line { variant: "reno".into(), run: "r1".into(), runs: 1, points };
         let plot = WindowPlot { place: place("1%"), lines: vec![line] };
-        assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (37.0, Some(260.0)));
-        assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n37 │"), "{}", terminal(&plot));
+        assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (47.0, Some(260.0)));
+        assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n47 │"), "{}", terminal(&plot));
     }
 
     #[test]

@@ -196,7 +196,7 @@ fn host() -> HostRecord {
 /// A sawtooth between three quarters of the cap and the cap; steeper where the loss is higher.
 fn events(record: &RunRecord) -> Vec<Event> {
     let flow = &record.flows[0];
-    let period = (flow.delivered_pkts / 250).max(8);
+    let period = (flow.delivered_pkts / 1000).max(4);
     let other = flow.algorithm != "reno";
     let window = |step: u64| {
         let rise = (step % period) as f64 / period as f64;
@@ -204,13 +204,13 @@ fn events(record: &RunRecord) -> Vec<Event> {
         let cap = 50.0 * (0.4 + 0.6 * flow.delivered_pkts as f64 / 24_700.0).min(1.0);
         (cap * (low + (1.0 - low) * rise)).round().max(2.0) as u32
     };
-    (0..400).map(|step| event(flow, step, window(step))).collect()
+    (0..100).map(|step| event(flow, step, window(step))).collect()
 }
 
 fn event(flow: &FlowRecord, step: u64, cwnd_pkts: u32) -> Event {
     Event {
         kind: EventKind::Sample,
-        time_ns: 5_000_000_000 + step * 250_000_000,
+        time_ns: 5_000_000_000 + step * 1_000_000_000,
         socket: flow.socket.unwrap_or(0),
         cgroup: 1,
         netns: 4_026_532_000,
@@ -225,7 +225,7 @@ fn event(flow: &FlowRecord, step: u64, cwnd_pkts: u32) -> Event {
         rtt_us: Some(100_300),
         rto_us: 300_000,
         inflight_pkts: cwnd_pkts,
-        delivered_pkts: (flow.delivered_pkts * step / 400) as u32,
+        delivered_pkts: (flow.delivered_pkts * step / 100) as u32,
         delivered_ce_pkts: 0,
         lost_pkts: 0,
         retrans_pkts: 0,
