@@ -12,7 +12,7 @@ pub const USUAL_PLACE: &str = "/sys/fs/bpf";
 
 /// Where a BPF file system is mounted: the usual place if it is one, else the first.
 pub fn mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
     let places: Vec<&str> = mounts.lines().filter_map(bpffs_place).collect();
     places.iter().find(|place| **place == USUAL_PLACE).or(places.first()).map(PathBuf::from)
 }
@@ -26,7 +26,7 @@ pub fn required() -> Result<PathBuf> {
     mount().ok_or_else(|| missing.into())
 }
 
-/// `/proc/self/mounts` lists device, place, kind.
+/// `/proc/thread-self/mounts` lists device, place, kind.
 fn bpffs_place(line: &str) -> Option<&str> {
     let mut words = line.split(' ').skip(1);
     let place = words.next()?;

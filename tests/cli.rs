@@ -1,0 +1,143 @@
+//! The command line without root: what is listed, shown and refused, with exit codes and next steps.
+
+mod common;
+
+use std::process::Output;
+
+use common::tccc;
+use serde_json::Value;
+
+fn run(arguments: &str) -> Output {
+    tccc().args(arguments.split_whitespace()).output().unwrap()
+}
+
+#[track_caller]
+fn refused(arguments: &str, code: i32, expected: &str) {
+    let output = run(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+    assert_eq!(said.trim_end(), expected, "{arguments}");
+    assert!(output.stdout.is_empty(), "{arguments} printed a result");
+}
+
+#[track_caller]
+fn document(arguments: &str) -> Value {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], 1);
+    document
+}
+
+#[test]
+fn list_shows_carried_and_kernel_algorithms() {
+    let document = document("list -o json");
+    let algorithms = document["algorithms"].as_array().unwrap();
+    let from = |id: &str| algorithms.iter().find(|line| line["id"] == id).map(|line| line["from"].as_str().unwrap());
+    assert_eq!(from("dtcp"), Some("tccc"));
+    assert_eq!(from("reno"), Some("kernel"));
+    let table = String::from_utf8(run("list").stdout).unwrap();
+    assert!(table.lines().any(|line| line.starts_with("dtcp ") && line.contains("Discrete TCP")), "{table}");
+}
+
+#[test]
+fn show_prints_every_part_of_the_card() {
+    let text = String::from_utf8(run("show dtcp").stdout).unwrap();
+    for heading in ["Source", "Equations", "Differs", "Tunables", "Phases", "State", "Callbacks"] {
+        assert!(text.lines().any(|line| line.starts_with(heading)), "no {heading} in {text}");
+    }
+    assert!(text.contains("keep_avoidance   768      1..1024 (1/1024)"), "{text}");
+    let document = document("show dtcp -o json");
+    assert_eq!(document["tunables"][1]["default"], 768);
+    assert_eq!(document["state"]["fields"][0]["name"], "phase");
+}
+
+#[test]
+fn wrong_words_are_refused_before_rights_are_asked_for() {
+    let unknown = "tccc: error: unknown algorithm \"dtcpp\"\n  hint: did you mean \"dtcp\"? `tccc list` shows all ";
+    let unknown = format!("{unknown}{}", tccc::catalog::all().len());
+    refused("load dtcpp", 2, &unknown);
+    refused("show dtcpp", 2, &unknown);
+    refused(
+        "load dtcp --set keep_avoidence=700",
+        2,
+        "tccc: error: unknown tunable \"keep_avoidence\" for \"dtcp\"\n  \
+         hint: did you mean \"keep_avoidance\"? `tccc show dtcp` explains all 3",
+    );
+    refused(
+        "load dtcp --set keep_avoidance=1200",
+        2,
+        "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1024 (1/1024)",
+    );
+    refused(
+        "load dtcp --set keep_avoidance=much",
+        2,
+        "tccc: error: tunable keep_avoidance = much for \"dtcp\" is not a whole number\n  hint: expected 1..1024 (1/1024)",
+    );
+    refused(
+        "load dtcp --set keep_avoidance",
+        2,
+        "tccc: error: tunable \"keep_avoidance\" for \"dtcp\" has no value\n  hint: write it as NAME=VALUE",
+    );
+    refused(
+        "load dtcp --as sixteen__letters",
+        2,
+        "tccc: error: the name \"sixteen__letters\" has 16 characters: at most 15",
+    );
+    refused("load dtcp --as a/b", 2, "tccc: error: the name \"a/b\" may hold only letters, digits and _");
+}
+
+#[test]
+fn files_that_are_no_algorithm_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.bpf.o");
+    let place = file.display().to_string();
+    let refused_file =
+        |why: &str| refused(&format!("load {place}"), 2, &format!("tccc: error: cannot read \"{place}\": {why}"));
+    refused_file("no such file or directory");
+    std::fs::write(&file, "hello").unwrap();
+    refused_file("it is not an ELF object");
+    let mut bytes = tccc::catalog::find("dtcp").unwrap().object.to_vec();
+    let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();
+    bytes[at..at + 3].copy_from_slice(b"BSD");
+    std::fs::write(&file, bytes).unwrap();
+    refused_file("its licence \"BSD\" is not compatible with the GPL, which the kernel wants");
+}
+
+#[test]
+fn flags_are_explained_by_clap_with_exit_code_2() {
+    for arguments in ["load", "unload", "load dtcp --sett a=1", "unload dtcp --drain 60", "list -o xml", "nonsense"] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments}");
+    }
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let verbs = ["list", "show", "load", "unload", "status", "doctor", "completions"];
+    for verb in verbs {
+        let text = String::from_utf8(run(&format!("{verb} --help")).stdout).unwrap();
+        assert!(text.contains("Example: `tccc"), "{text}");
+        assert!(text.lines().next().unwrap().chars().count() < 70, "{text}");
+    }
+}
+
+#[test]
+fn completions_know_the_verbs() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(run(&format!("completions {shell}")).stdout).unwrap();
+        assert!(script.contains("unload") && script.contains("doctor"), "{shell}");
+    }
+}
+
+#[test]
+fn doctor_gives_a_fix_for_whatever_is_missing() {
+    let output = run("doctor -o json");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let can_load = document["can_load"].as_bool().unwrap();
+    assert_eq!(output.status.code(), Some(if can_load { 0 } else { 4 }));
+    for check in document["checks"].as_array().unwrap() {
+        assert!(check["is_met"].as_bool().unwrap() || !check["fix"].as_str().unwrap().is_empty(), "{check}");
+    }
+}

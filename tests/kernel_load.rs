@@ -1,0 +1,14 @@
+//! Loading into the running kernel: what works, what is refused, and that nothing is left behind.
+//!
+//! Each test has its own BPF file system and `/run`, in a mount namespace of its own.
+
+mod common;
+#[path = "kernel_load/sandbox.rs"]
+mod sandbox;
+
+#[path = "kernel_load/killed.rs"]
+mod killed;
+#[path = "kernel_load/refused.rs"]
+mod refused;
+#[path = "kernel_load/registered.rs"]
+mod registered;

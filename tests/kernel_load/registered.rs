@@ -1,0 +1,189 @@
+//! What is registered works, is what was asked, and goes without a trace.
+
+use std::fs;
+
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use tccc::catalog;
+use tccc::kernel::probe::Features;
+use tccc::loader::{self, Options, Request};
+
+use crate::common::needs;
+use crate::sandbox::{Bpffs, Connection, available, default, in_sandbox, network, run, status, stderr, stdout};
+
+#[test]
+fn loaded_algorithm_carries_traffic_and_goes() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as klt_go");
+        let network = network();
+        let mut connection = Connection::open(&network, "klt_go");
+        connection.transfer();
+        assert_eq!(connection.algorithm(), "klt_go");
+        let unloaded = run(0, "unload klt_go");
+        assert!(stdout(&unloaded).contains(&format!("{}", std::process::id())), "{}", stdout(&unloaded));
+        let note = "\"klt_go\" unregistered; 1 socket keeps it until they close";
+        assert!(stderr(&unloaded).contains(note), "{}", stderr(&unloaded));
+        assert!(!available().contains(&"klt_go".to_owned()));
+        connection.transfer(); // the socket keeps the code
+        assert_eq!(connection.algorithm(), "klt_go");
+    });
+}
+
+#[test]
+fn drain_waits_until_sockets_close() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as klt_drain");
+        let network = network();
+        let connection = Connection::open(&network, "klt_drain");
+        std::thread::scope(|scope| {
+            let unload = scope.spawn(|| run(0, "unload klt_drain --drain 30s"));
+            crate::common::poll_until(std::time::Duration::from_secs(20), "it is unregistered", || {
+                !available().contains(&"klt_drain".to_owned())
+            });
+            drop(connection);
+            let said = stderr(&unload.join().unwrap());
+            assert!(said.contains("waiting up to 30s for sockets to close"), "{said}");
+            assert!(!said.contains("until they close"), "{said}");
+        });
+    });
+}
+
+#[test]
+fn two_names_of_one_algorithm_have_their_own_tunables() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as klt_mild --set keep_avoidance=900");
+        run(0, "load dtcp --as klt_hard --set keep_avoidance=400 --set keep_timeout=77");
+        let instances = status();
+        let tunables: Vec<_> = instances.iter().map(|it| (it["name"].as_str().unwrap(), &it["tunables"])).collect();
+        assert_eq!(tunables[0].0, "klt_hard");
+        assert_eq!(*tunables[0].1, serde_json::json!({"keep_avoidance": 400, "keep_timeout": 77}));
+        assert_eq!(*tunables[1].1, serde_json::json!({"keep_avoidance": 900}));
+        assert_eq!(in_kernel("klt_mild"), [512, 900, 512]);
+        assert_eq!(in_kernel("klt_hard"), [512, 400, 77]);
+        run(0, "unload --all");
+    });
+}
+
+/// Values of dtcp's tunables in the read-only data that the registered programs use.
+fn in_kernel(name: &str) -> [i128; 3] {
+    let features = Features::probe().unwrap();
+    let tables = tccc::kernel::struct_ops::tables(&features).unwrap();
+    let table = tables.iter().find(|table| table.name == name).unwrap();
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let mut programs = ProgInfoIter::with_query_opts(options);
+    let program = programs.find(|program| program.id == table.programs["ssthresh"]).unwrap();
+    let maps = program.map_ids.iter().map(|&id| MapHandle::from_map_id(id).unwrap());
+    let rodata = maps.into_iter().find(|map| map.name().to_string_lossy().ends_with(".rodata")).unwrap();
+    let bytes = rodata.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+    let tunables = &catalog::find("dtcp").unwrap().tunables;
+    let names = ["keep_slow_start", "keep_avoidance", "keep_timeout"];
+    names.map(|name| tunables.iter().find(|tunable| tunable.name == name).unwrap().value_in(&bytes).unwrap())
+}
+
+#[test]
+fn replace_gives_new_sockets_the_new_code() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as klt_swap");
+        let network = network();
+        let mut earlier = Connection::open(&network, "klt_swap");
+        let refusal = run(1, "load dtcp --as klt_swap");
+        assert!(stderr(&refusal).contains("\"klt_swap\" is loaded already"), "{}", stderr(&refusal));
+        run(0, "load dtcp --as klt_swap --replace --set keep_avoidance=901");
+        assert_eq!(status()[0]["generation"], 2);
+        earlier.transfer();
+        Connection::open(&network, "klt_swap").transfer();
+        drop(earlier);
+        assert_eq!(in_kernel("klt_swap")[1], 901);
+        run(0, "unload klt_swap");
+    });
+}
+
+#[test]
+fn default_is_remembered_and_restored() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let before = default();
+        run(0, "load dtcp --as klt_one --default");
+        assert_eq!(default(), "klt_one");
+        run(0, "load dtcp --as klt_two --default");
+        assert_eq!(default(), "klt_two");
+        run(0, "unload klt_one"); // who came later remembers what was before the first
+        run(0, "unload klt_two");
+        assert_eq!(default(), before);
+    });
+}
+
+#[test]
+fn default_that_somebody_changed_since_is_left() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let before = default();
+        run(0, "load dtcp --as klt_left --default");
+        fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
+        let drift = status()[0]["drift"].to_string();
+        assert!(drift.contains("it was made the default, which now is \\\"reno\\\""), "{drift}");
+        let said = stderr(&run(0, "unload klt_left"));
+        assert!(said.contains("the default was changed to \"reno\" since, and is left so"), "{said}");
+        assert_eq!(default(), "reno");
+        fs::write("/proc/sys/net/ipv4/tcp_congestion_control", before).unwrap();
+    });
+}
+
+#[test]
+fn lost_records_are_made_up_for_by_pins() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as klt_lost");
+        fs::remove_dir_all("/run/tccc").unwrap();
+        let instance = &status()[0];
+        assert_eq!((instance["name"].as_str(), instance["algorithm"].as_str()), (Some("klt_lost"), Some("dtcp")));
+        assert_eq!(instance["standing"], "pinned");
+        run(0, "unload klt_lost");
+    });
+}
+
+#[test]
+fn dry_runs_change_nothing() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let said = stdout(&run(0, "load dtcp --as klt_dry --default --dry-run"));
+        assert!(
+            said.contains("register \"klt_dry\" with the kernel and pin it at /sys/fs/bpf/tccc/links/klt_dry"),
+            "{said}"
+        );
+        assert!(said.contains("set net.ipv4.tcp_congestion_control from"), "{said}");
+        crate::sandbox::assert_nothing_left();
+        run(0, "load dtcp --as klt_dry");
+        let said = stdout(&run(0, "unload klt_dry --dry-run"));
+        assert!(said.contains("remove the pin /sys/fs/bpf/tccc/links/klt_dry"), "{said}");
+        assert!(available().contains(&"klt_dry".to_owned()));
+        run(0, "unload klt_dry");
+    });
+}
+
+#[test]
+fn kernel_without_links_registers_by_the_map() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
+        let request = Request { name: "klt_map", ..Request::of(catalog::find("dtcp").unwrap()) };
+        loader::load(&request, Options::default(), &features).unwrap();
+        let table = tccc::kernel::struct_ops::tables(&features).unwrap();
+        assert!(!table.iter().find(|table| table.name == "klt_map").unwrap().by_link);
+        let mut connection = Connection::open(&network(), "klt_map");
+        connection.transfer();
+        assert_eq!(status()[0]["standing"], "pinned");
+        let replace = Options { replace: true, ..Options::default() };
+        let refusal = loader::load(&request, replace, &features).unwrap_err().to_string();
+        assert_eq!(refusal, "cannot replace \"klt_map\": this kernel cannot swap code under a registered name");
+        run(0, "unload klt_map");
+        assert_eq!(connection.algorithm(), "klt_map");
+        let run = loader::register(&request, &features).unwrap();
+        assert_eq!((run.name(), status()[0]["standing"].as_str()), ("klt_map", Some("run")));
+        drop(run);
+    });
+}
