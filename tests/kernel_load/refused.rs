@@ -205,7 +205,7 @@ fn missing_rights_are_named() {
             command.args(verb.split(' '));
             // SAFETY: prctl is a plain system call, safe between fork and exec.
             unsafe {
-                command.pre_exec(|| {
+                command.pre_exec(move || {
                     for &capability in capabilities {
                         libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
                     }
