@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn arrival_rate_survives_a_stall() {
-        let mut arrivals: Vec<Duration> = (0..800).map(|n| Duration::from_millis(n)).collect();
+        let mut arrivals: Vec<Duration> = (0..800).map(Duration::from_millis).collect();
         for late in &mut arrivals[450..] {
             *late += Duration::from_millis(300);
         }

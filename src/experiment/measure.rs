@@ -84,8 +84,8 @@ impl<'a> Window<'a> {
     }
 
     fn active_s(&self) -> f64 {
-        let growing = |pair: &&[Event]| pair[1].delivered_pkts > pair[0].delivered_pkts;
-        let last = self.events.windows(2).filter(growing).last().map_or(self.begin_ns, |pair| pair[1].time_ns);
+        let grows = |pair: &&[Event]| pair[1].delivered_pkts > pair[0].delivered_pkts;
+        let last = self.events.windows(2).rfind(grows).map_or(self.begin_ns, |pair| pair[1].time_ns);
         last.saturating_sub(self.begin_ns) as f64 / 1e9
     }
 }

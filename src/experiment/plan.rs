@@ -94,8 +94,8 @@ impl Plan {
         for (cell, Cell { at, .. }) in self.cells.iter().enumerate() {
             let apart_from_series = at.iter().filter(|(name, _)| Some(name.as_str()) != series);
             let seed = apart_from_series.fold(of_repeat, |seed, (name, value)| mix_text(mix_text(seed, name), value));
-            let values: Vec<&str> = at.values().map(String::as_str).collect();
-            let id = file_name(&format!("r{repeat:03}-c{cell:03}-{}", values.join("-")));
+            let values: String = at.values().map(|value| format!("-{value}")).collect();
+            let id = file_name(&format!("r{repeat:03}-c{cell:03}{values}"));
             runs.push(PlannedRun { id, cell, repeat, seed });
         }
         shuffle(&mut runs, of_repeat);

@@ -1,15 +1,18 @@
 //! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
 
+mod resolve;
+mod value;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use self::value::{Count, Ordered, Text, some_duration};
 use super::position::{Step, field_at, field_name, line_of, range_of};
 use super::{Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
 use crate::experiment::net::Direction;
@@ -100,7 +103,7 @@ struct Document {
     source: Option<Source>,
     /// Read before the rest, because its values are replaced in it.
     #[serde(rename = "sweep")]
-    _sweep: Option<de::IgnoredAny>,
+    _sweep: Option<IgnoredAny>,
     link: Vec<LinkText>,
     flow: Vec<FlowText>,
     #[serde(default)]
@@ -177,81 +180,6 @@ struct VariantText {
     window_cap: Option<Count>,
     initial_ssthresh: Option<Count>,
     initial_cwnd: Option<Count>,
-}
-
-/// A string, or a number as it is written.
-#[derive(Debug, Clone)]
-struct Text(String);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
-            type Value = Text;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a number")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(text.to_owned()))
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
-            }
-            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
-            }
-        }
-        deserializer.deserialize_any(Read)
-    }
-}
-
-/// A number of packets, from 1; also as text, so that a sweep can set it.
-#[derive(Debug, Clone, Copy)]
-struct Count(u32);
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Text::deserialize(deserializer)?.0;
-        let count = text.parse().ok().filter(|&count: &u32| count >= 1);
-        count.map(Count).ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1")))
-    }
-}
-
-fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    units::duration_text::deserialize(deserializer).map(Some)
-}
-
-/// A table in the order of the file.
-#[derive(Debug)]
-struct Ordered<V>(Vec<(String, V)>);
-
-impl<V> Default for Ordered<V> {
-    fn default() -> Self {
-        Ordered(Vec::new())
-    }
-}
-
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read<V>(std::marker::PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for Read<V> {
-            type Value = Ordered<V>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<V>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Ordered(entries))
-            }
-        }
-        deserializer.deserialize_map(Read(std::marker::PhantomData))
-    }
 }
 
 /// The file while it is read: what errors need to say where they are.
@@ -476,5 +404,3 @@ fn edits(from: &str, to: &str) -> usize {
     }
     row[to.len()]
 }
-
-mod resolve;

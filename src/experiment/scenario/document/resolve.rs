@@ -175,7 +175,8 @@ impl Reader<'_> {
             return Err(self.refuse(&[table, item, Step::Key("over")], what));
         };
         for (key, list) in ["values", "plus_minus"].into_iter().zip(lists) {
-            for (name, numbers) in list.iter().filter(|(_, numbers)| numbers.len() != variable.values.len()) {
+            let odd = list.iter().find(|(_, numbers)| numbers.len() != variable.values.len());
+            if let Some((name, numbers)) = odd {
                 let what = format!("{} numbers for {} values of `{over}`", numbers.len(), variable.values.len());
                 return Err(self.refuse(&[table, item, Step::Key(key), Step::Key(name)], what));
             }

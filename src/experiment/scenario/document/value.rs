@@ -1,0 +1,85 @@
+//! Values of a scenario file that serde does not read by itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use crate::units;
+
+/// A string, or a number as it is written.
+#[derive(Debug, Clone)]
+pub(super) struct Text(pub(super) String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a number")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.to_owned()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+/// A number of packets, from 1; also as text, so that a sweep can set it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Count(pub(super) u32);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?.0;
+        let count = text.parse().ok().filter(|&count: &u32| count >= 1);
+        count.map(Count).ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1")))
+    }
+}
+
+/// A duration where one may be missing.
+pub(super) fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    units::duration_text::deserialize(deserializer).map(Some)
+}
+
+/// A table in the order of the file.
+#[derive(Debug)]
+pub(super) struct Ordered<V>(pub(super) Vec<(String, V)>);
+
+impl<V> Default for Ordered<V> {
+    fn default() -> Self {
+        Ordered(Vec::new())
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read<V>(std::marker::PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Read<V> {
+            type Value = Ordered<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<V>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        deserializer.deserialize_map(Read(std::marker::PhantomData))
+    }
+}
