@@ -120,6 +120,17 @@ fn timeout_later_in_recovery_halves_the_window_at_the_last_ack() {
 }
 
 #[test]
+fn timeout_inside_recovery_that_no_ack_began_halves_the_window_at_its_beginning() {
+    let mut kernel = dtcp(40, 20);
+    // The kernel's reordering timer enters recovery without an ACK.
+    kernel.tcp.snd_cwnd = 50;
+    kernel.tcp.lost_out = 1;
+    kernel.enter_recovery();
+    time_out(&mut kernel);
+    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (25, [0, 1, 1]));
+}
+
+#[test]
 fn timeout_inside_a_reduction_by_marks_halves_too() {
     let mut kernel = dtcp(40, 20);
     kernel.enter_cwr();

@@ -214,24 +214,27 @@ impl Socket<'_> {
     }
 }
 
-// SAFETY of every call below: the socket is live and belongs to the library of the function.
 impl CongestionControl for Socket<'_> {
     fn init(&mut self, tcp: &mut Tcp) {
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.init)(host) });
     }
 
     fn in_ack_event(&mut self, tcp: &mut Tcp, flags: u32) {
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.in_ack_event)(host, flags) });
     }
 
     fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>) {
         let rtt_us = rtt_us.map_or(-1, |rtt| rtt as i32);
         let in_flight = tcp.in_flight();
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.pkts_acked)(host, acked, rtt_us, in_flight) });
     }
 
     fn cong_control(&mut self, tcp: &mut Tcp, rate: &Rate) -> bool {
         let ack = tcp.snd_una;
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe {
             shim.store_rate(host, rate);
             (shim.cong_control)(host, ack, 0) != 0
@@ -240,22 +243,27 @@ impl CongestionControl for Socket<'_> {
 
     fn cong_avoid(&mut self, tcp: &mut Tcp, acked: u32) {
         let ack = tcp.snd_una;
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.cong_avoid)(host, ack, acked) });
     }
 
     fn ssthresh(&mut self, tcp: &mut Tcp) -> u32 {
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.ssthresh)(host) })
     }
 
     fn set_state(&mut self, tcp: &mut Tcp, new_state: u32) {
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.set_state)(host, new_state) });
     }
 
     fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32) {
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.cwnd_event)(host, event) });
     }
 
     fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32 {
+        // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.undo_cwnd)(host) })
     }
 

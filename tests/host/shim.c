@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * One algorithm as a native library: this file and one of bpf/cc, compiled with -DTCCC_HOST, are the whole of it.
  *
