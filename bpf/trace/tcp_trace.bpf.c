@@ -27,8 +27,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define FILTER_CGROUP 8u
 #define FILTER_NETNS 16u
 
-#define CGROUP_DEPTH 32	    /* cgroups nested deeper than this are matched by their 32 nearest ancestors */
-#define ADDRESS_BITS 128    /* IPv4 addresses are matched in their mapped form, ::ffff:a.b.c.d */
+#define CGROUP_DEPTH 32	 /* cgroups nested deeper than this are matched by their 32 nearest ancestors */
+#define ADDRESS_BITS 128 /* IPv4 addresses are matched in their mapped form, ::ffff:a.b.c.d */
 #define MAPPED_PREFIX 0xffff
 
 const volatile u64 interval_ns = 100000000;
