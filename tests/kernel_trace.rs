@@ -1,68 +1,299 @@
 //! The tracer on this kernel: events of real transfers between namespaces, filters, drops, sweeps, nothing left behind.
 
 mod common;
+mod trace_lab;
 
-use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Shutdown;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
-use common::{needs, poll_until};
-use tccc::kernel::netlink;
+use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use tccc::kernel::netns::Netns;
-use tccc::trace::event::{Event, EventKind};
+use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
-use tccc::trace::live::{RING_BYTES, Tracer};
+use tccc::trace::live::{RING_BYTES, RING_BYTES_MIN, Tracer};
+use tccc::trace::snapshot;
+use trace_lab::{Connection, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer};
 
-/// A namespace of its own with its loopback interface up.
-fn loopback_netns() -> Netns {
-    let netns = Netns::create().unwrap();
-    netlink::set_up(&netns, "lo").unwrap();
-    netns
-}
-
-fn only(netns: &Netns) -> Filter {
-    Filter { netns: Some(BTreeSet::from([netns.inode()])), ..Filter::default() }
-}
-
-/// Sends `bytes` from a client to a server in `netns` and closes both; returns the client's address.
-fn transfer(netns: &Netns, bytes: usize) -> SocketAddr {
-    netns
-        .run(|| -> Result<SocketAddr> {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            let mut client = TcpStream::connect(listener.local_addr()?)?;
-            let (mut server, _) = listener.accept()?;
-            let address = client.local_addr()?;
-            std::thread::scope(|scope| {
-                scope.spawn(move || client.write_all(&vec![0; bytes]).unwrap());
-                let mut received = Vec::new();
-                server.read_to_end(&mut received).unwrap();
-                assert_eq!(received.len(), bytes);
-            });
-            Ok(address)
-        })
-        .unwrap()
-}
+const SOON: Duration = Duration::from_secs(10);
 
 #[test]
 fn transfer_gives_open_samples_and_close() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let tracer = Tracer::start(&only(&netns), Duration::from_millis(1), RING_BYTES).unwrap();
-    let client = transfer(&netns, 64 << 20);
-    let mut events: Vec<Event> = Vec::new();
-    poll_until(Duration::from_secs(5), "the client closes", || {
-        tracer.poll(Duration::from_millis(10), &mut |event| events.push(event)).unwrap();
-        events.iter().any(|event| event.kind == EventKind::Close && event.local == client)
-    });
-    let of_client: Vec<&Event> = events.iter().filter(|event| event.local == client).collect();
-    assert_eq!(of_client[0].kind, EventKind::Open);
-    let samples: Vec<&&Event> = of_client.iter().filter(|event| event.kind == EventKind::Sample).collect();
+    let mut observed = Observed::start(&only(&netns), Duration::from_millis(1), RING_BYTES);
+    let client = transfer(&netns, "reno", 64 << 20);
+    observed.until_closed(client);
+    let events = observed.of(client);
+    assert_eq!((events[0].kind, events[0].tcp_state, events[0].netns), (EventKind::Open, 1, netns.inode()));
+    let samples: Vec<&&Event> = events.iter().filter(|event| event.kind == EventKind::Sample).collect();
     assert!(samples.len() > 1, "{} samples", samples.len());
     assert!(samples.windows(2).all(|pair| pair[0].delivered_pkts <= pair[1].delivered_pkts));
-    let close = of_client.last().unwrap();
-    assert_eq!((close.kind, close.tcp_state), (EventKind::Close, 7));
-    assert!(close.bytes_acked >= 64 << 20, "{} bytes", close.bytes_acked);
-    assert_eq!(tracer.dropped(), 0);
+    assert!(samples.windows(2).all(|pair| pair[1].time_ns - pair[0].time_ns >= 1_000_000), "samples come too often");
+    assert!(samples.last().unwrap().delivered_pkts > samples[0].delivered_pkts);
+    assert!(samples.iter().any(|sample| sample.srtt_us.is_some() && sample.min_rtt_us <= sample.srtt_us));
+    assert_eq!(events.last().unwrap().kind, EventKind::Close);
+    assert!(events.iter().all(|event| event.algorithm == "reno" && event.socket == events[0].socket));
+    assert_eq!(observed.tracer.dropped(), 0);
+}
+
+#[test]
+fn close_has_the_final_counts_of_the_kernel() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let mut observed = Observed::start(&only(&netns), Duration::from_millis(100), RING_BYTES);
+    let mut connection = Connection::open(&netns, "cubic");
+    connection.send(8 << 20);
+    let client = connection.client.local_addr().unwrap();
+    connection.client.shutdown(Shutdown::Write).unwrap();
+    connection.server.shutdown(Shutdown::Write).unwrap();
+    observed.until_closed(client);
+    let info = tcp_info(&connection.client);
+    let close = *observed.of(client).last().unwrap();
+    assert_eq!(close.delivered_pkts, info.delivered_pkts);
+    assert_eq!(close.bytes_acked, info.bytes_acked);
+    assert_eq!(close.retrans_pkts, info.retrans_pkts);
+    assert_eq!(close.cwnd_pkts, info.cwnd_pkts);
+    assert_eq!(close.mss_bytes, info.mss_bytes);
+    assert_eq!((close.srtt_us, close.min_rtt_us), (Some(info.srtt_us), Some(info.min_rtt_us)));
+    assert_eq!(close.rto_us, info.rto_us);
+    assert_eq!((close.local, close.remote), (client, connection.address));
+}
+
+#[test]
+fn losses_and_state_changes_of_a_lossy_path_are_all_seen() {
+    needs!(root, btf, tun);
+    let path = LossyPath::build();
+    let mut observed = Observed::start(&only(path.sender()), Duration::from_millis(100), RING_BYTES);
+    let client = path.transfer(3 << 20);
+    observed.until_closed(client);
+    let events = observed.of(client);
+    let mut state = CaState::Open;
+    for event in events.iter().filter(|event| event.kind == EventKind::State) {
+        assert_eq!(event.prior_ca_state, state, "a change of state is missing");
+        assert_ne!(event.ca_state, state);
+        state = event.ca_state;
+    }
+    let losses: Vec<&&Event> = events.iter().filter(|event| event.kind == EventKind::Loss).collect();
+    assert!(!losses.is_empty(), "a path that loses packets shows no loss");
+    assert!(losses.windows(2).all(|pair| {
+        pair[1].lost_pkts + pair[1].retrans_pkts > pair[0].lost_pkts + pair[0].retrans_pkts
+            && pair[1].time_ns - pair[0].time_ns >= 10_000_000
+    }));
+    let close = events.last().unwrap();
+    assert!(close.retrans_pkts > 0 && close.retrans_pkts >= losses.last().unwrap().retrans_pkts);
+    assert!(events.iter().any(|event| event.ca_state == CaState::Recovery && event.ssthresh_pkts.is_some()));
+}
+
+#[test]
+fn filters_select_by_port_address_and_algorithm() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let wanted = Connection::open(&netns, "reno");
+    let other = Connection::open_at(&netns, "cubic", "127.0.0.2:0");
+    let port = wanted.client.local_addr().unwrap().port();
+    let filters = [
+        Filter { ports: BTreeSet::from([port]), ..only(&netns) },
+        Filter { addresses: BTreeSet::from(["127.0.0.1/32".parse().unwrap()]), ports: [port].into(), ..only(&netns) },
+        Filter { algorithms: BTreeSet::from(["reno".to_owned()]), ..only(&netns) },
+    ];
+    let selected = |filter: &Filter| -> BTreeSet<_> {
+        let sweep = snapshot::sweep_in(&[netns.try_clone().unwrap()], filter).unwrap();
+        sweep.sockets.iter().map(|socket| socket.local).collect()
+    };
+    let both_ends = BTreeSet::from([wanted.client.local_addr().unwrap(), wanted.address]);
+    for filter in &filters[..2] {
+        assert_eq!(selected(filter), both_ends, "{filter:?}");
+    }
+    assert!(selected(&filters[2]).contains(&wanted.client.local_addr().unwrap()));
+    assert!(!selected(&filters[2]).contains(&other.client.local_addr().unwrap()));
+    let second = Filter { addresses: BTreeSet::from(["127.0.0.2".parse().unwrap()]), ..only(&netns) };
+    assert!(selected(&second).contains(&other.address) && !selected(&second).contains(&wanted.address));
+    let none = Filter { algorithms: BTreeSet::from(["nobody".to_owned()]), ..only(&netns) };
+    assert!(selected(&none).is_empty());
+    live_filter_passes_only(&netns, &filters[2], (wanted, other));
+}
+
+/// The same filter decides alike for the stream.
+fn live_filter_passes_only(netns: &Netns, filter: &Filter, (mut wanted, mut other): (Connection, Connection)) {
+    let mut observed = Observed::start(filter, Duration::from_millis(1), RING_BYTES);
+    other.send(1 << 20);
+    wanted.send(1 << 20);
+    let (client, unwanted) = (wanted.client.local_addr().unwrap(), other.client.local_addr().unwrap());
+    drop((wanted, other));
+    observed.until_closed(client);
+    let last = transfer(netns, "reno", 1000);
+    observed.until_closed(last);
+    assert!(observed.of(unwanted).is_empty(), "the filter let another algorithm pass");
+}
+
+#[test]
+fn cgroup_filter_takes_everything_below_it() {
+    needs!(root, btf, cgroup2);
+    if let Some(cgroup) = std::env::var_os("TCCC_TRACE_CGROUP") {
+        std::fs::write(std::path::Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
+        transfer(&loopback_netns(), "reno", 1 << 20);
+        return;
+    }
+    let before = HostSnapshot::take(&["tccc-trace"]);
+    let outer = tccc::kernel::cgroup::mount_point().unwrap().join(format!("tccc-trace-{}", std::process::id()));
+    let inner = outer.join("inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    let id = tccc::kernel::cgroup::find(&outer).unwrap();
+    let mut observed = Observed::start(
+        &Filter { cgroups: BTreeSet::from([id]), ..Filter::default() },
+        Duration::from_millis(1),
+        RING_BYTES,
+    );
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "cgroup_filter_takes_everything_below_it"])
+        .env("TCCC_TRACE_CGROUP", &inner)
+        .output()
+        .unwrap();
+    let inner_id = tccc::kernel::cgroup::find(&inner).unwrap();
+    transfer(&loopback_netns(), "reno", 1 << 20);
+    poll_until(SOON, "both ends close", || observed.poll().iter().filter(|e| e.kind == EventKind::Close).count() == 2);
+    let cgroups: BTreeSet<u64> = observed.events.iter().map(|event| event.cgroup).collect();
+    std::fs::remove_dir(&inner).unwrap();
+    std::fs::remove_dir(&outer).unwrap();
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+    assert_eq!(cgroups, BTreeSet::from([inner_id]));
+    before.assert_unchanged();
+}
+
+#[test]
+fn namespaces_come_and_go_under_one_tracer() {
+    needs!(root, btf);
+    let (first, second) = (loopback_netns(), loopback_netns());
+    let filter = Filter { netns: Some(BTreeSet::new()), ..Filter::default() };
+    let mut observed = Observed::start(&filter, Duration::from_millis(1), RING_BYTES);
+    let unseen = transfer(&first, "reno", 1 << 20);
+    let mut early = Connection::open(&second, "reno");
+    observed.tracer.watch_netns(first.inode()).unwrap();
+    let seen = transfer(&first, "reno", 1 << 20);
+    observed.until_closed(seen);
+    let watcher = observed.tracer.watcher();
+    let inode = second.inode();
+    std::thread::spawn(move || watcher.watch_netns(inode).unwrap()).join().unwrap();
+    observed.tracer.unwatch_netns(first.inode()).unwrap();
+    observed.tracer.unwatch_netns(first.inode()).unwrap();
+    let gone = transfer(&first, "reno", 1 << 20);
+    early.send(1 << 20);
+    let early_client = early.client.local_addr().unwrap();
+    drop(early);
+    observed.until_closed(early_client);
+    assert!(observed.events.iter().all(|event| event.local != unseen || event.netns != first.inode()));
+    assert!(observed.events.iter().all(|event| event.local != gone || event.netns != first.inode()));
+    let everything = Tracer::start(&Filter::default(), SOON, RING_BYTES).unwrap();
+    assert!(everything.watch_netns(1).is_err());
+}
+
+#[test]
+fn ring_overflow_is_counted() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let mut observed = Observed::start(&only(&netns), Duration::ZERO, RING_BYTES_MIN);
+    transfer(&netns, "reno", 8 << 20);
+    assert!(observed.tracer.dropped() > 0);
+    let in_ring = observed.poll().len();
+    assert!((1..=RING_BYTES_MIN as usize / 272).contains(&in_ring), "{in_ring} events of a full ring");
+}
+
+#[test]
+fn interval_of_zero_samples_every_packet() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let mut closest_ns = BTreeMap::new();
+    for interval in [Duration::ZERO, Duration::from_millis(50)] {
+        let mut observed = Observed::start(&only(&netns), interval, 64 << 20);
+        let client = transfer(&netns, "reno", 32 << 20);
+        observed.until_closed(client);
+        let events = observed.of(client);
+        let length_ns = events.last().unwrap().time_ns - events[0].time_ns;
+        let samples: Vec<u64> = events.iter().filter(|e| e.kind == EventKind::Sample).map(|e| e.time_ns).collect();
+        if let Some(limit) = length_ns.checked_div(interval.as_nanos() as u64) {
+            assert!(samples.len() as u64 <= limit + 1, "{} samples in {length_ns} ns", samples.len());
+        }
+        closest_ns.insert(interval, samples.windows(2).map(|pair| pair[1] - pair[0]).min());
+    }
+    assert!(closest_ns[&Duration::ZERO].unwrap() < 1_000_000, "{closest_ns:?}");
+}
+
+#[test]
+fn sweep_finds_sockets_of_every_namespace() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let connection = Connection::open(&netns, "cubic");
+    let (client, server) = (connection.client.local_addr().unwrap(), connection.address);
+    let found = || -> BTreeSet<_> {
+        let sweep = snapshot::sweep(&Filter::default()).unwrap();
+        let here = sweep.sockets.into_iter().filter(|socket| socket.netns == netns.inode());
+        here.map(|socket| (socket.local, socket.remote, socket.algorithm)).collect()
+    };
+    // A namespace is found by the threads that live in it.
+    let rows = netns.run(|| Ok(found())).unwrap();
+    let own = (client, server, "cubic".to_owned());
+    assert!(rows.contains(&own), "{rows:?}");
+    assert_eq!(rows.len(), 2, "the listener has no window: {rows:?}");
+    drop(connection);
+    assert!(netns.run(|| Ok(found())).unwrap().is_empty());
+}
+
+#[test]
+fn nothing_is_left_after_a_killed_trace() {
+    needs!(root, btf);
+    let before = HostSnapshot::take(&["tccc-trace"]);
+    let mut child =
+        tccc().args(["trace", "--netns", "/proc/self/ns/net"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    poll_until(SOON, "the tracer is attached", || programs_of(child.id()).len() >= 2);
+    let programs = programs_of(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = || libbpf_rs::query::ProgInfoIter::default().any(|program| programs.contains(&program.id));
+    poll_until(SOON, "the kernel detaches the tracer", || !left());
+    before.assert_unchanged();
+}
+
+#[test]
+fn trace_prints_a_stream_and_sums_up() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let place = format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&netns));
+    let child = tccc()
+        .args(["trace", "--netns", &place, "--interval", "1ms", "--duration", "3s", "-o", "jsonl"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    poll_until(SOON, "the tracer is attached", || programs_of(child.id()).len() >= 2);
+    let client = transfer(&netns, "reno", 16 << 20);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["schema"] == 1));
+    assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("events in 3"));
+}
+
+#[test]
+fn a_user_without_capabilities_is_told_which() {
+    needs!(root, btf);
+    use std::os::unix::process::CommandExt as _;
+    // The program lies where other users may not look: it is run from a copy.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let program = folder.path().join("tccc");
+    std::fs::copy(TCCC, &program).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    for verb in ["trace", "sockets"] {
+        let output = Command::new(&program).arg(verb).uid(65534).gid(65534).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{verb}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            message.contains("tccc: error: cannot trace: CAP_BPF is missing") && message.contains("hint: "),
+            "{message}"
+        );
+    }
 }

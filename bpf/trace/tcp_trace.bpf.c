@@ -32,6 +32,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define MAPPED_PREFIX 0xffff
 
 const volatile u64 interval_ns = 100000000;
+const volatile u64 interval_jiffies = 25; /* whole ticks in the interval: fewer have passed, then it is not due */
 const volatile u64 loss_gap_ns = 10000000;
 const volatile u64 wake_bytes = 1 << 20; /* unread bytes from which the reader is woken */
 const volatile u32 jiffy_ns = 4000000;
@@ -49,6 +50,7 @@ struct algorithm_key {
 /* What the tracer remembers of a socket. */
 struct flow {
 	u64 sampled_ns;
+	u64 sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
 	const void *ops;
 	u32 generation; /* of the filter that `passes` was decided with; 0: not decided */
@@ -250,11 +252,15 @@ static __always_inline bool filter_passes(const struct tcp_sock___trace *tp)
 /* The filter decides once per socket, again only when the filter or the socket's algorithm changed. */
 static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock___trace *tp)
 {
-	const void *ops = icsk_of(tp)->icsk_ca_ops;
+	const void *ops;
 	u32 zero = 0;
-	u32 *now = bpf_map_lookup_elem(&generation, &zero);
+	u32 *now;
 
-	if (!filters || !now)
+	if (!filters)
+		return true;
+	ops = icsk_of(tp)->icsk_ca_ops;
+	now = bpf_map_lookup_elem(&generation, &zero);
+	if (!now)
 		return true;
 	if (flow->generation != *now || flow->ops != ops) {
 		flow->generation = *now;
@@ -285,6 +291,7 @@ static __always_inline struct flow *flow_of(const struct sock *sk, const struct 
 		flow->ca_state = ca_state_of(tp);
 		flow->lost_pkts = tp->lost;
 		flow->retrans_pkts = tp->total_retrans;
+		flow->sampled_jiffies = bpf_jiffies64() - interval_jiffies;
 	}
 	return flow;
 }
@@ -392,9 +399,26 @@ static __always_inline void send_state(const struct sock *sk, const struct tcp_s
 	submit(event);
 }
 
-static __always_inline bool has_growing_loss(const struct flow *flow, const struct tcp_sock___trace *tp)
+static __always_inline void send_sample(const struct sock *sk, const struct tcp_sock___trace *tp, struct flow *flow)
 {
-	return tp->lost != flow->lost_pkts || tp->total_retrans != flow->retrans_pkts;
+	flow->sampled_ns = bpf_ktime_get_ns();
+	flow->sampled_jiffies = bpf_jiffies64();
+	send(sk, tp, TCCC_EVENT_SAMPLE);
+}
+
+/* The tick count costs a load, the clock tens of nanoseconds: most packets are refused by the first. */
+static __always_inline bool is_sample_due(const struct flow *flow)
+{
+	if (bpf_jiffies64() - flow->sampled_jiffies < interval_jiffies)
+		return false;
+	return bpf_ktime_get_ns() - flow->sampled_ns >= interval_ns;
+}
+
+static __always_inline bool is_loss_due(const struct flow *flow, const struct tcp_sock___trace *tp)
+{
+	if (tp->lost == flow->lost_pkts && tp->total_retrans == flow->retrans_pkts)
+		return false;
+	return bpf_ktime_get_ns() - flow->lost_ns >= loss_gap_ns;
 }
 
 static __always_inline void send_loss(const struct sock *sk, const struct tcp_sock___trace *tp, struct flow *flow)
@@ -411,21 +435,18 @@ int BPF_PROG(on_packet, struct sock *sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct flow *flow = tp ? flow_of(sk, tp) : 0;
-	u64 now;
 	u8 state;
 
 	if (!flow || !flow_passes(flow, tp))
 		return 0;
-	now = bpf_ktime_get_ns();
 	state = ca_state_of(tp);
 	if (state != flow->ca_state) {
 		send_state(sk, tp, flow->ca_state, state);
 		flow->ca_state = state;
-	} else if (has_growing_loss(flow, tp) && now - flow->lost_ns >= loss_gap_ns) {
+	} else if (is_loss_due(flow, tp)) {
 		send_loss(sk, tp, flow);
-	} else if (now - flow->sampled_ns >= interval_ns) {
-		flow->sampled_ns = now;
-		send(sk, tp, TCCC_EVENT_SAMPLE);
+	} else if (is_sample_due(flow)) {
+		send_sample(sk, tp, flow);
 	}
 	return 0;
 }
@@ -458,9 +479,7 @@ int BPF_PROG(on_retransmit, const struct sock *sk)
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct flow *flow = tp ? flow_of(sk, tp) : 0;
 
-	if (!flow || !flow_passes(flow, tp) || !has_growing_loss(flow, tp))
-		return 0;
-	if (bpf_ktime_get_ns() - flow->lost_ns >= loss_gap_ns)
+	if (flow && flow_passes(flow, tp) && is_loss_due(flow, tp))
 		send_loss(sk, tp, flow);
 	return 0;
 }

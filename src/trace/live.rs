@@ -213,6 +213,7 @@ impl WatchedMaps {
 fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u32) -> Result<()> {
     let rodata = open.maps.rodata_data.as_mut().context("find the tracer's settings")?;
     rodata.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    rodata.interval_jiffies = rodata.interval_ns / u64::from(rodata.jiffy_ns);
     rodata.loss_gap_ns = rodata.interval_ns / u64::from(LOSS_GAPS_PER_INTERVAL);
     rodata.wake_bytes = (ring_bytes / WAKE_PART).into();
     Ok(())

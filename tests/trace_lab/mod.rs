@@ -1,0 +1,208 @@
+//! Connections in namespaces of the test's own, and a tracer that keeps what it saw.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use anyhow::Result;
+use nix::libc;
+use nix::sys::socket::sockopt::TcpCongestion;
+use nix::sys::socket::{SockaddrStorage, setsockopt};
+use tccc::experiment::net::tunlink::TunLink;
+use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::kernel::netlink;
+use tccc::kernel::netns::Netns;
+use tccc::trace::event::{Event, EventKind};
+use tccc::trace::filter::Filter;
+use tccc::trace::live::Tracer;
+use tccc::units::{BitsPerSec, QueueSize, Share};
+
+use crate::common::poll_until;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A namespace of its own with its loopback interface up.
+pub fn loopback_netns() -> Netns {
+    let netns = Netns::create().unwrap();
+    netlink::set_up(&netns, "lo").unwrap();
+    netns
+}
+
+/// The filter for one namespace.
+pub fn only(netns: &Netns) -> Filter {
+    Filter { netns: Some(BTreeSet::from([netns.inode()])), ..Filter::default() }
+}
+
+/// Both ends of a connection, held by this process.
+pub struct Connection {
+    pub client: TcpStream,
+    pub server: TcpStream,
+    /// Of the server.
+    pub address: SocketAddr,
+}
+
+impl Connection {
+    /// Connects over the loopback of `netns`; the client runs `algorithm`.
+    pub fn open(netns: &Netns, algorithm: &str) -> Connection {
+        Self::open_at(netns, algorithm, "127.0.0.1:0")
+    }
+
+    pub fn open_at(netns: &Netns, algorithm: &str, address: &str) -> Connection {
+        let listener = netns.run(|| Ok(TcpListener::bind(address)?)).unwrap();
+        Self::between(netns, listener, algorithm)
+    }
+
+    fn between(client: &Netns, listener: TcpListener, algorithm: &str) -> Connection {
+        let address = listener.local_addr().unwrap();
+        let client = client.run(|| connect(address, algorithm)).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        Connection { client, server, address }
+    }
+
+    /// Sends `bytes` from the client and waits until they have arrived.
+    pub fn send(&mut self, bytes: usize) {
+        let mut received = vec![0; bytes];
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.client.write_all(&vec![0; bytes]).unwrap());
+            self.server.read_exact(&mut received).unwrap();
+        });
+    }
+}
+
+/// A client whose algorithm is chosen before it connects.
+fn connect(address: SocketAddr, algorithm: &str) -> Result<TcpStream> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, connect, socket};
+    let client = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&client, TcpCongestion, &algorithm.into())?;
+    connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
+    Ok(client.into())
+}
+
+/// Sends `bytes` over the loopback of `netns` and closes; returns the client's address.
+pub fn transfer(netns: &Netns, algorithm: &str, bytes: usize) -> SocketAddr {
+    let mut connection = Connection::open(netns, algorithm);
+    connection.send(bytes);
+    connection.client.local_addr().unwrap()
+}
+
+/// Two namespaces with a link that loses packets.
+pub struct LossyPath {
+    sides: [Netns; 2],
+    _link: Box<dyn Link>,
+}
+
+impl LossyPath {
+    pub fn build() -> LossyPath {
+        let direction = |loss, seed| Direction {
+            rate: Some(BitsPerSec(50_000_000)),
+            delay: Duration::from_millis(5),
+            jitter: Duration::ZERO,
+            queue: QueueSize::Packets(500),
+            loss: Share(loss),
+            seed,
+        };
+        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+        let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("trc{n}") });
+        let config = LinkConfig { directions: [direction(0.02, 1), direction(0.0, 2)], mtu: 1500 };
+        let link = TunLink.connect(&config, ends).unwrap();
+        for (n, side) in sides.iter().enumerate() {
+            netlink::add_address(side, &format!("trc{n}"), [10, 78, 0, 1 + n as u8].into(), 24).unwrap();
+        }
+        LossyPath { sides, _link: link }
+    }
+
+    pub fn sender(&self) -> &Netns {
+        &self.sides[0]
+    }
+
+    /// Sends `bytes` over the link and closes; returns the client's address.
+    pub fn transfer(&self, bytes: usize) -> SocketAddr {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind("10.78.0.2:0")?)).unwrap();
+        let mut connection = Connection::between(&self.sides[0], listener, "reno");
+        connection.send(bytes);
+        connection.client.local_addr().unwrap()
+    }
+}
+
+/// A tracer and every event it has handed over.
+pub struct Observed {
+    pub tracer: Tracer,
+    pub events: Vec<Event>,
+}
+
+impl Observed {
+    pub fn start(filter: &Filter, interval: Duration, ring_bytes: u32) -> Observed {
+        Observed { tracer: Tracer::start(filter, interval, ring_bytes).unwrap(), events: Vec::new() }
+    }
+
+    pub fn poll(&mut self) -> &[Event] {
+        self.tracer.poll(Duration::from_millis(10), &mut |event| self.events.push(event)).unwrap();
+        &self.events
+    }
+
+    /// Waits for the close event of the socket with this local address.
+    #[track_caller]
+    pub fn until_closed(&mut self, local: SocketAddr) {
+        poll_until(SOON, "the connection closes", || {
+            self.poll().iter().any(|event| event.kind == EventKind::Close && event.local == local)
+        });
+    }
+
+    /// The events of the socket with this local address.
+    pub fn of(&self, local: SocketAddr) -> Vec<&Event> {
+        self.events.iter().filter(|event| event.local == local).collect()
+    }
+}
+
+/// What the kernel itself says of a socket.
+pub struct TcpInfo {
+    pub rto_us: u32,
+    pub mss_bytes: u32,
+    pub srtt_us: u32,
+    pub cwnd_pkts: u32,
+    pub retrans_pkts: u32,
+    pub bytes_acked: u64,
+    pub min_rtt_us: u32,
+    pub delivered_pkts: u32,
+}
+
+/// Reads `TCP_INFO`, whose C struct has only ever grown at its end.
+pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
+    let mut bytes = [0u8; 256];
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to the buffer, and the written length to `length`.
+    let answer = unsafe {
+        libc::getsockopt(
+            stream.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(answer, 0);
+    assert!(length >= 196, "TCP_INFO of {length} bytes has no delivered count");
+    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    TcpInfo {
+        rto_us: word(8),
+        mss_bytes: word(16),
+        srtt_us: word(68),
+        cwnd_pkts: word(80),
+        retrans_pkts: word(100),
+        bytes_acked: u64::from_ne_bytes(bytes[120..128].try_into().unwrap()),
+        min_rtt_us: word(148),
+        delivered_pkts: word(192),
+    }
+}
+
+/// The BPF programs that a process holds by links.
+pub fn programs_of(process: u32) -> BTreeSet<u32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fdinfo")) else {
+        return BTreeSet::new();
+    };
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+    let links = texts.filter(|text| text.contains("link_type"));
+    links.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("prog_id:"))?.trim().parse().ok()).collect()
+}
