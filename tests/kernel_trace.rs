@@ -9,7 +9,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
+use tccc::catalog;
 use tccc::kernel::netns::Netns;
+use tccc::kernel::probe::Features;
+use tccc::loader::{self, Request};
 use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
 use tccc::trace::live::{RING_BYTES, RING_BYTES_MIN, Tracer};
@@ -278,6 +281,30 @@ fn trace_prints_a_stream_and_sums_up() {
 }
 
 #[test]
+fn private_state_is_named_under_another_name_too() {
+    needs!(root, btf, struct_ops);
+    let before = HostSnapshot::take(&["trace_dtcp"]);
+    let request = Request { name: "trace_dtcp", ..Request::of(catalog::find("dtcp").unwrap()) };
+    let registered = loader::register(&request, &Features::probe().unwrap()).unwrap();
+    let netns = loopback_netns();
+    let connection = Connection::open(&netns, "trace_dtcp");
+    let place = format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&netns));
+    let arguments = ["sockets", "--netns", &place, "--algorithm", "trace_dtcp", "-o", "json"];
+    // A namespace is found by the threads that live in it.
+    let output = netns.run(|| Ok(tccc().args(arguments).output()?)).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sockets = document["sockets"].as_array().unwrap();
+    assert_eq!((document["schema"].as_u64(), sockets.len()), (Some(1), 1));
+    assert_eq!(sockets[0]["local"], connection.client.local_addr().unwrap().to_string().as_str());
+    assert_eq!(sockets[0]["phase"], "slow_start");
+    assert_eq!((&sockets[0]["state"]["losses_ss"], &sockets[0]["state"]["rtos"]), (&0.into(), &0.into()));
+    drop(connection);
+    registered.unregister().unwrap();
+    before.assert_unchanged();
+}
+
+#[test]
 fn a_user_without_capabilities_is_told_which() {
     needs!(root, btf);
     use std::os::unix::process::CommandExt as _;
@@ -291,9 +318,6 @@ fn a_user_without_capabilities_is_told_which() {
         let output = Command::new(&program).arg(verb).uid(65534).gid(65534).output().unwrap();
         assert_eq!(output.status.code(), Some(4), "{verb}");
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            message.contains("tccc: error: cannot trace: CAP_BPF is missing") && message.contains("hint: "),
-            "{message}"
-        );
+        assert!(message.contains("sockets: this process lacks CAP_BPF") && message.contains("hint: "), "{message}");
     }
 }

@@ -24,6 +24,10 @@ pub enum Kind {
     Pointer = 2,
     /// A structure.
     Struct = 4,
+    /// A union.
+    Union = 5,
+    /// A name for another type.
+    Typedef = 8,
     /// A function.
     Function = 12,
     /// A function's prototype.

@@ -14,6 +14,8 @@ use super::event::{DecodeError, Event};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel, TcpTraceSkel};
 use crate::failure::Failure;
+use crate::kernel::btf::Types;
+use crate::kernel::privilege::{self, Capability};
 
 /// Default size of the ring between kernel and reader, bytes: 15000 events.
 pub const RING_BYTES: u32 = 4 << 20;
@@ -63,8 +65,8 @@ impl Tracer {
     /// Errors: a capability, the kernel's type information or the tracepoint for packets is missing.
     /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone.
     pub fn start(filter: &Filter, interval: Duration, ring_bytes: u32) -> Result<Tracer> {
-        program::require_capabilities()?;
-        let kernel = program::kernel_types()?;
+        privilege::require("trace sockets", &[Capability::Bpf, Capability::Perfmon])?;
+        let kernel = Types::of_running_kernel()?;
         let ring_bytes = ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two();
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, filter)?;

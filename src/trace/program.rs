@@ -4,12 +4,13 @@ use std::mem::MaybeUninit;
 use std::net::Ipv6Addr;
 
 use anyhow::{Context, Result};
-use libbpf_rs::btf::{Btf, types};
 use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject};
 
 use super::filter::Filter;
 use crate::failure::Failure;
+use crate::kernel::btf::{Kind, Types};
+use crate::kernel::libbpf_log;
 
 #[allow(missing_docs, clippy::all)] // generated from tcp_trace.bpf.c
 mod skeleton {
@@ -31,6 +32,7 @@ pub(super) const NETNS_MAX: u32 = 4096;
 ///
 /// Errors: no type information, or the embedded object is not understood.
 pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter) -> Result<OpenTcpTraceSkel<'a>> {
+    libbpf_log::install_if_none();
     let mut skel = skeleton::TcpTraceSkelBuilder::default().open(object).context("open the tracer's program")?;
     let rodata = skel.maps.rodata_data.as_mut().context("find the tracer's settings")?;
     rodata.filters = filter_bits(filter);
@@ -69,45 +71,15 @@ pub(super) fn fill_filter(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<()
     Ok(())
 }
 
-/// What tracing takes, as numbered in the kernel's capability sets.
-const CAPABILITIES: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
-/// Stands for both on kernels before they existed, and still does.
-const CAP_SYS_ADMIN: u32 = 21;
-
-/// Errors: a capability that tracing takes is missing.
-pub(super) fn require_capabilities() -> Result<()> {
-    let status = std::fs::read_to_string("/proc/self/status").context("read this process's capabilities")?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim();
-    let effective = u64::from_str_radix(effective, 16).context("read this process's capabilities")?;
-    let has = |bit: u32| effective & (1 << bit) != 0;
-    match CAPABILITIES.iter().find(|(bit, _)| !has(*bit) && !has(CAP_SYS_ADMIN)) {
-        Some((_, name)) => {
-            Err(Failure::unmet(format!("cannot trace: {name} is missing")).hint("run it as root").into())
-        }
-        None => Ok(()),
-    }
-}
-
 /// Says what it means that the kernel did not take the tracer's program.
 pub(super) fn explain_refusal(error: libbpf_rs::Error) -> anyhow::Error {
     let what = format!("cannot trace: this kernel refused the tracer's program: {error}");
     Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into()
 }
 
-/// The kernel's type information.
-///
-/// Errors: a kernel without it.
-pub(super) fn kernel_types() -> Result<Btf<'static>> {
-    Btf::from_vmlinux().map_err(|error| {
-        Failure::unmet(format!("cannot trace: this kernel has no type information (BTF): {error}"))
-            .hint("`tccc doctor` lists what this host lacks")
-            .into()
-    })
-}
-
 /// Whether the kernel has a tracepoint that programs can read by type.
-pub(super) fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
-    kernel.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+pub(super) fn has_tracepoint(kernel: &Types, name: &str) -> bool {
+    kernel.find(Kind::Typedef, &format!("btf_trace_{name}")).is_some()
 }
 
 fn filter_bits(filter: &Filter) -> u32 {

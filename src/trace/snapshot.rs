@@ -6,15 +6,16 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 
 use anyhow::{Context, Result};
-use libbpf_rs::btf::types;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link};
 
 use super::event::{EVENT_BYTES, Event};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel};
+use crate::kernel::btf::{Kind, Types};
 use crate::kernel::namespaces;
 use crate::kernel::netns::Netns;
+use crate::kernel::privilege::{self, Capability};
 
 /// What one read takes from the kernel at most: whole events.
 const READ_BYTES: usize = (1 << 20) / EVENT_BYTES * EVENT_BYTES;
@@ -51,10 +52,10 @@ pub fn sweep(filter: &Filter) -> Result<Sweep> {
 ///
 /// Errors: as [`sweep`].
 pub fn sweep_in(namespaces: &[Netns], filter: &Filter) -> Result<Sweep> {
-    program::require_capabilities()?;
-    let kernel = program::kernel_types()?;
+    privilege::require("look at sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
+    let kernel = Types::of_running_kernel()?;
     // The iterator visits each socket exactly once since it remembers its place by this.
-    let is_exact = kernel.type_by_name::<types::Union<'_>>("bpf_tcp_iter_batch_item").is_some();
+    let is_exact = kernel.find(Kind::Union, "bpf_tcp_iter_batch_item").is_some();
     let mut object = MaybeUninit::uninit();
     let mut open = program::open(&mut object, filter)?;
     keep_iterator_only(&mut open)?;
