@@ -25,6 +25,8 @@ use crate::kernel::process::Process;
 pub const FOLDER: &str = "/run/tccc";
 /// Version of a record.
 pub const RECORD_SCHEMA: u32 = 1;
+/// Ending of a record that is not written to its end.
+const UNFINISHED: &str = "new";
 /// Registering takes milliseconds; who holds the lock longer is stuck.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a held lock is asked for again.
@@ -134,6 +136,7 @@ impl Store {
         let deadline = Instant::now() + LOCK_PATIENCE;
         loop {
             if let Some(lock) = self.try_lock()? {
+                self.remove_unfinished();
                 return Ok(Locked { store: self, _lock: lock });
             }
             if Instant::now() >= deadline {
@@ -161,6 +164,13 @@ impl Store {
         Ok(is_current.then_some(lock))
     }
 
+    /// Files that a killed process did not come to rename; who holds the lock knows that nobody writes them now.
+    fn remove_unfinished(&self) {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let unfinished = files.filter(|path| path.extension().is_some_and(|ending| ending == UNFINISHED));
+        unfinished.for_each(|path| drop(fs::remove_file(path)));
+    }
+
     fn refused(&self, error: &std::io::Error) -> Failure {
         Failure::failed(format!("cannot keep records in {}: {}", self.folder.display(), reason(error)))
             .hint("run as root, or make the folder writable for you")
@@ -183,7 +193,7 @@ impl Locked<'_> {
     /// Side effects: a file that lives until [`Locked::remove`].
     pub fn write(&self, record: &Record) -> Result<()> {
         let path = self.store.path(&record.name);
-        let fresh = path.with_extension("new");
+        let fresh = path.with_extension(UNFINISHED);
         let text = serde_json::to_vec_pretty(record).context("write a record")?;
         let written = File::create(&fresh).and_then(|mut file| file.write_all(&text));
         written.and_then(|()| fs::rename(&fresh, &path)).map_err(|error| self.store.refused(&error))?;
@@ -211,4 +221,72 @@ impl Drop for Locked<'_> {
 fn read(path: &Path) -> Option<Record> {
     let record: Record = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     (record.schema == RECORD_SCHEMA).then_some(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(name: &str) -> Record {
+        Record {
+            schema: RECORD_SCHEMA,
+            name: name.into(),
+            algorithm: "dtcp".into(),
+            title: String::new(),
+            file: None,
+            digest: String::new(),
+            tunables: BTreeMap::from([("keep".into(), 3)]),
+            since: "2026-01-05T10:12:00Z".into(),
+            generation: 1,
+            previous_default: Some("cubic".into()),
+            owner: Owner::this_process(),
+            map_id: 7,
+            layout: StateLayout::default(),
+        }
+    }
+
+    #[test]
+    fn records_come_back_sorted_and_leave_no_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(&place.path().join("tccc"));
+        let locked = store.lock().unwrap();
+        locked.write(&record("two")).unwrap();
+        locked.write(&record("one")).unwrap();
+        assert_eq!(store.records(), [record("one"), record("two")]);
+        assert_eq!(store.record("two"), Some(record("two")));
+        locked.remove("one").unwrap();
+        locked.remove("two").unwrap();
+        locked.remove("two").unwrap();
+        drop(locked);
+        assert!(!place.path().join("tccc").exists());
+    }
+
+    #[test]
+    fn unfinished_and_foreign_files_are_no_records() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(place.path());
+        fs::write(place.path().join("half.new"), "{").unwrap();
+        fs::write(place.path().join("later.json"), r#"{"schema": 2}"#).unwrap();
+        assert_eq!(store.records(), []);
+        drop(store.lock().unwrap());
+        assert!(!place.path().join("half.new").exists());
+        assert!(place.path().join("later.json").exists());
+    }
+
+    #[test]
+    fn lock_is_held_by_one_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(&place.path().join("tccc"));
+        let locked = store.lock().unwrap();
+        assert!(store.try_lock().unwrap().is_none());
+        drop(locked);
+        assert!(store.try_lock().unwrap().is_some());
+    }
+
+    #[test]
+    fn owner_that_is_gone_is_not_alive() {
+        assert!(Owner::this_process().is_alive());
+        let Owner::Process(own) = Owner::this_process() else { panic!("this process is no pin") };
+        assert!(!Owner::Process(Process { started: own.started + 1, ..own }).is_alive());
+    }
 }

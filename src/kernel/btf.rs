@@ -4,9 +4,12 @@
 //! that is why this is not done by libbpf, which would parse the same bytes a second time.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Deref;
 
 use anyhow::{Result, anyhow};
+use memmap2::Mmap;
 
 use crate::failure::Failure;
 
@@ -49,10 +52,41 @@ pub struct Member {
     pub offset: usize,
 }
 
+/// The binary form, in memory of our own or of the kernel.
+#[derive(Debug)]
+enum Bytes {
+    Owned(Vec<u8>),
+    Mapped(Mmap),
+}
+
+impl Bytes {
+    /// Kernels since 6.16 let the file be mapped, which spares copying it page by page.
+    fn of_file(file: &mut File) -> io::Result<Self> {
+        // SAFETY: the file is the kernel's own and never changes while the kernel runs.
+        if let Ok(mapped) = unsafe { Mmap::map(&*file) } {
+            return Ok(Bytes::Mapped(mapped));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Bytes::Owned(bytes))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Mapped(mapped) => mapped,
+        }
+    }
+}
+
 /// Type information of the kernel or of an object.
 #[derive(Debug)]
 pub struct Types {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// Where each type begins in `bytes`; the first has number 1.
     places: Vec<u32>,
     strings: usize,
@@ -63,17 +97,22 @@ impl Types {
     ///
     /// Errors: the kernel was built without them (`CONFIG_DEBUG_INFO_BTF`), or /sys is not mounted.
     pub fn of_running_kernel() -> Result<Self> {
-        let bytes = fs::read(RUNNING_KERNEL).map_err(|error| {
+        let file = File::open(RUNNING_KERNEL).and_then(|mut file| Bytes::of_file(&mut file));
+        let bytes = file.map_err(|error| {
             Failure::unmet(format!("this kernel shows no type information: {RUNNING_KERNEL}: {}", reason(&error)))
                 .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF, as Debian's are; `tccc doctor` lists what this host lacks")
         })?;
-        Self::parse(bytes)
+        Self::of(bytes)
     }
 
     /// Reads types from their binary form.
     ///
     /// Errors: not BTF, or cut short.
     pub fn parse(bytes: Vec<u8>) -> Result<Self> {
+        Self::of(Bytes::Owned(bytes))
+    }
+
+    fn of(bytes: Bytes) -> Result<Self> {
         let whole = places(&bytes).ok_or_else(|| anyhow!("the type information is damaged"))?;
         let (places, strings) = whole;
         Ok(Types { bytes, places, strings })
@@ -199,7 +238,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The kernel's words for an I/O error, without the number.
-pub fn reason(error: &std::io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

@@ -124,7 +124,9 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     }
     locked.remove(&instance.name)?;
     for (netns, path) in socket::namespaces_with_default(&instance.name) {
-        let what = format!("network namespace {netns} ({}) still has it as its default", path.display());
+        let enter = format!("nsenter --net={} sysctl net.ipv4.tcp_congestion_control=cubic", path.display());
+        let what =
+            format!("network namespace {netns}, made meanwhile, still has it as its default; `{enter}` changes it");
         done.notes.push(what);
     }
     Ok(done)
@@ -169,9 +171,7 @@ fn prove_gone(name: &str) -> Result<()> {
     while congestion::available()?.iter().any(|other| other == name) {
         if Instant::now() >= deadline {
             let what = format!("\"{name}\" is still registered: another process holds its link");
-            return Err(Failure::failed(what)
-                .hint("`fuser`-like tools show who has it open; it goes when they end")
-                .into());
+            return Err(Failure::failed(what).hint("it goes when that process ends; `bpftool link` names it").into());
         }
         std::thread::sleep(PAUSE);
     }
