@@ -23,7 +23,7 @@ pub enum EventKind {
     Sample,
     /// The congestion state changed.
     State,
-    /// The lost or retransmitted count grew.
+    /// The lost or retransmitted count grew since the last of these; at most ten per sampling interval, counts cumulative.
     Loss,
     /// The connection ended.
     Close,
@@ -234,7 +234,7 @@ impl Event {
     }
 }
 
-/// Byte offsets of `struct tccc_event`; `tests/host.rs` compares them with the C header.
+/// Byte offsets of `struct tccc_event`; `tests/event_layout.rs` compares them with the C header.
 pub mod offset {
     #![allow(missing_docs)] // the names are the fields of the C struct
     pub const TIME_NS: usize = 0;
