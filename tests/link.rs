@@ -11,8 +11,10 @@ use std::time::Duration;
 use common::{HostSnapshot, needs, poll_until, tccc};
 use link_lab::{Arrival, Lab, MTU, limited, plain, receive_during};
 use statrs::distribution::{Binomial, DiscreteCDF};
+use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Direction, LinkConfig, LinkDriver, LinkEnd};
+use tccc::failure::{Failure, Kind};
 use tccc::kernel::netlink::{add_address, delete_interface, has_interface};
 use tccc::kernel::netns::Netns;
 use tccc::units::{QueueSize, Share};
@@ -295,4 +297,61 @@ fn verb_ends_by_itself_after_its_duration_and_dry_run_creates_nothing() {
     assert_eq!(run(&["--duration", "100ms"]).matches("received  0 pkts").count(), 2);
     assert_eq!(run(&["--dry-run"]).matches("would create interface").count(), 2);
     assert!(!has_interface(&sides[0], "tccc0").unwrap());
+}
+
+#[test]
+fn netem_link_loses_queues_and_delays_as_asked() {
+    needs!(root, netem);
+    let delay = Duration::from_millis(20);
+    let lab = Lab::new(&Netem, [lossy(0.01, 3), plain(delay)]);
+    let arrived = survivors(&lab, 20_000).len() as u64;
+    let [there, _] = lab.link.counters();
+    assert_eq!((there.received_pkts, there.lost_pkts, there.failed_pkts), (20_000, 20_000 - arrived, 0), "{there:?}");
+    let losses = Binomial::new(0.01, 20_000).unwrap();
+    assert!((losses.inverse_cdf(0.0005)..=losses.inverse_cdf(0.9995)).contains(&there.lost_pkts), "{there:?}");
+    let (mut sender, receiver) = lab.udp(1);
+    sender.send(100);
+    assert!(receiver.one().unwrap().delay >= delay.as_nanos() as u64);
+    let slow = Lab::new(&Netem, [limited(0.1, SHORT, QueueSize::Packets(4)), plain(SHORT)]);
+    let (mut sender, receiver) = slow.udp(0);
+    let arrivals = receive_during(&receiver, || (0..40).for_each(|_| sender.send(MTU)));
+    assert_eq!(arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert_eq!(slow.link.counters()[0].overflow_pkts, 35);
+}
+
+#[test]
+fn netem_link_that_takes_a_seed_repeats_its_losses() {
+    needs!(root, netem);
+    let run = |seed| {
+        let lab = Lab::new(&Netem, [lossy(0.05, seed), plain(SHORT)]);
+        (survivors(&lab, 3_000), lab.link.notices())
+    };
+    let ((first, notices), (second, _)) = (run(11), run(11));
+    let says_unseeded = notices.iter().any(|notice| notice.contains("takes no seed"));
+    assert_eq!(first == second, !says_unseeded, "{notices:?}");
+}
+
+/// Where netem is missing the failure names it and the way out, and the interfaces go again.
+#[test]
+fn netem_link_is_built_or_says_what_the_kernel_lacks() {
+    needs!(root);
+    let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+    let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("lnk{n}") });
+    let config = LinkConfig { directions: [plain(SHORT), plain(SHORT)], mtu: 1500 };
+    let has_netem = common::need::netem().is_ok();
+    match Netem.connect(&config, ends) {
+        Ok(_) => assert!(has_netem),
+        Err(error) => {
+            assert!(!has_netem, "{error:#}");
+            let failure = error.downcast_ref::<Failure>().expect("a failure with an exit code");
+            assert_eq!(failure.kind, Kind::Unmet);
+            assert!(
+                failure.what.starts_with("cannot emulate a delay of 5ms: this kernel has no netem qdisc"),
+                "{failure}"
+            );
+            assert!(failure.hint.as_ref().unwrap().contains("tunlink"));
+        }
+    }
+    wait_for_interfaces(&sides, "lnk0", false);
+    wait_for_interfaces(&sides, "lnk1", false);
 }

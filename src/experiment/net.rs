@@ -1,7 +1,10 @@
 //! What a scenario's path is made of, and the two traits behind which it is built: [`Network`] and [`Link`].
 
+pub mod netem;
 pub mod netns;
 pub mod path;
+pub mod tunlink;
+mod wires;
 
 use std::time::Duration;
 
@@ -12,8 +15,6 @@ use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
 use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
-
-pub mod tunlink;
 
 /// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay.
 ///

@@ -5,7 +5,6 @@
 //! of [`shaper`], and sends each when it is due. Nothing has a name outside: when the process ends, however it ends,
 //! the private namespace goes and with it all interfaces.
 //!
-//! The ends have one common hardware address and no ARP, so that only packets the hosts meant to send meet the link.
 //! It carries IP; VLAN tags are not carried.
 
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -19,13 +18,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use self::engine::{End, Engine, Request};
 use self::lane::Lane;
 use self::port::Port;
+use super::wires::{OWN_NAMES, Wires};
 use super::{Link, LinkConfig, LinkDriver, LinkEnd};
-use crate::failure::Failure;
-use crate::kernel::netlink::{
-    VethEnd, create_veth, delete_interface, interface_index, send_drops, set_up, stop_ipv6_autoconfiguration,
-};
-use crate::kernel::netns::Netns;
-use crate::kernel::offload::turn_offloads_off;
+use crate::kernel::netlink::interface_index;
 use crate::model::run::LinkCounters;
 
 mod clock;
@@ -36,11 +31,6 @@ mod pool;
 mod port;
 mod shaper;
 
-/// Locally administered addresses: one that both ends share, one for the link's own halves.
-const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
-const OWN_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x02];
-/// The link's own halves, in its private namespace.
-const OWN_NAMES: [&str; 2] = ["link0", "link1"];
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;
 /// Timers of the link's thread fire on time, not in groups.
@@ -57,63 +47,8 @@ impl LinkDriver for TunLink {
 
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
-        if !nix::unistd::geteuid().is_root() {
-            let unmet = Failure::unmet("cannot build a link: creating interfaces needs root");
-            return Err(unmet.hint("run it with `sudo`").into());
-        }
-        let wires = Wires::create(config, ends).context("create the link's interfaces")?;
+        let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
         Ok(Box::new(Emulated::start(config, wires)?))
-    }
-}
-
-/// The two veth pairs of a link, deleted when dropped.
-#[derive(Debug)]
-struct Wires {
-    own: Netns,
-    ends: [LinkEnd; 2],
-    /// Packets the ends had failed to hand over when the counters were last started.
-    end_drops: Mutex<[u64; 2]>,
-}
-
-impl Wires {
-    fn create(config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Self> {
-        let wires = Wires { own: Netns::create()?, ends, end_drops: Mutex::default() };
-        for (own_name, end) in OWN_NAMES.into_iter().zip(&wires.ends) {
-            let own = VethEnd { netns: &wires.own, name: own_name, mac: Some(OWN_MAC), arp: false };
-            let outer = VethEnd { netns: &end.netns, name: &end.interface, mac: Some(END_MAC), arp: false };
-            create_veth(&own, &outer, config.mtu)?;
-            for (netns, name) in [(&wires.own, own_name), (&end.netns, end.interface.as_str())] {
-                turn_offloads_off(netns, name)?;
-                stop_ipv6_autoconfiguration(netns, name)?;
-            }
-            // A packet socket refuses an interface that is down.
-            set_up(&wires.own, own_name)?;
-        }
-        Ok(wires)
-    }
-
-    fn open_ports(&self) -> Result<[Port; 2]> {
-        let open = |name| {
-            let interface = interface_index(&self.own, name)?;
-            self.own.run(|| Port::open(interface))
-        };
-        Ok([open(OWN_NAMES[0])?, open(OWN_NAMES[1])?])
-    }
-
-    fn set_ends_up(&self) -> Result<()> {
-        self.ends.iter().try_for_each(|end| set_up(&end.netns, &end.interface))
-    }
-
-    /// Packets the ends failed to hand to the link, since the interfaces exist; none that vanished.
-    fn end_drops_so_far(&self) -> [u64; 2] {
-        [0, 1].map(|n| send_drops(&self.ends[n].netns, &self.ends[n].interface).unwrap_or(0))
-    }
-}
-
-impl Drop for Wires {
-    fn drop(&mut self) {
-        // An interface that somebody else deleted already is what is wanted.
-        OWN_NAMES.iter().for_each(|name| drop(delete_interface(&self.own, name)));
     }
 }
 
@@ -129,7 +64,7 @@ struct Emulated {
 
 impl Emulated {
     fn start(config: &LinkConfig, wires: Wires) -> Result<Self> {
-        let ports = wires.open_ports()?;
+        let ports = open_ports(&wires)?;
         wires.set_ends_up()?;
         let limits = config.queue_limits()?;
         let lanes = [0, 1].map(|number| Lane::new(config, number, limits[number]));
@@ -174,16 +109,15 @@ impl Link for Emulated {
             (Some(counters), _) | (None, Some(End::InterfaceGone(counters))) => counters,
             (None, _) => unreachable!("the thread ends only when the link is dropped or an interface goes"),
         };
-        let before = *self.wires.end_drops.lock().expect("no thread panics with this lock");
-        for ((counters, so_far), before) in counters.iter_mut().zip(self.wires.end_drops_so_far()).zip(before) {
-            counters.failed_pkts += so_far.saturating_sub(before);
+        for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {
+            counters.failed_pkts += drops;
         }
         counters
     }
 
     fn restart_counters(&self) {
         self.ask(Request::RestartCounters);
-        *self.wires.end_drops.lock().expect("no thread panics with this lock") = self.wires.end_drops_so_far();
+        self.wires.restart_end_drops();
     }
 
     fn reseed(&self, seeds: [u64; 2]) {
@@ -211,6 +145,15 @@ impl Drop for Emulated {
             let _ = thread.join();
         }
     }
+}
+
+/// Packet sockets on the link's own halves.
+fn open_ports(wires: &Wires) -> Result<[Port; 2]> {
+    let open = |name| {
+        let interface = interface_index(&wires.own, name)?;
+        wires.own.run(|| Port::open(interface))
+    };
+    Ok([open(OWN_NAMES[0])?, open(OWN_NAMES[1])?])
 }
 
 /// Makes the calling thread punctual; without the permission the link works, but later under load, and says so.

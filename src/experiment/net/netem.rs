@@ -1,0 +1,217 @@
+//! A link by the kernel's netem, in a namespace of the link's own between the two ends.
+//!
+//! Netem does not sit on the ends themselves: there a sender's small-queue limit would see it, and the host's
+//! segmentation would count as one packet. In between, every packet is one MTU, as on a wire.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use self::chain::StageCounts;
+use self::options::NetemOptions;
+use super::wires::Wires;
+use super::{Direction, Link, LinkConfig, LinkDriver, LinkEnd, QueueLimit};
+use crate::failure::Failure;
+use crate::model::run::LinkCounters;
+use crate::units::format_duration;
+
+mod chain;
+mod options;
+
+/// Ethernet header, bytes: netem counts it, a link does not.
+const HEADER: u64 = 14;
+/// Room of the stages that hold packets for their delay only: a second of small packets at 1 Gbit/s.
+const AMPLE_PKTS: u32 = 2_000_000;
+/// A rate that takes no time to speak of; with any rate netem keeps the order of packets under jitter.
+const ORDERING_BYTES_PER_SEC: u64 = u32::MAX as u64;
+
+/// Builds links by the kernel's netem.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Netem;
+
+impl LinkDriver for Netem {
+    fn name(&self) -> &'static str {
+        "netem"
+    }
+
+    fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
+        config.check()?;
+        let limits = config.queue_limits()?;
+        let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
+        let mut link = NetemLink { wires, config: config.clone(), limits, before: Mutex::default(), is_seeded: true };
+        for number in 0..2 {
+            chain::build(&link.wires, number, config.mtu)?;
+            let stages = link.stages(number, config.directions[number].seed);
+            chain::set_stages(&link.wires, number, &stages).map_err(|why| unmet(config, &why))?;
+            link.is_seeded &= chain::read_stages(&link.wires, number)?.1;
+        }
+        link.wires.set_ends_up()?;
+        Ok(Box::new(link))
+    }
+}
+
+fn unmet(config: &LinkConfig, why: &anyhow::Error) -> Failure {
+    let delay = format_duration(config.directions[0].delay);
+    let unmet = Failure::unmet(format!("cannot emulate a delay of {delay}: this kernel has no netem qdisc: {why:#}"));
+    unmet.hint("the user-space link needs none: `--link tunlink`")
+}
+
+/// A link whose packets the kernel carries.
+#[derive(Debug)]
+struct NetemLink {
+    wires: Wires,
+    config: LinkConfig,
+    limits: [QueueLimit; 2],
+    /// What the stages had counted when the counters were last started.
+    before: Mutex<[[StageCounts; 3]; 2]>,
+    is_seeded: bool,
+}
+
+impl NetemLink {
+    /// The three stages of a direction: loss, queue with serialiser, delay.
+    fn stages(&self, number: usize, seed: u64) -> [NetemOptions; 3] {
+        stages_of(&self.config.directions[number], limit_pkts(self.limits[number], self.config.mtu), seed)
+    }
+
+    /// What the stages have counted; zeroes for interfaces that were taken away.
+    fn counts(&self) -> [[StageCounts; 3]; 2] {
+        [0, 1].map(|number| chain::read_stages(&self.wires, number).map(|(counts, _)| counts).unwrap_or_default())
+    }
+}
+
+/// A byte queue in full packets: netem counts packets only.
+fn limit_pkts(limit: QueueLimit, mtu: u32) -> u32 {
+    match limit {
+        QueueLimit::Packets(packets) => packets,
+        QueueLimit::Bytes(bytes) => ((bytes as f64 / f64::from(mtu)).round() as u32).max(1),
+    }
+}
+
+fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> [NetemOptions; 3] {
+    let nanos = |time: Duration| time.as_nanos() as i64;
+    let loss = NetemOptions { loss: direction.loss.0, seed: Some(seed), ..NetemOptions::passing(AMPLE_PKTS) };
+    let rate = match direction.rate {
+        // One more than the queue: netem counts the packet that is being serialised.
+        Some(rate) => {
+            NetemOptions { bytes_per_sec: Some(rate.0 / 8), ..NetemOptions::passing(queue_pkts.saturating_add(1)) }
+        }
+        None => NetemOptions::passing(AMPLE_PKTS),
+    };
+    // Netem deviates to both sides of the middle.
+    let half = nanos(direction.jitter) / 2;
+    let delay = NetemOptions {
+        delay_nanos: nanos(direction.delay) + half,
+        jitter_nanos: half,
+        bytes_per_sec: (half > 0).then_some(ORDERING_BYTES_PER_SEC),
+        ..NetemOptions::passing(AMPLE_PKTS)
+    };
+    [loss, rate, delay]
+}
+
+/// The counters of one direction, from what its stages counted before and after.
+fn counters_of(before: &[StageCounts; 3], after: &[StageCounts; 3]) -> LinkCounters {
+    let grown =
+        |stage: usize, value: fn(&StageCounts) -> u64| value(&after[stage]).saturating_sub(value(&before[stage]));
+    let [passed, sent] = [0, 2].map(|stage| grown(stage, |counts| counts.packets));
+    let [lost, overflow, failed] = [0, 1, 2].map(|stage| grown(stage, |counts| counts.drops));
+    LinkCounters {
+        received_pkts: passed + lost,
+        sent_pkts: sent,
+        sent_bytes: grown(2, |counts| counts.bytes).saturating_sub(sent * HEADER),
+        lost_pkts: lost,
+        overflow_pkts: overflow,
+        failed_pkts: failed,
+        // Netem keeps no largest backlog: this is the one of the moment, without the packet being serialised.
+        max_queue_pkts: after[1].held.saturating_sub(1),
+        lateness_us: None,
+    }
+}
+
+impl Link for NetemLink {
+    fn counters(&self) -> [LinkCounters; 2] {
+        let (after, before) = (self.counts(), self.before.lock().expect("no thread panics with this lock"));
+        let mut counters = [0, 1].map(|number| counters_of(&before[number], &after[number]));
+        for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {
+            counters.failed_pkts += drops;
+        }
+        counters
+    }
+
+    fn restart_counters(&self) {
+        *self.before.lock().expect("no thread panics with this lock") = self.counts();
+        self.wires.restart_end_drops();
+    }
+
+    fn reseed(&self, seeds: [u64; 2]) {
+        for (number, seed) in seeds.into_iter().enumerate() {
+            // An interface that was taken away shows in the notices.
+            let _ = chain::set_stages(&self.wires, number, &self.stages(number, seed));
+        }
+    }
+
+    fn notices(&self) -> Vec<String> {
+        let mut notices = Vec::new();
+        if !self.is_seeded {
+            notices.push("this kernel's netem takes no seed: losses do not repeat from run to run".to_owned());
+        }
+        if (0..2).any(|number| chain::read_stages(&self.wires, number).is_err()) {
+            let [first, second] = &self.wires.ends;
+            let (first, second) = (&first.interface, &second.interface);
+            notices.push(format!("the link stopped: interface \"{first}\" or \"{second}\" was taken away"));
+        }
+        notices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BitsPerSec, QueueSize, Share};
+
+    fn direction() -> Direction {
+        Direction {
+            rate: Some(BitsPerSec(100_000_000)),
+            delay: Duration::from_millis(50),
+            jitter: Duration::ZERO,
+            queue: QueueSize::Packets(50),
+            loss: Share(0.01),
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn stages_are_loss_then_queue_then_delay() {
+        let [loss, rate, delay] = stages_of(&direction(), 50, 9);
+        assert_eq!((loss.loss, loss.seed, loss.bytes_per_sec, loss.delay_nanos), (0.01, Some(9), None, 0));
+        assert_eq!((rate.limit_pkts, rate.bytes_per_sec, rate.loss), (51, Some(12_500_000), 0.0));
+        assert_eq!((delay.delay_nanos, delay.jitter_nanos, delay.bytes_per_sec), (50_000_000, 0, None));
+    }
+
+    #[test]
+    fn jitter_adds_to_the_delay_and_keeps_the_order() {
+        let jittered = Direction { jitter: Duration::from_millis(4), ..direction() };
+        let [_, _, delay] = stages_of(&jittered, 50, 9);
+        assert_eq!((delay.delay_nanos, delay.jitter_nanos), (52_000_000, 2_000_000));
+        assert_eq!(delay.bytes_per_sec, Some(ORDERING_BYTES_PER_SEC));
+    }
+
+    #[test]
+    fn byte_queue_becomes_full_packets() {
+        assert_eq!(limit_pkts(QueueLimit::Packets(50), 1500), 50);
+        assert_eq!(limit_pkts(QueueLimit::Bytes(75_000), 1500), 50);
+        assert_eq!(limit_pkts(QueueLimit::Bytes(100), 1500), 1);
+    }
+
+    #[test]
+    fn counters_are_what_the_stages_counted_in_between() {
+        let stage = |packets, bytes, drops| StageCounts { packets, bytes, drops, held: 0 };
+        let before = [stage(10, 15_140, 1), stage(8, 12_112, 2), stage(8, 12_112, 0)];
+        let mut after = [stage(110, 166_540, 3), stage(98, 148_372, 12), stage(98, 148_372, 0)];
+        after[1].held = 5;
+        let counters = counters_of(&before, &after);
+        assert_eq!((counters.received_pkts, counters.lost_pkts, counters.overflow_pkts), (102, 2, 10));
+        assert_eq!((counters.sent_pkts, counters.sent_bytes, counters.failed_pkts), (90, 90 * 1500, 0));
+        assert_eq!((counters.max_queue_pkts, counters.lateness_us), (4, None));
+    }
+}
