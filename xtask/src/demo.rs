@@ -35,7 +35,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut steps = Steps::default();
     steps.step("setup", || setup::set_up(Purpose::Demo, arguments.no_install))?;
-    steps.step("build", || process::run("build", process::cargo("build").args(["--release", "--quiet"])))?;
+    steps.step("build", || process::run("build", process::cargo("build").arg("--release")))?;
     let before = host_state::lines();
     let shown = show(&mut steps);
     let restored = steps.step("host as before", || compare(&before));
@@ -82,6 +82,7 @@ fn experiment(results: &PathBuf) -> Result<()> {
         (done, watch.join().unwrap_or_default())
     });
     println!("registered in the kernel during the run: {}", seen.into_iter().collect::<Vec<_>>().join(" "));
+    println!("registered in the kernel now: {}", host_state::algorithms().join(" "));
     done
 }
 

@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 ///
 /// Errors: the tests do not build.
 pub fn count_rings(rings: &[Ring]) -> Result<Count> {
-    process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run", "--quiet"]))?;
+    process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))?;
     let mut count = Count::default();
     for &ring in rings {
         count.add(count_ring(ring)?);
