@@ -25,7 +25,7 @@ pub fn file_says_what_it_is_for(file: &SourceFile) -> Vec<Finding> {
     vec![Finding::hard(1, "the file does not begin with `//!` and what it is for")]
 }
 
-/// Each `unsafe` has a line above it that says why it holds.
+/// Each `unsafe` has a line above it, or above the `impl` it stands in, that says why it holds.
 pub fn unsafe_has_a_reason(file: &SourceFile) -> Vec<Finding> {
     if !is_rust(file) {
         return Vec::new();
@@ -35,11 +35,19 @@ pub fn unsafe_has_a_reason(file: &SourceFile) -> Vec<Finding> {
         code.contains("unsafe {") || code.contains("unsafe impl") || code.trim_start().starts_with("unsafe fn")
     };
     let lines = scanned.code.iter().enumerate().filter(|(_, code)| is_unsafe(code));
+    let says_why = |comments: &[String]| comments.iter().any(|comment| comment.to_uppercase().contains("SAFETY"));
     let unexplained = lines.filter(|(index, _)| {
-        let above = &scanned.comments[index.saturating_sub(REASON_WITHIN)..=*index];
-        !above.iter().any(|comment| comment.to_uppercase().contains("SAFETY"))
+        let of_impl = enclosing_impl(&scanned.code[..*index]).unwrap_or(*index);
+        !says_why(&scanned.comments[index.saturating_sub(REASON_WITHIN)..=*index])
+            && !says_why(&scanned.comments[of_impl.saturating_sub(1)..=of_impl])
     });
     unexplained.map(|(index, _)| Finding::hard(index + 1, "unsafe without a `// SAFETY:` line above it")).collect()
+}
+
+/// Index of the `impl` line of the block that is still open after these lines.
+fn enclosing_impl(code: &[String]) -> Option<usize> {
+    let start = code.iter().rposition(|line| line.starts_with(['}', 'i', 'u']))?;
+    (code[start].starts_with("impl") || code[start].starts_with("unsafe impl")).then_some(start)
 }
 
 /// A lint is switched off for a reason: `reason = "..."`, or a comment on the line or above it.
@@ -137,6 +145,8 @@ mod tests {
     fn unsafe_without_a_reason_is_refused() {
         let good = "// SAFETY: it is mapped.\nlet a = unsafe { b() };\n";
         check(unsafe_has_a_reason, "src/a.rs", "let a = unsafe { b() };\n", good);
+        let block = "impl A {\n    fn b() {\n        unsafe { c() }\n    }\n}\n";
+        check(unsafe_has_a_reason, "src/a.rs", block, &format!("// SAFETY of every call below: it is live.\n{block}"));
     }
 
     #[test]
