@@ -46,7 +46,7 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
         // Whatever is registered is listed as well.
         let listed: Vec<String> = status().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
         poll_until(Duration::from_secs(5), "every registration is listed by `tccc status`", || {
-            let ours = available().into_iter().filter(|name| name.starts_with("klt"));
+            let ours = available().into_iter().filter(|name| name.starts_with("ldk"));
             ours.into_iter().all(|name| listed.contains(&name))
         });
         left_something += u32::from(!listed.is_empty());
@@ -61,7 +61,7 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
 fn load_killed_at_any_moment_leaves_nothing_unlisted() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        kill_at_random_moments(|| quiet(tccc().args(["load", "dtcp", "--as", "klt_kill", "--default"])));
+        kill_at_random_moments(|| quiet(tccc().args(["load", "dtcp", "--as", "ldk_kill", "--default"])));
     });
 }
 
@@ -82,8 +82,8 @@ fn unload_killed_at_any_moment_can_be_continued() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
         kill_at_random_moments(|| {
-            run(0, "load dtcp --as klt_undo --default");
-            quiet(tccc().args(["unload", "klt_undo"]))
+            run(0, "load dtcp --as ldk_undo --default");
+            quiet(tccc().args(["unload", "ldk_undo"]))
         });
     });
 }
@@ -96,15 +96,15 @@ fn killed_run_unregisters_by_itself_where_links_exist() {
             return; // the map registration has its own test above
         }
         let mut child = inner("register_and_wait");
-        poll_until(Duration::from_secs(20), "the run registers", || available().contains(&"klt_run".to_owned()));
-        let refusal = run(1, "unload klt_run");
+        poll_until(Duration::from_secs(20), "the run registers", || available().contains(&"ldk_run".to_owned()));
+        let refusal = run(1, "unload ldk_run");
         assert!(crate::sandbox::stderr(&refusal).contains("a tccc run uses it"));
         child.kill().unwrap();
         child.wait().unwrap();
-        poll_until(Duration::from_secs(5), "the kernel unregisters", || !available().contains(&"klt_run".to_owned()));
-        run(0, "load dtcp --as klt_next"); // any command that changes something sweeps the record
+        poll_until(Duration::from_secs(5), "the kernel unregisters", || !available().contains(&"ldk_run".to_owned()));
+        run(0, "load dtcp --as ldk_next"); // any command that changes something sweeps the record
         assert_eq!(status().len(), 1);
-        run(0, "unload klt_next");
+        run(0, "unload ldk_next");
     });
 }
 
@@ -115,7 +115,7 @@ fn quiet(command: &mut Command) -> Child {
 /// This test program again, in a process that can be killed.
 fn inner(what: &str) -> Child {
     let mut program = Command::new(std::env::current_exe().unwrap());
-    quiet(program.args(["--ignored", "--exact", "killed::inner_process"]).env("KLT_INNER", what))
+    quiet(program.args(["--ignored", "--exact", "killed::inner_process"]).env("LDK_INNER", what))
 }
 
 #[test]
@@ -123,18 +123,18 @@ fn inner(what: &str) -> Child {
 fn inner_process() {
     let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
     let dtcp = catalog::find("dtcp").unwrap();
-    let request = Request { name: "klt_inner", ..Request::of(dtcp) };
-    match std::env::var("KLT_INNER").as_deref() {
+    let request = Request { name: "ldk_inner", ..Request::of(dtcp) };
+    match std::env::var("LDK_INNER").as_deref() {
         Ok("load_by_map") => {
             let options = Options { make_default: true, ..Options::default() };
             loader::load(&request, options, &features).unwrap();
         }
         Ok("register_by_map") => drop(loader::register(&request, &features).unwrap()),
         Ok("register_and_wait") => {
-            let request = Request { name: "klt_run", ..request };
+            let request = Request { name: "ldk_run", ..request };
             let _registered = loader::register(&request, &Features::probe().unwrap()).unwrap();
             std::thread::sleep(Duration::from_secs(60)); // until it is killed
         }
-        other => panic!("KLT_INNER is {other:?}"),
+        other => panic!("LDK_INNER is {other:?}"),
     }
 }

@@ -30,9 +30,9 @@ SEC("struct_ops") u32 small_ssthresh(unsigned long long *ctx) { return 2; }
 SEC("struct_ops") u32 small_undo_cwnd(unsigned long long *ctx) { return 2; }
 extern void tcp_no_such_function(void) __attribute__((section(".ksyms")));
 SEC("struct_ops") void small_cong_avoid(unsigned long long *ctx) { BODY }
-SEC(".struct_ops.link") struct tcp_congestion_ops klt_small = {
+SEC(".struct_ops.link") struct tcp_congestion_ops ldk_small = {
 	.ssthresh = (void *)small_ssthresh, .cong_avoid = (void *)small_cong_avoid,
-	.undo_cwnd = (void *)small_undo_cwnd, VALUE .name = "klt_small",
+	.undo_cwnd = (void *)small_undo_cwnd, VALUE .name = "ldk_small",
 };
 "#;
 
@@ -51,8 +51,8 @@ fn refused_object(body: &str, expected: &str) {
     let object = compile(folder.path(), body, "", "");
     let output = check(1, tccc().arg("load").arg(&object).current_dir(folder.path()));
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
-    let log = fs::read_to_string(folder.path().join("klt_small.verifier.log")).unwrap();
-    assert!(stderr(&output).contains("hint: full log in ./klt_small.verifier.log"), "{}", stderr(&output));
+    let log = fs::read_to_string(folder.path().join("ldk_small.verifier.log")).unwrap();
+    assert!(stderr(&output).contains("hint: full log in ./ldk_small.verifier.log"), "{}", stderr(&output));
     assert!(log.contains("libbpf:"), "{log}");
 }
 
@@ -63,10 +63,10 @@ fn small_object_of_a_user_is_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let object = compile(folder.path(), "", "void (*of_another_kernel)(struct sock *sk);", "");
         let output = check(0, tccc().arg("load").arg(&object));
-        assert!(stdout(&output).contains("\"klt_small\" registered"), "{}", stdout(&output));
+        assert!(stdout(&output).contains("\"ldk_small\" registered"), "{}", stdout(&output));
         let shown = stdout(&check(0, tccc().arg("show").arg(&object)));
         assert!(shown.contains("small_cong_avoid"), "{shown}");
-        run(0, "unload klt_small");
+        run(0, "unload ldk_small");
     });
 }
 
@@ -91,7 +91,7 @@ fn callback_with_other_parameters_is_refused() {
         let member = "void (*set_state)(struct sock *sk, u32 state, u32 more);";
         let object = compile(folder.path(), "", member, ".set_state = (void *)small_cong_avoid,");
         let said = stderr(&check(4, tccc().arg("load").arg(&object)));
-        let expected = "cannot load \"klt_small\": its callback set_state takes 3 parameters, this kernel's 2";
+        let expected = "cannot load \"ldk_small\": its callback set_state takes 3 parameters, this kernel's 2";
         assert!(said.contains(expected), "{said}");
     });
 }
@@ -100,7 +100,7 @@ fn callback_with_other_parameters_is_refused() {
 fn verdicts_of_the_verifier_become_one_sentence() {
     needs!(root, struct_ops, bpffs, clang);
     in_sandbox(Bpffs::Writable, || {
-        let refused = "cannot load \"klt_small\": the verifier refused small_cong_avoid:";
+        let refused = "cannot load \"ldk_small\": the verifier refused small_cong_avoid:";
         let number = "*(volatile u32 *)(unsigned long)ctx[1] = 1;";
         refused_object(number, &format!("{refused} it uses a number as a pointer"));
         let read_only = "*(volatile u32 *)ctx[0] = 1;";
@@ -121,10 +121,10 @@ fn kernel_refuses_other_licences_itself() {
         let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();
         bytes[at..at + 3].copy_from_slice(b"BSD");
         proprietary.object = bytes.clone().into();
-        let request = Request { name: "klt_bsd", ..Request::of(&proprietary) };
+        let request = Request { name: "ldk_bsd", ..Request::of(&proprietary) };
         let folder = tempfile::tempdir().unwrap();
         let refusal = loader::verify(&request, &Features::probe().unwrap()).unwrap_err().to_string();
-        let _ = fs::remove_file("klt_bsd.verifier.log");
+        let _ = fs::remove_file("ldk_bsd.verifier.log");
         assert!(refusal.contains("its licence is not compatible with the GPL"), "{refusal}");
         let file = folder.path().join("bsd.bpf.o");
         fs::write(&file, bytes).unwrap();
@@ -144,11 +144,11 @@ fn names_of_others_are_left_alone() {
         assert!(said.contains("cannot unload \"reno\": tccc did not register it"), "{said}");
         // Registered by this process, without a record: as by a program that is not tccc.
         let features = Features::probe().unwrap();
-        let request = Request { name: "klt_other", ..Request::of(catalog::find("dtcp").unwrap()) };
+        let request = Request { name: "ldk_other", ..Request::of(catalog::find("dtcp").unwrap()) };
         let other = loader::register(&request, &features).unwrap();
-        fs::remove_file("/run/tccc/klt_other.json").unwrap();
-        let said = stderr(&run(1, "load dtcp --as klt_other"));
-        let who = format!("\"klt_other\" is already registered by another process (pid {}, ", std::process::id());
+        fs::remove_file("/run/tccc/ldk_other.json").unwrap();
+        let said = stderr(&run(1, "load dtcp --as ldk_other"));
+        let who = format!("\"ldk_other\" is already registered by another process (pid {}, ", std::process::id());
         assert!(said.contains(&who), "{said}");
         drop(other);
     });
@@ -158,7 +158,7 @@ fn names_of_others_are_left_alone() {
 fn missing_bpf_file_system_is_said_and_not_mounted() {
     needs!(root, struct_ops);
     in_sandbox(Bpffs::Absent, || {
-        let said = stderr(&run(4, "load dtcp --as klt_none"));
+        let said = stderr(&run(4, "load dtcp --as ldk_none"));
         assert!(said.contains("no BPF file system is mounted at /sys/fs/bpf"), "{said}");
         assert!(said.contains("hint: `mount -t bpf bpf /sys/fs/bpf`, then again"), "{said}");
         let doctor = run(4, "doctor");
@@ -172,7 +172,7 @@ fn missing_bpf_file_system_is_said_and_not_mounted() {
 fn read_only_bpf_file_system_is_said() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::ReadOnly, || {
-        let said = stderr(&run(4, "load dtcp --as klt_ro"));
+        let said = stderr(&run(4, "load dtcp --as ldk_ro"));
         assert!(said.contains("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system"), "{said}");
     });
 }
@@ -183,7 +183,7 @@ fn missing_type_information_is_said() {
     in_sandbox(Bpffs::Writable, || {
         const NONE: Option<&str> = None;
         mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
-        let said = stderr(&run(4, "load dtcp --as klt_btf"));
+        let said = stderr(&run(4, "load dtcp --as ldk_btf"));
         assert!(said.contains("this kernel shows no type information: /sys/kernel/btf/vmlinux"), "{said}");
         assert!(said.contains("hint: use a kernel built with CONFIG_DEBUG_INFO_BTF"), "{said}");
         run(4, "doctor");
@@ -200,7 +200,7 @@ fn missing_rights_are_named() {
         const SYS_ADMIN: i32 = 21;
         const PERFMON: i32 = 38;
         const BPF: i32 = 39;
-        let lacking = |capabilities: &'static [i32], verb: &str| {
+        let without = |capabilities: &'static [i32], code: i32, verb: &str| {
             let mut command = tccc();
             command.args(verb.split(' '));
             // SAFETY: prctl is a plain system call, safe between fork and exec.
@@ -212,14 +212,21 @@ fn missing_rights_are_named() {
                     Ok(())
                 });
             }
-            stderr(&check(4, &mut command))
+            check(code, &mut command)
         };
-        let said = lacking(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], "load dtcp --as klt_cap");
-        let all = "cannot load \"klt_cap\": this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN";
+        let lacking = |capabilities: &'static [i32], verb: &str| stderr(&without(capabilities, 4, verb));
+        let said = lacking(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], "load dtcp --as ldk_cap");
+        let all = "cannot load \"ldk_cap\": this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN";
         assert!(said.contains(all) && said.contains("hint: run it as root"), "{said}");
-        let said = lacking(&[NET_ADMIN], "load dtcp --as klt_cap");
+        let said = lacking(&[NET_ADMIN], "load dtcp --as ldk_cap");
         assert!(said.contains("this process lacks CAP_NET_ADMIN\n"), "{said}");
-        let said = lacking(&[NET_ADMIN], "unload klt_cap");
-        assert!(said.contains("cannot unload \"klt_cap\": this process lacks CAP_NET_ADMIN"), "{said}");
+        let said = lacking(&[NET_ADMIN], "unload ldk_cap");
+        assert!(said.contains("cannot unload \"ldk_cap\": this process lacks CAP_NET_ADMIN"), "{said}");
+        let listed = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "list"));
+        assert!(listed.lines().any(|line| line.starts_with("reno ")), "{listed}");
+        without(&[SYS_ADMIN], 0, "load dtcp --as ldk_few --default");
+        let status = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "status"));
+        assert!(status.contains("ldk_few"), "{status}");
+        without(&[SYS_ADMIN], 0, "unload ldk_few");
     });
 }

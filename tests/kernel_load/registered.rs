@@ -15,18 +15,18 @@ use crate::sandbox::{Bpffs, Connection, available, default, in_sandbox, network,
 fn loaded_algorithm_carries_traffic_and_goes() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        run(0, "load dtcp --as klt_go");
+        run(0, "load dtcp --as ldk_go");
         let network = network();
-        let mut connection = Connection::open(&network, "klt_go");
+        let mut connection = Connection::open(&network, "ldk_go");
         connection.transfer();
-        assert_eq!(connection.algorithm(), "klt_go");
-        let unloaded = run(0, "unload klt_go");
+        assert_eq!(connection.algorithm(), "ldk_go");
+        let unloaded = run(0, "unload ldk_go");
         assert!(stdout(&unloaded).contains(&format!("{}", std::process::id())), "{}", stdout(&unloaded));
-        let note = "\"klt_go\" unregistered; 1 socket keeps it until they close";
+        let note = "\"ldk_go\" unregistered; 1 socket keeps it until they close";
         assert!(stderr(&unloaded).contains(note), "{}", stderr(&unloaded));
-        assert!(!available().contains(&"klt_go".to_owned()));
+        assert!(!available().contains(&"ldk_go".to_owned()));
         connection.transfer(); // the socket keeps the code
-        assert_eq!(connection.algorithm(), "klt_go");
+        assert_eq!(connection.algorithm(), "ldk_go");
     });
 }
 
@@ -34,13 +34,13 @@ fn loaded_algorithm_carries_traffic_and_goes() {
 fn drain_waits_until_sockets_close() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        run(0, "load dtcp --as klt_drain");
+        run(0, "load dtcp --as ldk_drain");
         let network = network();
-        let connection = Connection::open(&network, "klt_drain");
+        let connection = Connection::open(&network, "ldk_drain");
         std::thread::scope(|scope| {
-            let unload = scope.spawn(|| run(0, "unload klt_drain --drain 30s"));
+            let unload = scope.spawn(|| run(0, "unload ldk_drain --drain 30s"));
             crate::common::poll_until(std::time::Duration::from_secs(20), "it is unregistered", || {
-                !available().contains(&"klt_drain".to_owned())
+                !available().contains(&"ldk_drain".to_owned())
             });
             drop(connection);
             let said = stderr(&unload.join().unwrap());
@@ -54,15 +54,15 @@ fn drain_waits_until_sockets_close() {
 fn two_names_of_one_algorithm_have_their_own_tunables() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        run(0, "load dtcp --as klt_mild --set keep_avoidance=900");
-        run(0, "load dtcp --as klt_hard --set keep_avoidance=400 --set keep_timeout=77");
+        run(0, "load dtcp --as ldk_mild --set keep_avoidance=900");
+        run(0, "load dtcp --as ldk_hard --set keep_avoidance=400 --set keep_timeout=77");
         let instances = status();
         let tunables: Vec<_> = instances.iter().map(|it| (it["name"].as_str().unwrap(), &it["tunables"])).collect();
-        assert_eq!(tunables[0].0, "klt_hard");
+        assert_eq!(tunables[0].0, "ldk_hard");
         assert_eq!(*tunables[0].1, serde_json::json!({"keep_avoidance": 400, "keep_timeout": 77}));
         assert_eq!(*tunables[1].1, serde_json::json!({"keep_avoidance": 900}));
-        assert_eq!(in_kernel("klt_mild"), [512, 900, 512]);
-        assert_eq!(in_kernel("klt_hard"), [512, 400, 77]);
+        assert_eq!(in_kernel("ldk_mild"), [512, 900, 512]);
+        assert_eq!(in_kernel("ldk_hard"), [512, 400, 77]);
         run(0, "unload --all");
     });
 }
@@ -87,18 +87,18 @@ fn in_kernel(name: &str) -> [i128; 3] {
 fn replace_gives_new_sockets_the_new_code() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        run(0, "load dtcp --as klt_swap");
+        run(0, "load dtcp --as ldk_swap");
         let network = network();
-        let mut earlier = Connection::open(&network, "klt_swap");
-        let refusal = run(1, "load dtcp --as klt_swap");
-        assert!(stderr(&refusal).contains("\"klt_swap\" is loaded already"), "{}", stderr(&refusal));
-        run(0, "load dtcp --as klt_swap --replace --set keep_avoidance=901");
+        let mut earlier = Connection::open(&network, "ldk_swap");
+        let refusal = run(1, "load dtcp --as ldk_swap");
+        assert!(stderr(&refusal).contains("\"ldk_swap\" is loaded already"), "{}", stderr(&refusal));
+        run(0, "load dtcp --as ldk_swap --replace --set keep_avoidance=901");
         assert_eq!(status()[0]["generation"], 2);
         earlier.transfer();
-        Connection::open(&network, "klt_swap").transfer();
+        Connection::open(&network, "ldk_swap").transfer();
         drop(earlier);
-        assert_eq!(in_kernel("klt_swap")[1], 901);
-        run(0, "unload klt_swap");
+        assert_eq!(in_kernel("ldk_swap")[1], 901);
+        run(0, "unload ldk_swap");
     });
 }
 
@@ -107,12 +107,12 @@ fn default_is_remembered_and_restored() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
         let before = default();
-        run(0, "load dtcp --as klt_one --default");
-        assert_eq!(default(), "klt_one");
-        run(0, "load dtcp --as klt_two --default");
-        assert_eq!(default(), "klt_two");
-        run(0, "unload klt_one"); // who came later remembers what was before the first
-        run(0, "unload klt_two");
+        run(0, "load dtcp --as ldk_one --default");
+        assert_eq!(default(), "ldk_one");
+        run(0, "load dtcp --as ldk_two --default");
+        assert_eq!(default(), "ldk_two");
+        run(0, "unload ldk_one"); // who came later remembers what was before the first
+        run(0, "unload ldk_two");
         assert_eq!(default(), before);
     });
 }
@@ -122,11 +122,11 @@ fn default_that_somebody_changed_since_is_left() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
         let before = default();
-        run(0, "load dtcp --as klt_left --default");
+        run(0, "load dtcp --as ldk_left --default");
         fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
         let drift = status()[0]["drift"].to_string();
         assert!(drift.contains("it was made the default, which now is \\\"reno\\\""), "{drift}");
-        let said = stderr(&run(0, "unload klt_left"));
+        let said = stderr(&run(0, "unload ldk_left"));
         assert!(said.contains("the default was changed to \"reno\" since, and is left so"), "{said}");
         assert_eq!(default(), "reno");
         fs::write("/proc/sys/net/ipv4/tcp_congestion_control", before).unwrap();
@@ -137,12 +137,12 @@ fn default_that_somebody_changed_since_is_left() {
 fn lost_records_are_made_up_for_by_pins() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        run(0, "load dtcp --as klt_lost");
+        run(0, "load dtcp --as ldk_lost");
         fs::remove_dir_all("/run/tccc").unwrap();
         let instance = &status()[0];
-        assert_eq!((instance["name"].as_str(), instance["algorithm"].as_str()), (Some("klt_lost"), Some("dtcp")));
+        assert_eq!((instance["name"].as_str(), instance["algorithm"].as_str()), (Some("ldk_lost"), Some("dtcp")));
         assert_eq!(instance["standing"], "pinned");
-        run(0, "unload klt_lost");
+        run(0, "unload ldk_lost");
     });
 }
 
@@ -150,18 +150,18 @@ fn lost_records_are_made_up_for_by_pins() {
 fn dry_runs_change_nothing() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
-        let said = stdout(&run(0, "load dtcp --as klt_dry --default --dry-run"));
+        let said = stdout(&run(0, "load dtcp --as ldk_dry --default --dry-run"));
         assert!(
-            said.contains("register \"klt_dry\" with the kernel and pin it at /sys/fs/bpf/tccc/links/klt_dry"),
+            said.contains("register \"ldk_dry\" with the kernel and pin it at /sys/fs/bpf/tccc/links/ldk_dry"),
             "{said}"
         );
         assert!(said.contains("set net.ipv4.tcp_congestion_control from"), "{said}");
         crate::sandbox::assert_nothing_left();
-        run(0, "load dtcp --as klt_dry");
-        let said = stdout(&run(0, "unload klt_dry --dry-run"));
-        assert!(said.contains("remove the pin /sys/fs/bpf/tccc/links/klt_dry"), "{said}");
-        assert!(available().contains(&"klt_dry".to_owned()));
-        run(0, "unload klt_dry");
+        run(0, "load dtcp --as ldk_dry");
+        let said = stdout(&run(0, "unload ldk_dry --dry-run"));
+        assert!(said.contains("remove the pin /sys/fs/bpf/tccc/links/ldk_dry"), "{said}");
+        assert!(available().contains(&"ldk_dry".to_owned()));
+        run(0, "unload ldk_dry");
     });
 }
 
@@ -170,20 +170,20 @@ fn kernel_without_links_registers_by_the_map() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
         let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
-        let request = Request { name: "klt_map", ..Request::of(catalog::find("dtcp").unwrap()) };
+        let request = Request { name: "ldk_map", ..Request::of(catalog::find("dtcp").unwrap()) };
         loader::load(&request, Options::default(), &features).unwrap();
         let table = tccc::kernel::struct_ops::tables(&features).unwrap();
-        assert!(!table.iter().find(|table| table.name == "klt_map").unwrap().by_link);
-        let mut connection = Connection::open(&network(), "klt_map");
+        assert!(!table.iter().find(|table| table.name == "ldk_map").unwrap().by_link);
+        let mut connection = Connection::open(&network(), "ldk_map");
         connection.transfer();
         assert_eq!(status()[0]["standing"], "pinned");
         let replace = Options { replace: true, ..Options::default() };
         let refusal = loader::load(&request, replace, &features).unwrap_err().to_string();
-        assert_eq!(refusal, "cannot replace \"klt_map\": this kernel cannot swap code under a registered name");
-        run(0, "unload klt_map");
-        assert_eq!(connection.algorithm(), "klt_map");
+        assert_eq!(refusal, "cannot replace \"ldk_map\": this kernel cannot swap code under a registered name");
+        run(0, "unload ldk_map");
+        assert_eq!(connection.algorithm(), "ldk_map");
         let run = loader::register(&request, &features).unwrap();
-        assert_eq!((run.name(), status()[0]["standing"].as_str()), ("klt_map", Some("run")));
+        assert_eq!((run.name(), status()[0]["standing"].as_str()), ("ldk_map", Some("run")));
         drop(run);
     });
 }

@@ -17,7 +17,7 @@ use crate::common::{HostSnapshot, tccc};
 
 const NONE: Option<&str> = None;
 /// Words in the names of all algorithms that these tests load.
-pub const NAMES: &str = "klt";
+pub const NAMES: &str = "ldk";
 
 /// What is mounted where pins go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
