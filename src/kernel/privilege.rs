@@ -40,8 +40,8 @@ pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
 fn lacking(wanted: &[Capability], effective: u64) -> Vec<Capability> {
     let has = |capability: Capability| effective & (1 << capability as u32) != 0;
     let stands_in = |capability| matches!(capability, Capability::Bpf | Capability::Perfmon);
-    let lacks = |capability: &Capability| !has(*capability) && !(stands_in(*capability) && has(Capability::SysAdmin));
-    wanted.iter().copied().filter(lacks).collect()
+    let may = |capability| has(capability) || (stands_in(capability) && has(Capability::SysAdmin));
+    wanted.iter().copied().filter(|&capability| !may(capability)).collect()
 }
 
 /// The effective set, one bit a capability.

@@ -33,13 +33,12 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
     for kill in 0..KILLS {
         let mut child = start();
         let mut part_of = |whole: Duration| whole.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
-        // The moment is the subject of the test, not a wait for a condition.
         if kill % 3 == 0 {
-            std::thread::sleep(part_of(usual));
+            std::thread::sleep(part_of(usual)); // the moment is the subject of the test, not a wait for a condition
         } else {
             let has_begun = || Path::new("/run/tccc").exists() || child.try_wait().unwrap().is_some();
             poll_until(Duration::from_secs(20), "the host is being changed", has_begun);
-            std::thread::sleep(part_of(WHILE_CHANGING));
+            std::thread::sleep(part_of(WHILE_CHANGING)); // likewise
         }
         let _ = child.kill();
         child.wait().unwrap();

@@ -87,36 +87,36 @@ fn rights() -> Check {
 }
 
 fn of_features(features: &Features) -> Vec<Check> {
-    let parameters = |name: &str| features.slots.get(name).and_then(|slot| slot.parameters);
-    let control = parameters("cong_control");
-    let has_start = parameters("cwnd_event_tx_start").is_some();
-    let missing: Vec<&str> = KERNEL_FUNCTIONS.into_iter().filter(|name| !features.functions.contains(name)).collect();
-    let functions = if missing.is_empty() {
-        format!("all {} looked for", KERNEL_FUNCTIONS.len())
-    } else {
-        format!("without {}", missing.join(", "))
-    };
-    vec![
+    let offered = if features.struct_ops { "tcp_congestion_ops can be registered" } else { "not offered" };
+    let links = if features.links { "yes" } else { "registration by the map instead" };
+    let registered = [
         needed(
             "congestion control by BPF (struct_ops)",
             features.struct_ops,
-            if features.struct_ops { "tcp_congestion_ops can be registered" } else { "not offered" },
+            offered,
             "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
         ),
-        useful(
-            "struct_ops links",
-            features.links,
-            if features.links { "yes" } else { "registration by the map instead" },
-        )
-        .helps("a killed run unregisters by itself", "none needed: the next tccc command unregisters it"),
+        useful("struct_ops links", features.links, links)
+            .helps("a killed run unregisters by itself", "none needed: the next tccc command unregisters it"),
         useful("swapping code under a name", features.link_update, if features.link_update { "yes" } else { "no" })
             .helps("load --replace", "unload and load again"),
-        useful(
-            "callback cong_control",
-            control.is_some(),
-            control.map_or("absent".into(), |n| format!("{n} parameters")),
-        )
-        .helps("algorithms that set the rate", "none: such algorithms are refused here"),
+    ];
+    registered.into_iter().chain(callbacks(features)).collect()
+}
+
+fn callbacks(features: &Features) -> [Check; 3] {
+    let parameters = |name: &str| features.slots.get(name).and_then(|slot| slot.parameters);
+    let control = parameters("cong_control");
+    let shape = control.map_or("absent".into(), |count| format!("{count} parameters"));
+    let has_start = parameters("cwnd_event_tx_start").is_some();
+    let missing: Vec<&str> = KERNEL_FUNCTIONS.into_iter().filter(|name| !features.functions.contains(name)).collect();
+    let functions = match missing.as_slice() {
+        [] => format!("all {} looked for", KERNEL_FUNCTIONS.len()),
+        _ => format!("without {}", missing.join(", ")),
+    };
+    [
+        useful("callback cong_control", control.is_some(), shape)
+            .helps("algorithms that set the rate", "none: such algorithms are refused here"),
         useful(
             "callback cwnd_event_tx_start",
             has_start,
