@@ -108,7 +108,10 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     let mut done =
         Unloaded { name: instance.name.clone(), was_registered: instance.is_registered, ..Unloaded::default() };
     restore_default(&instance, locked, &mut done)?;
-    done.holders = holders(&instance.name);
+    match socket::holders() {
+        Ok(mut all) => done.holders = all.remove(&instance.name).unwrap_or_default(),
+        Err(error) => done.notes.push(format!("who holds sockets with it is not known: {error:#}")),
+    }
     if let (true, Some(table)) = (instance.is_map_held(), &instance.table) {
         struct_ops::delete_registration(&table.map)?;
     }
@@ -130,10 +133,6 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
         done.notes.push(what);
     }
     Ok(done)
-}
-
-fn holders(name: &str) -> Vec<Holder> {
-    socket::holders().ok().and_then(|mut all| all.remove(name)).unwrap_or_default()
 }
 
 /// Only if the default still is ours: whoever changed it since wanted that.
