@@ -47,33 +47,22 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The verbs.
+/// The verbs, in the order a newcomer meets them; each one's help stands at its arguments.
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // the help text stands at the arguments
 pub enum Command {
-    /// Join two network namespaces by a link with rate, delay and loss
-    Link(link::Args),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    List(list::ListArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Show(show::ShowArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Load(load::LoadArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Unload(unload::UnloadArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Status(status::StatusArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Doctor(doctor::DoctorArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Completions(completions::CompletionsArgs),
-    /// Recompute tables and plots from recorded runs
-    Report(report::Args),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Sockets(sockets::SocketsArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
-    Trace(trace::TraceArgs),
-    #[allow(missing_docs)] // the help text stands at the arguments
+    List(list::Args),
+    Show(show::Args),
+    Load(load::Args),
+    Unload(unload::Args),
+    Status(status::Args),
+    Sockets(sockets::Args),
+    Trace(trace::Args),
     Run(run::Args),
+    Report(report::Args),
+    Link(link::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
 }
 
 /// How a query prints its result.
@@ -90,7 +79,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => {
-            let _ = refusal.print();
+            print_refusal(&refusal);
             return ExitCode::from(refusal.exit_code() as u8);
         }
     };
@@ -101,28 +90,41 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Prints help and version as they are, and a refusal in the form of all our errors.
+fn print_refusal(refusal: &clap::Error) {
+    if refusal.use_stderr() && refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("tccc: ");
+    }
+    let _ = refusal.print();
+}
+
 fn run(cli: Cli) -> Result<()> {
     QUIET.store(cli.quiet, Ordering::Relaxed);
     libbpf_log::install((cli.verbose > 0).then_some(|line| eprint!("{line}")));
     match cli.command {
-        Command::Link(args) => link::run(&args),
         Command::List(args) => args.run(),
         Command::Show(args) => args.run(),
         Command::Load(args) => args.run(),
         Command::Unload(args) => args.run(),
         Command::Status(args) => args.run(),
-        Command::Doctor(args) => args.run(),
-        Command::Completions(args) => args.run(),
-        Command::Report(args) => report::run(&args, cli.quiet),
-        Command::Run(args) => run::run(&args, cli.quiet),
         Command::Sockets(args) => args.run(),
         Command::Trace(args) => args.run(),
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Link(args) => link::run(&args),
+        Command::Doctor(args) => args.run(),
+        Command::Completions(args) => args.run(),
     }
+}
+
+/// Whether stderr shall have errors only.
+fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
 }
 
 /// Prints `tccc: warning: what` and the next step, unless `--quiet` was given.
 fn warn(what: &str, hint: Option<&str>) {
-    if !QUIET.load(Ordering::Relaxed) {
+    if !is_quiet() {
         eprintln!("tccc: warning: {what}");
         hint.iter().for_each(|hint| eprintln!("  hint: {hint}"));
     }
@@ -130,7 +132,7 @@ fn warn(what: &str, hint: Option<&str>) {
 
 /// Prints `tccc: note: what`, unless `--quiet` was given.
 fn note(what: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
+    if !is_quiet() {
         eprintln!("tccc: note: {what}");
     }
 }

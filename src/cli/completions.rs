@@ -3,20 +3,20 @@
 use std::io;
 
 use anyhow::Result;
-use clap::{Args, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
 
 /// Print the completion script of a shell
 ///
 /// Example: `tccc completions bash > /etc/bash_completion.d/tccc`
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-impl CompletionsArgs {
+impl Args {
     /// Prints the script.
     ///
     /// Errors: none; a closed pipe ends it.

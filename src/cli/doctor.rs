@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use clap::Args;
+
 use serde::Serialize;
 
 use super::Format;
@@ -20,8 +20,8 @@ const SCHEMA: u32 = 1;
 /// needs; the rest makes single verbs work better.
 ///
 /// Example: `tccc doctor -o json`
-#[derive(Debug, Args)]
-pub struct DoctorArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -34,7 +34,7 @@ struct Document {
     checks: Vec<Check>,
 }
 
-impl DoctorArgs {
+impl Args {
     /// Looks, and prints.
     ///
     /// Errors: something that loading needs is missing.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use clap::Args;
+
 use serde::Serialize;
 
 use super::Format;
@@ -21,8 +21,8 @@ const SCHEMA: u32 = 1;
 /// has besides: its own, and what was registered under other names.
 ///
 /// Example: `tccc list -o json`
-#[derive(Debug, Args)]
-pub struct ListArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -45,7 +45,7 @@ struct Document {
     algorithms: Vec<Line>,
 }
 
-impl ListArgs {
+impl Args {
     /// Prints the list.
     ///
     /// Errors: stdout is closed.

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use clap::Args;
 
 use super::note;
 use crate::catalog::{self, Algorithm};
@@ -20,8 +19,8 @@ use crate::loader::{self, Loaded, Options, Request};
 /// Example: `tccc load dtcp --as dtcp_mild --set keep_avoidance=896`
 ///
 /// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and a mounted BPF file system.
-#[derive(Debug, Args)]
-pub struct LoadArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// An algorithm of `tccc list`, or an object file of your own (a path that ends in .o)
     #[arg(value_name = "ID|FILE.bpf.o")]
     algorithm: String,
@@ -42,7 +41,7 @@ pub struct LoadArgs {
     dry_run: bool,
 }
 
-impl LoadArgs {
+impl Args {
     /// Loads, and prints what was done.
     ///
     /// Errors: wrong words; a need of this host; the kernel's refusal.

@@ -32,11 +32,11 @@ pub struct Args {
 ///
 /// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range.
 /// Side effects: writes `--out`.
-pub fn run(args: &Args, quiet: bool) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let reports = args.directories.iter().map(|directory| report::load(directory)).collect::<Result<Vec<Report>>>()?;
     let text = report::render_all(&reports, format_of(args))?;
     match &args.out {
-        Some(file) => write_file(file, &text, quiet)?,
+        Some(file) => write_file(file, &text)?,
         None => io::stdout().write_all(text.as_bytes())?,
     }
     match report::check(&reports).filter(|_| args.check) {
@@ -57,10 +57,8 @@ fn format_of(args: &Args) -> Format {
     })
 }
 
-fn write_file(file: &Path, text: &str, quiet: bool) -> Result<()> {
+fn write_file(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("write the report \"{}\"", file.display()))?;
-    if !quiet {
-        eprintln!("tccc: note: report written to {}", file.display());
-    }
+    super::note(&format!("report written to {}", file.display()));
     Ok(())
 }

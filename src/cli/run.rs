@@ -89,7 +89,7 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 ///
 /// Errors: a scenario with a mistake; see [`runner::run`]; runs that could not be measured.
 /// Side effects: those of [`runner::run`]; the result directories.
-pub fn run(args: &Args, quiet: bool) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let mut planned = Vec::new();
     for path in &args.scenarios {
         let scenario = Scenario::load(path)?;
@@ -107,7 +107,7 @@ pub fn run(args: &Args, quiet: bool) -> Result<()> {
     let mut unmeasured = Vec::new();
     for (scenario, plan) in &planned {
         let out = out_of(args, scenario, planned.len());
-        let outcome = run_one(scenario, plan, args, (&out, &stop), quiet)?;
+        let outcome = run_one(scenario, plan, args, (&out, &stop))?;
         unmeasured.extend(outcome.late.into_iter().chain(outcome.failed.into_iter().map(|(id, _)| id)));
     }
     if unmeasured.is_empty() {
@@ -134,16 +134,10 @@ fn out_of(args: &Args, scenario: &Scenario, scenarios: usize) -> PathBuf {
     }
 }
 
-fn run_one(
-    scenario: &Scenario,
-    plan: &Plan,
-    args: &Args,
-    (out, stop): (&Path, &AtomicBool),
-    quiet: bool,
-) -> Result<Outcome> {
+fn run_one(scenario: &Scenario, plan: &Plan, args: &Args, (out, stop): (&Path, &AtomicBool)) -> Result<Outcome> {
     let driver = args.link.driver();
     let options = Options { out: out.to_owned(), jobs: args.jobs, driver: driver.as_ref(), stop };
-    let display = Display::new(quiet);
+    let display = Display::new();
     let outcome = runner::run(scenario, plan, &options, &mut |progress| display.show(&progress));
     display.bar.finish_and_clear();
     let outcome = outcome?;
@@ -160,22 +154,21 @@ fn run_one(
 /// Progress on stderr: a bar on a terminal, sentences for what went wrong.
 struct Display {
     bar: ProgressBar,
-    quiet: bool,
 }
 
 impl Display {
-    fn new(quiet: bool) -> Self {
+    fn new() -> Self {
         let bar = ProgressBar::hidden();
-        if !quiet {
+        if !super::is_quiet() {
             bar.set_draw_target(ProgressDrawTarget::stderr()); // hides itself where stderr is no terminal
         }
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Display { bar, quiet }
+        Display { bar }
     }
 
     fn say(&self, line: &str) {
-        if !self.quiet {
+        if !super::is_quiet() {
             self.bar.suspend(|| eprintln!("{line}"));
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use clap::Args;
+
 use serde::Serialize;
 
 use super::Format;
@@ -24,8 +24,8 @@ const SCHEMA: u32 = 1;
 /// registered by that.
 ///
 /// Example: `tccc show dtcp`
-#[derive(Debug, Args)]
-pub struct ShowArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// An algorithm of `tccc list`, or an object file of your own (a path that ends in .o)
     #[arg(value_name = "ID|FILE.bpf.o")]
     algorithm: String,
@@ -57,7 +57,7 @@ struct Document<'a> {
     no_cost: Option<String>,
 }
 
-impl ShowArgs {
+impl Args {
     /// Prints the card.
     ///
     /// Errors: no such algorithm; the file is none.

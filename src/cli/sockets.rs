@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
-use clap::Args;
+
 use serde::Serialize;
 
 use super::columns::{Row, Table, line_limit};
@@ -23,8 +23,8 @@ const SCHEMA: u32 = 1;
 /// Example: `tccc sockets --port 443 --algorithm dtcp`
 ///
 /// Needs CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN to enter network namespaces.
-#[derive(Debug, Args)]
-pub struct SocketsArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -40,7 +40,7 @@ struct Document<'a> {
     sockets: Vec<NamedEvent<'a>>,
 }
 
-impl SocketsArgs {
+impl Args {
     /// Sweeps and prints.
     ///
     /// Errors: a wrong option; a need of the tracer is missing.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
+
 use serde::Serialize;
 
 use super::plain::{row, write_columns};
@@ -27,8 +27,8 @@ const SCHEMA: u32 = 1;
 /// Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
 ///
 /// Example: `tccc status -o json`
-#[derive(Debug, Args)]
-pub struct StatusArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -62,7 +62,7 @@ struct Document {
     stale_cgroups: Vec<PathBuf>,
 }
 
-impl StatusArgs {
+impl Args {
     /// Looks, and prints.
     ///
     /// Errors: the kernel shows no type information.

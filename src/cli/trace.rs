@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -38,8 +38,8 @@ const INTERRUPTED: i32 = 128 + SIGINT;
 /// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`
 ///
 /// Needs CAP_BPF and CAP_PERFMON.
-#[derive(Debug, Args)]
-pub struct TraceArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// Time between samples of one connection; 0s samples every packet
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_interval)]
     interval: Duration,
@@ -67,7 +67,7 @@ pub enum StreamFormat {
     Csv,
 }
 
-impl TraceArgs {
+impl Args {
     /// Streams until the time is over, a signal comes or the reader goes away.
     ///
     /// Errors: a wrong option; a need of the tracer is missing; stdout cannot be written.

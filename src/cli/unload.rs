@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
 
 use super::plain::{row, write_columns};
 use super::{note, warn};
@@ -23,8 +22,8 @@ use crate::state::Store;
 /// Example: `tccc unload dtcp --drain 60s`
 ///
 /// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN; other users' processes are only seen by root.
-#[derive(Debug, Args)]
-pub struct UnloadArgs {
+#[derive(Debug, clap::Args)]
+pub struct Args {
     /// The name under which it was loaded
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     name: Option<String>,
@@ -39,7 +38,7 @@ pub struct UnloadArgs {
     dry_run: bool,
 }
 
-impl UnloadArgs {
+impl Args {
     /// Unloads, and prints what was undone and who still holds it.
     ///
     /// Errors: the name is not ours; not permitted; it is still registered afterwards.
