@@ -21,8 +21,8 @@ use tccc::kernel::netlink::{VethEnd, add_address, create_veth, set_up};
 use tccc::kernel::netns::Netns;
 use tccc::model::stats::paired_ratio;
 
-const PAIRS: usize = 12;
-const TRANSFER_SECONDS: u32 = 2;
+const PAIRS: usize = 30;
+const TRANSFER_SECONDS: u32 = 1;
 const MTU: u32 = 1500;
 const REQUIREMENT: f64 = 0.98;
 const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 79, 0, 1));
