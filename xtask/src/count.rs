@@ -99,6 +99,9 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
+/// How the reason of a test begins that other tests start as a process of its own.
+const STARTED_BY_TESTS: &str = "started by";
+
 /// Reads the output of libtest line by line.
 #[derive(Debug, Default)]
 pub struct LibtestReader {
@@ -115,17 +118,26 @@ impl LibtestReader {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.count.failures.push(name.to_owned());
         }
+        if let Some((_, reason)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored, ")) {
+            self.read_ignored(reason);
+        }
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return;
         };
         self.open_binaries = self.open_binaries.saturating_sub(1);
         for part in counts.split("; ") {
-            match part.split_once(' ').and_then(|(number, word)| Some((number.parse().ok()?, word))) {
+            match part.split_once(' ').and_then(|(number, word)| Some((number.parse::<usize>().ok()?, word))) {
                 Some((number, "passed")) => self.count.passed += number,
                 Some((number, "failed")) => self.count.failed += number,
-                Some((number @ 1.., "ignored")) => self.count.skip(number, "ignored by its author"),
                 _ => (),
             }
+        }
+    }
+
+    /// A test that is ignored for a reason is skipped; one that other tests start as a process is none of its own.
+    fn read_ignored(&mut self, reason: &str) {
+        if !reason.starts_with(STARTED_BY_TESTS) {
+            self.count.skip(1, format!("ignored: {reason}"));
         }
     }
 
@@ -151,11 +163,12 @@ mod tests {
     #[test]
     fn results_of_binaries_are_summed() {
         let count = read(
-            "running 3 tests\ntest a ... ok\ntest b - should panic ... FAILED\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            "running 4 tests\ntest a ... ok\ntest c ... ignored, slow\ntest d ... ignored, started by a\ntest b - should panic ... FAILED\n\ntest result: ok. 2 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
              running 1 test\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
         assert_eq!((count.passed, count.failed, count.skipped), (2, 1, 1));
         assert_eq!(count.failures, ["b - should panic"]);
+        assert_eq!(count.reasons.keys().collect::<Vec<_>>(), ["ignored: slow"]);
     }
 
     #[test]
