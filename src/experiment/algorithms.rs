@@ -99,7 +99,7 @@ fn free_name(id: &str, number: usize) -> Result<String> {
     if !kernel_has(id)? {
         return Ok(id.to_owned());
     }
-    let suffix = format!("_{:x}.{number}", std::process::id());
+    let suffix = format!("_{:x}_{number}", std::process::id());
     Ok(format!("{}{suffix}", &id[..id.len().min(NAME_MAX - suffix.len())]))
 }
 
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn second_name_fits_the_kernel_and_differs() {
         let name = free_name("reno", 3).unwrap();
-        assert!(name.len() <= NAME_MAX && name.starts_with("reno_") && name.ends_with(".3"), "{name}");
+        assert!(name.len() <= NAME_MAX && name.starts_with("reno_") && name.ends_with("_3"), "{name}");
         assert_eq!(free_name("nobody_has_this", 0).unwrap(), "nobody_has_this");
     }
 }
