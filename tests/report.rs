@@ -167,6 +167,39 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
     assert_eq!((line.run.as_str(), line.points.len()), ("loss-0-SACK-0", 99));
 }
 
+#[test]
+fn traffic_beside_the_compared_flow_is_not_part_of_its_numbers() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO);
+    let mut record = run("1%", "SACK", 0, 5000);
+    let mut beside = record.flows[0].clone();
+    (beside.name, beside.compared, beside.delivered_pkts) = ("background".into(), false, 900);
+    record.flows.push(beside);
+    record.flows[0].algorithm = "reno_b".into();
+    directory.add(&record);
+    let report = load(&directory);
+    assert_eq!(cell(&report, "delivered_pkts", "1%", "SACK").measured.as_ref().unwrap().values, [5000.0]);
+}
+
+#[test]
+fn failed_run_without_flows_is_told_where_nothing_is_swept() {
+    let place = tempfile::tempdir().unwrap();
+    let plain = SCENARIO.split("[variant").next().unwrap().split("[report]").next().unwrap();
+    let scenario = plain.replace("name = \"data\"", "name = \"data\"\nalgorithm = \"reno\"");
+    let directory = Directory::new(place.path(), &scenario);
+    let mut done = run("1%", "reno", 0, 5000);
+    done.at.remove("variant");
+    directory.add(&done);
+    let mut failed = run("1%", "reno", 1, 0);
+    failed.at.remove("variant");
+    (failed.status, failed.why) = (RunStatus::Failed, Some("iperf3 ended early".into()));
+    failed.flows.clear();
+    directory.add(&failed);
+    let report = load(&directory);
+    let reno = causes(cell(&report, "delivered_pkts", "1%", "reno"));
+    assert!(reno.contains("1 run failed and is not part of the result"), "{reno}");
+}
+
 /// A directory made wrong by `spoil`, and what the failure must say.
 #[track_caller]
 fn refuses(spoil: impl FnOnce(&Directory), kind: Kind, what: &str) {

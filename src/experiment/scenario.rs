@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::net::{Direction, LinkConfig};
 use crate::failure::Failure;
-use crate::model::run::At;
+use crate::model::run::{At, compared_unless_said};
 use crate::units::{Bytes, Share, duration_text};
 
 pub use document::{Expected, Of, Published, ReportSpec, Source};
@@ -117,6 +117,10 @@ pub struct FlowSpec {
     pub to: String,
     /// Catalogue id, or the kernel's name of one of its own algorithms.
     pub algorithm: String,
+    /// Whether it is what the sweep compares: it is of the variant, or it runs the swept algorithm. All are where
+    /// nothing is compared.
+    #[serde(default = "compared_unless_said")]
+    pub compared: bool,
     /// Tunables of a catalogue algorithm that differ from its defaults.
     pub tunables: BTreeMap<String, String>,
     /// Largest cwnd, packets; as in the papers' simulator also the initial ssthresh.
@@ -160,7 +164,7 @@ pub struct Cell {
 impl Cell {
     /// The label of one flow in comparisons: its variant, else its algorithm with its changed tunables.
     pub fn label(&self, flow: &FlowSpec) -> String {
-        if let Some(variant) = self.at.get(VARIANT) {
+        if let Some(variant) = self.at.get(VARIANT).filter(|_| flow.compared) {
             return variant.clone();
         }
         if flow.tunables.is_empty() {

@@ -160,6 +160,7 @@ mod tests {
             name: "f".into(),
             algorithm: "reno".into(),
             variant: "reno".into(),
+            compared: true,
             socket: Some(1),
             delivered_pkts,
             received_bytes: delivered_pkts * 1460,

@@ -100,6 +100,9 @@ pub struct FlowRecord {
     pub algorithm: String,
     /// Label that identifies the variant: the algorithm, or the algorithm with its changed tunables.
     pub variant: String,
+    /// Whether it is what the sweep compares, and not traffic beside that. Older records lack it.
+    #[serde(default = "compared_unless_said")]
+    pub compared: bool,
     /// Socket cookie of the sender, to find its events.
     pub socket: Option<u64>,
     /// Packets delivered (the sender's `delivered` at the end of the run).
@@ -116,6 +119,11 @@ pub struct FlowRecord {
     pub mss_bytes: u32,
     /// Seconds from the flow's first to its last delivery.
     pub active_s: f64,
+}
+
+/// For records of before traffic beside the compared flows was told apart: all of it counts.
+pub fn compared_unless_said() -> bool {
+    true
 }
 
 /// One link of a run.

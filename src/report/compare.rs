@@ -72,7 +72,7 @@ pub fn metrics_of(scenario: &Scenario) -> Result<Vec<&'static Metric>> {
     asked.iter().map(find).collect()
 }
 
-/// The flows of a run by variant: all of the swept variant where one is swept, else by their own label.
+/// The flows of a run by variant: the compared ones where one is swept, else all by their own label.
 pub fn flows_by_variant<'a>(scenario: &Scenario, record: &'a RunRecord) -> BTreeMap<String, Vec<&'a FlowRecord>> {
     let mut variants: BTreeMap<String, Vec<&FlowRecord>> = BTreeMap::new();
     let swept = scenario.series_variable().and_then(|variable| record.at.get(variable));
@@ -82,12 +82,10 @@ pub fn flows_by_variant<'a>(scenario: &Scenario, record: &'a RunRecord) -> BTree
         }
         return variants;
     };
-    let of_it = |flow: &&FlowRecord| flow.variant == *swept || flow.algorithm == *swept;
-    let mut flows: Vec<&FlowRecord> = record.flows.iter().filter(of_it).collect();
-    if flows.is_empty() {
-        flows = record.flows.iter().collect();
+    let compared: Vec<&FlowRecord> = record.flows.iter().filter(|flow| flow.compared).collect();
+    if !compared.is_empty() {
+        variants.insert(swept.clone(), compared);
     }
-    variants.insert(swept.clone(), flows);
     variants
 }
 
@@ -288,12 +286,21 @@ impl Comparison<'_> {
         })
     }
 
+    /// Whether a run is of a variant; a failed one may have no flows to tell by.
+    fn may_be_of(&self, record: &RunRecord, variant: &str) -> bool {
+        match self.scenario().series_variable().and_then(|variable| record.at.get(variable)) {
+            Some(swept) => swept == variant,
+            None if record.flows.is_empty() => measured_variants(self.scenario()).iter().any(|name| name == variant),
+            None => record.flows.iter().any(|flow| flow.variant == variant),
+        }
+    }
+
     fn cell_notices(&self, key: &Key, n: usize, ratio: Option<&Ratio>) -> Vec<Notice> {
         let runs: Vec<&RunRecord> = self.directory.runs.iter().map(|run| &run.record).collect();
         let of_cell: Vec<&RunRecord> = runs
             .into_iter()
             .filter(|record| place_of(self.scenario(), &record.at) == key.place)
-            .filter(|record| flows_by_variant(self.scenario(), record).contains_key(&key.variant))
+            .filter(|record| self.may_be_of(record, &key.variant))
             .collect();
         let mut notices = run_notices(&of_cell);
         match n {

@@ -104,11 +104,14 @@ impl Directory {
         directory
     }
 
-    /// Writes one run with its events.
+    /// Writes one run with its events, if it has a flow.
     pub fn add(&self, record: &RunRecord) {
         let folder = self.folder(&record.id);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("run.json"), serde_json::to_vec_pretty(record).unwrap()).unwrap();
+        if record.flows.is_empty() {
+            return;
+        }
         let lines: Vec<String> = events(record).iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
     }
@@ -138,6 +141,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
             name: "data".into(),
             algorithm: if variant == "SACK" { "reno".into() } else { "other".into() },
             variant: variant.into(),
+            compared: true,
             socket: Some(socket),
             delivered_pkts,
             received_bytes: delivered_pkts * 1460,

@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 
 use self::value::{Count, Ordered, Text, some_duration};
 use super::position::{Step, field_at, field_name, line_of, range_of};
-use super::{Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
+use super::{ALGORITHM, Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
 use crate::experiment::net::Direction;
 use crate::model::run::At;
 use crate::units::{self, BitsPerSec, Bytes, QueueSize, Share};

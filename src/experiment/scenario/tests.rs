@@ -131,3 +131,37 @@ fn text_of_an_error_reads_as_the_style_guide_says() {
     let text = format!("x.toml:{}: link.queue = \"2xbdp\": expected a number", line("queue ="));
     assert!(error.to_string().starts_with(&text), "{error}");
 }
+
+/// Two flows over one link; `rest` follows the second one's fields.
+fn compared(head: &str, algorithms: [&str; 2], rest: &str) -> Vec<Vec<(bool, String)>> {
+    let flow = |name: &str, algorithm: &str| {
+        format!("[[flow]]\nname=\"{name}\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"{algorithm}\"\n")
+    };
+    let text = format!(
+        "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"2s\"\nruns=1\nseed=1\n{head}[[link]]\nends=[\"a\",\"b\"]\n\
+         {}{}{rest}",
+        flow("data", algorithms[0]),
+        flow("other", algorithms[1])
+    );
+    let scenario = Scenario::parse("x.toml", &text).unwrap();
+    let of_cell = |cell: &Cell| cell.flows.iter().map(|flow| (flow.compared, cell.label(flow))).collect();
+    scenario.cells.iter().map(of_cell).collect()
+}
+
+#[test]
+fn flows_beside_the_compared_ones_are_told_apart() {
+    let sweep = "[sweep]\nalgorithm=[\"reno\",\"dtcp\"]\n";
+    let named = |one: (bool, &str), other: (bool, &str)| vec![(one.0, one.1.to_owned()), (other.0, other.1.to_owned())];
+    let fixed = compared(sweep, ["$algorithm", "reno"], "");
+    assert_eq!(
+        fixed,
+        [named((true, "reno"), (false, "reno")), named((true, "dtcp"), (false, "reno"))],
+        "the second is reno in every cell, in reno's too"
+    );
+    let both = compared(sweep, ["$algorithm", "$algorithm"], "");
+    assert_eq!(both[1], named((true, "dtcp"), (true, "dtcp")));
+    let bundle = compared("", ["cubic", "bbr"], "[variant.New]\nflows=[\"data\"]\nalgorithm=\"reno\"\n");
+    assert_eq!(bundle, [named((true, "New"), (false, "bbr"))]);
+    let without = compared("", ["cubic", "bbr"], "");
+    assert_eq!(without, [named((true, "cubic"), (true, "bbr"))]);
+}

@@ -20,7 +20,9 @@ impl Reader<'_> {
             self.check_flow(document, index)?;
             self.check_joined(&links, index, flow)?;
             let bundle = variant.filter(|(_, bundle)| bundle.flows.as_ref().is_none_or(|f| f.contains(&flow.name)));
-            self.flow(index, flow, bundle.map(|(_, bundle)| bundle))
+            let compared = if variant.is_some() { bundle.is_some() } else { self.runs_swept(document, index, &at) };
+            let spec = self.flow(index, flow, bundle.map(|(_, bundle)| bundle))?;
+            Ok(FlowSpec { compared, ..spec })
         });
         let flows = flows.collect::<Result<_, _>>()?;
         Ok(Cell { at, duration: document.duration, mtu: document.mtu, links, flows })
@@ -116,6 +118,23 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether a flow runs the swept algorithm; every flow counts as such where none names it.
+    fn runs_swept(&self, document: &Document, index: usize, at: &At) -> bool {
+        let mut others = at.clone();
+        others.remove(ALGORITHM);
+        let names_it = |index: usize| {
+            let written = self.written_algorithm(index);
+            written.is_some_and(|text| replace_names(text, &others).is_err())
+        };
+        names_it(index) || !(0..document.flow.len()).any(names_it)
+    }
+
+    /// The algorithm of a flow as the file has it, before `$name` is replaced.
+    fn written_algorithm(&self, index: usize) -> Option<&str> {
+        let flow = self.table.get_ref().get("flow")?.get_ref().as_array()?.get(index)?;
+        flow.get_ref().as_table()?.get("algorithm")?.get_ref().as_str()
+    }
+
     fn flow(&self, index: usize, flow: &FlowText, bundle: Option<&VariantText>) -> Result<FlowSpec, ScenarioError> {
         let none = VariantText::default();
         let bundle = bundle.unwrap_or(&none);
@@ -129,6 +148,7 @@ impl Reader<'_> {
             from: flow.from.clone(),
             to: flow.to.clone(),
             algorithm: algorithm.clone(),
+            compared: true,
             tunables: tunables.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect(),
             window_cap: packets(bundle.window_cap, flow.window_cap),
             initial_ssthresh: packets(bundle.initial_ssthresh, flow.initial_ssthresh),
