@@ -141,3 +141,20 @@ fn doctor_gives_a_fix_for_whatever_is_missing() {
         assert!(check["is_met"].as_bool().unwrap() || !check["fix"].as_str().unwrap().is_empty(), "{check}");
     }
 }
+
+/// Before rights are asked for, and before a result directory exists.
+#[test]
+fn link_by_netem_is_refused_where_the_kernel_has_none() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("results");
+    let arguments = format!("run scenarios/smoke/loss-sweep.toml --link netem --out {}", out.display());
+    if tccc::kernel::probe::has_netem() {
+        let output = run(&format!("{arguments} --dry-run"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    } else {
+        let expected = "tccc: error: cannot emulate the links: this kernel has no netem qdisc\n  \
+                        hint: the user-space link needs none: `--link tunlink`";
+        refused(&arguments, 4, expected);
+    }
+    assert!(!out.exists());
+}

@@ -13,11 +13,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::experiment::algorithms;
 use crate::experiment::cost::{self, Jobs, Limit};
 use crate::experiment::net::LinkDriver;
+use crate::experiment::net::netem::Netem;
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::plan::{Choices, Plan};
 use crate::experiment::runner::{self, Options, Outcome, Progress};
 use crate::experiment::scenario::{Profile, Scenario};
 use crate::failure::Failure;
+use crate::kernel::probe::has_netem;
 use crate::report;
 
 /// Run experiments: scenario to plan to runs to result directory
@@ -58,17 +60,21 @@ pub struct Args {
 /// How links are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LinkChoice {
-    /// The best that this host has
+    /// The kernel's netem where the kernel has it, the user-space emulator elsewhere
     Auto,
+    /// The kernel's netem
+    Netem,
     /// The user-space emulator
     Tunlink,
 }
 
 impl LinkChoice {
-    fn driver(self) -> Box<dyn LinkDriver> {
-        match self {
+    fn driver(self) -> Result<Box<dyn LinkDriver>> {
+        Ok(match self {
+            LinkChoice::Auto if has_netem() => Box::new(Netem),
+            LinkChoice::Netem => Box::new(Netem::on_this_kernel()?),
             LinkChoice::Auto | LinkChoice::Tunlink => Box::new(TunLink),
-        }
+        })
     }
 }
 
@@ -100,6 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return planned.iter().try_for_each(|(scenario, plan)| print_plan(scenario, plan, args));
     }
+    let driver = args.link.driver()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
@@ -107,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut unmeasured = Vec::new();
     for (scenario, plan) in &planned {
         let out = out_of(args, scenario, planned.len());
-        let outcome = run_one(scenario, plan, args, (&out, &stop))?;
+        let outcome = run_one(scenario, plan, &Options { out, jobs: args.jobs, driver: driver.as_ref(), stop: &stop })?;
         unmeasured.extend(outcome.late.into_iter().chain(outcome.failed.into_iter().map(|(id, _)| id)));
     }
     if unmeasured.is_empty() {
@@ -134,20 +141,18 @@ fn out_of(args: &Args, scenario: &Scenario, scenarios: usize) -> PathBuf {
     }
 }
 
-fn run_one(scenario: &Scenario, plan: &Plan, args: &Args, (out, stop): (&Path, &AtomicBool)) -> Result<Outcome> {
-    let driver = args.link.driver();
-    let options = Options { out: out.to_owned(), jobs: args.jobs, driver: driver.as_ref(), stop };
+fn run_one(scenario: &Scenario, plan: &Plan, options: &Options) -> Result<Outcome> {
     let display = Display::new();
-    let outcome = runner::run(scenario, plan, &options, &mut |progress| display.show(&progress));
+    let outcome = runner::run(scenario, plan, options, &mut |progress| display.show(&progress));
     display.bar.finish_and_clear();
     let outcome = outcome?;
     for notice in &outcome.notices {
         display.say(&format!("tccc: warning: {notice}"));
     }
-    let report = report::load(out)?;
+    let report = report::load(&options.out)?;
     let text = report::render(&report, report::Format::Text)?;
     io::stdout().write_all(text.as_bytes())?;
-    writeln!(io::stdout(), "\nresults: {}", out.display())?;
+    writeln!(io::stdout(), "\nresults: {}", options.out.display())?;
     Ok(outcome)
 }
 

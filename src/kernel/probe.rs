@@ -3,6 +3,8 @@
 pub mod checks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -74,6 +76,17 @@ impl Features {
             functions: types.functions_among(&KERNEL_FUNCTIONS),
         }
     }
+}
+
+/// Whether this kernel has the netem qdisc: loaded, built in, or as a module that it loads when asked for one.
+pub fn has_netem() -> bool {
+    let module = || {
+        let release = nix::sys::utsname::uname().ok()?.release().to_owned();
+        fs::read_to_string(Path::new("/lib/modules").join(release).join("modules.dep")).ok()
+    };
+    Path::new("/sys/module/sch_netem").exists()
+        || module().is_some_and(|list| list.contains("sch_netem.ko"))
+        || Types::of_running_kernel().is_ok_and(|types| !types.functions_among(&["netem_enqueue"]).is_empty())
 }
 
 #[cfg(test)]

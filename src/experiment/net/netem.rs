@@ -13,6 +13,7 @@ use self::options::NetemOptions;
 use super::wires::Wires;
 use super::{Direction, Link, LinkConfig, LinkDriver, LinkEnd, QueueLimit};
 use crate::failure::Failure;
+use crate::kernel::probe::has_netem;
 use crate::model::run::LinkCounters;
 use crate::units::format_duration;
 
@@ -43,7 +44,10 @@ impl LinkDriver for Netem {
         for number in 0..2 {
             chain::build(&link.wires, number, config.mtu)?;
             let stages = link.stages(number, config.directions[number].seed);
-            chain::set_stages(&link.wires, number, &stages).map_err(|why| unmet(config, &why))?;
+            chain::set_stages(&link.wires, number, &stages).map_err(|why| {
+                let delay = format_duration(config.directions[0].delay);
+                unmet(&format!("a delay of {delay}"), &format!(": {why:#}"))
+            })?;
             link.is_seeded &= chain::read_stages(&link.wires, number)?.1;
         }
         link.wires.set_ends_up()?;
@@ -51,9 +55,17 @@ impl LinkDriver for Netem {
     }
 }
 
-fn unmet(config: &LinkConfig, why: &anyhow::Error) -> Failure {
-    let delay = format_duration(config.directions[0].delay);
-    let unmet = Failure::unmet(format!("cannot emulate a delay of {delay}: this kernel has no netem qdisc: {why:#}"));
+impl Netem {
+    /// The driver, on a kernel that has netem.
+    ///
+    /// Errors: this kernel has none, before anything is built.
+    pub fn on_this_kernel() -> Result<Self> {
+        if has_netem() { Ok(Netem) } else { Err(unmet("the links", "").into()) }
+    }
+}
+
+fn unmet(emulated: &str, why: &str) -> Failure {
+    let unmet = Failure::unmet(format!("cannot emulate {emulated}: this kernel has no netem qdisc{why}"));
     unmet.hint("the user-space link needs none: `--link tunlink`")
 }
 

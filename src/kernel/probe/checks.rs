@@ -1,11 +1,12 @@
 //! What this host can do and what it lacks, with the fix for each: the lines of `tccc doctor`.
 
 use std::fs;
-use std::path::Path;
 
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use serde::Serialize;
 
-use super::{Features, KERNEL_FUNCTIONS};
+use super::{Features, KERNEL_FUNCTIONS, has_netem};
 use crate::kernel::btf::{RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{bpffs, cgroup};
@@ -45,9 +46,9 @@ pub fn all() -> Vec<Check> {
     let features = types.as_ref().ok().map(Features::of);
     let mut checks = vec![type_information(types.is_ok()), rights()];
     checks.extend(features.iter().flat_map(of_features));
-    checks.extend([bpf_file_system(), cgroups(), tun()]);
-    checks.extend(types.iter().flat_map(|types| [recursion_guard(types), netem(types)]));
-    checks.extend([program("iperf3"), statistics()]);
+    checks.extend([bpf_file_system(), cgroups(), packet_sockets()]);
+    checks.extend(types.iter().map(recursion_guard));
+    checks.extend([netem(), program("iperf3"), statistics()]);
     checks
 }
 
@@ -144,10 +145,12 @@ fn cgroups() -> Check {
         .helps("run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
 }
 
-fn tun() -> Check {
-    let device = fs::File::options().read(true).write(true).open("/dev/net/tun");
-    let found = device.as_ref().map_or_else(crate::kernel::btf::reason, |_| "/dev/net/tun".to_owned());
-    useful("TUN devices", device.is_ok(), found).helps("run, with the user-space link", "modprobe tun")
+/// Not being permitted to open one is the business of the check of rights.
+fn packet_sockets() -> Check {
+    let answer = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None);
+    let is_met = answer.err() != Some(Errno::EAFNOSUPPORT);
+    useful("packet sockets", is_met, if is_met { "yes" } else { "absent" })
+        .helps("run, with the user-space link", "modprobe af_packet")
 }
 
 /// Before it was split, one guard covered several programs: a callback could be skipped when a softirq interrupted it.
@@ -158,12 +161,8 @@ fn recursion_guard(types: &Types) -> Check {
         .helps("trustworthy measurements", "use a newer kernel, or expect rare wrong windows")
 }
 
-fn netem(types: &Types) -> Check {
-    let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
-    let modules = release.map(|release| Path::new("/lib/modules").join(release).join("modules.dep"));
-    let listed =
-        modules.ok().and_then(|list| fs::read_to_string(list).ok()).is_some_and(|list| list.contains("sch_netem"));
-    let is_met = listed || !types.functions_among(&["netem_enqueue"]).is_empty();
+fn netem() -> Check {
+    let is_met = has_netem();
     useful("netem", is_met, if is_met { "yes" } else { "absent: the user-space link is used" })
         .helps("run --link netem", "none needed; else a kernel with CONFIG_NET_SCH_NETEM")
 }
