@@ -236,11 +236,8 @@ impl Summary {
             writeln!(out, "  received  {} pkts", counters.received_pkts)?;
             writeln!(out, "  sent      {} pkts, {} bytes, {mbit:.3} Mbit/s", counters.sent_pkts, counters.sent_bytes)?;
             writeln!(out, "  lost      {} pkts by the random loss", counters.lost_pkts)?;
-            writeln!(
-                out,
-                "  overflow  {} pkts by the full queue (at most {} waited)",
-                counters.overflow_pkts, counters.max_queue_pkts
-            )?;
+            let waited = counters.max_queue_pkts.map_or(String::new(), |most| format!(" (at most {most} waited)"));
+            writeln!(out, "  overflow  {} pkts by the full queue{waited}", counters.overflow_pkts)?;
             writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;
             if let Some(late) = counters.lateness_us {
                 writeln!(

@@ -24,8 +24,8 @@ pub struct LinkCounters {
     pub overflow_pkts: u64,
     /// Packets the emulator itself could not carry (a full socket or device queue): not part of the path.
     pub failed_pkts: u64,
-    /// Largest backlog seen in the queue, packets.
-    pub max_queue_pkts: u64,
+    /// Largest backlog seen in the queue, packets; none for a kernel link, which keeps only the one of the moment.
+    pub max_queue_pkts: Option<u64>,
     /// How late packets left compared with when they were due: percentiles, microseconds; none for a kernel link.
     pub lateness_us: Option<Lateness>,
 }

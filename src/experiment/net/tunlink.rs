@@ -106,7 +106,8 @@ impl Emulated {
 impl Link for Emulated {
     fn counters(&self) -> [LinkCounters; 2] {
         let mut counters = match (self.ask(Request::Counters), self.end()) {
-            (Some(counters), _) | (None, Some(End::InterfaceGone(counters))) => counters,
+            (Some(counters), _) => counters,
+            (None, Some(End::InterfaceGone(counters))) => *counters,
             (None, _) => unreachable!("the thread ends only when the link is dropped or an interface goes"),
         };
         for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {

@@ -274,7 +274,7 @@ mod tests {
             lost_pkts: 0,
             overflow_pkts,
             failed_pkts,
-            max_queue_pkts: 50,
+            max_queue_pkts: Some(50),
             lateness_us,
         };
         let record = LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] };

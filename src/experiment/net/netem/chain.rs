@@ -34,8 +34,6 @@ pub struct StageCounts {
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets held at this moment.
-    pub held: u64,
 }
 
 /// The sending interface of each stage of a direction.
@@ -145,12 +143,7 @@ async fn root_qdisc(handle: &Handle, interface: &str) -> Result<Vec<TcAttribute>
 }
 
 fn counts_of(stats: &TcStats) -> StageCounts {
-    StageCounts {
-        packets: stats.packets.into(),
-        bytes: stats.bytes,
-        drops: stats.drops.into(),
-        held: stats.qlen.into(),
-    }
+    StageCounts { packets: stats.packets.into(), bytes: stats.bytes, drops: stats.drops.into() }
 }
 
 fn tells_seed(attribute: &TcAttribute) -> bool {

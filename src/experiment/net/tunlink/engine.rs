@@ -29,7 +29,7 @@ pub enum End {
     /// The link was dropped.
     Asked,
     /// An interface was taken away; the counters at that moment.
-    InterfaceGone([LinkCounters; 2]),
+    InterfaceGone(Box<[LinkCounters; 2]>),
 }
 
 /// Batches taken from a port before packets that are due get their turn.
@@ -59,7 +59,7 @@ impl Engine {
             }
             for (number, is_ready) in is_ready.iter_mut().enumerate() {
                 if let Err(_gone) = self.look(number, *is_ready, &mut taking) {
-                    return End::InterfaceGone(self.counters());
+                    return End::InterfaceGone(Box::new(self.counters()));
                 }
             }
             let [first, second] = &mut self.lanes;

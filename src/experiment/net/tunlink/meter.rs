@@ -66,7 +66,7 @@ impl Meter {
             lost_pkts: self.lost_pkts,
             overflow_pkts: self.overflow_pkts,
             failed_pkts: self.failed_pkts,
-            max_queue_pkts,
+            max_queue_pkts: Some(max_queue_pkts),
             lateness_us: self.lateness_us(),
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         for (value, expected) in [(lateness.p50, 500.0), (lateness.p99, 990.0), (lateness.max, 1_000.0)] {
             assert!((value / expected - 1.0).abs() < 0.002, "{value} for {expected}");
         }
-        assert_eq!((counters.sent_pkts, counters.sent_bytes, counters.max_queue_pkts), (1_000, 100_000, 4));
+        assert_eq!((counters.sent_pkts, counters.sent_bytes, counters.max_queue_pkts), (1_000, 100_000, Some(4)));
         meter.restart();
         assert_eq!(meter.counters(0), Meter::new().counters(0));
     }
