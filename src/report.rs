@@ -41,7 +41,7 @@ pub enum Format {
     Markdown,
     /// One row a cell, raw values
     Csv,
-    /// One document with a schema number
+    /// One document with a schema number; for several directories an array of them
     Json,
     /// One self-contained page with plots
     Html,
@@ -125,6 +125,13 @@ pub struct Cell {
     pub verdict_reason: String,
     /// What concerns this cell.
     pub notices: Vec<Notice>,
+}
+
+impl Cell {
+    /// Whether the scenario says what it should give.
+    fn is_expected(&self) -> bool {
+        self.expected.is_some() || self.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.expected.is_some())
+    }
 }
 
 /// A number to be met.
@@ -256,20 +263,32 @@ pub fn render_all(reports: &[Report], format: Format) -> Result<String> {
     }
 }
 
-/// The failure that `--check` ends with: how many cells are outside, and the first of them.
+/// The failure that `--check` ends with: how many cells are outside, and the first of them; else how many have an
+/// expectation and no run.
 ///
-/// None: no cell is outside.
+/// None: no cell is outside, and every expected one is measured.
 pub fn check(reports: &[Report]) -> Option<Failure> {
-    let outside: Vec<&Cell> =
-        reports.iter().flat_map(|report| &report.cells).filter(|cell| cell.verdict == Verdict::Outside).collect();
-    let first = outside.first()?;
+    let cells = || reports.iter().flat_map(|report| &report.cells);
+    let outside: Vec<&Cell> = cells().filter(|cell| cell.verdict == Verdict::Outside).collect();
+    let Some(first) = outside.first() else {
+        return check_measured(&cells().filter(|cell| cell.is_expected()).collect::<Vec<_>>());
+    };
     let what = format!(
         "{} of {} cells outside their range: {} of \"{}\" ({})",
         outside.len(),
-        reports.iter().map(|report| report.cells.len()).sum::<usize>(),
+        cells().count(),
         first.metric,
         first.variant,
         first.verdict_reason,
     );
     Some(Failure::outside(what).hint("the table's notices say what to look at first"))
+}
+
+fn check_measured(expected: &[&Cell]) -> Option<Failure> {
+    let missing: Vec<&&Cell> = expected.iter().filter(|cell| cell.measured.is_none()).collect();
+    let first = missing.first()?;
+    let (count, all) = (missing.len(), expected.len());
+    let place = plot::place_name(&first.at);
+    let what = format!("{count} of {all} cells with an expectation have no finished run: {} at {place}", first.metric);
+    Some(Failure::outside(what).hint("`tccc run` on the same directory measures them"))
 }

@@ -200,6 +200,46 @@ fn failed_run_without_flows_is_told_where_nothing_is_swept() {
     assert!(reno.contains("1 run failed and is not part of the result"), "{reno}");
 }
 
+#[test]
+fn run_without_events_is_said() {
+    let (_place, directory) = complete();
+    fs::remove_file(directory.folder("loss-0-SACK-0").join("events.jsonl")).unwrap();
+    let said = |notice: &tccc::model::notice::Notice| notice.cause == "run \"loss-0-SACK-0\" has no events.jsonl";
+    assert!(load(&directory).notices.iter().any(said));
+}
+
+#[test]
+fn runs_of_another_profile_are_not_judged() {
+    let (_place, directory) = complete();
+    let file = directory.path.join("host.json");
+    let host = fs::read_to_string(&file).unwrap().replace("\"paper\"", "\"native\"");
+    fs::write(&file, host).unwrap();
+    let report = load(&directory);
+    assert!(report.cells.iter().all(|cell| cell.verdict == Verdict::NotComparable));
+    let other = cell(&report, "delivered_pkts", "1%", "Other");
+    assert_eq!(other.verdict_reason, "measured under the profile native, which is not the scenario's");
+    assert!(report.notices.iter().any(|notice| notice.cause.contains("are for paper: no verdicts")));
+}
+
+#[test]
+fn check_fails_for_an_expected_cell_without_a_run() {
+    let place = tempfile::tempdir().unwrap();
+    // Nothing published: the row is there for its expected ratio alone.
+    let [head, rest] = SCENARIO.split_once("[[published]]").map(<[&str; 2]>::from).unwrap();
+    let expected = rest.split_once("[[expected]]").unwrap().1;
+    let directory = Directory::new(place.path(), &format!("{head}[[expected]]{expected}"));
+    for (loss, other) in [("0", 5000), ("0.1%", 6200)] {
+        directory.add(&run(loss, "SACK", 0, 5000));
+        directory.add(&run(loss, "Other", 0, other));
+    }
+    directory.add(&run("1%", "SACK", 0, 5000));
+    let failure = report::check(&[load(&directory)]).unwrap();
+    assert_eq!(failure.kind, Kind::Outside);
+    assert!(failure.what.starts_with("1 of 3 cells with an expectation have no finished run"), "{failure}");
+    directory.add(&run("1%", "Other", 0, 7500));
+    assert_eq!(report::check(&[load(&directory)]), None);
+}
+
 /// A directory made wrong by `spoil`, and what the failure must say.
 #[track_caller]
 fn refuses(spoil: impl FnOnce(&Directory), kind: Kind, what: &str) {
@@ -209,7 +249,8 @@ fn refuses(spoil: impl FnOnce(&Directory), kind: Kind, what: &str) {
     let failure = error.downcast_ref::<Failure>().unwrap_or_else(|| panic!("a failure: {error:#}"));
     assert_eq!(failure.kind, kind, "{failure}");
     assert!(failure.what.contains(what), "{failure}");
-    assert!(failure.hint.is_some(), "{failure}");
+    let hint = failure.hint.as_deref().unwrap_or_else(|| panic!("a hint: {failure}"));
+    assert_eq!(hint.contains("remove that run's folder"), what.contains("run.json"), "{failure}: {hint}");
 }
 
 #[test]
@@ -227,6 +268,8 @@ fn broken_directories_are_refused_with_the_reason() {
         "it has schema 99, and this tccc reads up to 1",
     );
     refuses(write("host.json", "[]"), Kind::Failed, "host.json");
+    refuses(write("host.json", ""), Kind::Failed, "it ends too early");
+    refuses(write("plan.json", "{"), Kind::Failed, "it ends too early");
     refuses(write("scenario.toml", "title = 3"), Kind::Usage, "scenario.toml:1: title");
     refuses(|d| fs::remove_dir_all(d.path.join("runs")).unwrap(), Kind::Failed, "it has no finished run");
     refuses(
@@ -361,6 +404,19 @@ fn command_writes_to_stdout_or_to_a_file_by_its_ending() {
     assert!(written.status.success() && written.stdout.is_empty(), "{written:?}");
     assert!(fs::read_to_string(&file).unwrap().starts_with("<!DOCTYPE html>"));
     assert!(String::from_utf8(written.stderr).unwrap().contains("report written to"));
+}
+
+#[test]
+fn command_names_why_it_cannot_write() {
+    let (place, directory) = complete();
+    let path = directory.path.to_str().unwrap();
+    let writing_to = |out: &Path| tccc(&["report", path, "--out", out.to_str().unwrap()]);
+    for (out, why) in [("none/x.html", "there is no such directory"), ("results", "it is a directory")] {
+        let output = writing_to(&place.path().join(out));
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(why) && error.contains("hint: ") && !error.contains("os error"), "{error}");
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! `tccc report`: tables and plots from recorded runs.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use crate::failure::Failure;
 use crate::report::{self, Format, Report};
 
 /// Recompute tables and plots from recorded runs; published beside measured
@@ -23,14 +24,15 @@ pub struct Args {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// End with exit code 3 when a measurement is outside its expected range
+    /// End with exit code 3 when a measurement is outside its expected range or an expected one is missing
     #[arg(long)]
     pub check: bool,
 }
 
 /// Loads, renders and writes the reports.
 ///
-/// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range.
+/// Errors: as [`report::load`]; the file cannot be written; with `--check` a cell outside its range or
+/// without the measurement that is expected.
 /// Side effects: writes `--out`.
 pub fn run(args: &Args) -> Result<()> {
     let reports = args.directories.iter().map(|directory| report::load(directory)).collect::<Result<Vec<Report>>>()?;
@@ -58,7 +60,18 @@ fn format_of(args: &Args) -> Format {
 }
 
 fn write_file(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("write the report \"{}\"", file.display()))?;
+    fs::write(file, text).map_err(|error| unwritable(file, error))?;
     super::note(&format!("report written to {}", file.display()));
     Ok(())
+}
+
+fn unwritable(file: &Path, error: io::Error) -> anyhow::Error {
+    let what = |why: &str| format!("cannot write the report \"{}\": {why}", file.display());
+    let hint = "name a file in a directory that exists";
+    match error.kind() {
+        ErrorKind::NotFound => Failure::usage(what("there is no such directory")).hint(hint).into(),
+        ErrorKind::NotADirectory => Failure::usage(what("a part of the path is no directory")).hint(hint).into(),
+        ErrorKind::IsADirectory => Failure::usage(what("it is a directory")).hint(hint).into(),
+        _ => anyhow::Error::from(error).context(format!("write the report \"{}\"", file.display())),
+    }
 }

@@ -75,7 +75,15 @@ impl Notice {
     pub fn dropped_events(dropped: u64) -> Self {
         Notice::new(
             format!("{dropped} trace events were dropped: steps in the cwnd plot may be missing"),
-            "counts at the end of a run are not affected; fewer --jobs or a larger ring drop fewer",
+            "counts of packets come from the same events and may be slightly low; fewer --jobs drop fewer",
+        )
+    }
+
+    /// A run without its event file.
+    pub fn missing_events(run: &str) -> Self {
+        Notice::new(
+            format!("run \"{run}\" has no events.jsonl"),
+            "its plot and the metrics over time leave it out; remove its folder, and `tccc run` repeats it",
         )
     }
 
@@ -125,10 +133,22 @@ impl Notice {
         )
     }
 
+    /// Runs under conditions that the scenario's numbers are not for.
+    pub fn other_profile(measured: &str, scenario: &str) -> Self {
+        Notice::new(
+            format!(
+                "measured under the profile {measured}, and the scenario's numbers are for {scenario}: no verdicts"
+            ),
+            format!("`tccc run` without --profile, or with --profile {scenario}, measures what they are for"),
+        )
+    }
+
     /// The kernel's loss recovery is not the simulator's.
     pub fn recovery_differs() -> Self {
         Notice::new(
-            "recovery in this kernel is PRR with RACK on SACK, the simulators' is classic SACK or NewReno",
+            "recovery in this kernel is PRR on SACK, the simulators' is classic SACK or NewReno; whether it finds losses \
+             by time (RACK) or by three duplicate acknowledgements cannot be told: net.ipv4.tcp_recovery = 0 asks for \
+             the latter, and the newest kernels ignore it",
             "compare ratios first; absolute counts at high loss may differ by some percent",
         )
     }

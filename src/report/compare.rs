@@ -172,7 +172,7 @@ impl Comparison<'_> {
             for place in places(self.scenario()) {
                 for variant in self.rows(metric) {
                     let cell = self.cell(metric, Key { place: place.clone(), variant });
-                    let empty = cell.measured.is_none() && cell.published.is_none() && cell.expected.is_none();
+                    let empty = cell.measured.is_none() && cell.published.is_none() && !cell.is_expected();
                     left_out += usize::from(empty);
                     cells.extend((!empty).then_some(cell));
                 }
@@ -208,6 +208,7 @@ impl Comparison<'_> {
             ratio: ratio.as_ref(),
             expected: expected.as_ref(),
             published: published.map(|(value, _)| value),
+            other_profile: self.other_profile(),
             tolerance: self.scenario().report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0,
             scale: Scale::of(metric.unit, shown.into_iter().flatten()),
         };
@@ -227,6 +228,12 @@ impl Comparison<'_> {
             verdict_reason,
             notices,
         }
+    }
+
+    /// The profile of the runs where it is not the one the scenario's numbers are for.
+    fn other_profile(&self) -> Option<&str> {
+        let profile = self.directory.host.profile.as_str();
+        (profile != self.scenario().profile.name()).then_some(profile)
     }
 
     /// The whole position of a cell, the variant included.
@@ -358,6 +365,9 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
         if directory.host.profile == crate::experiment::scenario::Profile::Paper.name() {
             notices.push(Notice::recovery_differs());
         }
+    }
+    if directory.host.profile != directory.scenario.profile.name() {
+        notices.push(Notice::other_profile(&directory.host.profile, directory.scenario.profile.name()));
     }
     let outside = directory.host.calibration.iter().filter(|calibration| !calibration.within);
     notices.extend(outside.map(|calibration| Notice::calibration_outside(&calibration.quantity)));

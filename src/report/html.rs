@@ -135,7 +135,7 @@ fn remarks(report: &Report) -> String {
 
 fn notices(notes: &[Notice], general: &[Notice]) -> String {
     let item = |notice: &Notice| {
-        format!("<li>{}<span class=\"advice\">; {}</span></li>\n", escaped(&notice.cause), escaped(&notice.advice))
+        format!("<li>{}<span class=\"advice\">; {}</span></li>\n", sentence(&notice.cause), sentence(&notice.advice))
     };
     let mut text = String::new();
     if !notes.is_empty() || !general.is_empty() {
@@ -192,6 +192,16 @@ fn figure(title: &str, explanation: &str, drawing: &str) -> String {
         "<figure>\n<figcaption><b>{title}.</b> {explanation}</figcaption>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"img\" aria-label=\"{title}\">{drawing}</div>\n</figure>\n"
     )
+}
+
+/// A notice's text: what stands between backquotes is a command.
+fn sentence(text: &str) -> String {
+    let pieces: Vec<String> = text.split('`').map(escaped).collect();
+    if pieces.len() % 2 == 0 {
+        return pieces.join("`");
+    }
+    let marked = |(index, piece): (usize, String)| if index % 2 == 1 { format!("<code>{piece}</code>") } else { piece };
+    pieces.into_iter().enumerate().map(marked).collect()
 }
 
 /// Text from a file that must not become markup.

@@ -19,6 +19,12 @@ use crate::trace::event::Event;
 /// Folders of runs in progress begin with this.
 const UNFINISHED: &str = ".unfinished-";
 
+/// What to do about a broken record of one run.
+const OF_A_RUN: &str = "remove that run's folder and `tccc run` on the same directory repeats it";
+/// What to do about a broken record of the whole directory.
+const OF_ALL_RUNS: &str =
+    "put back a copy of this file if there is one; else `tccc run` with a new --out measures again";
+
 /// One finished run and where its events lie.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
@@ -107,12 +113,13 @@ impl StoredRun {
         name_of(&self.folder)
     }
 
-    /// Reads the run's events; a run without an event file has none.
+    /// Reads the run's events; a run without an event file has none, and a notice.
     ///
     /// Errors: the file is there but cannot be read.
     pub fn events(&self) -> Result<StoredEvents> {
         let bytes = read_if_there(&self.folder.join("events.jsonl"))?;
-        Ok(bytes.map(|bytes| parse_events(&bytes, &self.name())).unwrap_or_default())
+        let missing = || StoredEvents { events: Vec::new(), notices: vec![Notice::missing_events(&self.name())] };
+        Ok(bytes.map_or_else(missing, |bytes| parse_events(&bytes, &self.name())))
     }
 }
 
@@ -150,7 +157,7 @@ pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result
     }
     let malformed = |error: serde_json::Error| {
         let what = if error.is_eof() { format!("it ends too early ({error})") } else { error.to_string() };
-        unreadable(file, &what).hint("remove that run's folder and `tccc run` on the same directory repeats it")
+        unreadable(file, &what).hint(if file.ends_with("run.json") { OF_A_RUN } else { OF_ALL_RUNS })
     };
     let versioned: Versioned = serde_json::from_slice(bytes).map_err(malformed)?;
     if versioned.schema > RESULT_SCHEMA {

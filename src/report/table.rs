@@ -4,6 +4,7 @@ use super::number::{self, Scale};
 use super::{Cell, Report, Verdict};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
+use crate::model::run::Calibration;
 
 /// A column's heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,7 +230,7 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     let algorithms = host.algorithms.iter().map(|(name, digest)| (name.clone(), shortened(digest))).collect();
     facts.extend((!host.algorithms.is_empty()).then(|| ("algorithms", named(&algorithms))));
     facts.push(("seed", report.seed.to_string()));
-    facts.push(("calibration", calibration(report)));
+    facts.extend(calibrations(report).into_iter().map(|path| ("calibration", path)));
     facts
 }
 
@@ -238,12 +239,12 @@ fn shortened(digest: &str) -> String {
     digest.chars().take(DIGEST_LENGTH).collect()
 }
 
-/// What the empty path measured, in one line.
-fn calibration(report: &Report) -> String {
+/// What the empty paths measured, one line each: where a quantity comes again, the next path begins.
+fn calibrations(report: &Report) -> Vec<String> {
     if report.calibration.is_empty() {
-        return "none recorded".to_owned();
+        return vec!["none recorded".to_owned()];
     }
-    let quantity = |calibration: &crate::model::run::Calibration| {
+    let quantity = |calibration: &Calibration| {
         let scale = Scale::of(&calibration.unit, [calibration.asked, calibration.measured]);
         let outside = if calibration.within { "" } else { ", OUTSIDE its range" };
         format!(
@@ -253,7 +254,17 @@ fn calibration(report: &Report) -> String {
             scale.with_unit(calibration.asked)
         )
     };
-    report.calibration.iter().map(quantity).collect::<Vec<_>>().join("; ")
+    let mut paths: Vec<Vec<&Calibration>> = vec![Vec::new()];
+    for calibration in &report.calibration {
+        let last = paths.last_mut().expect("begun with one");
+        if last.iter().any(|before| before.quantity == calibration.quantity) {
+            paths.push(vec![calibration]);
+        } else {
+            last.push(calibration);
+        }
+    }
+    let line = |path: Vec<&Calibration>| path.into_iter().map(quantity).collect::<Vec<_>>().join("; ");
+    paths.into_iter().map(line).collect()
 }
 
 /// The distinct reasons behind the expectations, each with the metric it is for.

@@ -8,7 +8,8 @@
 //!    and baseline both have a published value, else the published value.
 //!
 //! Compared is the measured mean, or the ratio of the means; the interval is shown beside it and not used, so that
-//! noisy runs are never `within` because they are noisy. Without a run or a target a cell is `not comparable`.
+//! noisy runs are never `within` because they are noisy. Without a run or a target a cell is `not comparable`, and
+//! so is one that was measured under another profile than the scenario's: its numbers are for that one.
 
 use super::number::{self, Scale};
 use super::{Expectation, Measured, Ratio, Verdict};
@@ -24,6 +25,8 @@ pub struct Evidence<'a> {
     pub expected: Option<&'a Expectation>,
     /// Published value.
     pub published: Option<f64>,
+    /// The profile of the runs where it is not the scenario's.
+    pub other_profile: Option<&'a str>,
     /// Allowed share around a published number.
     pub tolerance: f64,
     /// How values of the metric are shown.
@@ -41,6 +44,9 @@ pub fn judge(evidence: Evidence<'_>) -> (Verdict, String) {
     let Some(measured) = evidence.measured else {
         return (Verdict::NotComparable, "not measured".to_owned());
     };
+    if let Some(profile) = evidence.other_profile {
+        return (Verdict::NotComparable, format!("measured under the profile {profile}, which is not the scenario's"));
+    }
     let expectations = evidence.expectations(measured);
     let comparisons = if expectations.is_empty() { evidence.published(measured) } else { expectations };
     let decisive = comparisons.iter().find(|comparison| !comparison.holds).or(comparisons.first());
@@ -107,7 +113,7 @@ mod tests {
 
     fn evidence<'a>(measured: Option<&'a Measured>, ratio: Option<&'a Ratio>) -> Evidence<'a> {
         let scale = Scale::of("pkts", [20_000.0]);
-        Evidence { measured, ratio, expected: None, published: None, tolerance: 0.1, scale }
+        Evidence { measured, ratio, expected: None, published: None, other_profile: None, tolerance: 0.1, scale }
     }
 
     #[test]
