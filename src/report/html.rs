@@ -197,7 +197,7 @@ fn figure(title: &str, explanation: &str, drawing: &str) -> String {
 /// A notice's text: what stands between backquotes is a command.
 fn sentence(text: &str) -> String {
     let pieces: Vec<String> = text.split('`').map(escaped).collect();
-    if pieces.len() % 2 == 0 {
+    if pieces.len().is_multiple_of(2) {
         return pieces.join("`");
     }
     let marked = |(index, piece): (usize, String)| if index % 2 == 1 { format!("<code>{piece}</code>") } else { piece };
