@@ -146,19 +146,23 @@ fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<
     (near.0 <= limit).then_some(near.1)
 }
 
-/// Insertions, deletions and replacements that turn one word into the other (Levenshtein).
+/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
 fn edits(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replaced.min(row[j - 1] + 1).min(rows[i - 1][j] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(rows[i - 2][j - 2] + 1);
+            }
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -171,6 +175,7 @@ mod tests {
         let near = |name| nearest(name, names.into_iter());
         assert_eq!(near("cubix"), Some("cubic"));
         assert_eq!(near("dctcp"), Some("dtcp"));
+        assert_eq!(near("dtpc"), Some("dtcp"));
         assert_eq!(near("reno"), None);
         assert_eq!(near(""), None);
     }

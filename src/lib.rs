@@ -4,7 +4,7 @@
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
-//! | 0 | [`units`], [`failure`] | quantities with their unit; failures with hint and exit code | std |
+//! | 0 | [`units`], [`failure`], [`plain`] | quantities with their unit; failures with hint and exit code; text of others | std |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
 //! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
 //! | 2 | [`model`] | flows, metrics, statistics, notices: pure | units, trace::event |
@@ -16,6 +16,7 @@
 #![warn(missing_docs)]
 
 pub mod failure;
+pub mod plain;
 pub mod units;
 
 pub mod catalog;

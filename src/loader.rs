@@ -70,7 +70,7 @@ pub struct Registered {
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
 pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
-    let mut verified = verify(request, features)?;
+    let mut verified = object::verify_logged(request, features)?;
     let store = Store::of_host();
     let locked = store.lock()?;
     sweep(&locked, features)?;
@@ -95,10 +95,8 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
 ///
 /// Errors: not permitted.
 pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
-    let dead = |instance: &survey::Instance| {
-        let is_dead = instance.record.as_ref().is_some_and(|record| !record.owner.is_alive());
-        is_dead && instance.standing() == survey::Standing::Leftover
-    };
+    let dead =
+        |instance: &survey::Instance| instance.is_of_the_dead() && instance.standing() == survey::Standing::Leftover;
     for instance in survey::instances(locked.store(), features)?.into_iter().filter(dead) {
         unload::undo(instance, locked)?;
     }

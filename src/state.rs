@@ -5,7 +5,7 @@
 
 pub mod pins;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -121,6 +121,16 @@ impl Store {
         let mut records: Vec<Record> = records.filter_map(|path| read(&path)).collect();
         records.sort_by(|a, b| a.name.cmp(&b.name));
         records
+    }
+
+    /// Every name that has a file here, also one that cannot be read as a record.
+    ///
+    /// Shape: sorted.
+    pub fn names(&self) -> BTreeSet<String> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let records = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+        let names = records.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        names.filter(|name| crate::catalog::check_name(name).is_ok()).collect()
     }
 
     /// The record of this name.
@@ -268,6 +278,7 @@ mod tests {
         fs::write(place.path().join("half.new"), "{").unwrap();
         fs::write(place.path().join("later.json"), r#"{"schema": 2}"#).unwrap();
         assert_eq!(store.records(), []);
+        assert_eq!(store.names(), BTreeSet::from(["later".to_owned()])); // listed all the same, so that it can be removed
         drop(store.lock().unwrap());
         assert!(!place.path().join("half.new").exists());
         assert!(place.path().join("later.json").exists());

@@ -84,6 +84,15 @@ fn wrong_words_are_refused_before_rights_are_asked_for() {
         2,
         "tccc: error: the name \"sixteen__letters\" has 16 characters: at most 15",
     );
+    refused(
+        "load dtcp --as default",
+        2,
+        "tccc: error: the name \"default\" is reserved: tccc means the host's default algorithm by it",
+    );
+    let own = "tccc: error: \"reno\" is the kernel's own: tccc has nothing to load or show of it\n  \
+               hint: sockets choose it by name; `tccc list` shows what tccc carries";
+    refused("show reno", 2, own);
+    refused("load reno", 2, own);
     refused("load dtcp --as a/b", 2, "tccc: error: the name \"a/b\" may hold only letters, digits and _");
 }
 
@@ -96,6 +105,10 @@ fn files_that_are_no_algorithm_are_refused() {
         |why: &str| refused(&format!("load {place}"), 2, &format!("tccc: error: cannot read \"{place}\": {why}"));
     refused_file("no such file or directory");
     std::fs::write(&file, "hello").unwrap();
+    let unnamed = folder.path().join("mine");
+    std::fs::copy(&file, &unnamed).unwrap();
+    let output = tccc().args(["show", "mine"]).current_dir(folder.path()).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read \"mine\": it is not an ELF object"));
     refused_file("it is not an ELF object");
     let mut bytes = tccc::catalog::find("dtcp").unwrap().object.to_vec();
     let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();

@@ -10,6 +10,8 @@ use super::btf::{Btf, Encoding, Kind, Member, Type};
 const DEPTH_LIMIT: usize = 8;
 /// More fields than this do not fit the kernel's private area, whatever a damaged file says.
 const FIELD_LIMIT: usize = 256;
+/// Members looked at, those without a field of their own too: structs in structs multiply.
+const MEMBER_LIMIT: usize = 4096;
 
 /// One phase of an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +132,9 @@ impl StateLayout {
             return None;
         }
         layout.size = state.size_or_type as usize;
-        add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut layout.fields)?;
+        let mut found = Found::default();
+        add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut found)?;
+        layout.fields = found.fields;
         let names = layout.phases.iter().map(|phase| (i64::from(phase.value), phase.name.clone())).collect::<Vec<_>>();
         if let Some(field) = layout.fields.first_mut().filter(|f| f.name == "phase" && f.size == 1 && !names.is_empty())
         {
@@ -154,7 +158,15 @@ struct Place<'p> {
     depth: usize,
 }
 
-fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, fields: &mut Vec<Field>) -> Option<()> {
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    fields: Vec<Field>,
+    /// Members looked at.
+    members: usize,
+}
+
+fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
     for member in btf.members(of)? {
         let inner = btf.resolve(member.type_id)?;
         let offset = at.offset.checked_add(member.bit_offset as usize / 8)?;
@@ -163,46 +175,47 @@ fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, fields: &mut Vec<Fiel
             ("", name) => name.to_owned(),
             (prefix, name) => format!("{prefix}.{name}"),
         };
-        add_type(btf, inner, Place { prefix: &name, offset, depth: at.depth }, fields)?;
+        add_type(btf, inner, Place { prefix: &name, offset, depth: at.depth }, found)?;
         if member.bits != 0 {
-            set_bits(fields.last_mut()?, &member);
+            set_bits(found.fields.last_mut()?, &member);
         }
     }
     Some(())
 }
 
-fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, fields: &mut Vec<Field>) -> Option<()> {
-    if fields.len() >= FIELD_LIMIT || at.depth > DEPTH_LIMIT {
+fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+    found.members += 1;
+    if found.members > MEMBER_LIMIT || found.fields.len() >= FIELD_LIMIT || at.depth > DEPTH_LIMIT {
         return None;
     }
     let deeper = Place { depth: at.depth + 1, ..at };
     match inner.kind {
-        Kind::Struct | Kind::Union => add_members(btf, inner, deeper, fields),
-        Kind::Array => add_array(btf, inner, deeper, fields),
+        Kind::Struct | Kind::Union => add_members(btf, inner, deeper, found),
+        Kind::Array => add_array(btf, inner, deeper, found),
         _ => {
             let (size, kind) = scalar(btf, inner)?;
-            fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
+            found.fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
             Some(())
         }
     }
 }
 
 /// An array of numbers is one field; an array of anything else is taken apart as `name[0]`, `name[1]` …
-fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, fields: &mut Vec<Field>) -> Option<()> {
+fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
     let (element, count) = array.elements()?;
     let element = btf.resolve(element)?;
     let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
     if let Some((element_size, kind)) = scalar(btf, element) {
         let kind = FieldKind::Array { element_size, element: Box::new(kind) };
         let size = element_size * count;
-        fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
+        found.fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
         return Some(());
     }
     let size = Some(element).filter(|e| matches!(e.kind, Kind::Struct | Kind::Union))?.size_or_type as usize;
     for index in 0..count {
         let prefix = format!("{}[{index}]", at.prefix);
         let offset = at.offset.checked_add(size.checked_mul(index)?)?;
-        add_type(btf, element, Place { prefix: &prefix, offset, depth: at.depth }, fields)?;
+        add_type(btf, element, Place { prefix: &prefix, offset, depth: at.depth }, found)?;
     }
     Some(())
 }

@@ -8,11 +8,14 @@ use super::elf::{Elf, Symbol, text_at};
 use super::layout::StateLayout;
 use super::tunable::{Tunable, TunableKind};
 use super::{Algorithm, Callback};
+use crate::plain::{plain, plain_lines};
 
 /// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
 pub const STATE_BYTES_MAX: usize = 104;
 /// The kernel's `TCP_CA_NAME_MAX`, less the final zero.
 pub const NAME_LENGTH_MAX: usize = 15;
+/// Would read as another thing wherever an algorithm is named.
+const RESERVED: &str = "default";
 /// Licences that the kernel accepts for a struct_ops program (`license_is_gpl_compatible`).
 const LICENCES: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
@@ -41,7 +44,7 @@ pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
         let size = layout.size;
         return Err(format!("its private state of {size} bytes is larger than the socket's {STATE_BYTES_MAX}"));
     }
-    let tag = |key: &str| btf.tags(table.id).find_map(|tag| tag.strip_prefix(key)).unwrap_or("").to_owned();
+    let tag = |key: &str| plain_lines(btf.tags(table.id).find_map(|tag| tag.strip_prefix(key)).unwrap_or(""));
     let card = Card::parse(&tag("tccc.card="));
     let mut found = Algorithm {
         id,
@@ -126,6 +129,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || !name.chars().all(allowed) {
         return Err(format!("the name \"{}\" may hold only letters, digits and _", shown(name)));
     }
+    if name == RESERVED {
+        return Err(format!("the name \"{RESERVED}\" is reserved: tccc means the host's default algorithm by it"));
+    }
     if name.len() > NAME_LENGTH_MAX {
         return Err(format!("the name \"{name}\" has {} characters: at most {NAME_LENGTH_MAX}", name.len()));
     }
@@ -158,8 +164,8 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
         Encoding::Signed => TunableKind::Signed,
         Encoding::Bool => TunableKind::Bool,
     };
-    let (name, offset, unit, why) = (variable.name.to_owned(), symbol.offset, String::new(), String::new());
-    Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why }.with_tag(tag)
+    let (name, offset, unit, why) = (plain(variable.name), symbol.offset, String::new(), String::new());
+    Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why }.with_tag(&plain(tag))
 }
 
 /// The members of the ops table that point at a program.
@@ -172,7 +178,7 @@ fn callbacks(elf: &Elf, btf: &Btf, table: &Table) -> Result<Vec<Callback>, Strin
         .filter_map(|(at, program)| {
             let place = (at - table.offset) * 8;
             let member = members.iter().position(|member| member.bit_offset as usize == place)?;
-            Some((member, Callback { member: members[member].name.to_owned(), program: program.to_owned() }))
+            Some((member, Callback { member: plain(members[member].name), program: plain(program) }))
         })
         .collect();
     found.sort_by_key(|(member, _)| *member);

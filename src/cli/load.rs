@@ -8,8 +8,10 @@ use anyhow::Result;
 use super::note;
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
+use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Loaded, Options, Request};
+use crate::state::Store;
 
 /// Register an algorithm with the kernel, until `tccc unload`
 ///
@@ -76,13 +78,30 @@ impl Args {
     }
 }
 
-/// An algorithm by id, or a user's file where the text looks like one.
+/// An algorithm by id, or a user's file where the text looks like one or is one.
 ///
 /// Errors: no such algorithm; the file is none.
 pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
-    if text.contains('/') || text.ends_with(".o") {
-        let path = Path::new(text);
-        return Ok((catalog::open(path)?, Some(path)));
+    let path = Path::new(text);
+    let known = catalog::find(text);
+    if text.contains('/') || text.ends_with(".o") || (known.is_err() && path.is_file()) {
+        let algorithm = catalog::open(path)?;
+        if algorithm.title.is_empty() {
+            note(&format!("\"{}\" does not describe itself: no title, source or card of tccc in it", algorithm.id));
+        }
+        return Ok((algorithm, Some(path)));
     }
-    Ok((catalog::find(text)?.clone(), None))
+    let unknown = match known {
+        Ok(algorithm) => return Ok((algorithm.clone(), None)),
+        Err(unknown) => unknown,
+    };
+    if let Some(record) = Store::of_host().record(text) {
+        let what = format!("\"{text}\" is \"{}\" loaded under another name", record.algorithm);
+        return Err(Failure::usage(what).hint(format!("`tccc status` shows it; `tccc show {text}` its card")));
+    }
+    if congestion::available().is_ok_and(|names| names.iter().any(|name| name == text)) {
+        let what = format!("\"{text}\" is the kernel's own: tccc has nothing to load or show of it");
+        return Err(Failure::usage(what).hint("sockets choose it by name; `tccc list` shows what tccc carries"));
+    }
+    Err(unknown)
 }

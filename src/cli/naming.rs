@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Serialize, Serializer};
 
 use crate::catalog::{self, StateLayout, Value};
+use crate::loader::survey;
 use crate::state::Store;
 use crate::trace::event::Event;
 
@@ -45,7 +46,7 @@ impl Naming {
 
 /// The layout of an algorithm that tccc registered under this name, or that this binary carries.
 fn find_layout(algorithm: &str) -> Option<StateLayout> {
-    if let Some(record) = Store::of_host().record(algorithm) {
+    if let Some(record) = survey::trusted_record(algorithm, &Store::of_host()) {
         return Some(record.layout);
     }
     let carried = catalog::all().iter().find(|carried| carried.id == algorithm)?;

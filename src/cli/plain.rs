@@ -2,12 +2,17 @@
 
 use std::io::{self, Write};
 
+use crate::plain::plain;
+
 /// Writes rows of equal length; the first is the header.
+///
+/// Cells hold words of other programs, so no control character of theirs reaches the terminal.
 pub fn write_columns(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in rows {
+    for row in &rows {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())?;
     }

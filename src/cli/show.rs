@@ -7,13 +7,14 @@ use anyhow::Result;
 
 use serde::Serialize;
 
-use super::Format;
 use super::load::find;
 use super::plain::{row, write_columns};
+use super::{Format, note};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
+use crate::state::Store;
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -62,7 +63,8 @@ impl Args {
     ///
     /// Errors: no such algorithm; the file is none.
     pub fn run(&self) -> Result<()> {
-        let (algorithm, _) = find(&self.algorithm)?;
+        let text = loaded_from(&self.algorithm).unwrap_or_else(|| self.algorithm.clone());
+        let (algorithm, _) = find(&text)?;
         let (costs, no_cost) = match verifier_cost(&algorithm) {
             Ok(costs) => (costs, None),
             Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
@@ -75,6 +77,13 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// The algorithm, or the user's file, that was loaded under a name of its own.
+fn loaded_from(name: &str) -> Option<String> {
+    let record = Store::of_host().record(name).filter(|record| record.algorithm != name)?;
+    note(&format!("\"{name}\" is \"{}\" loaded under another name", record.algorithm));
+    Some(record.file.map_or(record.algorithm, |path| path.display().to_string()))
 }
 
 fn verifier_cost(algorithm: &Algorithm) -> Result<BTreeMap<String, u32>> {

@@ -132,12 +132,21 @@ fn costs(instance: &Instance) -> BTreeMap<String, f64> {
 fn drift(instance: &Instance, default: &str) -> Vec<String> {
     let mut drift = Vec::new();
     let Some(record) = &instance.record else {
-        return vec!["its record is lost: tunables and the default before it are not known".into()];
+        return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
     };
-    if record.previous_default.is_some() && default != instance.name {
+    // An interrupted `unload` had put the default back itself.
+    let is_leftover = instance.standing() == Standing::Leftover;
+    let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
+    if was_default && default != instance.name {
         drift.push(format!("it was made the default, which now is \"{default}\""));
     }
-    if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin {
+    if !instance.is_as_recorded() {
+        drift
+            .push("other code is registered than its record says: a replacement was interrupted; load it again".into());
+    }
+    if instance.is_held_elsewhere() {
+        drift.push("its pin is not in the BPF file system mounted here, or a process holds its link".into());
+    } else if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin {
         drift.push("its pin is gone".into());
     }
     if !instance.is_registered {
@@ -159,11 +168,12 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
     }
-    let has_leftovers = document.instances.iter().any(|line| line.standing == "leftover");
-    if has_leftovers || !document.stale_cgroups.is_empty() {
-        writeln!(out, "`tccc unload --all` removes what was left")?;
+    let mut leftovers = document.instances.iter().filter(|line| line.standing == "leftover");
+    match (leftovers.next(), leftovers.next(), document.stale_cgroups.is_empty()) {
+        (None, _, true) => Ok(()),
+        (Some(only), None, true) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
+        _ => writeln!(out, "`tccc unload --all` removes what was left; it unloads the rest too"),
     }
-    Ok(())
 }
 
 fn rows(lines: &[Line]) -> Vec<Vec<String>> {

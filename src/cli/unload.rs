@@ -7,12 +7,14 @@ use anyhow::Result;
 
 use super::plain::{row, write_columns};
 use super::{note, warn};
-use crate::kernel::cgroup;
+use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::Holder;
+use crate::kernel::{cgroup, privilege};
 use crate::loader::survey::{self, Standing};
 use crate::loader::{self, Unloaded};
 use crate::state::Store;
+use crate::units::{format_duration, parse_duration};
 
 /// Unregister an algorithm: default back, pins and records away
 ///
@@ -31,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     /// After unregistering wait this long for open sockets to close, such as 60s
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain: Option<Duration>,
     /// Print each change that would be made; make none
     #[arg(short = 'n', long)]
@@ -48,24 +50,32 @@ impl Args {
             return self.print_plan(&features);
         }
         let done = match &self.name {
-            Some(name) => vec![loader::unload(name, &features)?],
+            Some(name) => vec![Ok(loader::unload(name, &features)?)],
             None => loader::unload_all(&features)?,
         };
         let mut out = io::stdout().lock();
-        for unloaded in &done {
-            print_done(&mut out, unloaded)?;
-            self.follow(unloaded)?;
+        let is_empty = done.is_empty();
+        let mut failed = Vec::new();
+        for one in done {
+            failed.extend(one.and_then(|unloaded| self.finish(&mut out, &unloaded)).err());
         }
         if self.all {
-            sweep_cgroups(&mut out)?;
-            if done.is_empty() {
+            failed.extend(sweep_cgroups(&mut out).err());
+            if is_empty {
                 writeln!(out, "nothing is loaded")?;
             }
         }
-        Ok(())
+        first_of(failed)
+    }
+
+    fn finish(&self, out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
+        print_done(out, unloaded)?;
+        self.follow(unloaded)
     }
 
     fn print_plan(&self, features: &Features) -> Result<()> {
+        let what = self.name.as_ref().map_or("unload".to_owned(), |name| format!("unload \"{name}\""));
+        privilege::require(&what, &privilege::FOR_LOAD)?;
         let store = Store::of_host();
         let wanted = match &self.name {
             Some(name) => vec![loader::ours(name, &store, features)?],
@@ -87,19 +97,41 @@ impl Args {
     fn follow(&self, unloaded: &Unloaded) -> Result<()> {
         let mut left = unloaded.holders.clone();
         if let Some(patience) = self.drain.filter(|_| !left.is_empty()) {
-            note(&format!("waiting up to {} for sockets to close", humantime::format_duration(patience)));
+            note(&format!("waiting up to {} for sockets to close", format_duration(patience)));
             left = loader::drain(&unloaded.name, patience)?;
         }
-        let sockets: usize = left.iter().map(|holder| holder.sockets + holder.listening).sum();
-        if sockets == 0 {
+        if left.is_empty() {
             return Ok(());
         }
-        let noun = if sockets == 1 { "socket keeps" } else { "sockets keep" };
-        note(&format!("\"{}\" unregistered; {sockets} {noun} it until they close", unloaded.name));
+        let kept = format!("{} still with \"{}\" until closed", count(&left), unloaded.name);
+        if let Some(patience) = self.drain {
+            let what = format!("time ran out after {}: {kept}", format_duration(patience));
+            return Err(Failure::failed(what).hint("end those processes; it is unregistered already").into());
+        }
+        note(&kept);
         if left.iter().any(|holder| holder.listening > 0) {
             warn("a listening socket gives it to every connection that it accepts", Some("restart that process"));
         }
         Ok(())
+    }
+}
+
+/// The first failure ends the command; the others are said before it.
+fn first_of(mut failed: Vec<anyhow::Error>) -> Result<()> {
+    failed.iter().skip(1).for_each(|error| warn(&format!("{error:#}"), None));
+    failed.truncate(1);
+    failed.pop().map_or(Ok(()), Err)
+}
+
+/// `2 sockets and 1 listening socket`.
+fn count(holders: &[Holder]) -> String {
+    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let sockets: usize = holders.iter().map(|holder| holder.sockets).sum();
+    let listening: usize = holders.iter().map(|holder| holder.listening).sum();
+    match (sockets, listening) {
+        (_, 0) => plural(sockets, "socket"),
+        (0, _) => plural(listening, "listening socket"),
+        _ => format!("{} and {}", plural(sockets, "socket"), plural(listening, "listening socket")),
     }
 }
 

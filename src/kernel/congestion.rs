@@ -3,11 +3,18 @@
 //! `/proc/sys/net` shows the network namespace of whoever reads it, so that nothing here needs a right to read.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
+use nix::unistd::{AccessFlags, access};
+
+use crate::failure::Failure;
+use crate::kernel::btf::reason;
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
+const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
 
 /// Names of the registered algorithms, the kernel's own and others.
 ///
@@ -22,6 +29,23 @@ pub fn available() -> Result<Vec<String>> {
 /// Errors: the kernel has no TCP, or /proc is not mounted.
 pub fn default() -> Result<String> {
     Ok(fs::read_to_string(DEFAULT).with_context(|| format!("read {DEFAULT}"))?.trim().to_owned())
+}
+
+/// Whether the default can be set from here; the kernel lets only its first network namespace choose any algorithm.
+///
+/// Asked before trying: some kernels keep an algorithm in memory for ever once they have refused it as a default.
+///
+/// Errors: another network namespace; `/proc/sys` is read-only; not permitted.
+pub fn check_settable() -> Result<(), Failure> {
+    let refuse = |why: &str| Failure::unmet(format!("cannot change the default algorithm: {why}"));
+    access(DEFAULT, AccessFlags::W_OK).map_err(|errno| {
+        refuse(&format!("{DEFAULT}: {}", reason(&errno.into()))).hint("run as root where /proc/sys can be written")
+    })?;
+    if Path::new(ONLY_IN_THE_FIRST).exists() {
+        return Ok(());
+    }
+    let why = "this is not the host's initial network namespace, in which alone the kernel allows it";
+    Err(refuse(why).hint("run it outside the container; here sockets choose it by name"))
 }
 
 /// Makes an algorithm the default of this network namespace.

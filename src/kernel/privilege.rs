@@ -1,6 +1,7 @@
 //! What this process may do: its effective capabilities.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use crate::failure::Failure;
 
@@ -17,6 +18,9 @@ pub enum Capability {
     Bpf = 39,
 }
 
+/// What helps where root is only root of a user namespace.
+pub const OUTSIDE: &str = "run it as root of the host, outside this container or user namespace";
+
 /// What registering an algorithm takes.
 pub const FOR_LOAD: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
 
@@ -32,9 +36,17 @@ impl Capability {
     }
 }
 
-/// Those of `wanted` that this process lacks.
+/// Inode of the host's own user namespace, fixed in the kernel (`PROC_USER_INIT_INO`).
+const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// Whether this process is root of a user namespace at most: BPF wants the capabilities of the host's own.
+pub fn is_confined() -> bool {
+    fs::metadata("/proc/self/ns/user").is_ok_and(|namespace| namespace.ino() != INITIAL_USER_NAMESPACE)
+}
+
+/// Those of `wanted` that this process lacks in the host's own user namespace.
 pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
-    lacking(wanted, effective())
+    lacking(wanted, if is_confined() { 0 } else { effective() })
 }
 
 fn lacking(wanted: &[Capability], effective: u64) -> Vec<Capability> {
@@ -60,7 +72,12 @@ pub fn require(what: &str, wanted: &[Capability]) -> Result<(), Failure> {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
-    Err(Failure::unmet(format!("cannot {what}: this process lacks {}", names.join(", "))).hint("run it as root"))
+    let what = format!("cannot {what}: this process lacks {}", names.join(", "));
+    if is_confined() {
+        let what = format!("{what} outside its user namespace");
+        return Err(Failure::unmet(what).hint(OUTSIDE));
+    }
+    Err(Failure::unmet(what).hint("run it as root"))
 }
 
 #[cfg(test)]

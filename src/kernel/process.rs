@@ -4,6 +4,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plain::plain;
+
 /// One process, told from later ones with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
@@ -43,7 +45,7 @@ fn start_time(pid: u32) -> Option<u64> {
 
 /// The command of a process as `ps` shows it, at most 15 characters.
 pub fn command(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| plain(name.trim_end()))
 }
 
 /// Every process that can be seen.

@@ -1,11 +1,11 @@
 //! Registering for good: what `tccc load` does, step by step, and how each step is undone.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::survey::{self, Instance, Standing};
-use super::{Request, Verified, record_of, sweep, unload, verify};
+use super::{Request, Verified, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, privilege, struct_ops};
@@ -42,10 +42,13 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     super::check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
+    if options.make_default || congestion::default()? == request.name {
+        congestion::check_settable()?;
+    }
     let store = Store::of_host();
-    let earlier = check_free(request.name, options, &store, features)?;
-    let verified = verify(request, features)?;
-    let mut record = record_of(request, verified.map_id()?);
+    check_free(request.name, options, &store, features)?; // refused before the verifier works
+    let verified = if options.dry_run { verify(request, features)? } else { verify_logged(request, features)? };
+    let record = record_of(request, verified.map_id()?);
     let mut loaded =
         Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
     if options.dry_run {
@@ -53,16 +56,20 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     }
     let locked = store.lock()?;
     sweep(&locked, features)?;
-    check_free(request.name, options, &store, features)?; // another process may have come first
-    record = loaded.record;
-    loaded.record = match earlier {
-        Some(earlier) => replace(record, verified, &earlier, (&pins, &locked))?,
-        None => register(record, verified, (&pins, &locked))?,
+    // Another process may have come first: only what is seen under the lock counts.
+    let earlier = check_free(request.name, options, &store, features)?;
+    loaded.record = match &earlier {
+        Some(earlier) => replace(loaded.record, verified, earlier, (&pins, &locked))?,
+        None => register(loaded.record, verified, (&pins, &locked))?,
     };
     if options.make_default
         && let Err(error) = make_default(&mut loaded.record, &locked)
     {
-        if let Some(instance) = survey::find(request.name, &store, features)? {
+        let name = request.name;
+        if earlier.is_some() {
+            return Err(error.context(format!("\"{name}\" is replaced, but not the default")));
+        }
+        if let Some(instance) = survey::find(name, &store, features)? {
             unload::undo(instance, &locked)?;
         }
         return Err(error);
@@ -103,7 +110,7 @@ fn check_free(name: &str, options: Options, store: &Store, features: &Features) 
                 let what = format!("\"{name}\" is already registered by another process (pid {pid}, a tccc run)");
                 Err(Failure::failed(what).hint("`--as NAME` loads it under another name").into())
             }
-            Standing::Leftover if instance.is_registered => Ok(None), // the sweep removes it
+            Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => Ok(None), // the sweep removes it
             Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded and something of it is left"))
                 .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it"))
                 .into()),
@@ -129,8 +136,9 @@ fn foreign(name: &str, features: &Features) -> Failure {
 fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, &Locked)) -> Result<Record> {
     let name = record.name.clone();
     locked.write(&record)?;
-    if let Err(error) = keep(&mut record, &mut verified, (pins, locked)) {
-        let _ = pins.remove(&name); // what cannot be removed is listed by `tccc status`
+    let mut made = Vec::new();
+    if let Err(error) = keep(&mut record, &mut verified, (pins, locked), &mut made) {
+        made.iter().for_each(|pin| drop(std::fs::remove_file(pin))); // one that stays is listed by `tccc status`
         pins.tidy();
         locked.remove(&name)?;
         return Err(error.context(format!("load \"{name}\"")));
@@ -138,12 +146,20 @@ fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, 
     Ok(record)
 }
 
-fn keep(record: &mut Record, verified: &mut Verified, (pins, locked): (&Pins, &Locked)) -> Result<()> {
+/// Appends each pin to `made` as soon as it exists.
+fn keep(
+    record: &mut Record,
+    verified: &mut Verified,
+    (pins, locked): (&Pins, &Locked),
+    made: &mut Vec<PathBuf>,
+) -> Result<()> {
     pins.prepare()?;
     let map = verified.map()?;
     struct_ops::pin(&map, &pins.map(&record.name))?;
+    made.push(pins.map(&record.name));
     if let Some(link) = verified.attach()? {
         struct_ops::pin(&link, &pins.link(&record.name))?;
+        made.push(pins.link(&record.name));
     }
     record.owner = Owner::Pinned;
     locked.write(record).inspect_err(|_| drop(struct_ops::delete_registration(&map)))

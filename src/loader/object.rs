@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
@@ -31,11 +32,23 @@ pub fn digest(object: &[u8]) -> String {
     })
 }
 
+/// As [`verify`], and keeps what the verifier said about a refused program.
+///
+/// Errors: as [`verify`].
+/// Side effects: a refusal leaves the log where the user stands.
+pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Verified> {
+    verify_in(request, features, Some(load::log_folder()))
+}
+
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.
 ///
 /// Errors: the name is not possible; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the
 /// kernel refuses a program.
 pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
+    verify_in(request, features, None)
+}
+
+fn verify_in(request: &Request, features: &Features, logs: Option<&Path>) -> Result<Verified> {
     check_name(request.name)?;
     if !features.struct_ops {
         let what = format!("cannot load \"{}\": this kernel takes no congestion control from BPF", request.name);
@@ -53,12 +66,12 @@ pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
             request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
         }
     }
-    let object = object.load().map_err(|error| refusal(request, &error))?;
+    let object = object.load().map_err(|error| refusal(request, &error, logs))?;
     Ok(Verified { object, has_link: features.links, adapted })
 }
 
-fn refusal(request: &Request, error: &libbpf_rs::Error) -> Failure {
-    refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), load::log_folder())
+fn refusal(request: &Request, error: &libbpf_rs::Error, logs: Option<&Path>) -> Failure {
+    refusal::explain(request.name, &libbpf_log::take(), &error.to_string(), logs)
 }
 
 fn open(request: &Request) -> Result<OpenObject> {

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Words of the verifier or of libbpf, and what they mean for whoever wrote the program; the first that occurs counts.
 ///
 /// `{}` stands for what follows the words up to the next quote or blank.
-const MEANINGS: [(&str, &str); 27] = [
+const MEANINGS: [(&str, &str); 30] = [
     ("struct ops programs must have a GPL", "its licence is not compatible with the GPL"),
     ("attach to unsupported member ", "this kernel does not offer the callback {} to BPF"),
     ("extern (func ksym) '", "it calls the kernel function {}, which this kernel lacks or declares otherwise"),
@@ -36,13 +36,17 @@ const MEANINGS: [(&str, &str); 27] = [
     ("stack limit", "its local variables need more than the 512 bytes of stack that the kernel allows"),
     ("invalid read from stack", "it reads a local variable that was never set"),
     ("!read_ok", "it uses a value that was never set"),
-    ("invalid bpf_context access", "it takes more parameters than this kernel gives to the callback"),
+    ("' doesn't have ", "it takes more parameters than this kernel gives to the callback"),
+    ("invalid bpf_context access", "it writes to its parameters or reads a part of one: they can only be read whole"),
+    ("unreachable insn", "it has instructions that are never reached"),
+    ("unknown opcode", "it has an instruction that this kernel does not know"),
 ];
 
 /// The refusal of the algorithm `name`, from libbpf's words and the verifier's log in them.
 ///
-/// Side effects: the log is written to `NAME.verifier.log` in `folder`, or in the system's folder for temporary files.
-pub fn explain(name: &str, words: &str, error: &str, folder: &Path) -> Failure {
+/// Side effects: the log is written to `NAME.verifier.log` in `folder`, or in the system's folder for temporary files;
+/// nothing is written where no folder is given.
+pub fn explain(name: &str, words: &str, error: &str, folder: Option<&Path>) -> Failure {
     let why = match (refused_program(words), sentence(words)) {
         (Some(program), Some(why)) => format!("the verifier refused {program}: {why}"),
         (Some(program), None) => format!("the verifier refused {program}: {}", last_words(words)),
@@ -50,6 +54,9 @@ pub fn explain(name: &str, words: &str, error: &str, folder: &Path) -> Failure {
         (None, None) => format!("the kernel refused it: {error}"),
     };
     let failure = Failure::failed(format!("cannot load \"{name}\": {why}"));
+    let Some(folder) = folder else {
+        return failure.hint("`tccc load` without `--dry-run` writes the full log to a file");
+    };
     match keep(name, words, folder) {
         Some(place) => failure.hint(format!("full log in {}", place.display())),
         None => failure,
@@ -99,7 +106,7 @@ mod tests {
              processed 9 insns (limit 1000000)\n-- END PROG LOAD LOG --\n"
         );
         let folder = tempfile::tempdir().unwrap();
-        let failure = explain("mine", &words, "permission denied", folder.path());
+        let failure = explain("mine", &words, "permission denied", Some(folder.path()));
         assert_eq!(failure.what, format!("cannot load \"mine\": the verifier refused my_ssthresh: {expected}"));
         let place = folder.path().join("mine.verifier.log");
         assert_eq!(failure.hint.unwrap(), format!("full log in {}", place.display()));
@@ -121,6 +128,12 @@ mod tests {
             "its local variables need more than the 512 bytes of stack that the kernel allows",
         );
         check("div by zero", "division by a value that may be 0");
+        let context = "it writes to its parameters or reads a part of one: they can only be read whole";
+        check("invalid bpf_context access off=0 size=8", context);
+        let more = "func 'ssthresh' doesn't have 2-th argument\ninvalid bpf_context access off=8 size=8";
+        check(more, "it takes more parameters than this kernel gives to the callback");
+        check("unreachable insn 4", "it has instructions that are never reached");
+        check("unknown opcode 8f", "it has an instruction that this kernel does not know");
         check("R0 !read_ok", "it uses a value that was never set");
     }
 
@@ -133,9 +146,16 @@ mod tests {
     fn missing_kernel_function_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let words = "libbpf: extern (func ksym) 'tcp_moon': not found in kernel or module BTFs\n";
-        let failure = explain("mine", words, "no such entry", folder.path());
+        let failure = explain("mine", words, "no such entry", Some(folder.path()));
         let why = "it calls the kernel function tcp_moon, which this kernel lacks or declares otherwise";
         assert_eq!(failure.what, format!("cannot load \"mine\": {why}"));
+    }
+
+    #[test]
+    fn no_log_is_written_where_nothing_may_change() {
+        let failure = explain("unlogged", "words", "error", None);
+        assert!(failure.hint.unwrap().contains("without `--dry-run`"));
+        assert!(!Path::new("unlogged.verifier.log").exists());
     }
 
     #[test]
@@ -143,7 +163,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         std::os::unix::fs::symlink(&target, folder.path().join("mine.verifier.log")).unwrap();
-        explain("mine", "words", "error", folder.path());
+        explain("mine", "words", "error", Some(folder.path()));
         assert!(!target.exists());
     }
 }

@@ -1,6 +1,5 @@
 //! What is registered by us: records, pins and the kernel's own tables put side by side.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::Result;
@@ -51,6 +50,25 @@ impl Instance {
         }
     }
 
+    /// The process that wrote its record is gone.
+    pub fn is_of_the_dead(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| !record.owner.is_alive())
+    }
+
+    /// Registered by a pin that is not in the BPF file system seen here, or by a process that holds the link.
+    pub fn is_held_elsewhere(&self) -> bool {
+        let is_ours = self.record.as_ref().is_some_and(|record| record.owner == Owner::Pinned);
+        self.is_registered && is_ours && !self.has_link_pin && !self.is_map_held()
+    }
+
+    /// The record says what is registered: a replacement was not interrupted between the two.
+    pub fn is_as_recorded(&self) -> bool {
+        match (&self.record, &self.table) {
+            (Some(record), Some(table)) => !self.has_link_pin || record.map_id == table.map_id,
+            _ => true,
+        }
+    }
+
     /// The map itself is the registration: there is no link.
     pub fn is_map_held(&self) -> bool {
         self.table.as_ref().is_some_and(|table| !table.by_link)
@@ -78,7 +96,7 @@ impl Instance {
 pub fn instances(store: &Store, features: &Features) -> Result<Vec<Instance>> {
     let available = congestion::available()?;
     let pins = Pins::of_host();
-    let mut names: BTreeSet<String> = store.records().into_iter().map(|record| record.name).collect();
+    let mut names = store.names();
     names.extend(pins.iter().flat_map(Pins::names));
     Ok(names.into_iter().map(|name| instance(name, (store, pins.as_ref()), &available, features)).collect())
 }
@@ -109,12 +127,27 @@ fn instance(
     Instance { is_registered: is_held && available.contains(&name), name, record, has_link_pin, has_map_pin, table }
 }
 
+/// The record of a name, unless an interrupted replacement left it with other code than is registered.
+///
+/// Without the right to look at pins the record counts.
+pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
+    let record = store.record(name)?;
+    let link = Pins::of_host().and_then(|pins| struct_ops::open_pin(&pins.link(name)).ok());
+    let registered = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
+    registered.is_none_or(|map_id| map_id == record.map_id).then_some(record)
+}
+
 /// Who else registered this name: a process that holds the link or map, as `tccc status` cannot know it.
 ///
 /// None: no BPF table of that name, or nobody holds it by descriptor (a pin of somebody else).
 pub fn foreign_holder(name: &str, features: &Features) -> Option<(u32, String)> {
     let table = struct_ops::tables(features).ok()?.into_iter().find(|table| table.name == name)?;
-    let wanted = format!("map_id:\t{}", table.map_id);
+    holder_of(table.map_id)
+}
+
+/// A process that holds this map, or a link of it, by descriptor.
+pub fn holder_of(map_id: u32) -> Option<(u32, String)> {
+    let wanted = format!("map_id:\t{map_id}");
     let holds = |pid: &u32| {
         let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
         files

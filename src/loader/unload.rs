@@ -65,19 +65,23 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
     Ok(instance)
 }
 
-/// Unregisters everything of ours that no running process keeps.
+/// Unregisters everything of ours that no running process keeps; each by itself, whatever becomes of the others.
 ///
-/// Errors: as [`unload`], for the first that fails.
-pub fn unload_all(features: &Features) -> Result<Vec<Unloaded>> {
+/// Errors: not permitted to change anything. For each instance: as [`unload`].
+pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
     privilege::require("unload", &privilege::FOR_LOAD)?;
     let store = Store::of_host();
     let locked = store.lock()?;
     let free = survey::instances(&store, features)?.into_iter().filter(|it| it.standing() != Standing::Run);
-    let undone: Result<Vec<Unloaded>> = free.map(|instance| undo(instance, &locked)).collect();
+    let undone = free.map(|instance| {
+        let what = format!("unload \"{}\"", instance.name);
+        undo(instance, &locked).context(what)
+    });
+    let undone = undone.collect();
     if let Some(pins) = Pins::of_host() {
         pins.tidy();
     }
-    undone
+    Ok(undone)
 }
 
 /// What [`unload`] would change, in order.
@@ -107,6 +111,9 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
 pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     let mut done =
         Unloaded { name: instance.name.clone(), was_registered: instance.is_registered, ..Unloaded::default() };
+    if instance.is_held_elsewhere() {
+        prove_gone(&instance)?; // the kernel may be about to free it; if not, nothing is changed
+    }
     restore_default(&instance, locked, &mut done)?;
     match socket::holders() {
         Ok(mut all) => done.holders = all.remove(&instance.name).unwrap_or_default(),
@@ -123,7 +130,7 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
         pins.tidy();
     }
     if instance.is_registered {
-        prove_gone(&instance.name)?;
+        prove_gone(&instance)?;
     }
     locked.remove(&instance.name)?;
     for (netns, path) in socket::namespaces_with_default(&instance.name) {
@@ -143,7 +150,7 @@ fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) ->
         let target = fallback(instance)?;
         congestion::set_default(&target).with_context(|| format!("make \"{target}\" the default again"))?;
         done.default_restored = Some(target);
-    } else if previous.is_some() {
+    } else if previous.as_ref().is_some_and(|previous| *previous != now) {
         done.notes.push(format!("the default was changed to \"{now}\" since, and is left so"));
     }
     // Whoever came after us and remembers us must remember our predecessor instead.
@@ -165,16 +172,26 @@ fn fallback(instance: &Instance) -> Result<String> {
     Ok(possible.next().unwrap_or(LAST_RESORT).to_owned())
 }
 
-fn prove_gone(name: &str) -> Result<()> {
+fn prove_gone(instance: &Instance) -> Result<()> {
+    let name = &instance.name;
     let deadline = Instant::now() + GONE_WITHIN;
     while congestion::available()?.iter().any(|other| other == name) {
         if Instant::now() >= deadline {
-            let what = format!("\"{name}\" is still registered: another process holds its link");
-            return Err(Failure::failed(what).hint("it goes when that process ends; `bpftool link` names it").into());
+            return Err(still_held(instance).into());
         }
         std::thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+fn still_held(instance: &Instance) -> Failure {
+    let refuse = |why: &str| Failure::failed(format!("\"{}\" is still registered: {why}", instance.name));
+    match instance.table.as_ref().and_then(|table| survey::holder_of(table.map_id)) {
+        Some((pid, command)) => refuse(&format!("process {pid} ({command}) holds its link"))
+            .hint("it goes when that process ends; then `tccc unload` again"),
+        None => refuse("its pin is not in the BPF file system that is mounted here")
+            .hint("run `tccc unload` in the mount namespace where it was loaded (`nsenter --mount`)"),
+    }
 }
 
 /// Waits until no socket uses an unregistered algorithm any more, or until `patience` is over; returns who still does.

@@ -11,7 +11,7 @@ use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 
 use crate::common::{needs, tccc};
-use crate::sandbox::{Bpffs, check, in_sandbox, run, stderr, stdout};
+use crate::sandbox::{Bpffs, check, in_sandbox, network, run, status, stderr, stdout};
 
 /// An algorithm as small as one can be; `BODY` is what `cong_avoid` does.
 const SMALLEST: &str = r#"
@@ -54,6 +54,10 @@ fn refused_object(body: &str, expected: &str) {
     let log = fs::read_to_string(folder.path().join("ldk_small.verifier.log")).unwrap();
     assert!(stderr(&output).contains("hint: full log in ./ldk_small.verifier.log"), "{}", stderr(&output));
     assert!(log.contains("libbpf:"), "{log}");
+    fs::remove_file(folder.path().join("ldk_small.verifier.log")).unwrap();
+    check(1, tccc().args(["load", "--dry-run"]).arg(&object).current_dir(folder.path()));
+    check(0, tccc().arg("show").arg(&object).current_dir(folder.path()));
+    assert!(!folder.path().join("ldk_small.verifier.log").exists(), "a dry run wrote a file");
 }
 
 #[test]
@@ -222,11 +226,45 @@ fn missing_rights_are_named() {
         assert!(said.contains("this process lacks CAP_NET_ADMIN\n"), "{said}");
         let said = lacking(&[NET_ADMIN], "unload ldk_cap");
         assert!(said.contains("cannot unload \"ldk_cap\": this process lacks CAP_NET_ADMIN"), "{said}");
+        lacking(&[NET_ADMIN], "unload --all --dry-run");
         let listed = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "list"));
         assert!(listed.lines().any(|line| line.starts_with("reno ")), "{listed}");
         without(&[SYS_ADMIN], 0, "load dtcp --as ldk_few --default");
         let status = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "status"));
         assert!(status.contains("ldk_few"), "{status}");
         without(&[SYS_ADMIN], 0, "unload ldk_few");
+    });
+}
+
+/// It once was tried: the kernel refused and kept the algorithm in memory for ever.
+#[test]
+fn default_is_refused_outside_the_initial_network_namespace() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let network = network();
+        for verb in ["load dtcp --as ldk_ns --default", "load dtcp --as ldk_ns --default --dry-run"] {
+            let said = network.run(|| Ok(stderr(&run(4, verb)))).unwrap();
+            assert!(said.contains("this is not the host's initial network namespace"), "{said}");
+        }
+        let tables = tccc::kernel::struct_ops::tables(&Features::probe().unwrap()).unwrap();
+        assert!(tables.iter().all(|table| table.name != "ldk_ns"), "a table was left in the kernel");
+    });
+}
+
+/// The earlier generation was once unregistered when the default could not be set.
+#[test]
+fn replacement_stays_out_where_the_default_cannot_be_set() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as ldk_keep");
+        const NONE: Option<&str> = None;
+        let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(Some("/proc/sys"), "/proc/sys", NONE, MsFlags::MS_BIND, NONE).unwrap();
+        mount(NONE, "/proc/sys", NONE, read_only, NONE).unwrap();
+        let said = stderr(&run(4, "load dtcp --as ldk_keep --replace --default"));
+        assert!(said.contains("cannot change the default algorithm: /proc/sys/net/ipv4"), "{said}");
+        assert_eq!(status()[0]["generation"], 1);
+        nix::mount::umount("/proc/sys").unwrap();
+        run(0, "unload ldk_keep");
     });
 }

@@ -22,7 +22,7 @@ fn loaded_algorithm_carries_traffic_and_goes() {
         assert_eq!(connection.algorithm(), "ldk_go");
         let unloaded = run(0, "unload ldk_go");
         assert!(stdout(&unloaded).contains(&format!("{}", std::process::id())), "{}", stdout(&unloaded));
-        let note = "\"ldk_go\" unregistered; 1 socket keeps it until they close";
+        let note = "note: 1 socket still with \"ldk_go\" until closed";
         assert!(stderr(&unloaded).contains(note), "{}", stderr(&unloaded));
         assert!(!available().contains(&"ldk_go".to_owned()));
         connection.transfer(); // the socket keeps the code
@@ -45,8 +45,13 @@ fn drain_waits_until_sockets_close() {
             drop(connection);
             let said = stderr(&unload.join().unwrap());
             assert!(said.contains("waiting up to 30s for sockets to close"), "{said}");
-            assert!(!said.contains("until they close"), "{said}");
+            assert!(!said.contains("until closed"), "{said}");
         });
+        run(0, "load dtcp --as ldk_drain");
+        let connection = Connection::open(&network, "ldk_drain");
+        let said = stderr(&run(1, "unload ldk_drain --drain 200ms"));
+        assert!(said.contains("time ran out after 200ms: 1 socket still with \"ldk_drain\""), "{said}");
+        drop(connection);
     });
 }
 

@@ -83,7 +83,11 @@ fn rights() -> Check {
     let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
     let missing = privilege::missing(&wanted);
     let found = if missing.is_empty() { names(&wanted) } else { format!("lacks {}", names(&missing)) };
-    let check = needed("rights of this process", missing.is_empty(), found, "run as root");
+    let (found, fix) = match privilege::is_confined() {
+        true => (format!("{found} outside its user namespace"), privilege::OUTSIDE),
+        false => (found, "run as root"),
+    };
+    let check = needed("rights of this process", missing.is_empty(), found, fix);
     Check { needed_for: "load, unload, run, trace, sockets", ..check }
 }
 

@@ -6,9 +6,10 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("units", &[]),
     ("failure", &[]),
+    ("plain", &[]),
     ("trace::event", &[]),
     ("catalog", &[]),
     ("kernel", &[]),
@@ -25,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("serve", &["model", "trace", "trace::event"]),
 ];
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 2] = ["units", "failure"];
+const EVERYBODY: [&str; 3] = ["units", "failure", "plain"];
 /// Sees everything.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 
@@ -40,7 +41,7 @@ const REACHING_OUT: [&str; 8] = [
     "rand_pcg",
     "std::thread",
 ];
-const PURE: [&str; 4] = ["units", "failure", "trace::event", "model"];
+const PURE: [&str; 5] = ["units", "failure", "plain", "trace::event", "model"];
 
 /// Words that write to stdout.
 const STDOUT: [&str; 4] = ["println!", "print!", "stdout()", "dbg!"];

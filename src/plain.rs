@@ -1,0 +1,31 @@
+//! Text of others made safe for a terminal: no character of it moves the cursor, colours or rings.
+//!
+//! Layer 0: standard library only.
+
+/// The text with each control character replaced by a visible sign.
+pub fn plain(text: &str) -> String {
+    text.chars().map(visible).collect()
+}
+
+/// As [`plain`], for text of several lines.
+pub fn plain_lines(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { visible(c) }).collect()
+}
+
+/// Marks that turn the direction of writing round can make one word look like another.
+fn visible(c: char) -> char {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if c.is_control() || turns { char::REPLACEMENT_CHARACTER } else { c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_become_visible() {
+        assert_eq!(plain("a\u{1b}[2J\u{9b}b\n\u{202e}"), "a\u{fffd}[2J\u{fffd}b\u{fffd}\u{fffd}");
+        assert_eq!(plain_lines("one\n\ttwo\r"), "one\n\ttwo\u{fffd}");
+        assert_eq!(plain("Übertragung → 1 µs"), "Übertragung → 1 µs");
+    }
+}
