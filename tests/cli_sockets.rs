@@ -5,7 +5,7 @@ mod common;
 use common::tccc;
 
 /// Options, and what the message must say besides naming the option.
-const OF_BOTH: [(&[&str], &str); 9] = [
+const OF_BOTH: [(&[&str], &str); 12] = [
     (&["--port", "0"], "1 to 65535"),
     (&["--port", "http"], "1 to 65535"),
     (&["--port", "80,70000"], "1 to 65535"),
@@ -14,6 +14,9 @@ const OF_BOTH: [(&[&str], &str); 9] = [
     (&["--address", "10.0.0.0/33"], "at most 32 bits"),
     (&["--algorithm", "a_name_that_is_too_long"], "1 to 15 characters"),
     (&["--netns", "no-such-netns"], "no network namespace \"no-such-netns\""),
+    (&["--netns", "/etc/passwd"], "\"/etc/passwd\" is not a network namespace"),
+    (&["--netns", ""], "names no network namespace"),
+    (&["--netns", "4194999"], "no such process"),
     (&["-o", "xml"], "table"),
 ];
 

@@ -8,9 +8,11 @@ use std::time::Duration;
 use common::{HostSnapshot, need, needs, poll_until};
 
 #[test]
-fn needs_of_this_host_are_met_or_skipped() {
+fn met_needs_are_what_this_host_has() {
     needs!(root, btf, clang);
-    assert!(need::root().is_ok());
+    assert!(tccc::kernel::netns::Netns::create().is_ok(), "root may create namespaces");
+    assert!(tccc::kernel::btf::Types::of_running_kernel().is_ok(), "the kernel's types can be read");
+    assert!(Command::new("clang").arg("--version").output().unwrap().status.success());
 }
 
 #[test]
@@ -54,8 +56,15 @@ fn poll_until_names_the_condition() {
     poll_until(Duration::from_millis(20), "the moon rises", || false);
 }
 
+/// The same question asked in another way gets the same answer.
 #[test]
-fn every_probe_answers() {
+fn every_probe_answers_truly_or_says_why_not() {
+    let runs = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    assert_eq!(need::btf().is_ok(), std::fs::read("/sys/kernel/btf/vmlinux").is_ok());
+    assert_eq!(need::iperf3().is_ok(), runs("iperf3"));
+    assert_eq!(need::clang().is_ok(), runs("clang"));
+    let has_cgroup2 = std::fs::read_to_string("/proc/self/mounts").unwrap().contains(" cgroup2 ");
+    assert!(has_cgroup2 || need::cgroup2().is_err(), "a cgroup2 is found where none is mounted");
     let probes: [need::Need; 9] = [
         ("root", need::root),
         ("btf", need::btf),

@@ -17,7 +17,7 @@ use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
 use tccc::trace::live::{RING_BYTES, RING_BYTES_MIN, Tracer};
 use tccc::trace::snapshot;
-use trace_lab::{Connection, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer};
+use trace_lab::{Connection, Crowd, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -276,6 +276,7 @@ fn trace_prints_a_stream_and_sums_up() {
     let lines = String::from_utf8(output.stdout).unwrap();
     let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(events.iter().all(|event| event["schema"] == 1));
+    assert!(events.iter().any(|event| event["tcp_state"] == "ESTABLISHED"));
     assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
     assert!(String::from_utf8_lossy(&output.stderr).contains("events in 3"));
 }
@@ -297,7 +298,7 @@ fn private_state_is_named_under_another_name_too() {
     let sockets = document["sockets"].as_array().unwrap();
     assert_eq!((document["schema"].as_u64(), sockets.len()), (Some(1), 1));
     assert_eq!(sockets[0]["local"], connection.client.local_addr().unwrap().to_string().as_str());
-    assert_eq!(sockets[0]["phase"], "slow_start");
+    assert_eq!((&sockets[0]["phase"], &sockets[0]["tcp_state"]), (&"slow_start".into(), &"ESTABLISHED".into()));
     assert_eq!((&sockets[0]["state"]["losses_ss"], &sockets[0]["state"]["rtos"]), (&0.into(), &0.into()));
     drop(connection);
     registered.unregister().unwrap();
@@ -319,5 +320,41 @@ fn a_user_without_capabilities_is_told_which() {
         assert_eq!(output.status.code(), Some(4), "{verb}");
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(message.contains("sockets: this process lacks CAP_BPF") && message.contains("hint: "), "{message}");
+        assert!(output.stdout.is_empty(), "{verb} prints to stdout before it is refused");
     }
+    let places = ["/proc/self/ns/net", "/proc/self/ns/net:other"];
+    let link = [&["link", "--delay", "1ms", "--between"], &places[..]].concat();
+    let cases = [
+        (&link[..], "lacks CAP_NET_ADMIN"),
+        (&["sockets", "--netns", "1"], "cannot open the network namespace \"1\": permission denied"),
+    ];
+    for (arguments, says) in cases {
+        let output = Command::new(&program).args(arguments).uid(65534).gid(65534).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {message}");
+        assert!(message.contains(says) && message.contains("hint: "), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn connection_that_is_never_established_has_no_events() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let mut observed = Observed::start(&only(&netns), Duration::from_millis(1), RING_BYTES);
+    let crowd = Crowd::before_a_full_listener(&netns);
+    let unanswered = crowd.unanswered.local_addr().unwrap();
+    // The tracer meets the socket at the first repetition and could tell a loss at the second.
+    poll_until(SOON, "the kernel knocks again", || tcp_info(&crowd.unanswered).retrans_pkts > 1);
+    drop(crowd);
+    let last = transfer(&netns, "reno", 1000);
+    observed.until_closed(last);
+    assert!(observed.of(unanswered).is_empty(), "{:?}", observed.of(unanswered));
+}
+
+#[test]
+fn algorithm_that_nobody_registered_is_named() {
+    needs!(root, btf);
+    let output = tccc().args(["sockets", "--algorithm", "trace_nope"]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("no algorithm \"trace_nope\" is registered"), "{message}");
 }

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::{HostSnapshot, needs, poll_until, tccc};
-use link_lab::{Arrival, Lab, MTU, limited, plain, receive_during};
+use link_lab::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during};
 use statrs::distribution::{Binomial, DiscreteCDF};
 use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::tunlink::TunLink;
@@ -128,6 +128,23 @@ fn full_size_tcp_passes_without_offloads_and_with_right_checksums() {
 }
 
 #[test]
+fn link_that_is_full_waits_without_spinning() {
+    needs!(root);
+    /// More than a link can hold at any rate.
+    const PACKETS: u64 = 280_000;
+    let lab = Lab::with_mtu(&TunLink, [plain(Duration::from_secs(10)), plain(SHORT)], 68);
+    let (mut sender, _receiver) = lab.udp(0);
+    (0..PACKETS).for_each(|_| sender.send(44));
+    let received = || lab.link.counters()[0].received_pkts;
+    poll_until(PROMPT, "the link takes what it can", || received() > 262_000);
+    let (before, full_at) = (link_cpu_time(), received());
+    std::thread::sleep(Duration::from_millis(500)); // the time over which the processor time is measured
+    let spent = link_cpu_time() - before;
+    assert!(full_at < PACKETS, "the link is not full");
+    assert!(spent < Duration::from_millis(100), "{spent:?} of processor time in 500 ms");
+}
+
+#[test]
 fn dropped_link_leaves_nothing() {
     needs!(root);
     let before = HostSnapshot::take(&["lnk"]);
@@ -149,7 +166,7 @@ fn link_whose_interface_is_taken_away_says_so_and_keeps_its_counters() {
     let was_silent = lab.link.notices().iter().all(|notice| !notice.contains("taken away"));
     delete_interface(&lab.sides[1], "lnk1").unwrap();
     poll_until(PROMPT, "a notice about the interface", || {
-        lab.link.notices().iter().any(|notice| notice.contains("\"lnk1\" was taken away"))
+        lab.link.notices().iter().any(|notice| notice.contains("\"lnk1\" of its second end was taken away"))
     });
     assert!(was_silent);
     assert_eq!(lab.link.counters()[0].sent_pkts, arrived);
@@ -213,7 +230,10 @@ fn verb_refuses_wrong_input_by_name_range_and_next_step() {
         ("--delay 1ms".into(), "--between"),
         (format!("--between {near} --delay 1ms"), "2 values required"),
         (format!("--between lnk-nowhere {far} --delay 1ms"), "no network namespace \"lnk-nowhere\""),
-        (format!("--between /dev/null {far} --delay 1ms"), "--between \"/dev/null\": enter the network namespace"),
+        (
+            format!("--between /dev/null {far} --delay 1ms"),
+            "--between \"/dev/null\": \"/dev/null\" is not a network namespace",
+        ),
         (long_name, "1 to 15 characters"),
         (near_lo, "already exists"),
         (format!("--between {near} {near} --delay 1ms"), "both ends are \"tccc0\" in one namespace"),
@@ -226,6 +246,8 @@ fn verb_refuses_wrong_input_by_name_range_and_next_step() {
         (format!("{both} --delay 1ms --queue 1bdp"), "needs a rate"),
         (format!("{both} --delay 1ms --loss 150%"), "a share from 0 to 1"),
         (format!("{both} --delay 1ms --mtu 20"), "mtu = 20 is outside 68..9000"),
+        (format!("{both} --delay 1ms --duration 0s"), "1ms to 8760h"),
+        (format!("--between 4194999 {far} --delay 1ms"), "no network namespace of process 4194999"),
     ];
     for (arguments, expected) in cases {
         let output = tccc().arg("link").args(arguments.split(' ')).output().unwrap();

@@ -312,8 +312,11 @@ SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, const struct sock *sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
-	struct flow *flow = tp ? flow_of(sk, tp) : 0;
+	struct flow *flow;
 
+	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state))
+		return 0;
+	flow = flow_of(sk, tp);
 	if (flow && flow_passes(flow, tp) && is_loss_due(flow, tp))
 		send_loss(sk, tp, flow);
 	return 0;

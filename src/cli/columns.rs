@@ -5,6 +5,7 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use super::naming::Named;
+use super::note;
 use crate::trace::event::{Event, EventKind};
 
 /// One socket at one moment, with the words for its private state.
@@ -31,9 +32,12 @@ const fn column(name: &'static str, width: usize, rank: u8, value: fn(&Row) -> O
 }
 
 /// What a stream shows before the socket's own columns.
-static STREAM: [Column; 2] = [
+static STREAM: [Column; 3] = [
     column("time_s", 10, 0, |row| Some(format!("{:.6}", row.time_s))),
     column("kind", 8, 0, |row| Some(kind_name(row.event.kind).to_owned())),
+    column("prior_ca_state", 14, 1, |row| {
+        (row.event.kind == EventKind::State).then(|| row.event.prior_ca_state.name().to_owned())
+    }),
 ];
 
 static SOCKET: [Column; 24] = [
@@ -42,15 +46,15 @@ static SOCKET: [Column; 24] = [
     column("algorithm", 9, 0, |row| Some(row.event.algorithm.clone())),
     column("phase", 10, 1, |row| row.named.phase.clone()),
     column("cwnd_pkts", 9, 0, |row| Some(row.event.cwnd_pkts.to_string())),
-    column("ssthresh_pkts", 13, 1, |row| row.event.ssthresh_pkts.map(|n| n.to_string())),
+    column("ssthresh_pkts", 13, 2, |row| row.event.ssthresh_pkts.map(|n| n.to_string())),
     column("srtt_us", 8, 0, |row| row.event.srtt_us.map(|n| n.to_string())),
-    column("min_rtt_us", 10, 2, |row| row.event.min_rtt_us.map(|n| n.to_string())),
-    column("inflight_pkts", 13, 2, |row| Some(row.event.inflight_pkts.to_string())),
-    column("delivered_pkts", 14, 1, |row| Some(row.event.delivered_pkts.to_string())),
-    column("retrans_pkts", 12, 1, |row| Some(row.event.retrans_pkts.to_string())),
-    column("lost_pkts", 9, 2, |row| Some(row.event.lost_pkts.to_string())),
+    column("min_rtt_us", 10, 3, |row| row.event.min_rtt_us.map(|n| n.to_string())),
+    column("inflight_pkts", 13, 1, |row| Some(row.event.inflight_pkts.to_string())),
+    column("delivered_pkts", 14, 2, |row| Some(row.event.delivered_pkts.to_string())),
+    column("retrans_pkts", 12, 2, |row| Some(row.event.retrans_pkts.to_string())),
+    column("lost_pkts", 9, 3, |row| Some(row.event.lost_pkts.to_string())),
     column("ca_state", 8, 1, |row| Some(row.event.ca_state.name().to_owned())),
-    column("pacing_rate_bps", 15, 2, |row| row.event.pacing_rate_bps.map(|n| n.to_string())),
+    column("pacing_rate_bps", 15, 3, |row| row.event.pacing_rate_bps.map(|n| n.to_string())),
     column("rtt_us", 8, 3, |row| row.event.rtt_us.map(|n| n.to_string())),
     column("rto_us", 8, 3, |row| Some(row.event.rto_us.to_string())),
     column("mss_bytes", 9, 3, |row| Some(row.event.mss_bytes.to_string())),
@@ -83,7 +87,7 @@ fn kind_name(kind: EventKind) -> &'static str {
 }
 
 /// The kernel's words for its TCP states.
-fn tcp_state_name(state: u8) -> &'static str {
+pub fn tcp_state_name(state: u8) -> &'static str {
     const NAMES: [&str; 13] = [
         "unknown",
         "ESTABLISHED",
@@ -105,6 +109,8 @@ fn tcp_state_name(state: u8) -> &'static str {
 /// A table for people: the columns that fit, each as wide as it needs to be.
 pub struct Table {
     columns: Vec<(&'static Column, usize)>,
+    /// Columns that did not fit.
+    hidden: usize,
 }
 
 impl Table {
@@ -135,7 +141,8 @@ impl Table {
             }
         }
         chosen.sort_unstable();
-        Table { columns: chosen.into_iter().map(|index| all[index]).collect() }
+        let hidden = all.len() - chosen.len();
+        Table { columns: chosen.into_iter().map(|index| all[index]).collect(), hidden }
     }
 
     /// Writes the names of the columns.
@@ -156,7 +163,20 @@ impl Table {
 }
 
 fn text(column: &Column, row: &Row) -> String {
-    (column.value)(row).unwrap_or_else(|| "-".to_owned())
+    let text = (column.value)(row).unwrap_or_else(|| "-".to_owned());
+    // The words come from an algorithm's own object: they must not steer the terminal.
+    text.replace(char::is_control, " ")
+}
+
+/// Says which columns the terminal has no room for, and how to see them.
+pub fn note_hidden(table: &Table) {
+    if table.hidden > 0 {
+        let all = table.hidden + table.columns.len();
+        note(&format!(
+            "{} of {all} columns do not fit this terminal; `| less -S` or another -o shows all",
+            table.hidden
+        ));
+    }
 }
 
 /// The names of all columns of a stream, for CSV.

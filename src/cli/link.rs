@@ -8,12 +8,14 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::cli::trace::parse_length;
 use crate::cli::{Format, note, warn};
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
 use crate::failure::Failure;
 use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
+use crate::kernel::privilege::{self, Capability};
 use crate::model::run::LinkCounters;
 use crate::units::{BitsPerSec, QueueSize, Share, format_duration, parse_duration};
 
@@ -64,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "LOSS")]
     pub reverse_loss: Option<Share>,
     /// End after this time, such as 10s
-    #[arg(long, value_parser = parse_duration)]
+    #[arg(long, value_parser = parse_length)]
     pub duration: Option<Duration>,
     /// Print what would be created, and create nothing
     #[arg(long)]
@@ -88,6 +90,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return print_plan(&names, &config);
     }
+    privilege::require("join namespaces by a link", &[Capability::NetAdmin, Capability::SysAdmin])?;
     let mut stop = stop_signal()?;
     let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
     link.notices().iter().for_each(|notice| warn(notice, None));
@@ -123,14 +126,10 @@ fn config_of(args: &Args) -> LinkConfig {
 
 /// `NS[:IF]` as it is shown, and the end it means; a path may hold no `:` of its own.
 fn end_of(text: &str) -> Result<(String, LinkEnd)> {
-    let refuse = |error: anyhow::Error| Failure::usage(format!("--between \"{text}\": {error:#}"));
+    let named = |why: String| format!("--between \"{text}\": {why}");
     let (namespace, interface) = text.split_once(':').unwrap_or((text, INTERFACE));
-    check_interface_name(interface).map_err(refuse)?;
-    let netns = Netns::find(namespace).map_err(refuse)?;
-    let is_namespace = netns.run(|| Ok(()));
-    if nix::unistd::geteuid().is_root() {
-        is_namespace.map_err(refuse)?;
-    }
+    check_interface_name(interface).map_err(|error| Failure::usage(named(format!("{error:#}"))))?;
+    let netns = Netns::find(namespace).map_err(|refusal| Failure { what: named(refusal.what), ..refusal })?;
     Ok((format!("{namespace}:{interface}"), LinkEnd { netns, interface: interface.to_owned() }))
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
+use super::columns::tcp_state_name;
 use crate::catalog::{self, StateLayout, Value};
 use crate::loader::survey;
 use crate::state::Store;
@@ -67,6 +68,8 @@ pub struct NamedEvent<'a> {
     /// The event's own fields.
     #[serde(flatten)]
     pub event: &'a Event,
+    /// The kernel's word for the TCP state.
+    pub tcp_state: &'static str,
     /// The algorithm's own phase.
     pub phase: Option<&'a str>,
     /// The algorithm's private fields by name.
@@ -77,7 +80,8 @@ pub struct NamedEvent<'a> {
 impl<'a> NamedEvent<'a> {
     /// The event with its words.
     pub fn of(event: &'a Event, named: &'a Named) -> Self {
-        NamedEvent { event, phase: named.phase.as_deref(), state: &named.fields }
+        let tcp_state = tcp_state_name(event.tcp_state);
+        NamedEvent { event, tcp_state, phase: named.phase.as_deref(), state: &named.fields }
     }
 }
 

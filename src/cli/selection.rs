@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::failure::Failure;
-use crate::kernel::{cgroup, netns::Netns};
+use crate::kernel::{cgroup, congestion, netns::Netns};
 use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter, Prefix};
 
 /// Values of one option are alternatives, options narrow each other; no option shows every socket.
@@ -33,13 +33,10 @@ pub struct Selection {
 impl Selection {
     /// The filter these options ask for.
     ///
-    /// Errors: a cgroup or network namespace that does not exist.
+    /// Errors: a cgroup or network namespace that does not exist, or may not be opened.
     pub fn filter(&self) -> Result<Filter> {
         let cgroups = self.cgroup.iter().map(|path| cgroup::find(Path::new(path)));
-        let netns = self.netns.iter().map(|text| match Netns::find(text) {
-            Ok(netns) => Ok(netns.inode()),
-            Err(error) => Err(Failure::usage(format!("{error:#}")).hint("`lsns -t net` and `ip netns` list them")),
-        });
+        let netns = self.netns.iter().map(|text| Ok(Netns::find(text)?.inode()));
         Ok(Filter {
             ports: self.port.iter().copied().collect(),
             addresses: self.address.iter().copied().collect(),
@@ -47,6 +44,19 @@ impl Selection {
             cgroups: cgroups.collect::<Result<_>>()?,
             netns: (!self.netns.is_empty()).then(|| netns.collect::<Result<_, Failure>>()).transpose()?,
         })
+    }
+
+    /// Whether namespaces were named, so that each one that cannot be seen is missed.
+    pub fn names_namespaces(&self) -> bool {
+        !self.netns.is_empty()
+    }
+
+    /// Says of each algorithm that is asked for and that no socket can have chosen, because none is registered by
+    /// that name.
+    pub fn unregistered(&self) -> Vec<String> {
+        let Ok(available) = congestion::available() else { return Vec::new() };
+        let unknown = self.algorithm.iter().filter(|name| !available.contains(name));
+        unknown.map(|name| format!("no algorithm \"{name}\" is registered")).collect()
     }
 }
 

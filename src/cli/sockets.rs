@@ -6,10 +6,11 @@ use anyhow::Result;
 
 use serde::Serialize;
 
-use super::columns::{Row, Table, line_limit};
+use super::columns::{Row, Table, line_limit, note_hidden};
 use super::naming::{Named, NamedEvent, Naming};
 use super::selection::Selection;
 use super::{Format, note, warn};
+use crate::kernel::privilege::{self, Capability};
 use crate::trace::event::Event;
 use crate::trace::snapshot::{self, Sweep};
 
@@ -55,20 +56,33 @@ impl Args {
             Format::Json => write_json(&mut out, &sweep, &named)?,
         }
         out.flush()?;
-        if sweep.hidden > 0 {
-            let what = format!("the network namespaces of {} processes could not be looked at", sweep.hidden);
+        self.say_what_is_missing(&sweep);
+        Ok(())
+    }
+
+    fn say_what_is_missing(&self, sweep: &Sweep) {
+        let is_empty = sweep.sockets.is_empty();
+        // A process that root may not look at mostly lives in a namespace that was seen all the same.
+        let matters =
+            is_empty || self.selection.names_namespaces() || !privilege::missing(&[Capability::SysPtrace]).is_empty();
+        if sweep.hidden > 0 && matters {
+            let processes = if sweep.hidden == 1 { "process" } else { "processes" };
+            let what = format!("the network namespace of {} {processes} could not be looked at", sweep.hidden);
             warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
         }
-        if sweep.sockets.is_empty() {
-            note(&format!("no connection passes, in {} network namespaces", sweep.namespaces));
+        if is_empty {
+            let namespaces = if sweep.namespaces == 1 { "namespace" } else { "namespaces" };
+            note(&format!("no connection passes, in {} network {namespaces}", sweep.namespaces));
+            let next = "`tccc status` lists those that are";
+            self.selection.unregistered().iter().for_each(|unknown| warn(unknown, Some(next)));
         }
-        Ok(())
     }
 }
 
 fn write_table(out: &mut dyn Write, sockets: &[Event], named: &[Named]) -> io::Result<()> {
     let rows: Vec<Row> = sockets.iter().zip(named).map(|(event, named)| Row { event, named, time_s: 0.0 }).collect();
     let table = Table::of_rows(&rows, line_limit());
+    note_hidden(&table);
     table.write_header(out)?;
     rows.iter().try_for_each(|row| table.write_row(out, row))
 }

@@ -11,7 +11,7 @@ use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::columns::{Row, Table, csv_names, csv_values, line_limit};
+use super::columns::{Row, Table, csv_names, csv_values, line_limit, note_hidden};
 use super::naming::{NamedEvent, Naming};
 use super::selection::Selection;
 use super::{note, warn};
@@ -74,8 +74,13 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let filter = self.selection.filter()?;
         let stop = stop_flag()?;
-        let mut stream = Stream::begin(self.output)?;
+        let begin_ns = monotonic_ns()?;
         let tracer = Tracer::start(&filter, self.interval, self.ring)?;
+        // After the tracer: a refusal leaves stdout as it was.
+        let mut stream = Stream::begin(self.output, begin_ns)?;
+        for unknown in self.selection.unregistered() {
+            warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
+        }
         for missing in tracer.missing() {
             warn(&format!("this kernel lacks the tracepoint {}: {}", missing.tracepoint, missing.loses), None);
         }
@@ -127,18 +132,19 @@ struct Line<'a> {
 }
 
 impl Stream {
-    fn begin(format: StreamFormat) -> Result<Self> {
+    fn begin(format: StreamFormat, begin_ns: u64) -> Result<Self> {
         let stdout = io::stdout().lock();
         let printer = match format {
             StreamFormat::Table => Printer::Table(Table::of_stream(line_limit()), BufWriter::new(stdout)),
             StreamFormat::Jsonl => Printer::Lines(BufWriter::new(stdout)),
             StreamFormat::Csv => Printer::Csv(Box::new(csv::Writer::from_writer(stdout))),
         };
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).context("read the clock")?;
-        let begin_ns = Duration::from(now).as_nanos() as u64;
         let mut stream = Stream { printer, naming: Naming::default(), begin_ns, shown: 0 };
         match &mut stream.printer {
-            Printer::Table(table, out) => table.write_header(out)?,
+            Printer::Table(table, out) => {
+                note_hidden(table);
+                table.write_header(out)?;
+            }
             Printer::Csv(out) => out.write_record(csv_names()).map_err(io_error)?,
             Printer::Lines(_) => {}
         }
@@ -179,6 +185,11 @@ impl Stream {
     }
 }
 
+fn monotonic_ns() -> Result<u64> {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).context("read the clock")?;
+    Ok(Duration::from(now).as_nanos() as u64)
+}
+
 /// The error beneath, so that a closed pipe is seen as one.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
@@ -204,7 +215,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     is_allowed.then_some(interval).ok_or_else(|| "expected 0s for every packet, or 1us to 24h".to_owned())
 }
 
-fn parse_length(text: &str) -> Result<Duration, String> {
+/// Reads how long a verb shall work.
+pub fn parse_length(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = (Duration::from_millis(1)..=DURATION_MAX).contains(&length);
     is_allowed.then_some(length).ok_or_else(|| "expected 1ms to 8760h".to_owned())

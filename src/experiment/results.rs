@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::experiment::plan::Plan;
 use crate::failure::Failure;
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
-use crate::trace::event::Event;
+use crate::trace::event::{Event, Recorded};
 
 /// Folders of unfinished runs begin with this; the next start removes them.
 const UNFINISHED: &str = ".unfinished-";
@@ -146,7 +146,7 @@ impl RunFolder {
         let mut file =
             BufWriter::new(File::create(self.path.join("events.jsonl")).context("create the file of events")?);
         for event in events {
-            serde_json::to_writer(&mut file, event).context("write an event")?;
+            serde_json::to_writer(&mut file, &Recorded::from(event)).context("write an event")?;
             file.write_all(b"\n").context("write an event")?;
         }
         file.flush().context("write the events")?;

@@ -5,11 +5,17 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statfs::{FsType, fstatfs};
+
+use crate::failure::Failure;
+
+/// Type of the file system that namespaces are files of.
+const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
 /// An open network namespace.
 #[derive(Debug)]
@@ -42,25 +48,37 @@ impl Netns {
     ///
     /// Errors: no such file, or not a network namespace.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
+        let file = open_plainly(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
+        if !is_network_namespace(&file) {
+            bail!("\"{}\" is not a network namespace", path.display());
+        }
         Self::from_fd(file.into())
     }
 
     /// Opens a namespace by what a person has: a path, a process id, or a name of `ip netns`.
     ///
-    /// Errors: none of the three exists under that text.
-    pub fn find(text: &str) -> Result<Self> {
-        if text.contains('/') {
-            return Self::open(Path::new(text));
-        }
-        if text.chars().all(|c| c.is_ascii_digit()) && !text.is_empty() {
-            return Self::open(Path::new(&format!("/proc/{text}/ns/net")));
-        }
-        let named = Path::new("/run/netns").join(text);
-        if !named.exists() {
-            bail!("no network namespace \"{text}\": not a path, not a process id, not listed by `ip netns`");
-        }
-        Self::open(&named)
+    /// Errors: none of the three exists under that text; it is something else; not permitted.
+    pub fn find(text: &str) -> Result<Self, Failure> {
+        const LISTS: &str = "`lsns -t net` and `ip netns` list them";
+        let is_number = text.chars().all(|c| c.is_ascii_digit());
+        let (path, absent) = if text.is_empty() {
+            return Err(Failure::usage("an empty text names no network namespace").hint(LISTS));
+        } else if text.contains('/') {
+            (PathBuf::from(text), format!("no network namespace \"{text}\": no such file"))
+        } else if is_number {
+            (format!("/proc/{text}/ns/net").into(), format!("no network namespace of process {text}: no such process"))
+        } else {
+            let why = "not a path, not a process id, not listed by `ip netns`";
+            (Path::new("/run/netns").join(text), format!("no network namespace \"{text}\": {why}"))
+        };
+        Self::open(&path).map_err(|error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Failure::usage(absent).hint(LISTS),
+            Some(io::ErrorKind::PermissionDenied) => {
+                Failure::unmet(format!("cannot open the network namespace \"{text}\": permission denied"))
+                    .hint("run it as root")
+            }
+            _ => Failure::usage(format!("{error:#}")).hint(LISTS),
+        })
     }
 
     fn from_fd(fd: OwnedFd) -> Result<Self> {
@@ -101,6 +119,20 @@ impl Netns {
     }
 }
 
+/// Opens a file that may be anything: a pipe is not waited for, a terminal does not become ours.
+fn open_plainly(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Whether the file is of the kernel's namespace file system, and its namespace one of networks.
+fn is_network_namespace(file: &File) -> bool {
+    /// `NS_GET_NSTYPE` of linux/nsfs.h.
+    const GET_TYPE: libc::Ioctl = 0xb703;
+    let is_namespace = fstatfs(file).is_ok_and(|system| system.filesystem_type() == NSFS_MAGIC);
+    // SAFETY: the descriptor is open, and this request takes no argument.
+    is_namespace && unsafe { libc::ioctl(file.as_raw_fd(), GET_TYPE) } == libc::CLONE_NEWNET
+}
+
 impl AsFd for Netns {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -110,5 +142,31 @@ impl AsFd for Netns {
 impl AsRawFd for Netns {
     fn as_raw_fd(&self) -> i32 {
         self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Kind;
+
+    #[test]
+    fn only_a_network_namespace_is_taken_for_one() {
+        let own = Netns::open(Path::new("/proc/self/ns/net")).unwrap();
+        assert_eq!(own.inode(), Netns::find(&std::process::id().to_string()).unwrap().inode());
+        let cases = [
+            ("/dev/null", "\"/dev/null\" is not a network namespace"),
+            ("/proc/self/ns/uts", "is not a network namespace"),
+            ("/proc/self", "is not a network namespace"),
+            ("/nowhere/at-all", "no such file"),
+            ("4194999", "no network namespace of process 4194999: no such process"),
+            ("no-such-name", "not listed by `ip netns`"),
+            ("", "an empty text"),
+        ];
+        for (text, says) in cases {
+            let refusal = Netns::find(text).expect_err(text);
+            assert_eq!(refusal.kind, Kind::Usage, "{refusal}");
+            assert!(refusal.what.contains(says), "{text}: {refusal}");
+        }
     }
 }

@@ -10,6 +10,8 @@ use crate::failure::Failure;
 pub enum Capability {
     /// Change networks; register congestion control.
     NetAdmin = 12,
+    /// Look at the namespaces of other processes.
+    SysPtrace = 19,
     /// Enter namespaces, list BPF objects by number; stands for the two below as well.
     SysAdmin = 21,
     /// Let BPF programs read kernel memory, such as sockets.
@@ -29,6 +31,7 @@ impl Capability {
     pub fn name(self) -> &'static str {
         match self {
             Capability::NetAdmin => "CAP_NET_ADMIN",
+            Capability::SysPtrace => "CAP_SYS_PTRACE",
             Capability::SysAdmin => "CAP_SYS_ADMIN",
             Capability::Perfmon => "CAP_PERFMON",
             Capability::Bpf => "CAP_BPF",

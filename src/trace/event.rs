@@ -124,13 +124,29 @@ pub struct Event {
     pub ca_state: CaState,
     /// Congestion state before a `State` event.
     pub prior_ca_state: CaState,
-    /// TCP state, the kernel's number (1 is ESTABLISHED).
+    /// TCP state, the kernel's number (1 is ESTABLISHED); written by who writes the event: [`Recorded`] as it is,
+    /// `tccc sockets` and `tccc trace` by its name.
+    #[serde(skip_serializing)]
     pub tcp_state: u8,
     /// The sender had nothing to send.
     pub app_limited: bool,
     /// The algorithm's private state, decoded by name with the algorithm's own layout.
     #[serde(with = "hex_bytes")]
     pub private_state: [u8; PRIVATE_BYTES],
+}
+
+/// An event as a run records it, and as it is read back.
+#[derive(Debug, Serialize)]
+pub struct Recorded<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    tcp_state: u8,
+}
+
+impl<'a> From<&'a Event> for Recorded<'a> {
+    fn from(event: &'a Event) -> Self {
+        Recorded { event, tcp_state: event.tcp_state }
+    }
 }
 
 /// Bytes that are not an event.

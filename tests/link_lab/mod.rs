@@ -45,9 +45,13 @@ pub struct Lab {
 
 impl Lab {
     pub fn new(driver: &dyn LinkDriver, directions: [Direction; 2]) -> Lab {
+        Self::with_mtu(driver, directions, MTU as u32)
+    }
+
+    pub fn with_mtu(driver: &dyn LinkDriver, directions: [Direction; 2], mtu: u32) -> Lab {
         let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
         let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("lnk{n}") });
-        let link = driver.connect(&LinkConfig { directions, mtu: MTU as u32 }, ends).unwrap();
+        let link = driver.connect(&LinkConfig { directions, mtu }, ends).unwrap();
         for (n, side) in sides.iter().enumerate() {
             add_address(side, &format!("lnk{n}"), ADDRESSES[n].into(), 24).unwrap();
         }

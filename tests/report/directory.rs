@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tccc::model::run::{
     Calibration, FlowRecord, HostRecord, Lateness, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus,
 };
-use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
+use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES, Recorded};
 
 /// A path with three losses, two variants measured, three published, ratios expected.
 pub const SCENARIO: &str = r#"
@@ -112,7 +112,8 @@ impl Directory {
         if record.flows.is_empty() {
             return;
         }
-        let lines: Vec<String> = events(record).iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+        let lines: Vec<String> =
+            events(record).iter().map(|event| serde_json::to_string(&Recorded::from(event)).unwrap()).collect();
         fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
     }
 

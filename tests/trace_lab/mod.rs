@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -123,6 +123,33 @@ impl LossyPath {
         let mut connection = Connection::between(&self.sides[0], listener, "reno");
         connection.send(bytes);
         connection.client.local_addr().unwrap()
+    }
+}
+
+/// A listener that takes nobody any more, and a client that it does not answer.
+pub struct Crowd {
+    pub unanswered: TcpStream,
+    _listener: OwnedFd,
+    _answered: TcpStream,
+}
+
+impl Crowd {
+    pub fn before_a_full_listener(netns: &Netns) -> Crowd {
+        use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn};
+        use nix::sys::socket::{bind, connect, getsockname, listen, socket};
+        let crowd = || {
+            let open = |flags| socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC | flags, None);
+            let listener = open(SockFlag::empty())?;
+            bind(listener.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0))?;
+            // Room for one connection that nobody accepts.
+            listen(&listener, Backlog::new(0)?)?;
+            let address: SockaddrIn = getsockname(listener.as_raw_fd())?;
+            let (answered, unanswered) = (open(SockFlag::empty())?, open(SockFlag::SOCK_NONBLOCK)?);
+            connect(answered.as_raw_fd(), &address)?;
+            assert_eq!(connect(unanswered.as_raw_fd(), &address), Err(nix::errno::Errno::EINPROGRESS));
+            Ok(Crowd { unanswered: unanswered.into(), _listener: listener, _answered: answered.into() })
+        };
+        netns.run(crowd).unwrap()
     }
 }
 

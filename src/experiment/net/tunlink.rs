@@ -107,7 +107,7 @@ impl Link for Emulated {
     fn counters(&self) -> [LinkCounters; 2] {
         let mut counters = match (self.ask(Request::Counters), self.end()) {
             (Some(counters), _) => counters,
-            (None, Some(End::InterfaceGone(counters))) => *counters,
+            (None, Some(End::InterfaceGone(_, counters))) => *counters,
             (None, _) => unreachable!("the thread ends only when the link is dropped or an interface goes"),
         };
         for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {
@@ -127,12 +127,9 @@ impl Link for Emulated {
 
     fn notices(&self) -> Vec<String> {
         let mut notices = self.notices.clone();
-        if let Some(End::InterfaceGone(_)) = self.end() {
-            let [first, second] = &self.wires.ends;
-            notices.push(format!(
-                "the link stopped: interface \"{}\" or \"{}\" was taken away",
-                first.interface, second.interface
-            ));
+        if let Some(End::InterfaceGone(number, _)) = self.end() {
+            let (interface, end) = (&self.wires.ends[number].interface, ["first", "second"][number]);
+            notices.push(format!("the link stopped: interface \"{interface}\" of its {end} end was taken away"));
         }
         notices
     }

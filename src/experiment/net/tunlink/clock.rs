@@ -43,7 +43,7 @@ const GATHER_MAX: u64 = 500_000;
 
 /// How busy the thread is, and for how long it therefore gathers packets before it sends them: waking costs more than
 /// sending, so gathering trades some tens of microseconds of punctuality for the processor time the hosts need.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Load {
     window_start: u64,
     slept: u64,
@@ -79,7 +79,9 @@ pub struct Waiter {
 impl Waiter {
     /// A waiter that has yet to learn how late this host wakes.
     pub fn new() -> Self {
-        Waiter { lead: 0, spin_saved: 0, accounted_to: now(), load: Load::default() }
+        let started = now();
+        let load = Load { window_start: started, slept: 0, gather: 0 };
+        Waiter { lead: 0, spin_saved: 0, accounted_to: started, load }
     }
 
     /// Returns when a descriptor is ready or the moment has come; without a moment, when a descriptor is ready.
@@ -94,13 +96,15 @@ impl Waiter {
             self.load.slept += now() - started;
             return false;
         };
-        let is_loaded = self.load.gather > 0;
-        let until = until.max(started + self.load.gather);
-        let lead = if self.spin_saved > self.lead && !is_loaded { self.lead } else { 0 };
+        let gathered = started + self.load.gather;
+        // Nothing is due for longer than packets are gathered: an arrival or a request must not wait that long.
+        let gathers = self.load.gather > 0 && until <= gathered;
+        let until = until.max(if gathers { gathered } else { started });
+        let lead = if self.spin_saved > self.lead && !gathers { self.lead } else { 0 };
         let wake_at = until.saturating_sub(lead);
         if wake_at > started {
             let nap = TimeSpec::from(Duration::from_nanos(wake_at - started));
-            let descriptors = if is_loaded { &mut [] } else { descriptors };
+            let descriptors = if gathers { &mut [] } else { descriptors };
             let is_ready = ppoll(descriptors, Some(nap), None).unwrap_or(0) > 0;
             let woke = now();
             self.load.slept += woke - started;
@@ -112,7 +116,7 @@ impl Waiter {
         if lead > 0 {
             self.spin(until);
         }
-        is_loaded
+        gathers
     }
 
     fn spin(&mut self, until: u64) {
@@ -142,6 +146,11 @@ impl Waiter {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
+    use nix::poll::PollFlags;
+    use nix::sys::eventfd::EventFd;
+
     use super::*;
 
     #[test]
@@ -173,6 +182,21 @@ mod tests {
         }
         let share = spun as f64 / (now() - started) as f64;
         assert!(share < 0.15, "spun {share} of the time");
+    }
+
+    #[test]
+    fn loaded_waiter_still_hears_when_nothing_is_due_soon() {
+        let bell = EventFd::new().unwrap();
+        bell.write(1).unwrap();
+        let mut waiter = Waiter::new();
+        waiter.load.gather = GATHER_MAX;
+        let mut descriptors = [PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+        let started = now();
+        let left_out = waiter.wait(&mut descriptors, Some(started + 5_000_000_000));
+        assert!(now() - started < 2_000_000_000, "a ready descriptor was left for {} ns", now() - started);
+        assert!(!left_out && descriptors[0].any().unwrap());
+        let soon = now() + GATHER_MAX / 2;
+        assert!(waiter.wait(&mut descriptors, Some(soon)), "packets that are due soon are gathered");
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub enum Request {
 pub enum End {
     /// The link was dropped.
     Asked,
-    /// An interface was taken away; the counters at that moment.
-    InterfaceGone(Box<[LinkCounters; 2]>),
+    /// The interface of this end (0 or 1) was taken away; the counters at that moment.
+    InterfaceGone(usize, Box<[LinkCounters; 2]>),
 }
 
 /// Batches taken from a port before packets that are due get their turn.
@@ -59,7 +59,7 @@ impl Engine {
             }
             for (number, is_ready) in is_ready.iter_mut().enumerate() {
                 if let Err(_gone) = self.look(number, *is_ready, &mut taking) {
-                    return End::InterfaceGone(Box::new(self.counters()));
+                    return End::InterfaceGone(number, Box::new(self.counters()));
                 }
             }
             let [first, second] = &mut self.lanes;
@@ -92,9 +92,9 @@ impl Engine {
     fn wait(&self, waiter: &mut Waiter) -> [bool; 2] {
         let moments = self.lanes.iter().flat_map(|lane| [lane.next_due(), lane.next_look()]);
         let until = moments.flatten().min();
-        let listen = |number: usize| match self.lanes[number].next_look() {
-            Some(_) => PollFlags::empty(),
-            None => PollFlags::POLLIN,
+        let listen = |number: usize| match self.lanes[number].listens() {
+            true => PollFlags::POLLIN,
+            false => PollFlags::empty(),
         };
         let mut descriptors = [
             PollFd::new(self.ports[0].as_fd(), listen(0)),

@@ -68,9 +68,14 @@ impl Lane {
         self.line.front().map(|parcel| parcel.due)
     }
 
-    /// When to look for packets without being woken; none asks to be woken by the next packet.
+    /// When to look for packets without being woken.
     pub fn next_look(&self) -> Option<u64> {
         self.next_look
+    }
+
+    /// Whether the next packet shall wake the thread: not before the time to look, nor while there is no room for it.
+    pub fn listens(&self) -> bool {
+        self.next_look.is_none() && !self.pool.is_full()
     }
 
     /// Takes a batch of packets from the port; returns how many there were.

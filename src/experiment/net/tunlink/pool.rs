@@ -32,6 +32,11 @@ impl Pool {
         self.free.pop()
     }
 
+    /// Whether no slot is free.
+    pub fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// Gives a slot back that was taken.
     pub fn give_back(&mut self, slot: Slot) {
         self.free.push(slot);
@@ -59,9 +64,10 @@ mod tests {
         let mut pool = Pool::new(3, 100);
         assert_eq!(pool.slot_len(), 128);
         let taken: Vec<Slot> = std::iter::from_fn(|| pool.take()).collect();
-        assert_eq!(taken.len(), 3);
+        assert_eq!((taken.len(), pool.is_full()), (3, true));
         assert_eq!(pool.address(taken[1]) as usize - pool.address(taken[0]) as usize, 128);
         pool.give_back(taken[1]);
+        assert!(!pool.is_full());
         assert_eq!(pool.take(), Some(taken[1]));
     }
 }
