@@ -93,10 +93,14 @@ fn show_cost_per_call(namespaces: &[Netns; 2]) {
 fn measure(namespaces: &[Netns; 2], is_traced: bool) -> f64 {
     let mut tracer = Some(Tracer::start());
     if !is_traced {
-        tracer.take().map_or((), Tracer::stop);
+        if let Some(tracer) = tracer.take() {
+            tracer.stop();
+        }
     }
     let bps = goodput_bps(namespaces);
-    tracer.map_or((), Tracer::stop);
+    if let Some(tracer) = tracer {
+        tracer.stop();
+    }
     bps
 }
 
