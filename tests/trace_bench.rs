@@ -92,10 +92,8 @@ fn show_cost_per_call(namespaces: &[Netns; 2]) {
 /// One transfer; without tracing, the tracer is started and stopped before it, so that all else is the same.
 fn measure(namespaces: &[Netns; 2], is_traced: bool) -> f64 {
     let mut tracer = Some(Tracer::start());
-    if !is_traced {
-        if let Some(tracer) = tracer.take() {
-            tracer.stop();
-        }
+    if !is_traced && let Some(tracer) = tracer.take() {
+        tracer.stop();
     }
     let bps = goodput_bps(namespaces);
     if let Some(tracer) = tracer {
