@@ -1,5 +1,7 @@
 //! The catalogue: what every embedded algorithm must say of itself, and what a hostile object file is told.
 
+mod common;
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -165,6 +167,32 @@ fn names_that_the_kernel_cannot_carry_are_refused() {
     check("dt-cp", "the name \"dt-cp\" may hold only letters, digits and _");
     check("", "the name \"\" may hold only letters, digits and _");
     check("a b\x1b[31m", "the name \"a b\\u{1b}[31m\" may hold only letters, digits and _");
+}
+
+/// Empty structs in structs have no field that a limit on fields would count: reading them once never ended.
+#[test]
+fn nested_empty_structs_are_refused_at_once() {
+    common::needs!(clang);
+    const NESTED: usize = 7;
+    let mut source = String::from(
+        "struct tcp_congestion_ops { void *ssthresh; char name[16]; };\n\
+         char LICENSE[] __attribute__((section(\"license\"))) = \"GPL\";\nstruct s0 {};\n",
+    );
+    for depth in 1..=NESTED {
+        let members: String = (0..2000).map(|n| format!("struct s{} m{n};", depth - 1)).collect();
+        source.push_str(&format!("struct s{depth} {{ {members} }};\n"));
+    }
+    source.push_str(&format!(
+        "struct s{NESTED} *tccc_state;\n__attribute__((section(\".struct_ops.link\"))) \
+         struct tcp_congestion_ops deep = {{ .name = \"deep\" }};\n"
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let (text, object) = (folder.path().join("deep.bpf.c"), folder.path().join("deep.bpf.o"));
+    std::fs::write(&text, source).unwrap();
+    let mut clang = std::process::Command::new("clang");
+    clang.args(["-target", "bpf", "-g", "-O2", "-w", "-c", "-o"]).args([&object, &text]);
+    assert!(clang.status().unwrap().success());
+    assert_eq!(refusal(std::fs::read(object).unwrap()), "the type of its private state cannot be read");
 }
 
 #[test]

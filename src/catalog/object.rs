@@ -49,8 +49,8 @@ pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
     let mut found = Algorithm {
         id,
         ops_table: table.variable.to_owned(),
-        title: tag("tccc.title="),
-        source: tag("tccc.source="),
+        title: plain(&tag("tccc.title=")),
+        source: plain(&tag("tccc.source=")),
         patented: card.section("Patents").is_some(),
         card,
         tunables: tunables(&elf, &btf)?,

@@ -32,7 +32,7 @@ pub struct Args {
     /// Everything that tccc registered or left behind, except what a running experiment uses
     #[arg(long)]
     all: bool,
-    /// After unregistering wait this long for open sockets to close, such as 60s
+    /// After unregistering wait this long for open sockets to close, such as 60s; ends with 1 where that is too short
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain: Option<Duration>,
     /// Print each change that would be made; make none

@@ -67,6 +67,9 @@ fn two_names_of_one_algorithm_have_their_own_tunables() {
         assert_eq!(*tunables[0].1, serde_json::json!({"keep_avoidance": 400, "keep_timeout": 77}));
         assert_eq!(*tunables[1].1, serde_json::json!({"keep_avoidance": 900}));
         assert_eq!(in_kernel("ldk_mild"), [512, 900, 512]);
+        let shown = run(0, "show ldk_mild");
+        assert!(stderr(&shown).contains("\"ldk_mild\" is \"dtcp\" loaded under another name"), "{}", stderr(&shown));
+        assert!(stdout(&shown).starts_with("dtcp: "), "{}", stdout(&shown));
         assert_eq!(in_kernel("ldk_hard"), [512, 400, 77]);
         run(0, "unload --all");
     });
