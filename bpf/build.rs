@@ -59,8 +59,9 @@ fn stem(source: &Path) -> String {
 }
 
 fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> SkeletonBuilder {
+    // There is no C library in the kernel: its names, such as erfc, are free for ours.
     let mut args: Vec<OsString> =
-        ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-mcpu=v3"].map(Into::into).into();
+        ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-fno-builtin", "-mcpu=v3"].map(Into::into).into();
     args.extend(["-I".into(), bpf.join("include").into_os_string()]);
     if let Some(headers) = env::var_os("DEP_BPF_INCLUDE") {
         args.extend(["-isystem".into(), headers]); // libbpf's own headers, from libbpf-sys

@@ -1,10 +1,14 @@
 //! The host ring of the algorithms: every file of `bpf/cc`, compiled natively with the undefined-behaviour sanitizer and
 //! driven by a simulated kernel. A new file is covered without an edit here.
 
+#[path = "host/bottleneck.rs"]
+mod bottleneck;
 #[path = "host/checked.rs"]
 mod checked;
 #[path = "host/compile.rs"]
 mod compile;
+#[path = "host/cubic.rs"]
+mod cubic;
 #[path = "host/curves.rs"]
 mod curves;
 #[path = "host/dtcp.rs"]

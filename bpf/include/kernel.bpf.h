@@ -21,6 +21,7 @@ typedef int64_t s64;
 #define __ksym
 #undef __always_inline /* the C library has one too */
 #define __always_inline inline
+#define __noinline
 u64 bpf_ktime_get_ns(void);
 #else
 typedef unsigned char u8;
@@ -74,6 +75,7 @@ struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate; /* bytes per second */
 	u32 sk_pacing_status;
+	unsigned int sk_gso_max_size; /* bytes, largest packet given to the device to segment */
 } KERNEL_TYPE;
 
 struct inet_sock {
@@ -104,6 +106,8 @@ struct tcp_sock {
 	u32 max_packets_out; /* packets, most in flight in the last round */
 	u32 delivered;	     /* packets, cumulative */
 	u32 lost;	     /* packets, cumulative */
+	u64 tcp_mstamp;	     /* us, the time of the ACK or timer being handled */
+	u64 first_tx_mstamp; /* us, when the packet delivered last was sent */
 	u8 is_cwnd_limited : 1;
 } KERNEL_TYPE;
 

@@ -91,7 +91,7 @@ shim! {
     calls: new(u8) -> Host, free(Host), private(Host) -> *const u8, set_clock(u64), init(Host), release(Host),
         in_ack_event(Host, u32), pkts_acked(Host, u32, i32, u32), cong_control(Host, u32, u32) -> u32,
         cong_avoid(Host, u32, u32), ssthresh(Host) -> u32, set_state(Host, u32), cwnd_event(Host, u32),
-        undo_cwnd(Host) -> u32;
+        cwnd_event_tx_start(Host), undo_cwnd(Host) -> u32;
 }
 
 impl Tcp {
@@ -154,6 +154,14 @@ impl Native {
         }
     }
 
+    /// A function of the library that is no callback.
+    ///
+    /// SAFETY: `F` is its signature, and it is not called after the library is gone.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> F {
+        // SAFETY: the caller's.
+        unsafe { *self.library.get::<F>(name).expect("the function is in the library") }
+    }
+
     /// A socket whose private memory holds `poison` everywhere.
     pub fn socket(&self, poison: u8) -> Socket<'_> {
         // SAFETY: no precondition.
@@ -200,6 +208,12 @@ impl Socket<'_> {
     pub fn private(&self) -> [u8; tccc::catalog::STATE_BYTES_MAX] {
         // SAFETY: the shim returns the beginning of that many bytes.
         unsafe { *(self.native.shim.private)(self.host).cast() }
+    }
+
+    /// How a kernel from 7.1 on tells of the first transmission after nothing was in flight.
+    pub fn cwnd_event_tx_start(&mut self, tcp: &mut Tcp) {
+        // SAFETY: the socket is live.
+        self.call(tcp, |shim, host| unsafe { (shim.cwnd_event_tx_start)(host) });
     }
 
     fn call<R>(&mut self, tcp: &mut Tcp, call: impl FnOnce(&Shim, Host) -> R) -> R {

@@ -81,7 +81,8 @@ pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 /// A connection at its start, with a full window in flight.
-pub fn connect<C: CongestionControl>(cc: C, start: Start) -> Kernel<C> {
+pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> Kernel<C> {
+    cc.set_clock(0);
     let tcp = Tcp {
         snd_cwnd: start.cwnd,
         snd_ssthresh: start.ssthresh,

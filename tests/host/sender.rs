@@ -18,6 +18,8 @@ const MSS_BYTES: u32 = 1448;
 const REORDERING: usize = 3;
 /// The kernel's lowest retransmission timeout.
 const RTO_US: u64 = 200_000;
+/// The clock at the start.
+const START_US: u64 = 1_000_000;
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
 
@@ -60,7 +62,8 @@ pub struct Sender<C> {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    pub fn new(cc: C, path: Path) -> Self {
+    pub fn new(mut cc: C, path: Path) -> Self {
+        cc.set_clock(START_US * 1000);
         let tcp = Tcp {
             snd_cwnd: path.initial_cwnd,
             snd_cwnd_clamp: path.clamp,
@@ -75,7 +78,7 @@ impl<C: CongestionControl> Sender<C> {
             arrivals: BinaryHeap::new(),
             received: VecDeque::new(),
             receiver_next: 0,
-            now_us: 1_000_000,
+            now_us: START_US,
             transmissions: 0,
             timeouts: 0,
             round: 1,

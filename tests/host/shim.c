@@ -113,8 +113,10 @@ SAMPLE(acked_sacked)
 SAMPLE(prior_in_flight)
 SAMPLE(is_app_limited)
 
+/* Before every callback: the clock that the kernel refreshes for each ACK and timer. */
 static struct sock *sock_of(struct host_socket *host)
 {
+	host->tp.tcp_mstamp = clock_ns / 1000;
 	return (struct sock *)host;
 }
 
@@ -134,9 +136,12 @@ void host_in_ack_event(struct host_socket *host, u32 flags)
 void host_pkts_acked(struct host_socket *host, u32 pkts_acked, s32 rtt_us, u32 in_flight)
 {
 	const struct ack_sample sample = {.pkts_acked = pkts_acked, .rtt_us = rtt_us, .in_flight = in_flight};
+	struct sock *sk = sock_of(host);
 
+	if (rtt_us >= 0)
+		host->tp.first_tx_mstamp = host->tp.tcp_mstamp - min((u64)rtt_us, host->tp.tcp_mstamp);
 	if (tccc_host_ops.pkts_acked)
-		tccc_host_ops.pkts_acked(sock_of(host), &sample);
+		tccc_host_ops.pkts_acked(sk, &sample);
 }
 
 /* Zero: the algorithm leaves the window to cong_avoid and the kernel's reduction. */
@@ -169,6 +174,13 @@ void host_cwnd_event(struct host_socket *host, u32 event)
 	if (tccc_host_ops.cwnd_event)
 		tccc_host_ops.cwnd_event(sock_of(host), (enum tcp_ca_event)event);
 	else if (event == CA_EVENT_TX_START && tccc_host_ops.cwnd_event_tx_start)
+		tccc_host_ops.cwnd_event_tx_start(sock_of(host));
+}
+
+/* From 7.1 on in place of CA_EVENT_TX_START. */
+void host_cwnd_event_tx_start(struct host_socket *host)
+{
+	if (tccc_host_ops.cwnd_event_tx_start)
 		tccc_host_ops.cwnd_event_tx_start(sock_of(host));
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * CUBIC as BPF: after a loss return fast to the window of that loss, hover there, then probe ever faster.
+ *
+ * Source
+ *   RFC 9438; S. Ha, I. Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", 2008; HyStart: S. Ha and
+ *   I. Rhee, "Taming the elephants: new TCP slow start", 2011; behaviour of net/ipv4/tcp_cubic.c of Linux 6.18.
+ *
+ * Idea
+ *   Growth depends on the time since the last cut, not on the round-trip time: flows of unlike RTT grow alike. The
+ *   curve is flat near the window at which the path was full, and steep far from it.
+ *
+ * Equations
+ *   curve               W(t) = C (t - K)^3 + Wmax                      RFC 9438, eq. (1)
+ *   time to the origin  K = cbrt((Wmax - cwnd) / C)                    RFC 9438, eq. (2)
+ *   growth              cnt = cwnd / (W(t + RTT) - cwnd) packets acknowledged per packet, at least 2
+ *   Reno-friendly       W_est grows by 3 (1 - beta) / (1 + beta) packets per window acknowledged    RFC 9438, 4.3
+ *   loss                ssthresh = max(beta cwnd, 2)                   RFC 9438, 4.6
+ *   fast convergence    Wmax = cwnd (1 + beta) / 2 if cwnd < Wmax, else cwnd    RFC 9438, 4.7
+ *   HyStart             leave slow start when ACKs arrive without gaps for half the lowest RTT, or when the lowest RTT
+ *                       of a round lies an eighth (4 to 16 ms) above the lowest ever
+ *
+ * Units
+ *   Windows in packets, shares in 1/1024, C in 1/1024 packets/s^3, K and t in 1/1024 s, clocks in microseconds.
+ *
+ * Life
+ *   slow start -> (HyStart or loss) concave -> convex -> (loss) recovery -> concave; Reno-friendly instead of the two
+ *   where Reno would be ahead; timeout -> loss -> slow start.
+ *
+ * Differs
+ *   1. From the kernel's cubic: clocks count microseconds (tcp_mstamp), not jiffies: the curve is read at most once
+ *      a millisecond instead of once a jiffy, again after 32 ms instead of HZ/32 jiffies, and RTTs are not rounded up
+ *      to jiffies.
+ *   2. From the kernel's cubic: the cube root is exact (rounded down); the kernel's is off by 0.2 % on average.
+ *   3. From the kernel's cubic: nothing wraps. Its curve does 350 s from the plateau and its windows above some
+ *      millions; here both saturate.
+ *   4. From the kernel's cubic: idle time runs from the sending of the packet delivered last to the next transmission,
+ *      where the kernel counts from the packet sent last.
+ *   5. From the kernel's cubic: no initial_ssthresh (a scenario sets it for every algorithm alike), no HyStart counters
+ *      in /proc/net/netstat.
+ *   6. From RFC 9438, as the kernel: no upper limit of the target other than cnt >= 2; W_est keeps CUBIC's slope also
+ *      beyond Wmax (RFC: 1); a timeout forgets Wmax; HyStart instead of HyStart++; an undo does not restore Wmax.
+ *   7. The switches with_ss, with_lo and with_erfc and what they use belong to the cct family and are off here.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer), none of its cubictcp functions. Idle
+ *   time is told by CA_EVENT_TX_START and, from 7.1 on, by cwnd_event_tx_start: both are filled. The name is bpf_cubic
+ *   because the kernel keeps cubic for itself.
+ */
+#include "tccc.bpf.h"
+#include "cubic.bpf.h"
+
+ALGORITHM(bpf_cubic, "CUBIC as BPF: back to the last maximum by a cubic curve in time",
+	  "RFC 9438; Ha, Rhee & Xu 2008") = {
+	CUBIC_CALLBACKS,
+	.name = "bpf_cubic",
+};
