@@ -78,12 +78,15 @@ pub struct Share(pub f64);
 impl FromStr for Share {
     type Err = ParseError;
 
-    /// Reads `1%`, `0.1%` or a plain fraction such as `0.001`.
+    /// Reads `1%`, `0.1%` or a plain fraction such as `0.001`; a plain 1 could mean either end and is refused.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "a share from 0 to 1, such as 0.001 or 0.1%";
         let refuse = || ParseError { given: text.to_owned(), expected: EXPECTED };
         let (number, unit) = number_and_unit(text, EXPECTED)?;
         let share = match unit {
+            "" if number == 1.0 => {
+                return Err(ParseError { given: text.to_owned(), expected: "a unit: write 1% or 100%" });
+            }
             "" => number,
             "%" => number / 100.0,
             _ => return Err(refuse()),
@@ -115,10 +118,13 @@ impl FromStr for QueueSize {
 
     /// Reads `50pkts`, `64kB`, `1500B` or `1.5bdp`.
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        const EXPECTED: &str = "a number with pkts, B, kB, MB or bdp, such as 50pkts";
+        const EXPECTED: &str =
+            "a number with pkts, B, kB, MB or bdp, above 0 and at most 4294967295pkts, such as 50pkts";
         let (number, unit) = number_and_unit(text, EXPECTED)?;
         match unit {
-            "pkts" | "pkt" if number >= 1.0 && number.fract() == 0.0 => Ok(QueueSize::Packets(number as u32)),
+            "pkts" | "pkt" if (1.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0 => {
+                Ok(QueueSize::Packets(number as u32))
+            }
             "B" if number >= 1.0 => Ok(QueueSize::Bytes(number as u64)),
             "kB" if number > 0.0 => Ok(QueueSize::Bytes((number * 1e3) as u64)),
             "MB" if number > 0.0 => Ok(QueueSize::Bytes((number * 1e6) as u64)),
@@ -299,6 +305,9 @@ mod tests {
         assert!("0pkts".parse::<QueueSize>().is_err());
         assert!("1.5".parse::<Share>().is_err());
         assert!("-1%".parse::<Share>().is_err());
+        assert_eq!("1".parse::<Share>().unwrap_err().to_string(), "\"1\": expected a unit: write 1% or 100%");
+        assert_eq!(("0".parse(), "0.001".parse()), (Ok(Share(0.0)), Ok(Share(0.001))));
+        assert!("99999999999999999999pkts".parse::<QueueSize>().is_err());
         assert!(parse_duration("100").is_err());
     }
 }

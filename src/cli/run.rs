@@ -15,7 +15,8 @@ use crate::experiment::cost::{self, Jobs, Limit};
 use crate::experiment::net::LinkDriver;
 use crate::experiment::net::netem::Netem;
 use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::plan::{Choices, Plan};
+use crate::experiment::plan::{Choices, Plan, RUNS_MAX};
+use crate::experiment::results::ResultDir;
 use crate::experiment::runner::{self, Options, Outcome, Progress};
 use crate::experiment::scenario::{Profile, Scenario};
 use crate::failure::Failure;
@@ -34,11 +35,11 @@ pub struct Args {
     /// Result directory [default: runs/SCENARIO-TIME]; one below it for each of several scenarios
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Runs at once: auto takes as many as this host carries, or a number from 1
+    /// Runs at once: auto takes as many as this host carries, or a number from 1 to 256
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_jobs)]
     pub jobs: Jobs,
     /// Runs of each cell, instead of the scenario's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)))]
     pub runs: Option<u32>,
     /// Seed of everything random, instead of the scenario's
     #[arg(long, value_name = "N")]
@@ -78,11 +79,14 @@ impl LinkChoice {
     }
 }
 
+/// Most runs at once: far above what any host carries in time.
+const JOBS_MAX: u32 = 256;
+
 fn parse_jobs(text: &str) -> Result<Jobs, String> {
     match (text, text.parse::<u32>()) {
         ("auto", _) => Ok(Jobs::Auto),
-        (_, Ok(jobs)) if jobs >= 1 => Ok(Jobs::Fixed(jobs)),
-        _ => Err("expected auto or a number from 1".to_owned()),
+        (_, Ok(jobs)) if (1..=JOBS_MAX).contains(&jobs) => Ok(Jobs::Fixed(jobs)),
+        _ => Err(format!("expected auto or a number from 1 to {JOBS_MAX}")),
     }
 }
 
@@ -100,11 +104,14 @@ pub fn run(args: &Args) -> Result<()> {
     for path in &args.scenarios {
         let scenario = Scenario::load(path)?;
         let plan = Plan::new(&scenario, &choices(args))?;
-        algorithms::check(plan.cells.iter().flat_map(|cell| &cell.flows))?;
+        algorithms::check(&scenario, &plan)?;
         planned.push((scenario, plan));
     }
     if args.dry_run {
-        return planned.iter().try_for_each(|(scenario, plan)| print_plan(scenario, plan, args));
+        return planned.iter().try_for_each(|(scenario, plan)| {
+            ResultDir::check(&out_of(args, scenario, planned.len()), plan, &scenario.text)?;
+            print_plan(scenario, plan, args)
+        });
     }
     let driver = args.link.driver()?;
     let stop = Arc::new(AtomicBool::new(false));

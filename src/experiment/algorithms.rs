@@ -1,18 +1,16 @@
 //! The algorithms of an experiment: those of the catalogue registered for its time, the kernel's own looked up.
 
 use std::collections::BTreeMap;
-use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::catalog;
-use crate::experiment::scenario::FlowSpec;
+use crate::catalog::{self, Algorithm, NAME_LENGTH_MAX, Setting};
+use crate::experiment::plan::Plan;
+use crate::experiment::scenario::{FlowSpec, Scenario};
 use crate::failure::Failure;
+use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Registered, Request};
-
-/// Longest name of an algorithm, characters: the kernel's TCP_CA_NAME_MAX without the closing zero.
-const NAME_MAX: usize = 15;
 
 /// An algorithm with its tunables, as a flow asks for it.
 type Asked = (String, BTreeMap<String, String>);
@@ -59,54 +57,67 @@ impl Algorithms {
                 if !kernel_has(id)? {
                     return Err(unknown.into());
                 }
-                if let Some(name) = tunables.keys().next() {
-                    let what = format!("\"{id}\" is the kernel's own algorithm and has no tunable {name}");
-                    return Err(Failure::usage(what).hint("`tccc list` shows those with tunables").into());
-                }
+                no_tunables(id, tunables)?;
                 return Ok(id.clone());
             }
         };
         let settings: Vec<String> = tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let settings = algorithm.settings(&settings)?;
         let features = Features::probe()?;
-        let name = free_name(id, self.registered.len())?;
-        let request = Request { algorithm, name: &name, settings: &settings, file: None };
-        self.registered.push(loader::register(&request, &features)?);
+        let own = own_name(id, self.registered.len());
+        let name = if kernel_has(id)? { &own } else { id };
+        let registered = match register(algorithm, name, &settings, &features) {
+            Err(_) if *name != own && kernel_has(name)? => register(algorithm, &own, &settings, &features)?, // a race
+            other => other?,
+        };
+        let name = registered.name().to_owned();
+        self.registered.push(registered);
         Ok(name)
     }
 }
 
-/// Checks that every algorithm exists, without touching anything.
+fn register(algorithm: &Algorithm, name: &str, settings: &[Setting], features: &Features) -> Result<Registered> {
+    loader::register(&Request { algorithm, name, settings, file: None }, features)
+}
+
+/// Checks that every algorithm exists and takes its tunables, without touching anything.
 ///
-/// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable out of range.
-pub fn check<'a>(flows: impl Iterator<Item = &'a FlowSpec>) -> Result<()> {
-    for flow in flows {
-        match catalog::find(&flow.algorithm) {
-            Ok(algorithm) => {
-                let settings: Vec<String> =
-                    flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                algorithm.settings(&settings)?;
-            }
-            Err(unknown) if !kernel_has(&flow.algorithm)? => return Err(unknown.into()),
-            Err(_) => {}
+/// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable that the algorithm does not have or that
+/// is out of range; each with its place in the scenario.
+pub fn check(scenario: &Scenario, plan: &Plan) -> Result<()> {
+    for cell in &plan.cells {
+        for flow in &cell.flows {
+            let algorithm = match catalog::find(&flow.algorithm) {
+                Ok(algorithm) => Ok(algorithm),
+                Err(_) if kernel_has(&flow.algorithm)? => Err(&flow.algorithm),
+                Err(unknown) => return Err(scenario.mistake_in_flow(cell, flow, "algorithm", unknown).into()),
+            };
+            let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let checked = match algorithm {
+                Ok(algorithm) => algorithm.settings(&texts).map(drop),
+                Err(id) => no_tunables(id, &flow.tunables),
+            };
+            checked.map_err(|failure| scenario.mistake_in_flow(cell, flow, "tunables", failure))?;
         }
     }
     Ok(())
 }
 
-/// The algorithm's own id where nobody uses it, else one that tells our process apart.
-fn free_name(id: &str, number: usize) -> Result<String> {
-    if !kernel_has(id)? {
-        return Ok(id.to_owned());
-    }
+/// The kernel's own algorithms are chosen as they are.
+fn no_tunables(id: &str, tunables: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let Some(name) = tunables.keys().next() else { return Ok(()) };
+    let what = format!("\"{id}\" is the kernel's own algorithm and has no tunable {name}");
+    Err(Failure::usage(what).hint("`tccc list` shows those with tunables"))
+}
+
+/// A name that tells our process apart, for where the algorithm's own id is in use.
+fn own_name(id: &str, number: usize) -> String {
     let suffix = format!("_{:x}_{number}", std::process::id());
-    Ok(format!("{}{suffix}", &id[..id.len().min(NAME_MAX - suffix.len())]))
+    format!("{}{suffix}", &id[..id.len().min(NAME_LENGTH_MAX - suffix.len())])
 }
 
 fn kernel_has(name: &str) -> Result<bool> {
-    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    let available = available.context("read the kernel's congestion-control algorithms")?;
-    Ok(available.split_whitespace().any(|one| one == name))
+    Ok(congestion::available()?.iter().any(|one| one == name))
 }
 
 #[cfg(test)]
@@ -115,8 +126,7 @@ mod tests {
 
     #[test]
     fn second_name_fits_the_kernel_and_differs() {
-        let name = free_name("reno", 3).unwrap();
-        assert!(name.len() <= NAME_MAX && name.starts_with("reno_") && name.ends_with("_3"), "{name}");
-        assert_eq!(free_name("nobody_has_this", 0).unwrap(), "nobody_has_this");
+        let name = own_name("reno", 3);
+        assert!(name.len() <= NAME_LENGTH_MAX && name.starts_with("reno_") && name.ends_with("_3"), "{name}");
     }
 }

@@ -51,18 +51,19 @@ const FLOOD_LOAD: f64 = 1.15;
 const FLOOD_TIME: Duration = Duration::from_millis(800);
 const FLOOD_PACKETS: f64 = 80.0;
 
-/// Measures the path of every pair of nodes that a flow of the cell joins; `seed` seeds the links.
+/// Measures the path of every pair of nodes that a flow of the cell joins; `seed` seeds the links, `place` says which
+/// path of the sweep it is, such as "loss = 1%", and is empty when there is one only.
 ///
 /// Errors: a measurement lies outside its tolerance at every attempt (a failure of kind `Outside` with the numbers);
 /// a node has no path; sockets cannot be used.
-pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64) -> Result<Vec<Calibration>> {
+pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, place: &str) -> Result<Vec<Calibration>> {
     let mut pairs: Vec<(&str, &str)> = cell.flows.iter().map(|flow| (flow.from.as_str(), flow.to.as_str())).collect();
     pairs.sort_unstable();
     pairs.dedup();
     let mut measured = Vec::new();
     for (from, to) in pairs {
         let way = shortest_path(&cell.links, from, to).ok_or_else(|| anyhow!("no links lead from {from} to {to}"))?;
-        let path = Path { cell, topology, way, from, to };
+        let path = Path { cell, topology, way, from, to, place };
         measured.extend(path.measure(seed).with_context(|| format!("calibrate the path {from}-{to}"))?);
     }
     Ok(measured)
@@ -138,6 +139,7 @@ struct Path<'a> {
     way: Vec<Hop>,
     from: &'a str,
     to: &'a str,
+    place: &'a str,
 }
 
 impl Path<'_> {
@@ -163,23 +165,25 @@ impl Path<'_> {
                 link.reseed([mix(own, 0), mix(own, 1)]);
                 link.restart_counters();
             }
-            let measured = measure()?;
-            if measured.within {
-                return Ok(measured);
+            let measured = measure().map(|measured| Calibration { attempts: attempt + 1, ..measured });
+            if measured.as_ref().is_ok_and(|measured| measured.within) {
+                return measured;
             }
             last = Some(measured);
         }
-        Ok(last.expect("at least one attempt was made"))
+        last.expect("at least one attempt was made")
     }
 
     fn calibration(&self, what: &str, unit: &str, [asked, measured]: [f64; 2], allowed: [f64; 2]) -> Calibration {
+        let at = if self.place.is_empty() { String::new() } else { format!(" at {}", self.place) };
         Calibration {
-            quantity: format!("{}-{} {what}", self.from, self.to),
+            quantity: format!("{}-{} {what}{at}", self.from, self.to),
             unit: unit.to_owned(),
             asked,
             measured,
             allowed,
             within: (allowed[0]..=allowed[1]).contains(&measured),
+            attempts: 1,
         }
     }
 
@@ -191,7 +195,11 @@ impl Path<'_> {
     /// The median of those probes that came back.
     fn rtt(&self, asked: &Asked, mut answers: Vec<Duration>) -> Result<Calibration> {
         answers.sort_unstable();
-        let median = answers.get(answers.len() / 2).map_or(f64::INFINITY, |rtt| rtt.as_secs_f64() * 1e6);
+        let median = answers.get(answers.len() / 2).ok_or_else(|| {
+            let what = format!("none of {RTT_PROBES} probes came back from {} to {}", self.to, self.from);
+            Failure::outside(what).hint("a path that loses nearly everything cannot be measured")
+        })?;
+        let median = median.as_secs_f64() * 1e6;
         let rtt = asked.rtt.as_secs_f64() * 1e6;
         let spread = asked.jitter.as_secs_f64() * 1e6 / 2.0;
         let above = (RTT_TOLERANCE.as_secs_f64() * 1e6).max(rtt * RTT_TOLERANCE_SHARE) + spread;
@@ -328,6 +336,7 @@ mod tests {
             measured: 18e6,
             allowed: [19.6e6, 20.4e6],
             within: false,
+            attempts: 3,
         };
         let failure = outside(std::slice::from_ref(&one)).unwrap();
         assert!(failure.what.contains("s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit"));

@@ -55,8 +55,8 @@ impl Follower {
             };
             let _ = to_starter.send(Ok(tracer.watcher()));
             while !until.load(Ordering::Relaxed) {
-                // Bytes that are no event cannot come from our own program of the same build; the runs that wait
-                // for their last event say so.
+                // Bytes that are no event cannot come from our own program of the same build. A run that misses its
+                // last event because of them fails (`measure::flow_record`).
                 let _ = tracer.poll(POLL, &mut |event| hand_over(&for_thread, event));
             }
         });

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 
 use crate::experiment::scenario::FlowSpec;
 use crate::experiment::traffic::TransferReport;
 use crate::model::run::FlowRecord;
-use crate::trace::event::Event;
+use crate::trace::event::{Event, EventKind};
 
 /// Packets that are delivered before the first of the data: the SYN and iperf3's cookie.
 const OPENING_PKTS: u32 = 2;
@@ -19,7 +19,7 @@ const OPENING_PKTS: u32 = 2;
 /// `goodput_bps` is over the time in which iperf3's receiver counted.
 ///
 /// Shape: `events` are those of the sender's socket, in order of time.
-/// Errors: no events, or none with data.
+/// Errors: no events, or none with data; events that end before the flow does, which would count too little.
 pub fn flow_record(
     flow: &FlowSpec,
     label: String,
@@ -29,6 +29,12 @@ pub fn flow_record(
 ) -> Result<FlowRecord> {
     let lacking = || anyhow!("the tracer saw no data of flow \"{}\"", flow.name);
     let window = Window::of(events, length).ok_or_else(lacking)?;
+    if !window.is_seen_to_its_end() {
+        bail!("the tracer did not see the end of flow \"{}\"", flow.name);
+    }
+    if report.receiver_s <= 0.0 {
+        bail!("the receiver of flow \"{}\" counted for no time", flow.name);
+    }
     let last = window.last_inside();
     Ok(FlowRecord {
         name: flow.name.clone(),
@@ -38,7 +44,7 @@ pub fn flow_record(
         socket: Some(last.socket),
         delivered_pkts: window.delivered().round() as u64,
         received_bytes: report.received_bytes,
-        goodput_bps: 8.0 * report.received_bytes as f64 / report.receiver_s.max(f64::MIN_POSITIVE),
+        goodput_bps: 8.0 * report.received_bytes as f64 / report.receiver_s,
         retrans_pkts: u64::from(last.retrans_pkts),
         lost_pkts: u64::from(last.lost_pkts),
         mss_bytes: last.mss_bytes,
@@ -62,6 +68,11 @@ impl<'a> Window<'a> {
         let round_trip_ns = u64::from(events[first].rtt_us.or(events[first].srtt_us).unwrap_or(0)) * 1000;
         let begin_ns = events[first].time_ns.saturating_sub(round_trip_ns);
         Some(Window { events, first, begin_ns, end_ns: begin_ns + length.as_nanos() as u64 })
+    }
+
+    /// Whether the events reach as far as the window, or to the close of a flow that ended before.
+    fn is_seen_to_its_end(&self) -> bool {
+        self.beyond() < self.events.len() || self.events.last().is_some_and(|event| event.kind == EventKind::Close)
     }
 
     /// Index of the first event after the end.
@@ -94,7 +105,7 @@ impl<'a> Window<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::event::{CaState, EventKind};
+    use crate::trace::event::CaState;
     use std::net::SocketAddr;
 
     fn event(time_ms: u64, delivered_pkts: u32) -> Event {
@@ -169,9 +180,16 @@ mod tests {
 
     #[test]
     fn flow_that_ends_early_counts_what_it_delivered() {
-        let record = record(&[event(100, 1), event(500, 4), event(900, 52)]).unwrap();
+        let close = Event { kind: EventKind::Close, ..event(900, 52) };
+        let record = record(&[event(100, 1), event(500, 4), close]).unwrap();
         assert_eq!(record.delivered_pkts, 50);
         assert!((record.active_s - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn flow_whose_end_was_not_seen_is_an_error() {
+        let error = record(&[event(100, 1), event(500, 4), event(900, 52)]).unwrap_err().to_string();
+        assert_eq!(error, "the tracer did not see the end of flow \"data\"");
     }
 
     #[test]

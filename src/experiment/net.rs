@@ -93,6 +93,17 @@ pub const MTU_RANGE: [u32; 2] = [68, 9_000];
 /// Longest queue of a link, in packets and in bytes: what the emulator can hold in memory.
 pub const QUEUE_MAX: (u32, u64) = (100_000, 150_000_000);
 
+/// A field of a link that is outside its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// 0 or 1, as in [`LinkConfig::directions`].
+    pub direction: usize,
+    /// Its name: `rate`.
+    pub field: &'static str,
+    /// Its value and what is allowed.
+    pub what: String,
+}
+
 /// How much a drop-tail queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLimit {
@@ -111,26 +122,37 @@ impl LinkConfig {
         if !(low..=high).contains(&self.mtu) {
             return Err(Failure::usage(format!("mtu = {} is outside {low}..{high} (bytes)", self.mtu)).into());
         }
-        for (number, direction) in self.directions.iter().enumerate() {
-            let place = ["first to second end", "second to first end"][number];
-            direction.check().map_err(|what| Failure::usage(format!("{place}: {what}")))?;
-            let limit = self.queue_limit(number).map_err(|what| Failure::usage(format!("{place}: {what}")))?;
-            let (packets, bytes) = QUEUE_MAX;
-            if matches!(limit, QueueLimit::Packets(n) if n > packets)
-                || matches!(limit, QueueLimit::Bytes(n) if n > bytes)
-            {
-                let what = format!("{place}: queue = \"{}\" is more than {packets} pkts or {bytes} B", direction.queue);
-                return Err(Failure::usage(what).into());
-            }
+        let Some(out) = self.out_of_range() else { return Ok(()) };
+        let place = ["first to second end", "second to first end"][out.direction];
+        Err(Failure::usage(format!("{place}: {} = {}", out.field, out.what)).into())
+    }
+
+    /// The first field of a direction that is outside its range; none when all are within.
+    pub fn out_of_range(&self) -> Option<OutOfRange> {
+        let of = |direction: usize| {
+            let (field, what) =
+                self.directions[direction].out_of_range().or_else(|| self.queue_out_of_range(direction))?;
+            Some(OutOfRange { direction, field, what })
+        };
+        of(0).or_else(|| of(1))
+    }
+
+    fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, String)> {
+        let (packets, bytes) = QUEUE_MAX;
+        let queue = self.directions[direction].queue;
+        match self.queue_limit(direction) {
+            Ok(QueueLimit::Packets(n)) if n <= packets => None,
+            Ok(QueueLimit::Bytes(n)) if n <= bytes => None,
+            Ok(_) => Some(("queue", format!("\"{queue}\" is more than {packets} pkts or {bytes} B"))),
+            Err(what) => Some(("queue", what)),
         }
-        Ok(())
     }
 
     /// How much the queues of the two directions hold.
     ///
     /// Errors: a queue in BDP without a rate.
     pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
-        let limit = |number| self.queue_limit(number).map_err(Failure::usage);
+        let limit = |number| self.queue_limit(number).map_err(|what| Failure::usage(format!("queue = {what}")));
         Ok([limit(0)?, limit(1)?])
     }
 
@@ -141,7 +163,7 @@ impl LinkConfig {
             QueueSize::Packets(packets) => QueueLimit::Packets(packets),
             QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
             QueueSize::Bdp(times) => {
-                let rate = rate.ok_or(format!("queue = \"{queue}\" needs a rate: without one there is no BDP"))?;
+                let rate = rate.ok_or(format!("\"{queue}\" needs a rate: without one there is no BDP"))?;
                 let round_trip: Duration = self.directions.iter().map(|direction| direction.delay).sum();
                 let bytes = times * rate.0 as f64 / 8.0 * round_trip.as_secs_f64();
                 QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
@@ -151,20 +173,17 @@ impl LinkConfig {
 }
 
 impl Direction {
-    fn check(&self) -> std::result::Result<(), String> {
+    fn out_of_range(&self) -> Option<(&'static str, String)> {
         let [slowest, fastest] = RATE_RANGE;
         if let Some(rate) = self.rate.filter(|rate| !(slowest..=fastest).contains(rate)) {
-            return Err(format!("rate = \"{rate}\" is outside {slowest}..{fastest}"));
+            return Some(("rate", format!("\"{rate}\" is outside {slowest}..{fastest}")));
         }
         for (name, time) in [("delay", self.delay), ("jitter", self.jitter)] {
             if time > DELAY_MAX {
                 let (time, most) = (format_duration(time), format_duration(DELAY_MAX));
-                return Err(format!("{name} = \"{time}\" is outside 0us..{most}"));
+                return Some((name, format!("\"{time}\" is outside 0us..{most}")));
             }
         }
-        if !(0.0..=1.0).contains(&self.loss.0) {
-            return Err(format!("loss = {} is outside 0..1", self.loss.0));
-        }
-        Ok(())
+        (!(0.0..=1.0).contains(&self.loss.0)).then(|| ("loss", format!("{} is outside 0..1", self.loss.0)))
     }
 }

@@ -10,6 +10,11 @@ use crate::failure::Failure;
 use crate::model::run::{At, RESULT_SCHEMA};
 use crate::units::duration_text;
 
+/// Most runs of a cell.
+pub const RUNS_MAX: u32 = 10_000;
+/// Most runs of a plan.
+pub const PLANNED_RUNS_MAX: usize = 100_000;
+
 /// What the command line may say about a scenario's plan; none leaves it as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
@@ -62,7 +67,8 @@ impl Plan {
     /// Plans a scenario: repeats one after the other, the cells of each in random order, so that a slow change of the
     /// host spreads over all cells alike.
     ///
-    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell.
+    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell; more runs than
+    /// [`RUNS_MAX`] of a cell or [`PLANNED_RUNS_MAX`] together.
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
         check_only(scenario, &choices.only)?;
         let cells: Vec<Cell> =
@@ -71,6 +77,11 @@ impl Plan {
             return Err(Failure::usage("`--only` leaves no cell of the scenario"));
         }
         let repeats = choices.runs.unwrap_or(scenario.runs);
+        if !(1..=RUNS_MAX).contains(&repeats) || cells.len() * repeats as usize > PLANNED_RUNS_MAX {
+            let what = format!("{repeats} runs of {} cells are too many", cells.len());
+            let most = format!("at most {RUNS_MAX} of a cell and {PLANNED_RUNS_MAX} together");
+            return Err(Failure::usage(what).hint(most));
+        }
         let seed = choices.seed.unwrap_or(scenario.seed);
         let mut plan = Plan {
             schema: RESULT_SCHEMA,
@@ -242,6 +253,13 @@ algorithm = "$algorithm"
         assert_eq!(only(&[("algorithm", "reno"), ("algorithm", "bbr"), ("loss", "0")]).unwrap().cells.len(), 2);
         assert!(only(&[("loss", "2%")]).unwrap_err().hint.unwrap().contains("it takes 0, 1%"));
         assert!(only(&[("delay", "2")]).unwrap_err().hint.unwrap().contains("it sweeps algorithm, loss"));
+    }
+
+    #[test]
+    fn more_runs_than_anybody_waits_for_are_refused_before_they_are_listed() {
+        let refused = |runs| plan(&Choices { runs: Some(runs), ..Choices::default() }).unwrap_err().what;
+        assert_eq!(refused(u32::MAX), "4294967295 runs of 6 cells are too many");
+        assert_eq!(refused(0), "0 runs of 6 cells are too many");
     }
 
     #[test]

@@ -18,11 +18,8 @@ use serde::Serialize;
 
 use crate::experiment::plan::Plan;
 use crate::failure::Failure;
-use crate::model::run::{HostRecord, RunRecord, RunStatus};
+use crate::model::run::{HostRecord, RunRecord, RunStatus, UNFINISHED};
 use crate::trace::event::{Event, Recorded};
-
-/// Folders of unfinished runs begin with this; the next start removes them.
-const UNFINISHED: &str = ".unfinished-";
 
 /// An open result directory; no other process works in it as long as this value lives.
 #[derive(Debug)]
@@ -34,15 +31,16 @@ pub struct ResultDir {
 impl ResultDir {
     /// Creates a result directory for a plan, or opens the one that was interrupted.
     ///
-    /// Errors: another process works in it; it holds another plan; it cannot be written.
+    /// Errors: those of [`ResultDir::check`]; another process works in it; it cannot be written.
     pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<ResultDir> {
+        ResultDir::check(path, plan, scenario)?;
         let runs = path.join("runs");
         fs::create_dir_all(&runs).with_context(|| format!("create the result directory \"{}\"", path.display()))?;
         let lock = lock(path)?;
         let opened = ResultDir { path: path.to_owned(), _lock: lock };
         let written = path.join("plan.json");
         if written.exists() {
-            opened.check_same(plan, scenario)?;
+            check_same(path, plan, scenario)?; // another process may have come first
         } else {
             write_whole(&path.join("scenario.toml"), scenario.as_bytes())?;
             write_json(&written, plan)?;
@@ -53,6 +51,33 @@ impl ResultDir {
             }
         }
         Ok(opened)
+    }
+
+    /// Checks that the directory can take the results of a plan, without touching anything.
+    ///
+    /// Errors: it is no directory; it holds another plan, or files of something else.
+    pub fn check(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
+        let refuse = |why: &str| {
+            let what = format!("cannot keep results in \"{}\": {why}", path.display());
+            Failure::usage(what).hint("choose another directory with `--out DIR`")
+        };
+        let entries = match fs::read_dir(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                return Err(refuse("it is not a directory").into());
+            }
+            other => other.with_context(|| format!("list \"{}\"", path.display()))?,
+        };
+        if path.join("plan.json").exists() {
+            return check_same(path, plan, scenario);
+        }
+        // What a start leaves that was killed before it wrote its plan.
+        let ours = ["runs", "lock", "scenario.toml", "scenario.partial", "plan.partial"];
+        let foreign =
+            entries.filter_map(|entry| entry.ok()).find(|entry| !ours.iter().any(|own| entry.file_name() == *own));
+        foreign.map_or(Ok(()), |entry| {
+            Err(refuse(&format!("it holds \"{}\", which is not of an experiment", entry.file_name().display())).into())
+        })
     }
 
     /// Where it is.
@@ -87,6 +112,18 @@ impl ResultDir {
         write_json(&self.path.join("host.json"), host)
     }
 
+    /// What an earlier start wrote about the machine; none when there was none.
+    ///
+    /// Errors: it cannot be read.
+    pub fn host(&self) -> Result<Option<HostRecord>> {
+        let file = self.path.join("host.json");
+        let bytes = match fs::read(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.with_context(|| format!("read \"{}\"", file.display()))?,
+        };
+        Ok(Some(serde_json::from_slice(&bytes).with_context(|| format!("read \"{}\"", file.display()))?))
+    }
+
     /// A folder for a run that is about to start.
     ///
     /// Errors: the directory cannot be written.
@@ -103,26 +140,6 @@ impl ResultDir {
     pub fn unused_id(&self, id: &str) -> String {
         let mut ids = (1..).map(|number| format!("{id}{number}"));
         ids.find(|id| !self.path.join("runs").join(id).exists()).expect("the numbers do not end")
-    }
-
-    fn check_same(&self, plan: &Plan, scenario: &str) -> Result<()> {
-        let other = |what: String| {
-            let what = format!("\"{}\" holds another experiment: {what}", self.path.display());
-            Failure::usage(what).hint("choose another directory with `--out DIR`")
-        };
-        let bytes = fs::read(self.path.join("plan.json")).context("read the plan of the result directory")?;
-        let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
-        let text = fs::read_to_string(self.path.join("scenario.toml")).context("read its scenario")?;
-        if text != scenario {
-            return Err(other("the text of the scenario differs".into()).into());
-        }
-        if held.seed != plan.seed {
-            return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
-        }
-        if held != *plan {
-            return Err(other("its runs, cells or profile differ".into()).into());
-        }
-        Ok(())
     }
 }
 
@@ -164,6 +181,26 @@ impl Drop for RunFolder {
             let _ = fs::remove_dir_all(&self.path); // what stays is removed by the next start
         }
     }
+}
+
+fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
+    let other = |what: String| {
+        let what = format!("\"{}\" holds another experiment: {what}", path.display());
+        Failure::usage(what).hint("choose another directory with `--out DIR`")
+    };
+    let bytes = fs::read(path.join("plan.json")).context("read the plan of the result directory")?;
+    let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
+    let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
+    if text != scenario {
+        return Err(other("the text of the scenario differs".into()).into());
+    }
+    if held.seed != plan.seed {
+        return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
+    }
+    if held != *plan {
+        return Err(other("its runs, cells or profile differ".into()).into());
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -279,6 +316,17 @@ algorithm = "reno"
         assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
         let fewer = Plan { runs: Vec::new(), ..plan(7) };
         assert!(refusal(&fewer, TEXT).ends_with("its runs, cells or profile differ"));
+    }
+
+    #[test]
+    fn place_of_something_else_is_refused_and_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("notes.txt");
+        fs::write(&file, "mine").unwrap();
+        let refusal = |path: &Path| ResultDir::open(path, &plan(7), TEXT).unwrap_err().to_string();
+        assert!(refusal(place.path()).ends_with("it holds \"notes.txt\", which is not of an experiment"));
+        assert!(refusal(&file).ends_with("it is not a directory"));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod attempt;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -16,7 +16,7 @@ use crate::experiment::conditions::Conditions;
 use crate::experiment::cost::{self, Jobs, Limit};
 use crate::experiment::follow::Follower;
 use crate::experiment::net::LinkDriver;
-use crate::experiment::net::netns::{Topology, settings};
+use crate::experiment::net::netns::Topology;
 use crate::experiment::plan::{Plan, PlannedRun, mix};
 use crate::experiment::results::ResultDir;
 use crate::experiment::scenario::{Cell, Scenario};
@@ -105,11 +105,22 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     let flows = || to_do.iter().flat_map(|run| &plan.cells[run.cell].flows);
     let algorithms = Algorithms::prepare(flows())?;
     let ssthresh_alone = flows().any(|flow| flow.initial_ssthresh.is_some());
-    let (calibration, notices) = calibrate_paths(plan, &to_do, options, tell)?;
-    results.write_host(&host_record(plan, options, &algorithms, calibration.clone(), iperf3)?)?;
-    if let Some(failure) = calibrate::outside(&calibration) {
+    let mut host = host_record(plan, options, &algorithms, iperf3)?;
+    let earlier = if finished.is_empty() { None } else { results.host()? };
+    if let Some(earlier) = &earlier {
+        check_same_host(earlier, &host, &results)?;
+    }
+    let paths = calibrate_paths(plan, &to_do, options, tell)?;
+    let outside = calibrate::outside(&paths.calibration);
+    if outside.is_none() || earlier.is_none() {
+        host =
+            HostRecord { offloads: paths.offloads(), sysctls: paths.sysctls, calibration: paths.calibration, ..host };
+        results.write_host(&earlier.map_or(host.clone(), |earlier| joined(earlier, host)))?;
+    }
+    if let Some(failure) = outside {
         return Err(failure.into());
     }
+    let notices = paths.notices.into_iter().collect();
     let bench = Bench {
         plan,
         results: &results,
@@ -125,7 +136,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
         to_do.iter().map(|run| (cost::traffic_bps(&plan.cells[run.cell]), cost::run_time(&plan.cells[run.cell])));
     let expected = cost::total_time(costs, limit);
     tell(Progress::Begins { to_do: to_do.len(), finished: finished.len(), expected });
-    let mut schedule = Schedule::new(to_do, limit);
+    let mut schedule = Schedule::new(to_do, limit, finished.len());
     let ended = std::thread::scope(|scope| schedule.carry_out(scope, &bench, tell));
     ended?;
     Ok(Outcome { notices, ..schedule.outcome })
@@ -150,9 +161,8 @@ fn calibrate_paths(
     to_do: &[&PlannedRun],
     options: &Options<'_>,
     tell: &mut dyn FnMut(Progress),
-) -> Result<(Vec<Calibration>, Vec<String>)> {
-    let mut measured = Vec::new();
-    let mut notices = BTreeSet::new();
+) -> Result<Paths> {
+    let mut paths = Paths::default();
     let mut seen: Vec<&Cell> = Vec::new();
     for run in to_do {
         let cell = &plan.cells[run.cell];
@@ -165,13 +175,70 @@ fn calibrate_paths(
         }
         tell(Progress::Calibrating(place(cell)));
         let topology = Topology::build(&cell.links, &plan.link_configs(run), plan.profile, options.driver)?;
-        notices
+        paths
+            .notices
             .extend(topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")));
-        notices.extend(topology.links.iter().flat_map(|link| link.notices()));
+        paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()));
         let seed = mix(plan.seed, seen.len() as u64);
-        measured.extend(calibrate::calibrate(cell, &topology, seed)?);
+        paths.offloads.insert(topology.offloads(&cell.links)?);
+        paths.sysctls = topology.settings_in_force()?;
+        paths.calibration.extend(calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell))?);
     }
-    Ok((measured, notices.into_iter().collect()))
+    Ok(paths)
+}
+
+/// What the empty paths showed.
+#[derive(Debug, Default)]
+struct Paths {
+    calibration: Vec<Calibration>,
+    offloads: BTreeSet<String>,
+    sysctls: BTreeMap<String, String>,
+    notices: BTreeSet<String>,
+}
+
+impl Paths {
+    fn offloads(&self) -> String {
+        self.offloads.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What tells a cell's path from the plan's other paths: `loss = 1%`; empty when all are one.
+fn path_place(plan: &Plan, cell: &Cell) -> String {
+    let same: Vec<&Cell> = plan.cells.iter().filter(|other| has_same_path(other, cell)).collect();
+    let tells = |name: &str, value: &str| {
+        let has = |other: &Cell| other.at.get(name).is_some_and(|other| other == value);
+        same.iter().all(|other| has(other)) && !plan.cells.iter().all(has)
+    };
+    let told = cell.at.iter().filter(|(name, value)| same.len() < plan.cells.len() && tells(name, value));
+    told.map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// One result directory is of one kernel, one driver and the same objects: anything else would be a mixture.
+fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &ResultDir) -> Result<()> {
+    let differs = |what: &str, earlier: &str, now: &str| {
+        let place = results.path().display();
+        let what = format!("\"{place}\" has runs of {what} {earlier}, and this would add some of {now}");
+        Failure::usage(what).hint("choose another directory with `--out DIR`")
+    };
+    if earlier.kernel != now.kernel {
+        return Err(differs("kernel", &earlier.kernel, &now.kernel).into());
+    }
+    if earlier.link != now.link {
+        return Err(differs("link driver", &earlier.link, &now.link).into());
+    }
+    for (name, digest) in &now.algorithms {
+        if let Some(other) = earlier.algorithms.get(name).filter(|other| *other != digest) {
+            return Err(differs(&format!("\"{name}\" with digest"), other, digest).into());
+        }
+    }
+    Ok(())
+}
+
+/// The record of a resumed experiment: what was measured for its earlier runs stays.
+fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
+    earlier.calibration.extend(now.calibration);
+    earlier.algorithms.extend(now.algorithms);
+    HostRecord { calibration: earlier.calibration, algorithms: earlier.algorithms, ..now }
 }
 
 /// Whether two cells differ in nothing that calibration measures.
@@ -193,15 +260,8 @@ fn interrupted(options: &Options<'_>) -> anyhow::Error {
     failure.hint(format!("`tccc run` with `--out {}` resumes it", options.out.display())).into()
 }
 
-fn host_record(
-    plan: &Plan,
-    options: &Options<'_>,
-    algorithms: &Algorithms,
-    calibration: Vec<Calibration>,
-    iperf3: String,
-) -> Result<HostRecord> {
+fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iperf3: String) -> Result<HostRecord> {
     let kernel = nix::sys::utsname::uname().context("read the kernel's release")?;
-    let set = settings(plan.profile).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let tools = [("iperf3".to_owned(), iperf3), ("tccc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
     Ok(HostRecord {
         schema: RESULT_SCHEMA,
@@ -209,12 +269,12 @@ fn host_record(
         cpus: processors(),
         link: options.driver.name().to_owned(),
         network: "netns".to_owned(),
-        offloads: "off".to_owned(),
+        offloads: String::new(), // measured with the paths
         profile: plan.profile.name().to_owned(),
-        sysctls: set.collect(),
+        sysctls: BTreeMap::new(),
         tools: tools.into(),
         algorithms: algorithms.digests(),
-        calibration,
+        calibration: Vec::new(),
     })
 }
 
@@ -234,6 +294,8 @@ struct Schedule<'a> {
     going: u32,
     traffic_bps: f64,
     limit: Limit,
+    /// Runs that an earlier call finished.
+    before: usize,
     outcome: Outcome,
 }
 
@@ -244,9 +306,9 @@ struct Report<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(to_do: Vec<&'a PlannedRun>, limit: Limit) -> Self {
+    fn new(to_do: Vec<&'a PlannedRun>, limit: Limit, before: usize) -> Self {
         let waiting = to_do.into_iter().map(|run| Waiting { run, tried: 0, late: 0 }).collect();
-        Schedule { waiting, going: 0, traffic_bps: 0.0, limit, outcome: Outcome::default() }
+        Schedule { waiting, going: 0, traffic_bps: 0.0, limit, before, outcome: Outcome::default() }
     }
 
     /// Starts runs as they fit and takes in their results, until none is left.
@@ -317,11 +379,52 @@ impl<'a> Schedule<'a> {
             (true, RunStatus::Late) => self.outcome.late.push(waiting.run.id.clone()),
             (true, _) => self.outcome.failed.push((waiting.run.id.clone(), why.clone())),
         }
-        if self.outcome.finished == 0 && !self.outcome.failed.is_empty() {
+        if self.before + self.outcome.finished == 0 && !self.outcome.failed.is_empty() {
             // It is not this run: nothing works.
             bench.stop.store(true, Ordering::Relaxed);
             return Err(Failure::failed(format!("no run works: {why}")).into());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(kernel: &str, digest: &str) -> HostRecord {
+        let text = format!(
+            r#"{{"schema":1,"kernel":"{kernel}","cpus":2,"link":"tunlink","network":"netns","offloads":"off",
+            "profile":"paper","sysctls":{{}},"tools":{{}},"algorithms":{{"dtcp":"{digest}"}},"calibration":[{{"quantity":
+            "s-r rtt","unit":"us","asked":1.0,"measured":1.0,"allowed":[0.0,2.0],"within":true}}]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    const TEXT: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"1s\"\nruns=1\nseed=7\n\
+                        [sweep]\nalgorithm=[\"reno\",\"cubic\"]\nloss=[\"0%\",\"1%\"]\n\
+                        [[link]]\nends=[\"s\",\"r\"]\nloss=\"$loss\"\n\
+                        [[flow]]\nname=\"data\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"$algorithm\"\n";
+
+    fn plan() -> Plan {
+        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &Default::default()).unwrap()
+    }
+
+    #[test]
+    fn resuming_refuses_another_host_and_keeps_what_was_measured() {
+        let place = tempfile::tempdir().unwrap();
+        let results = ResultDir::open(place.path(), &plan(), TEXT).unwrap();
+        let refusal = |now| check_same_host(&host("6.18", "aa"), &now, &results).unwrap_err().to_string();
+        assert!(refusal(host("6.19", "aa")).contains("has runs of kernel 6.18"));
+        assert!(refusal(host("6.18", "bb")).contains("\"dtcp\" with digest aa"));
+        check_same_host(&host("6.18", "aa"), &host("6.18", "aa"), &results).unwrap();
+        assert_eq!(joined(host("6.18", "aa"), host("6.18", "aa")).calibration.len(), 2);
+    }
+
+    #[test]
+    fn path_is_told_by_what_tells_it_from_others() {
+        let plan = plan();
+        let places: BTreeSet<String> = plan.cells.iter().map(|cell| path_place(&plan, cell)).collect();
+        assert_eq!(places, BTreeSet::from(["loss = 0%".to_owned(), "loss = 1%".to_owned()]));
     }
 }

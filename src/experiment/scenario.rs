@@ -178,6 +178,8 @@ impl Cell {
 /// A scenario that reads without mistakes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
+    /// The file as it was given, for mistakes that are found later.
+    pub file: String,
     /// File stem: `loss-sweep`.
     pub name: String,
     /// The file's text, copied into every result directory.
@@ -228,6 +230,13 @@ impl Scenario {
     /// Errors: the first mistake found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         document::parse(file, text)
+    }
+
+    /// A mistake in a field of a flow that only shows later, with its place: in the variant that sets the field, in the
+    /// sweep that lists its value, or in the flow itself.
+    pub fn mistake_in_flow(&self, cell: &Cell, flow: &FlowSpec, field: &str, why: Failure) -> Failure {
+        let (line, field) = document::place_in_flow(&self.text, &cell.at, &flow.name, field);
+        Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
     }
 
     /// The variable along which results are compared: `variant`, else `algorithm`, else none.

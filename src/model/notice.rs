@@ -153,6 +153,14 @@ impl Notice {
         )
     }
 
+    /// A calibrated quantity that was within its range only when measured again.
+    pub fn calibration_repeated(quantity: &str, attempts: u32) -> Self {
+        Notice::new(
+            format!("the empty path's {quantity} was within its range only at attempt {attempts}"),
+            "the host was busy, or the draw unlikely: look at the lateness of the runs",
+        )
+    }
+
     /// A calibrated quantity outside its range.
     pub fn calibration_outside(quantity: &str) -> Self {
         Notice::new(

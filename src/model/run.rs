@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
+/// Folders of runs in progress begin with this; the next start of the experiment removes what is left of them.
+pub const UNFINISHED: &str = ".unfinished-";
 
 /// Counters of one direction of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,7 +87,7 @@ pub struct RunRecord {
     pub flows: Vec<FlowRecord>,
     /// Links in the scenario's order.
     pub links: Vec<LinkRecord>,
-    /// Runs that went on at the same time, this one included.
+    /// Runs that went on when this one started, this one included.
     pub jobs: u32,
     /// Events the tracer had to drop during this run.
     pub events_dropped: u64,
@@ -105,7 +107,7 @@ pub struct FlowRecord {
     pub compared: bool,
     /// Socket cookie of the sender, to find its events.
     pub socket: Option<u64>,
-    /// Packets delivered (the sender's `delivered` at the end of the run).
+    /// Packets the sender knew delivered when the flow's time was over, counted from its first data.
     pub delivered_pkts: u64,
     /// Payload bytes the receiver got.
     pub received_bytes: u64,
@@ -140,7 +142,7 @@ pub struct LinkRecord {
 /// What the empty path measured before an experiment, beside what was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// "rate", "rtt", "loss"; with the place, such as "s-r rate".
+    /// "rate", "rtt", "loss"; with the place, such as "s-r rate" or "s-r rate at loss = 1%".
     pub quantity: String,
     /// Unit of the two values: "bit/s", "us", "ratio".
     pub unit: String,
@@ -152,6 +154,9 @@ pub struct Calibration {
     pub allowed: [f64; 2],
     /// Whether the measurement lies in the range.
     pub within: bool,
+    /// Measurements it took, this one included: those before lay outside. 0 in files that do not say.
+    #[serde(default)]
+    pub attempts: u32,
 }
 
 /// The machine and tools of a result directory: `host.json`.
@@ -167,16 +172,16 @@ pub struct HostRecord {
     pub link: String,
     /// `netns` or `mininet`.
     pub network: String,
-    /// Offloads on the path, as one phrase: "off" or what is on.
+    /// Offloads on the path as they were measured, as one phrase: "off" or what is on.
     pub offloads: String,
     /// `paper` or `native`.
     pub profile: String,
-    /// Sysctls that were set in every namespace, name to value.
+    /// Sysctls of every namespace, set or inherited, name to value.
     pub sysctls: BTreeMap<String, String>,
     /// Tool to version: iperf3, tccc.
     pub tools: BTreeMap<String, String>,
     /// Algorithm to the digest of the object that ran; kernel's own algorithms are absent.
     pub algorithms: BTreeMap<String, String>,
-    /// Calibration of the first run of each distinct path.
+    /// Calibration of the first run of each distinct path; a resumed experiment adds its own.
     pub calibration: Vec<Calibration>,
 }

@@ -371,6 +371,8 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
     }
     let outside = directory.host.calibration.iter().filter(|calibration| !calibration.within);
     notices.extend(outside.map(|calibration| Notice::calibration_outside(&calibration.quantity)));
+    let again = directory.host.calibration.iter().filter(|calibration| calibration.within && calibration.attempts > 1);
+    notices.extend(again.map(|one| Notice::calibration_repeated(&one.quantity, one.attempts)));
     notices
 }
 

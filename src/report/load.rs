@@ -13,11 +13,8 @@ use serde::de::DeserializeOwned;
 use crate::experiment::scenario::Scenario;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{HostRecord, RESULT_SCHEMA, RunRecord};
+use crate::model::run::{HostRecord, RESULT_SCHEMA, RunRecord, UNFINISHED};
 use crate::trace::event::Event;
-
-/// Folders of runs in progress begin with this.
-const UNFINISHED: &str = ".unfinished-";
 
 /// What to do about a broken record of one run.
 const OF_A_RUN: &str = "remove that run's folder and `tccc run` on the same directory repeats it";

@@ -179,6 +179,7 @@ fn host() -> HostRecord {
         measured,
         allowed: [asked * 0.99, asked * 1.01],
         within: true,
+        attempts: 1,
     };
     HostRecord {
         schema: RESULT_SCHEMA,

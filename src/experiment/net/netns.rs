@@ -1,5 +1,6 @@
 //! A scenario's nodes as network namespaces: settings, addresses, routes, and the links between them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result, anyhow};
@@ -10,7 +11,7 @@ use crate::experiment::net::path::shortest_path;
 use crate::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd};
 use crate::experiment::scenario::{LinkSpec, Profile};
 use crate::kernel::netns::Netns;
-use crate::kernel::{netlink, sysctl};
+use crate::kernel::{netlink, offload, sysctl};
 
 /// What every namespace of an experiment gets, whatever the profile: IPv4 only (the kernel's own IPv6 packets would
 /// meet the link's loss), and reno for control connections, because the host's default would leak in.
@@ -25,7 +26,7 @@ const SETTINGS: [(&str, &str); 4] = [
 const PAPER_SETTINGS: [(&str, &str); 11] = [
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_timestamps", "0"),    // 40 header bytes
-    ("net.ipv4.tcp_recovery", "0"),      // no RACK: three duplicate ACKs
+    ("net.ipv4.tcp_recovery", "0"),      // three duplicate ACKs in kernels that still can; the newest have RACK alone
     ("net.ipv4.tcp_early_retrans", "0"), // no tail loss probe
     ("net.ipv4.tcp_frto", "0"),
     ("net.ipv4.tcp_dsack", "0"), // no undo
@@ -43,6 +44,11 @@ pub fn settings(profile: Profile) -> Vec<(&'static str, &'static str)> {
         Profile::Native => SETTINGS.to_vec(),
     }
 }
+
+/// Settings that decide how TCP behaves whether they were set or come with the host: recorded as the namespaces have
+/// them.
+const RECORDED: [&str; 4] =
+    ["net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_adv_win_scale", "net.ipv4.tcp_moderate_rcvbuf"];
 
 /// A node of the scenario.
 #[derive(Debug)]
@@ -98,6 +104,36 @@ impl Topology {
         }
         topology.add_routes(links, profile)?;
         Ok(topology)
+    }
+
+    /// The settings of the first node as they are, set or inherited, name to value; those this kernel lacks are absent.
+    ///
+    /// Errors: a setting cannot be read.
+    pub fn settings_in_force(&self) -> Result<BTreeMap<String, String>> {
+        let Some(node) = self.nodes.first() else { return Ok(BTreeMap::new()) };
+        let mut values = BTreeMap::new();
+        for name in SETTINGS.iter().chain(&PAPER_SETTINGS).map(|(name, _)| *name).chain(RECORDED) {
+            if let Some(value) = sysctl::read(&node.netns, name)? {
+                values.insert(name.to_owned(), value.split_whitespace().collect::<Vec<_>>().join(" "));
+            }
+        }
+        Ok(values)
+    }
+
+    /// The offloads that are on at any end of a link, as one phrase; "off" when none is.
+    ///
+    /// Errors: an interface is gone.
+    pub fn offloads(&self, links: &[LinkSpec]) -> Result<String> {
+        let mut on = BTreeSet::new();
+        for (index, link) in links.iter().enumerate() {
+            let [first, second] = &link.ends;
+            for (own, other) in [(first, second), (second, first)] {
+                let is = offload::offloads(&self.node(own)?.netns, &interface(index, other))?;
+                let named = [(is.send_checksum, "checksum"), (is.tso, "TSO"), (is.gso, "GSO"), (is.gro, "GRO")];
+                on.extend(named.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name));
+            }
+        }
+        Ok(if on.is_empty() { "off".to_owned() } else { on.into_iter().collect::<Vec<_>>().join(", ") })
     }
 
     /// The node of that name.

@@ -25,6 +25,11 @@ use crate::trace::event::{Event, EventKind};
 /// that is more, was not the link that was asked for.
 const LATE: Duration = Duration::from_millis(1);
 const LATE_SHARE: f64 = 0.02;
+/// A link that holds packets up for longer than this once is late whatever it does otherwise: the sender's timer may
+/// expire, and its window collapse, where the path lost nothing.
+///
+/// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
+const STALL: Duration = Duration::from_millis(200);
 /// The last event of a flow comes within this time of its end.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(2);
 /// How often a start time is looked at.
@@ -226,6 +231,10 @@ fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
         return Some(format!("the link {name} was late: p99 {p99:.0} us, allowed {limit_us:.0} us"));
     }
     let stall_us = all().filter_map(|(_, counters)| counters.lateness_us).map(|one| one.max).fold(0.0, f64::max);
+    if stall_us > STALL.as_secs_f64() * 1e6 {
+        let (stall, most) = (stall_us / 1e3, STALL.as_millis());
+        return Some(format!("a link stalled for {stall:.1} ms, allowed {most} ms: a retransmission timer may expire"));
+    }
     overflow_by_stall(cell, links, stall_us)
 }
 
@@ -283,7 +292,8 @@ mod tests {
 
     #[test]
     fn link_in_time_is_kept_and_a_late_one_is_not() {
-        assert_eq!(why(0, 0, 100.0, 500_000.0), None);
+        assert_eq!(why(0, 0, 100.0, 200_000.0), None);
+        assert!(why(0, 0, 100.0, 200_001.0).unwrap().contains("stalled for 200.0 ms, allowed 200 ms"));
         assert_eq!(why(0, 9, 999.0, 70_000.0), None, "the queue lasts longer than the stall");
         assert!(why(1, 0, 1.0, 1.0).unwrap().contains("could not carry 1 packets"));
         assert!(why(0, 0, 1001.0, 2000.0).unwrap().contains("p99 1001 us, allowed 1000 us"));

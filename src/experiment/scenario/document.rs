@@ -13,7 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use self::value::{Count, Ordered, Text, some_duration};
-use super::position::{Step, field_at, field_name, line_of, range_of};
+use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
 use crate::experiment::net::Direction;
 use crate::model::run::At;
@@ -204,6 +204,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     })?;
     let reader = Reader { file, text, table };
     let sweep = reader.sweep()?;
+    reader.check_amount(&sweep)?;
     let mut cells = Vec::new();
     let mut first = None;
     for at in combinations(&sweep) {
@@ -212,9 +213,11 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         first.get_or_insert(document);
     }
     let document = first.expect("a sweep has at least one combination");
-    reader.check_report(&document, &sweep)?;
+    reader.check_distinct(&sweep, &cells)?;
+    reader.check_report(&document, &sweep, &measured(&sweep, &cells))?;
     let stem = std::path::Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(Scenario {
+        file: file.to_owned(),
         name: stem.unwrap_or_else(|| file.to_owned()),
         text: text.to_owned(),
         title: document.title,
@@ -230,6 +233,45 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         expected: document.expected,
         cells,
     })
+}
+
+/// The names under which results are compared: the values of the variable that names them, else the flows' labels.
+fn measured(sweep: &[Variable], cells: &[Cell]) -> Vec<String> {
+    let of = |name| sweep.iter().find(|variable| variable.name == name);
+    if let Some(variable) = of(VARIANT).or_else(|| of(ALGORITHM)) {
+        return variable.values.clone();
+    }
+    let mut labels = Vec::new();
+    for label in cells.iter().flat_map(|cell| cell.flows.iter().map(|flow| cell.label(flow))) {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+/// Line and name of the field that gives a flow its value in one combination; `text` reads without mistakes.
+pub fn place_in_flow(text: &str, at: &At, flow: &str, field: &str) -> (usize, String) {
+    let Ok(table) = DeTable::parse(text) else { return (1, field.to_owned()) };
+    let table = table.get_ref();
+    let text_at = |path: &[Step<'_>]| value_at(table, path).and_then(|value| value.get_ref().as_str());
+    let index = (0..)
+        .take_while(|&index| value_at(table, &[Step::Key("flow"), Step::Item(index)]).is_some())
+        .find(|&index| text_at(&[Step::Key("flow"), Step::Item(index), Step::Key("name")]) == Some(flow));
+    let own = [Step::Key("flow"), Step::Item(index.unwrap_or(0)), Step::Key(field)];
+    let variant = at.get(VARIANT).map_or("", String::as_str);
+    let bundle = [Step::Key("variant"), Step::Key(variant), Step::Key(field)];
+    let path = if value_at(table, &bundle).is_some() { bundle } else { own };
+    if let Some(name) = text_at(&path).and_then(|text| text.strip_prefix('$'))
+        && let Some(value) = at.get(name)
+    {
+        let listed = (0..)
+            .take_while(|&item| value_at(table, &[Step::Key("sweep"), Step::Key(name), Step::Item(item)]).is_some())
+            .find(|&item| text_at(&[Step::Key("sweep"), Step::Key(name), Step::Item(item)]) == Some(value));
+        let path = [Step::Key("sweep"), Step::Key(name), Step::Item(listed.unwrap_or(0))];
+        return (line_of(text, range_of(table, &path).start), field_name(&path));
+    }
+    (line_of(text, range_of(table, &path).start), field_name(&path))
 }
 
 /// Every combination of the sweep's values; the last variable varies fastest.

@@ -65,6 +65,16 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
+/// The value at a path; none when the path leads nowhere.
+pub fn value_at<'a, 'b>(table: &'a DeTable<'b>, path: &[Step<'_>]) -> Option<&'a Spanned<DeValue<'b>>> {
+    let [Step::Key(first), rest @ ..] = path else { return None };
+    rest.iter().try_fold(table.get(*first)?, |value, step| match (step, value.get_ref()) {
+        (Step::Key(key), DeValue::Table(table)) => table.get(*key),
+        (Step::Item(index), DeValue::Array(items)) => items.get(*index),
+        _ => None,
+    })
+}
+
 /// Byte range of the value at a path; of the deepest part that exists when the path goes further.
 pub fn range_of(table: &DeTable<'_>, path: &[Step<'_>]) -> Range<usize> {
     let [Step::Key(first), rest @ ..] = path else { return 0..0 };

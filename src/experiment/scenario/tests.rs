@@ -94,7 +94,25 @@ fn mistakes_are_named_by_file_line_and_field() {
     check(("ends = [\"s\", \"r\"]", "ends = [\"s\", \"s\"]"), "link.ends", "two different nodes");
     check(("to = \"r\"", "to = \"x\""), "flow.to", "expected a node that a link names: r, s");
     check(("duration = \"2s\"", "duration = \"1500ms\""), "duration", "whole seconds");
-    check(("runs = 3", "runs = 0"), "runs", "at least 1");
+    check(("runs = 3", "runs = 0"), "runs", "outside 1..10000");
+    check(("runs = 3", "runs = 4294967295"), "runs", "more than 100000 together");
+    check(("duration = \"2s\"", "duration = \"1000000h\""), "duration", "at most 86400s");
+    check(("rate = \"10mbit\"", "rate = \"99gbit\""), "link.rate", "\"99gbit\" is outside 1kbit..10gbit");
+    check(("delay = \"20ms\"", "delay = \"11s\""), "link.delay", "outside");
+    check(("delay = \"5ms\"", "delay = \"11s\""), "link.reverse.delay", "outside");
+    check(("queue = \"50pkts\"", "queue = \"100001pkts\""), "link.queue", "more than 100000 pkts");
+    check(("queue = \"50pkts\"", "queue = \"0pkts\""), "link.queue", "above 0");
+    check(("loss = \"$loss\"", "loss = \"100%\""), "link.loss", "nothing would arrive");
+    check(("loss = [0, 0.001, \"1%\"]", "loss = [0, 0.01, \"1%\"]"), "sweep.loss", "\"0.01\" and \"1%\" mean the same");
+    check(("name = \"data\"", "name = \"../../etc/x\""), "flow.name", "letters, digits");
+    check(
+        ("metrics = [\"delivered_pkts\"]", "metrics = [\"goodput\"]"),
+        "report.metrics",
+        "expected one of delivered_pkts",
+    );
+    check(("metrics = [\"delivered_pkts\"]", "metrics = []"), "report.metrics", "at least one metric");
+    check(("baseline = \"SACK\"", "baseline = \"SACKK\""), "report.baseline", "one that is measured: SACK, Linux");
+    check(("SACK = [3, 2, 1]", "SACK = [3, -2, 1]"), "published.values.SACK", "numbers from 0");
     check(("window_cap = 50", "window_cap = 0"), "variant.SACK.window_cap", "a number of packets from 1");
     check(("over = \"loss\"", "over = \"rate\""), "published.over", "expected a variable of [sweep]");
     check(("profile = \"paper\"", "profile = \"fast\""), "profile", "unknown variant");
@@ -164,4 +182,34 @@ fn flows_beside_the_compared_ones_are_told_apart() {
     assert_eq!(bundle, [named((true, "New"), (false, "bbr"))]);
     let without = compared("", ["cubic", "bbr"], "");
     assert_eq!(without, [named((true, "cubic"), (true, "bbr"))]);
+}
+
+#[test]
+fn mistakes_of_the_report_are_named_with_what_was_meant() {
+    let error = refusal(("metrics = [\"delivered_pkts\"]", "metrics = [\"goodput\"]"));
+    assert_eq!(error.hint.as_deref(), Some("did you mean \"goodput_bps\"?"));
+    let error = refusal(("metric = \"delivered_pkts\"\nplace", "metric = \"deliverd_pkts\"\nplace"));
+    assert_eq!((error.line, error.field.as_str()), (line("metric = "), "published.metric"));
+    let expected = "[[expected]]\nmetric = \"delivered_pkts\"\nover = \"loss\"\nbasis = \"b\"\n\
+                    values = { Vegas = [1, 2, 3] }\nplus_minus = { Vegas = [1, 1, 1] }\n";
+    let error = Scenario::parse("x.toml", &format!("{GOOD}{expected}")).unwrap_err();
+    assert_eq!(error.field, "expected.values.Vegas", "published only cannot be judged: {error}");
+}
+
+#[test]
+fn mistake_in_a_flow_found_later_names_the_field_that_holds_the_value() {
+    let place = |text: &str, field: &str| {
+        let scenario = Scenario::parse("x.toml", text).unwrap();
+        let cell = scenario.cells.last().unwrap();
+        scenario.mistake_in_flow(cell, &cell.flows[0], field, Failure::usage("wrong")).what
+    };
+    let swept = GOOD.replace("[sweep]", "[sweep]\nname = [\"reno\",\n\"cubix\"]").replacen(
+        "\"reno\"\nini",
+        "\"$name\"\nini",
+        1,
+    );
+    assert_eq!(place(&swept, "algorithm"), format!("x.toml:{}: sweep.name: wrong", line("[sweep]") + 2));
+    let last = GOOD.rfind("algorithm = ").unwrap();
+    let line = GOOD[..last].matches('\n').count() + 1;
+    assert_eq!(place(GOOD, "algorithm"), format!("x.toml:{line}: variant.Linux.algorithm: wrong"));
 }

@@ -3,11 +3,17 @@
 use super::*;
 use crate::experiment::net::MTU_RANGE;
 use crate::experiment::net::path::shortest_path;
+use crate::experiment::plan::{PLANNED_RUNS_MAX, RUNS_MAX};
+use crate::model::metrics::{METRICS, Metric};
 
 /// Queue of a link that names none: the transmit queue length of a Linux device.
 const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
 /// A node's name becomes part of an interface name, which has at most 15 characters.
 const NODE_NAME_LENGTH: usize = 8;
+/// A flow's name stands in tables and legends.
+const FLOW_NAME_LENGTH: usize = 32;
+/// Longest run: what iperf3 can time.
+const DURATION_MAX: Duration = Duration::from_secs(86_400);
 
 impl Reader<'_> {
     /// One combination, with everything resolved and checked.
@@ -29,8 +35,13 @@ impl Reader<'_> {
     }
 
     fn check_numbers(&self, document: &Document) -> Result<(), ScenarioError> {
-        if document.runs == 0 {
-            return Err(self.refuse(&[Step::Key("runs")], "expected at least 1"));
+        if !(1..=RUNS_MAX).contains(&document.runs) {
+            let what = format!("{} is outside 1..{RUNS_MAX}", document.runs);
+            return Err(self.refuse(&[Step::Key("runs")], what));
+        }
+        if document.duration > DURATION_MAX {
+            let what = format!("expected at most {}s: iperf3 can time no longer run", DURATION_MAX.as_secs());
+            return Err(self.refuse(&[Step::Key("duration")], what));
         }
         if document.duration.subsec_nanos() != 0 || document.duration.is_zero() {
             return Err(
@@ -44,6 +55,9 @@ impl Reader<'_> {
         }
         if document.sample.is_zero() {
             return Err(self.refuse(&[Step::Key("sample")], "expected more than 0, such as 100ms"));
+        }
+        if document.sample >= document.duration {
+            return Err(self.refuse(&[Step::Key("sample")], "expected less than the duration, such as 100ms"));
         }
         if document.flow.is_empty() {
             return Err(self.refuse(&[Step::Key("flow")], "expected at least one [[flow]]"));
@@ -81,9 +95,33 @@ impl Reader<'_> {
             seed: 0,
         };
         let link = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };
-        let checked = link.config(document.mtu).check();
-        checked.map_err(|why| self.refuse(&[Step::Key("link"), Step::Item(index)], why.to_string()))?;
+        self.check_link(document, index, &link)?;
         Ok(link)
+    }
+
+    fn check_link(&self, document: &Document, index: usize, link: &LinkSpec) -> Result<(), ScenarioError> {
+        let same = |other: &LinkText| other.ends.iter().all(|end| link.ends.contains(end));
+        if document.link[..index].iter().any(same) {
+            let path = [Step::Key("link"), Step::Item(index), Step::Key("ends")];
+            return Err(self.refuse(&path, "another link joins these two nodes"));
+        }
+        if let Some(out) = link.config(document.mtu).out_of_range() {
+            return Err(self.refuse(&self.link_field(index, out.direction, out.field), out.what));
+        }
+        let lost = link.directions.iter().position(|direction| direction.loss.0 >= 1.0);
+        lost.map_or(Ok(()), |direction| {
+            let what =
+                format!("\"{}\": expected less than 100%: nothing would arrive", link.directions[direction].loss);
+            Err(self.refuse(&self.link_field(index, direction, "loss"), what))
+        })
+    }
+
+    /// Where a direction's value is written: in `reverse` when that has it, else beside it.
+    fn link_field(&self, index: usize, direction: usize, field: &'static str) -> Vec<Step<'static>> {
+        let link = [Step::Key("link"), Step::Item(index)];
+        let reverse = [&link[..], &[Step::Key("reverse"), Step::Key(field)]].concat();
+        let is_reverse = direction == 1 && value_at(self.table.get_ref(), &reverse).is_some();
+        if is_reverse { reverse } else { [&link[..], &[Step::Key(field)]].concat() }
     }
 
     fn check_flow(&self, document: &Document, index: usize) -> Result<(), ScenarioError> {
@@ -103,6 +141,15 @@ impl Reader<'_> {
         }
         if document.flow[..index].iter().any(|other| other.name == flow.name) {
             return Err(self.refuse(&at("name"), format!("\"{}\": another flow has this name", flow.name)));
+        }
+        let plain = flow.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
+        if !plain || flow.name.is_empty() || flow.name.len() > FLOW_NAME_LENGTH {
+            let name: String = flow.name.chars().take(FLOW_NAME_LENGTH).collect();
+            let what = format!("\"{name}\": expected 1 to {FLOW_NAME_LENGTH} letters, digits, -, _, . or spaces");
+            return Err(self.refuse(&at("name"), what));
+        }
+        if flow.size.is_some_and(|size| size.0 == 0) {
+            return Err(self.refuse(&at("size"), "expected at least 1B"));
         }
         if flow.start.subsec_nanos() != 0 || flow.start >= document.duration {
             return Err(self.refuse(&at("start"), "expected whole seconds before the end of the run"));
@@ -163,8 +210,115 @@ impl Reader<'_> {
         Ok(spec)
     }
 
-    /// Published and expected lists must be as long as the values they go along.
-    pub(super) fn check_report(&self, document: &Document, sweep: &[Variable]) -> Result<(), ScenarioError> {
+    /// Runs of all cells together.
+    pub(super) fn check_amount(&self, sweep: &[Variable]) -> Result<(), ScenarioError> {
+        let cells = sweep.iter().try_fold(1_usize, |cells, variable| cells.checked_mul(variable.values.len()));
+        let runs = self.table.get_ref().get("runs").and_then(|runs| runs.get_ref().as_integer()?.as_str().parse().ok());
+        let runs: usize = runs.unwrap_or(1); // what is no number is refused later
+        match cells.and_then(|cells| cells.checked_mul(runs.max(1))) {
+            Some(all) if all <= PLANNED_RUNS_MAX => Ok(()),
+            _ => Err(self.refuse(
+                &[Step::Key("runs")],
+                format!("{runs} runs of every cell of [sweep] are more than {PLANNED_RUNS_MAX} together"),
+            )),
+        }
+    }
+
+    /// No two values of a variable may mean the same: two cells would measure one thing.
+    pub(super) fn check_distinct(&self, sweep: &[Variable], cells: &[Cell]) -> Result<(), ScenarioError> {
+        let mut stride = cells.len();
+        for variable in sweep {
+            let values = variable.values.len();
+            let block = stride;
+            stride /= values;
+            if variable.name == VARIANT {
+                continue; // the same under two names is a way to see the scatter
+            }
+            let equal = |one: usize, other: usize| {
+                (0..cells.len()).filter(|index| index % block / stride == one).all(|index| {
+                    let beside = &cells[index + (other - one) * stride];
+                    cells[index].links == beside.links
+                        && cells[index].flows == beside.flows
+                        && cells[index].duration == beside.duration
+                        && cells[index].mtu == beside.mtu
+                })
+            };
+            let pair = (0..values).flat_map(|other| (0..other).map(move |one| (one, other))).find(|p| equal(p.0, p.1));
+            if let Some((one, other)) = pair {
+                let what = format!("\"{}\" and \"{}\" mean the same", variable.values[one], variable.values[other]);
+                return Err(self.refuse(&[Step::Key("sweep"), Step::Key(&variable.name)], what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_metric(&self, path: &[Step<'_>], name: &str) -> Result<(), ScenarioError> {
+        if Metric::find(name).is_some() {
+            return Ok(());
+        }
+        let names = || METRICS.iter().map(|metric| metric.name);
+        let known: Vec<&str> = names().collect();
+        let hint = nearest(name, names()).or(names().find(|known| known.starts_with(name) && !name.is_empty()));
+        Err(ScenarioError {
+            hint: hint.map(|name| format!("did you mean \"{name}\"?")),
+            ..self.refuse(path, format!("\"{name}\": expected one of {}", known.join(", ")))
+        })
+    }
+
+    /// A name that has to be one of those measured.
+    fn check_measured(&self, path: &[Step<'_>], name: &str, measured: &[String]) -> Result<(), ScenarioError> {
+        if measured.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        let hint = nearest(name, measured.iter().map(String::as_str)).map(|name| format!("did you mean \"{name}\"?"));
+        let what = format!("\"{name}\": expected one that is measured: {}", measured.join(", "));
+        Err(ScenarioError { hint, ..self.refuse(path, what) })
+    }
+
+    fn check_names(&self, document: &Document, measured: &[String]) -> Result<(), ScenarioError> {
+        let report = |key| [Step::Key("report"), Step::Key(key)];
+        let metrics = &document.report.metrics;
+        for (index, name) in metrics.iter().enumerate() {
+            let path = [Step::Key("report"), Step::Key("metrics"), Step::Item(index)];
+            self.check_metric(&path, name)?;
+            if metrics[..index].contains(name) {
+                return Err(self.refuse(&path, format!("\"{name}\" is listed twice")));
+            }
+        }
+        if metrics.is_empty() && value_at(self.table.get_ref(), &report("metrics")).is_some() {
+            return Err(
+                self.refuse(&report("metrics"), "expected at least one metric; without the field all are shown")
+            );
+        }
+        if let Some(baseline) = &document.report.baseline {
+            self.check_measured(&report("baseline"), baseline, measured)?;
+        }
+        for (index, published) in document.published.iter().enumerate() {
+            self.check_metric(&[Step::Key("published"), Step::Item(index), Step::Key("metric")], &published.metric)?;
+            let negative = published.values.iter().find(|(_, numbers)| numbers.iter().any(|number| *number < 0.0));
+            if let Some((name, _)) = negative {
+                let path = [Step::Key("published"), Step::Item(index), Step::Key("values"), Step::Key(name)];
+                return Err(self.refuse(&path, "expected numbers from 0, or nan where the source has none"));
+            }
+        }
+        for (index, expected) in document.expected.iter().enumerate() {
+            self.check_metric(&[Step::Key("expected"), Step::Item(index), Step::Key("metric")], &expected.metric)?;
+            for name in expected.values.keys() {
+                let path = [Step::Key("expected"), Step::Item(index), Step::Key("values"), Step::Key(name)];
+                self.check_measured(&path, name, measured)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names must be known, and published and expected lists as long as the values they go along.
+    pub(super) fn check_report(
+        &self,
+        document: &Document,
+        sweep: &[Variable],
+        measured: &[String],
+    ) -> Result<(), ScenarioError> {
+        self.check_names(document, measured)?;
         let published = document.published.iter().map(|p| (&p.over, [&p.values, &p.values]));
         let expected = document.expected.iter().map(|e| (&e.over, [&e.values, &e.plus_minus]));
         for (index, (over, lists)) in published.enumerate() {

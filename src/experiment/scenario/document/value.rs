@@ -37,6 +37,9 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
+/// Most packets of a window: far above what any path of ours holds.
+const COUNT_MAX: u32 = 1_000_000;
+
 /// A number of packets, from 1; also as text, so that a sweep can set it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Count(pub(super) u32);
@@ -44,8 +47,10 @@ pub(super) struct Count(pub(super) u32);
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Text::deserialize(deserializer)?.0;
-        let count = text.parse().ok().filter(|&count: &u32| count >= 1);
-        count.map(Count).ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1")))
+        let count = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
+        count
+            .map(Count)
+            .ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1 to {COUNT_MAX}")))
     }
 }
 
