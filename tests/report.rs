@@ -284,7 +284,7 @@ fn broken_directories_are_refused_with_the_reason() {
     refuses(
         |d| fs::write(d.path.join("scenario.toml"), SCENARIO.replace("\"goodput_bps\"", "\"speed\"")).unwrap(),
         Kind::Usage,
-        "cannot report metric \"speed\" of scenario \"table-2\"",
+        "report.metrics = \"speed\": expected one of delivered_pkts",
     );
 }
 
