@@ -21,7 +21,7 @@ use tccc::kernel::netlink::{VethEnd, add_address, create_veth, set_up};
 use tccc::kernel::netns::Netns;
 use tccc::model::stats::paired_ratio;
 
-const PAIRS: usize = 30;
+const PAIRS: usize = 100;
 const TRANSFER_SECONDS: u32 = 1;
 const MTU: u32 = 1500;
 const REQUIREMENT: f64 = 0.98;
