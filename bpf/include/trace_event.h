@@ -17,7 +17,7 @@ enum tccc_event_kind {
 	TCCC_EVENT_SAMPLE = 2,	 /* at most one per socket and sampling interval */
 	TCCC_EVENT_STATE = 3,	 /* ca_state changed; prior_ca_state holds the one before */
 	TCCC_EVENT_LOSS = 4,	 /* lost or retransmitted grew since the last LOSS; at most ten per interval */
-	TCCC_EVENT_CLOSE = 5,	 /* connection left ESTABLISHED for good */
+	TCCC_EVENT_CLOSE = 5,	 /* connection reached CLOSE; carries the final counts */
 	TCCC_EVENT_SNAPSHOT = 6, /* from the socket iterator */
 };
 
