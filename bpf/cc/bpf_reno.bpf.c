@@ -37,12 +37,6 @@ struct bpf_reno {
 };
 STATE_FITS(struct bpf_reno);
 
-/* RFC 5681, eq. (4). */
-static u32 reduced_window(u32 cwnd)
-{
-	return max(cwnd >> 1, 2u);
-}
-
 static void update_phase(struct sock *sk)
 {
 	struct bpf_reno *reno = inet_csk_ca(sk);
@@ -57,22 +51,13 @@ CC_OP(void, bpf_reno_init, struct sock *sk)
 
 CC_OP(void, bpf_reno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
-		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
-	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+	reno_cong_avoid(tcp_sk(sk), acked);
 }
 
 CC_OP(u32, bpf_reno_ssthresh, struct sock *sk)
 {
-	return reduced_window(tcp_sk(sk)->snd_cwnd);
+	return reno_ssthresh(tcp_sk(sk));
 }
 
 CC_OP(void, bpf_reno_set_state, struct sock *sk, u8 new_state)
@@ -87,9 +72,7 @@ CC_OP(void, bpf_reno_set_state, struct sock *sk, u8 new_state)
 
 CC_OP(u32, bpf_reno_undo_cwnd, struct sock *sk)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	return max(tp->snd_cwnd, tp->prior_cwnd);
+	return reno_undo_cwnd(tcp_sk(sk));
 }
 
 ALGORITHM(bpf_reno, "Reno as BPF: one packet per round trip, half at a loss", "RFC 5681") = {

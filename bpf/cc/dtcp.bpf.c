@@ -118,17 +118,8 @@ CC_OP(void, dtcp_in_ack_event, struct sock *sk, u32 flags)
 
 CC_OP(void, dtcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
-		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
-	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+	reno_cong_avoid(tcp_sk(sk), acked);
 }
 
 CC_OP(u32, dtcp_ssthresh, struct sock *sk)
@@ -183,9 +174,7 @@ CC_OP(void, dtcp_set_state, struct sock *sk, u8 new_state)
 
 CC_OP(u32, dtcp_undo_cwnd, struct sock *sk)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	return max(tp->snd_cwnd, tp->prior_cwnd);
+	return reno_undo_cwnd(tcp_sk(sk));
 }
 
 ALGORITHM(dtcp, "Discrete TCP: halve after slow start, keep three quarters in linear growth",

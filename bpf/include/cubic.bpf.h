@@ -618,7 +618,7 @@ CC_OP(u32, cubic_undo_cwnd, struct sock *sk)
 		cubic->u = cubic->prior_u;
 		cubic->l = lower_limit(cubic->u);
 	}
-	return max(tp->snd_cwnd, tp->prior_cwnd);
+	return reno_undo_cwnd(tp);
 }
 
 #define CUBIC_CALLBACKS                                                                                                \

@@ -4,6 +4,7 @@
 #define TCCC_TCP_BPF_H
 
 #include "kernel.bpf.h"
+#include "math.bpf.h"
 
 static __always_inline struct inet_connection_sock *inet_csk(const struct sock *sk)
 {
@@ -68,5 +69,33 @@ static __always_inline bool after(u32 a, u32 b)
 /* The kernel's own window arithmetic, reused instead of written again. */
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
+
+/*
+ * What most algorithms keep of Reno; each is the kernel's function of the same name with tcp_ before it.
+ * RFC 5681, equations (2) and (3): double the window every round trip below the threshold, else one packet more.
+ */
+static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
+{
+	if (!is_cwnd_limited(tp))
+		return;
+	if (in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+}
+
+/* RFC 5681, equation (4), with the window for the flight size. Packets, 2 and more. */
+static __always_inline u32 reno_ssthresh(const struct tcp_sock *tp)
+{
+	return max(tp->snd_cwnd >> 1, 2u);
+}
+
+/* The window before a reduction that proved spurious. Packets. */
+static __always_inline u32 reno_undo_cwnd(const struct tcp_sock *tp)
+{
+	return max(tp->snd_cwnd, tp->prior_cwnd);
+}
 
 #endif
