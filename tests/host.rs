@@ -29,3 +29,5 @@ mod properties;
 mod reno;
 #[path = "host/sender.rs"]
 mod sender;
+#[path = "host/swift.rs"]
+mod swift;

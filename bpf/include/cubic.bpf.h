@@ -46,7 +46,6 @@
 /* The train may last so much longer as four of the largest offloaded packets take, but no longer than this. */
 #define HYSTART_CUSHION_PACKETS 4u
 #define HYSTART_CUSHION_MAX_US 1000u
-#define SK_PACING_NONE 0
 
 #ifndef CUBIC_BETA
 #define CUBIC_BETA 717

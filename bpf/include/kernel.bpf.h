@@ -66,6 +66,9 @@ enum tcp_ca_event {
 	CA_EVENT_ECN_IS_CE,    /* received CE marked IP packet */
 };
 
+/* Who spaces a socket's packets: nobody, TCP's own timer, the fq qdisc. */
+enum sk_pacing { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
+
 struct sock_common {
 	u16 skc_family;
 	volatile unsigned char skc_state;

@@ -8,6 +8,8 @@ use crate::kernel::{Acked, Kernel};
 use crate::native::{CongestionControl, INFINITE_SSTHRESH, Native, Socket, Tcp};
 use crate::operations::{self, Operation};
 
+pub const MSS_BYTES: u32 = 1448;
+
 /// A field of the private state, by the algorithm's own name for it.
 pub fn field(socket: &Socket, id: &str, name: &str) -> u64 {
     let private = socket.private();
@@ -36,7 +38,7 @@ impl<'n> Flow<'n> {
         let now_us = 1_000_000;
         let mut socket = native.socket(0xaa);
         socket.set_clock(now_us * 1000);
-        let kernel = Kernel::new(socket, Tcp { is_cwnd_limited: 1, ..tcp });
+        let kernel = Kernel::new(socket, Tcp { is_cwnd_limited: 1, mss_cache: MSS_BYTES, ..tcp });
         let mut flow = Flow { kernel, sent_us: VecDeque::new(), now_us, rtt_us: path[0], gap_us: path[1] };
         flow.send();
         flow
@@ -105,12 +107,14 @@ impl<'n> Flow<'n> {
         tcp.snd_una += 1;
         tcp.packets_out -= 1;
         tcp.delivered += 1;
+        tcp.srtt_us = 8 * (self.now_us - sent_us) as u32;
         let acked = Acked { delivered: 1, in_order: 1, lost: 0, rtt_us: Some((self.now_us - sent_us) as u32) };
         self.kernel.acked(acked);
         self.kernel.control(acked);
     }
 
     fn send(&mut self) {
+        self.kernel.cc.min_tso_segs(&mut self.kernel.tcp);
         let tcp = &mut self.kernel.tcp;
         while tcp.packets_out < tcp.snd_cwnd {
             tcp.packets_out += 1;

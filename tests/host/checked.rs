@@ -52,6 +52,14 @@ impl<C: CongestionControl> CongestionControl for Checked<C> {
         self.call(tcp, "cwnd_event", |cc, tcp| cc.cwnd_event(tcp, event));
     }
 
+    fn min_tso_segs(&mut self, tcp: &mut Tcp) -> u32 {
+        let before = tcp.clone();
+        let packets = self.call(tcp, "min_tso_segs", |cc, tcp| cc.min_tso_segs(tcp));
+        assert!(packets >= 1, "min_tso_segs holds every packet back: {before:?}");
+        assert_eq!(*tcp, before, "min_tso_segs moves the window");
+        packets
+    }
+
     fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32 {
         let cwnd = self.call(tcp, "undo_cwnd", |cc, tcp| cc.undo_cwnd(tcp));
         assert!((tcp.snd_cwnd..=INFINITE_SSTHRESH).contains(&cwnd), "undo_cwnd returned {cwnd}: {tcp:?}");

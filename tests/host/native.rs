@@ -91,7 +91,8 @@ shim! {
     calls: new(u8) -> Host, free(Host), private(Host) -> *const u8, set_clock(u64), init(Host), release(Host),
         in_ack_event(Host, u32), pkts_acked(Host, u32, i32, u32), cong_control(Host, u32, u32) -> u32,
         cong_avoid(Host, u32, u32), ssthresh(Host) -> u32, set_state(Host, u32), cwnd_event(Host, u32),
-        cwnd_event_tx_start(Host), undo_cwnd(Host) -> u32;
+        cwnd_event_tx_start(Host), min_tso_segs(Host) -> u32, undo_cwnd(Host) -> u32,
+        get_pacing_rate(Host) -> u64, get_pacing_status(Host) -> u32, set_pacing_status(Host, u32);
 }
 
 impl Tcp {
@@ -117,6 +118,10 @@ pub trait CongestionControl {
     /// Called while `tcp.ca_state` is still the old one.
     fn set_state(&mut self, tcp: &mut Tcp, new_state: u32);
     fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32);
+    /// Asked before each transmission: the fewest packets to hand down at once.
+    fn min_tso_segs(&mut self, _: &mut Tcp) -> u32 {
+        2
+    }
     fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32;
     /// Nanoseconds on the clock that the algorithm reads.
     fn set_clock(&mut self, now_ns: u64);
@@ -210,6 +215,23 @@ impl Socket<'_> {
         unsafe { *(self.native.shim.private)(self.host).cast() }
     }
 
+    /// Bytes per second at which the socket's packets are spaced where its status asks for it.
+    pub fn pacing_rate(&self) -> u64 {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.get_pacing_rate)(self.host) }
+    }
+
+    /// `enum sk_pacing`: 0 nobody paces, 1 TCP itself does, 2 the fq qdisc does.
+    pub fn pacing_status(&self) -> u32 {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.get_pacing_status)(self.host) }
+    }
+
+    pub fn set_pacing_status(&mut self, status: u32) {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.set_pacing_status)(self.host, status) }
+    }
+
     /// How a kernel from 7.1 on tells of the first transmission after nothing was in flight.
     pub fn cwnd_event_tx_start(&mut self, tcp: &mut Tcp) {
         // SAFETY: the socket is live.
@@ -274,6 +296,11 @@ impl CongestionControl for Socket<'_> {
     fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32) {
         // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.cwnd_event)(host, event) });
+    }
+
+    fn min_tso_segs(&mut self, tcp: &mut Tcp) -> u32 {
+        // SAFETY: the socket is live and of this library.
+        self.call(tcp, |shim, host| unsafe { (shim.min_tso_segs)(host) })
     }
 
     fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32 {

@@ -98,6 +98,7 @@ pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> Kernel<C> {
 
 /// The sender sends what the window allows; whatever was lost is sent again.
 fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
+    kernel.cc.min_tso_segs(&mut kernel.tcp);
     let tcp = &mut kernel.tcp;
     let allowed = if tcp.is_cwnd_limited == 1 { tcp.snd_cwnd } else { tcp.snd_cwnd / 2 };
     let room = allowed.saturating_sub(tcp.in_flight());

@@ -105,6 +105,9 @@ FIELD(lost)
 FIELD(is_cwnd_limited)
 PLACE(ca_state, u32, tp.inet_conn.icsk_ca_state)
 
+PLACE(pacing_status, u32, tp.inet_conn.icsk_inet.sk.sk_pacing_status)
+PLACE(pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_pacing_rate)
+
 SAMPLE(delivered)
 SAMPLE(interval_us)
 SAMPLE(rtt_us)
@@ -182,6 +185,22 @@ void host_cwnd_event_tx_start(struct host_socket *host)
 {
 	if (tccc_host_ops.cwnd_event_tx_start)
 		tccc_host_ops.cwnd_event_tx_start(sock_of(host));
+}
+
+/*
+ * Asked before a transmission. The kernel has set the pacing rate at the end of the ACK before: twice the window per RTT,
+ * 1.2 times when half of the threshold is reached.
+ */
+u32 host_min_tso_segs(struct host_socket *host)
+{
+	const struct tcp_sock *tp = &host->tp;
+	const u64 percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+	const double bytes = (double)max(tp->snd_cwnd, tp->packets_out) * tp->mss_cache;
+	struct sock *sk = sock_of(host);
+
+	if (tp->srtt_us)
+		sk->sk_pacing_rate = (unsigned long)min(bytes * percent * 80000 / tp->srtt_us, 1e18);
+	return tccc_host_ops.min_tso_segs ? tccc_host_ops.min_tso_segs(sk) : 2;
 }
 
 u32 host_undo_cwnd(struct host_socket *host)

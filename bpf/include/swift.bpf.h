@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What swift and mswift share: an estimate of the path from the spacing of two ACKs, a first window made from an
+ * estimate, and pacing through the socket's own pacing rate. Sources and differences: swift.bpf.c and mswift.bpf.c.
+ */
+#ifndef TCCC_SWIFT_BPF_H
+#define TCCC_SWIFT_BPF_H
+
+#include "tccc.bpf.h"
+
+#define US_PER_SEC 1000000ull
+/* srtt_us is kept times 8. */
+#define SRTT_SHIFT 3
+/* A window of more bytes than this counts as this: times 8000000 it still fits 64 bits. Range: 2 TiB. */
+#define PACED_BYTES_MAX (1ull << 41)
+#define U32_LARGEST 0xffffffffu
+/* The SYN counts as delivered. */
+#define DELIVERED_BY_HANDSHAKE 1
+
+TUNABLE(u32, initial_window, 4, 2, 10, "packets",
+	"window at the start: the report's burst of four; a smaller one of the kernel or a scenario stays");
+TUNABLE(u32, g, 2, 1, 8, "divisor",
+	"the window is the ACK estimate over g: the report's tables use 2 and 8, 1 is a test");
+TUNABLE(u32, min_dt_us, 50, 1, 1000000, "us",
+	"ACKs closer than this are a burst of ACKs, not a measure of the path: discarded");
+TUNABLE(u8, use_acked_bytes, 0, 0, 1, "on or off",
+	"count all packets of the second ACK; the report counts one, which underestimates on purpose");
+TUNABLE(u32, pacing_burst, 2, 1, 8, "packets",
+	"packets sent at once while paced: the report's two a pacing event, and the kernel's default");
+
+/* Two ACKs of the initial burst. */
+struct ack_pair {
+	u8 acks;	   /* how many of the two have arrived */
+	u32 rtt_us;	   /* RTT of the first, 0: none */
+	u32 first_ack_us;  /* when the first arrived; wraps after 71 minutes, longer than the burst can take */
+	u32 burst_end_seq; /* end of what was sent before the first arrived */
+	u32 dt_us;	   /* between the two */
+	u32 est;	   /* packets that the path holds, 0: no estimate */
+};
+
+/*
+ * capacity = BW RTT = packets / dt * RTT: BBN report 8339; Khalil, eq. (2) with its operands set right. Packets, floor,
+ * saturates. Range: any; no estimate (0) where dt is 0.
+ */
+static __always_inline u32 path_capacity(u32 rtt_us, u32 dt_us, u32 packets)
+{
+	if (!dt_us)
+		return 0;
+	return (u32)min((u64)rtt_us * packets / dt_us, (u64)U32_LARGEST);
+}
+
+/* window / RTT, bytes per second, floor. Range: any RTT from 1/8 us on; 0 where there is none. */
+static __always_inline u64 paced_rate(u32 cwnd, u32 mss, u32 rtt_us_times_8)
+{
+	const u64 bytes = min((u64)cwnd * mss, PACED_BYTES_MAX);
+
+	if (!rtt_us_times_8)
+		return 0;
+	return bytes * (US_PER_SEC << SRTT_SHIFT) / rtt_us_times_8;
+}
+
+/* Nothing but the handshake has happened: the burst that the estimate needs is still to come. */
+static __always_inline bool is_new_connection(const struct tcp_sock *tp)
+{
+	return tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out;
+}
+
+/*
+ * Takes an ACK of new data in; true when the pair is complete, or will never be: est says which.
+ * The second ACK counts only for data sent before the first: what came later was spaced by the sender.
+ */
+static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct tcp_sock *tp, u32 rtt_us, u32 acked)
+{
+	const u32 now_us = (u32)tp->tcp_mstamp;
+
+	pair->acks++;
+	if (pair->acks == 1) {
+		pair->rtt_us = rtt_us;
+		pair->first_ack_us = now_us;
+		pair->burst_end_seq = tp->snd_nxt;
+		return !rtt_us;
+	}
+	if (after(tp->snd_una, pair->burst_end_seq))
+		return true;
+	pair->dt_us = now_us - pair->first_ack_us;
+	if (pair->dt_us >= min_dt_us)
+		pair->est = path_capacity(pair->rtt_us, pair->dt_us, use_acked_bytes ? acked : 1);
+	return true;
+}
+
+/* Raises cwnd to an estimate, within the clamp and a threshold the kernel already knows; true when that raised it. */
+static __always_inline bool set_first_window(struct tcp_sock *tp, u32 estimate)
+{
+	const u32 most = min(tp->snd_cwnd_clamp, tp->snd_ssthresh);
+	const u32 cwnd = min(estimate, most);
+
+	if (cwnd <= tp->snd_cwnd)
+		return false;
+	tp->snd_cwnd = cwnd;
+	return true;
+}
+
+/* Pacing is switched on unless the application or the fq qdisc has done so; true when it was done here. */
+static __always_inline bool set_pacing_on(struct sock *sk)
+{
+	if (sk->sk_pacing_status != SK_PACING_NONE)
+		return false;
+	sk->sk_pacing_status = SK_PACING_NEEDED;
+	return true;
+}
+
+/* Only what was switched on here is switched off; fq may have taken the pacing over meanwhile. */
+static __always_inline void set_pacing_off(struct sock *sk, bool is_ours)
+{
+	if (is_ours && sk->sk_pacing_status == SK_PACING_NEEDED)
+		sk->sk_pacing_status = SK_PACING_NONE;
+}
+
+/*
+ * Never above the rate that the kernel has just set: it paces slow start at twice the window per RTT, and keeps to what
+ * the application allows.
+ */
+static __always_inline void set_pacing_rate(struct sock *sk, u64 rate)
+{
+	if (rate && rate < sk->sk_pacing_rate)
+		sk->sk_pacing_rate = rate;
+}
+
+#endif
