@@ -1,6 +1,8 @@
 //! The host ring of the algorithms: every file of `bpf/cc`, compiled natively with the undefined-behaviour sanitizer and
 //! driven by a simulated kernel. A new file is covered without an edit here.
 
+#[path = "host/adaptive.rs"]
+mod adaptive;
 #[path = "host/bottleneck.rs"]
 mod bottleneck;
 #[path = "host/checked.rs"]

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Verma's adaptive congestion control: Reno that stops growing when the RTT nears the largest one it has seen.
+ *
+ * Source
+ *   L. P. Verma, I. Verma, M. Kumar, "An Adaptive Congestion Control Algorithm", Modelling, Measurement and Control A 92
+ *   (1), 2019: equations 3 to 6 and algorithm 1.
+ *
+ * Idea
+ *   The largest RTT is that of a full queue, the lowest that of an empty one. Growing on while the queue is nearly full
+ *   only buys the next loss: hold the window there, and grow as Reno does, in small windows a little faster, elsewhere.
+ *
+ * Equations
+ *   slow start            cwnd += acked                                        New Reno's
+ *   threshold             RTTthresh = (RTTmax + RTTmin + RTT) / tau            eq. (4), tau = 2500/1000
+ *   RTT above it          cwnd stays                                           algorithm 1, line 14
+ *   RTT below it          delta = ssthresh / (1 + e^cwnd)                      eq. (5)
+ *                         cwnd += acked (delta + 1 / cwnd)                     eq. (6)
+ *   loss, timeout         ssthresh = max(cwnd / 2, 2)                          New Reno's
+ *   It follows that growth stops at RTT = (RTTmax + RTTmin) / (tau - 1), two thirds of the sum, which lies below RTTmax
+ *   only where RTTmax > RTTmin / (tau - 2), twice RTTmin: on other paths this is Reno and delta. delta is largest at
+ *   cwnd = ssthresh: 0.24 at 2 packets, 0.03 at 5, 0.0005 at 10; all of it on the way up from a threshold adds 1.0 packet
+ *   from 2, 0.3 from 5.
+ *
+ * Units
+ *   Windows in packets, RTTs in us, tau in 1/1000, delta in 2^-32 packets.
+ *
+ * Life
+ *   slow start -> avoidance <-> stopped -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
+ *
+ * Differs
+ *   1. cwnd = ssthresh counts as congestion avoidance; the listing's slow start would never end, because the kernel's
+ *      stops at ssthresh. The packets of an ACK that are left over there grow the window as Reno.
+ *   2. RTT = RTTthresh, which the listing leaves out, stops growth.
+ *   3. RTTmax is the largest sample, as the listing has it; the text wants it measured when a packet is dropped:
+ *      rttmax_mode = 1 takes the RTT in force at the detection of each loss if it is larger, and nothing stops growth
+ *      before the first. A congestion mark is no drop; a shrunken MTU is taken for one.
+ *   4. The "small change in fast recovery" is announced and never described: there is none. Recovery is the kernel's
+ *      (SACK, RACK, PRR), not New Reno's.
+ *   5. Growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it; all packets of an ACK grow by
+ *      the delta of the window that it met. Growth only while the window limits the sender.
+ *   6. 1/cwnd is exact: the kernel's count. delta comes from a table up to 20 packets, wrong by 2.4e-9 packets at most,
+ *      and is 0 above, where it is below 1.7e-8. Fractions of delta are kept until they make a packet.
+ *   7. One sample an ACK, of the packet sent last, delayed ACKs included, never of a packet sent twice; an ACK without
+ *      one meets the sample before it. The threshold is rounded up to a whole us, which decides as the real number does.
+ *   8. RTTmax and RTTmin are for the life of the connection, as in the listing: one spike disables the brake, and a route
+ *      that more than doubles the RTT stops growth for good; the paper calls delay without congestion rare.
+ *      rttmax_win_s, which is not the paper's, forgets RTTmax in time.
+ *   9. ECN, on which the paper is silent, is treated as a loss. So is idle time: the kernel shrinks the window, the
+ *      extremes are kept, and the RTT before the pause stops nothing.
+ *  10. A reduction that proves spurious is undone, which ns-2 cannot do; rttmax_mode = 1 keeps its RTTmax then.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel.
+ */
+#include "tccc.bpf.h"
+
+#define TAU_UNIT 1000u
+#define RTTMAX_ON_LOSS 1
+#define HALF_SEC_US 500000ull
+/* delta is in 2^-32 packets: the smallest entry of its table still has three bits. */
+#define DELTA_SHIFT 32
+#define DELTA_CWND_MAX 20
+
+/* Found by experiment in the paper: equation 4. Samples below 2^31 us keep the threshold in 32 bits from 2000 on. */
+TUNABLE(u32, tau, 2500, 2000, 3000, "1/1000",
+	"scale of the threshold: 2000 never stops growth, 3000 stops it on a path without any queue");
+
+/* The text and the listing differ: see the header. */
+TUNABLE(u8, rttmax_mode, 0, 0, 1, "mode",
+	"when RTTmax is measured: 0 at every sample, as the listing; 1 at losses only, as the text");
+
+/* No number in the paper; 10 forgets a spike soon and still spans several fillings of the queue. */
+TUNABLE(u32, rttmax_win_s, 0, 0, 3600, "s",
+	"how long a sample stays RTTmax: half of this to all of it; 0 for ever, as the paper");
+
+PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_STOPPED, PHASE_RECOVERY, PHASE_LOSS);
+
+struct adaptive {
+	u8 phase;
+	u32 rtt_min_us;	   /* RTTmin, 0: no sample yet */
+	u32 rtt_max_us;	   /* RTTmax, 0: none known */
+	u32 rtt_cur_us;	   /* RTT_i, 0: none since the start or the latest pause */
+	u32 rtt_thresh_us; /* RTTthresh at the latest ACK that could grow the window, 0: none known */
+	u32 half_max_us;   /* with rttmax_win_s: largest RTT of the present half of the window */
+	u64 half_start_us; /* likewise: when that half began */
+	u32 delta_frac;	   /* growth by delta that makes no packet yet, 2^-32 packets */
+	u32 acks_frozen;   /* ACKs in congestion avoidance that the threshold kept from growing the window */
+	u32 acks_grown;	   /* ACKs in congestion avoidance that grew it */
+};
+STATE_FITS(struct adaptive);
+
+/* 2^32 / (1 + e^cwnd) for cwnd = 0 and up, rounded. */
+static const u32 growth_share[DELTA_CWND_MAX + 1] = {
+	2147483648, 1155094609, 511972652, 203692574, 77250184, 28745576, 10619836, 3912935, 1440318, 529976, 194982,
+	71732,	    26389,	9708,	   3571,      1314,	483,	  178,	    65,	     24,      9,
+};
+
+/*
+ * delta = ssthresh / (1 + e^cwnd)  eq. (5), in 2^-32 packets. In congestion avoidance ssthresh <= cwnd.
+ * Range: any; result below 0.28 packets. Error: half of 2^-32 ssthresh.
+ */
+static u32 delta_of(u32 ssthresh, u32 cwnd)
+{
+	if (cwnd > DELTA_CWND_MAX)
+		return 0;
+	return min(ssthresh, cwnd) * growth_share[cwnd];
+}
+
+/* RTTthresh = (RTTmax + RTTmin + RTT) / tau  eq. (4), rounded up. Range: RTTs below 2^31 us. */
+static u32 threshold_us(const struct adaptive *adaptive)
+{
+	const u64 sum_us = (u64)adaptive->rtt_max_us + adaptive->rtt_min_us + adaptive->rtt_cur_us;
+
+	return (u32)((sum_us * TAU_UNIT + tau - 1) / tau);
+}
+
+/* What was largest in the half that ended is the largest of the window that goes on. */
+static void forget_old_rtt_max(struct adaptive *adaptive, u64 now_us)
+{
+	const u64 half_us = rttmax_win_s * HALF_SEC_US, elapsed_us = now_us - adaptive->half_start_us;
+
+	if (!half_us || elapsed_us < half_us)
+		return;
+	adaptive->rtt_max_us = elapsed_us < 2 * half_us ? adaptive->half_max_us : 0;
+	adaptive->half_max_us = 0;
+	adaptive->half_start_us = now_us;
+}
+
+static void update_rtt_max(struct adaptive *adaptive)
+{
+	adaptive->rtt_max_us = max(adaptive->rtt_max_us, adaptive->rtt_cur_us);
+	adaptive->half_max_us = max(adaptive->half_max_us, adaptive->rtt_cur_us);
+}
+
+/* Growth stops at the threshold; without an RTT or a largest one there is none. */
+static bool update_threshold(struct adaptive *adaptive)
+{
+	const bool is_known = adaptive->rtt_cur_us && adaptive->rtt_max_us;
+
+	adaptive->rtt_thresh_us = is_known ? threshold_us(adaptive) : 0;
+	return is_known && adaptive->rtt_cur_us >= adaptive->rtt_thresh_us;
+}
+
+static void update_phase(struct sock *sk)
+{
+	struct adaptive *adaptive = inet_csk_ca(sk);
+	const bool is_stopped = update_threshold(adaptive);
+
+	if (in_slow_start(tcp_sk(sk)))
+		adaptive->phase = PHASE_SLOW_START;
+	else
+		adaptive->phase = is_stopped ? PHASE_STOPPED : PHASE_AVOIDANCE;
+}
+
+/* Whole packets of acked * delta; the rest is kept. */
+static u32 update_delta_frac(struct adaptive *adaptive, u32 delta, u32 acked)
+{
+	const u64 growth = (u64)delta * acked + adaptive->delta_frac;
+
+	adaptive->delta_frac = (u32)growth;
+	return (u32)(growth >> DELTA_SHIFT);
+}
+
+/* cwnd += acked (delta + 1 / cwnd)  eq. (6) */
+static void set_grown_window(struct tcp_sock *tp, struct adaptive *adaptive, u32 acked)
+{
+	const u32 packets = update_delta_frac(adaptive, delta_of(tp->snd_ssthresh, tp->snd_cwnd), acked);
+
+	adaptive->acks_grown++;
+	reno_cong_avoid(tp, acked);
+	if (packets)
+		tp->snd_cwnd = min(tp->snd_cwnd + packets, tp->snd_cwnd_clamp);
+}
+
+CC_OP(void, adaptive_init, struct sock *sk)
+{
+	struct adaptive *adaptive = inet_csk_ca(sk);
+
+	__builtin_memset(adaptive, 0, sizeof(*adaptive));
+	adaptive->half_start_us = tcp_sk(sk)->tcp_mstamp;
+	update_phase(sk);
+}
+
+CC_OP(void, adaptive_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct adaptive *adaptive = inet_csk_ca(sk);
+
+	forget_old_rtt_max(adaptive, tcp_sk(sk)->tcp_mstamp);
+	if (sample->rtt_us < 0)
+		return;
+	adaptive->rtt_cur_us = max((u32)sample->rtt_us, 1u);
+	if (!adaptive->rtt_min_us || adaptive->rtt_cur_us < adaptive->rtt_min_us)
+		adaptive->rtt_min_us = adaptive->rtt_cur_us;
+	if (rttmax_mode != RTTMAX_ON_LOSS)
+		update_rtt_max(adaptive);
+}
+
+CC_OP(void, adaptive_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct adaptive *adaptive = inet_csk_ca(sk);
+
+	update_phase(sk);
+	if (!is_cwnd_limited(tp))
+		return;
+	if (adaptive->phase == PHASE_SLOW_START)
+		reno_cong_avoid(tp, acked);
+	else if (adaptive->phase == PHASE_AVOIDANCE)
+		set_grown_window(tp, adaptive, acked);
+	else
+		adaptive->acks_frozen++;
+}
+
+CC_OP(u32, adaptive_ssthresh, struct sock *sk)
+{
+	return reno_ssthresh(tcp_sk(sk));
+}
+
+/* The RTT before a pause says nothing of the queue after it. */
+CC_OP(void, adaptive_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct adaptive *adaptive = inet_csk_ca(sk);
+
+	if (event == CA_EVENT_CWND_RESTART)
+		adaptive->rtt_cur_us = 0;
+}
+
+/* Recovery and Loss are entered by a drop: equation 3's full queue. */
+CC_OP(void, adaptive_set_state, struct sock *sk, u8 new_state)
+{
+	struct adaptive *adaptive = inet_csk_ca(sk);
+
+	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
+		adaptive->phase = PHASE_RECOVERY;
+	else if (new_state == TCP_CA_Loss)
+		adaptive->phase = PHASE_LOSS;
+	if (rttmax_mode == RTTMAX_ON_LOSS && (new_state == TCP_CA_Recovery || new_state == TCP_CA_Loss))
+		update_rtt_max(adaptive);
+}
+
+CC_OP(u32, adaptive_undo_cwnd, struct sock *sk)
+{
+	return reno_undo_cwnd(tcp_sk(sk));
+}
+
+ALGORITHM(adaptive, "Adaptive: Reno that stops growing when the RTT nears the largest one seen",
+	  "Verma, Verma & Kumar 2019, equations 3 to 6, algorithm 1") = {
+	.init = (void *)adaptive_init,
+	.pkts_acked = (void *)adaptive_pkts_acked,
+	.cong_avoid = (void *)adaptive_cong_avoid,
+	.ssthresh = (void *)adaptive_ssthresh,
+	.cwnd_event = (void *)adaptive_cwnd_event,
+	.set_state = (void *)adaptive_set_state,
+	.undo_cwnd = (void *)adaptive_undo_cwnd,
+	.name = "adaptive",
+};
