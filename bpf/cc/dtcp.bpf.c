@@ -68,7 +68,9 @@ STATE_FITS(struct dtcp);
 /* ssthresh = max(share * cwnd, 2): pseudocode of figure 1; the minimum is ns-2's and the kernel's. */
 static u32 kept_window(u32 cwnd, u32 share)
 {
-	return max(share_of(cwnd, share), 2u);
+	const u32 kept = share_of(cwnd, share);
+
+	return max(kept, 2u);
 }
 
 static void update_phase(struct sock *sk)

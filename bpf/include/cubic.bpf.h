@@ -199,13 +199,13 @@ static __always_inline u32 friendly_scale_of(u32 kept)
 
 /*
  * ERFC: C' = C (1 - delta)^4 (4 - b) / b * b' / (4 - b'), b the cut 1 - beta and b' the cut in use, so that the average
- * window is (1 - delta) times that of C with b. Range: result clamped to 1..10240. Error: half of 1/1024.
+ * window is (1 - delta) times that of C with b. Range: shares below SHARE_UNIT, b 1 and more; result clamped to 1..10240.
+ * Error: half of 1/1024.
  */
 static __always_inline u32 response_scale(u32 scale, u32 give_up, u32 cut, u32 cut_in_use)
 {
-	const u64 kept = give_up < SHARE_UNIT ? SHARE_UNIT - give_up : 0;
-	const u64 b = min(max(cut, 1u), SHARE_UNIT);
-	const u64 b_in_use = min(cut_in_use, SHARE_UNIT);
+	const u64 kept = SHARE_UNIT - give_up;
+	const u64 b = cut, b_in_use = cut_in_use;
 	const u64 lowered = (min(scale, CURVE_SCALE_MAX) * kept * kept * kept * kept) >> (2 * SHARE_SHIFT);
 	const u64 ratio = lowered * (4 * SHARE_UNIT - b) * b_in_use / (b * (4 * SHARE_UNIT - b_in_use));
 	const u64 rounded = (ratio + (1ull << (2 * SHARE_SHIFT - 1))) >> (2 * SHARE_SHIFT);
@@ -215,19 +215,17 @@ static __always_inline u32 response_scale(u32 scale, u32 give_up, u32 cut, u32 c
 
 static __always_inline u32 curve_scale(void)
 {
-	const u32 scale = c, kept = beta;
+	const u32 scale = c;
 
 	if (!with_erfc)
 		return min(max(scale, 1u), CURVE_SCALE_MAX);
-	return response_scale(scale, delta, SHARE_UNIT - min(kept, SHARE_UNIT), SHARE_UNIT - kept_share());
+	return response_scale(scale, delta, SHARE_UNIT - beta, SHARE_UNIT - kept_share());
 }
 
 /* L = (1 - beta_ss) U: specification of CCT-SS, a reconstruction. */
 static __always_inline u32 lower_limit(u32 upper)
 {
-	const u32 cut = beta_ss;
-
-	return share_of(upper, SHARE_UNIT - min(cut, SHARE_UNIT));
+	return share_of(upper, SHARE_UNIT - beta_ss);
 }
 
 /* What a bandwidth sends in a time; saturates. */

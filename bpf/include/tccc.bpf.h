@@ -20,7 +20,9 @@
 
 #ifdef TCCC_HOST
 #define TCCC_TAG(text)
+#ifndef TCCC_TUNABLE_STORAGE
 #define TCCC_TUNABLE_STORAGE volatile
+#endif
 #define CC_OP(ret, name, ...) static ret name(__VA_ARGS__)
 #else
 #define TCCC_TAG(text) __attribute__((btf_decl_tag(text)))

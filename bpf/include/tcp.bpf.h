@@ -89,7 +89,9 @@ static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 /* RFC 5681, equation (4), with the window for the flight size. Packets, 2 and more. */
 static __always_inline u32 reno_ssthresh(const struct tcp_sock *tp)
 {
-	return max(tp->snd_cwnd >> 1, 2u);
+	const u32 half = tp->snd_cwnd >> 1;
+
+	return max(half, 2u);
 }
 
 /* The window before a reduction that proved spurious. Packets. */

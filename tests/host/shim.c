@@ -4,6 +4,9 @@
  *
  * It gives a socket whose fields are read and written by name, the kernel functions that an algorithm may call, and one
  * function a callback. The order in which the kernel calls them is the business of whoever drives it.
+ *
+ * The two lines with `admit` are for tests/host/prove.c: arithmetic of the kernel's functions that EVA takes for granted,
+ * because it keeps no relation between two values.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -37,19 +40,26 @@ u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 	const u32 grown = min(tp->snd_cwnd + acked, tp->snd_ssthresh);
 	const u32 used = grown - tp->snd_cwnd;
 
+	const u32 left = acked - used;
+
+	/*@ admit below_the_threshold: left <= acked; */
 	tp->snd_cwnd = min(grown, tp->snd_cwnd_clamp);
-	return acked - used;
+	return left;
 }
 
 /* As the kernel's: one packet more for every w acknowledged; credit saved up at a larger w counts once. */
 void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 {
+	u32 grown;
+
 	if (tp->snd_cwnd_cnt >= w) {
 		tp->snd_cwnd_cnt = 0;
 		tp->snd_cwnd++;
 	}
 	tp->snd_cwnd_cnt += acked;
-	tp->snd_cwnd += tp->snd_cwnd_cnt / w;
+	grown = tp->snd_cwnd_cnt / w;
+	/*@ admit credit_was_below_w: grown <= 1 + acked / w; */
+	tp->snd_cwnd += grown;
 	tp->snd_cwnd_cnt %= w;
 	tp->snd_cwnd = min(tp->snd_cwnd, tp->snd_cwnd_clamp);
 }
@@ -159,6 +169,24 @@ u32 host_cong_control(struct host_socket *host, u32 ack, u32 flag)
 void host_cong_avoid(struct host_socket *host, u32 ack, u32 acked)
 {
 	tccc_host_ops.cong_avoid(sock_of(host), ack, acked);
+}
+
+/* An algorithm with cong_control has no need of it. */
+void host_cong_avoid_if_any(struct host_socket *host, u32 ack, u32 acked)
+{
+	if (tccc_host_ops.cong_avoid)
+		host_cong_avoid(host, ack, acked);
+}
+
+/* What the simulated kernel never asks: whoever drives every callback calls this too. */
+void host_other_callbacks(struct host_socket *host)
+{
+	if (tccc_host_ops.cong_control___2)
+		tccc_host_ops.cong_control___2(sock_of(host), &host->rate);
+	if (tccc_host_ops.min_tso_segs)
+		tccc_host_ops.min_tso_segs(sock_of(host));
+	if (tccc_host_ops.sndbuf_expand)
+		tccc_host_ops.sndbuf_expand(sock_of(host));
 }
 
 u32 host_ssthresh(struct host_socket *host)

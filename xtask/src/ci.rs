@@ -7,7 +7,7 @@ use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
 use crate::test::Ring;
-use crate::{process, readme, test, tidy};
+use crate::{process, prove, readme, test, tidy};
 
 /// How to check.
 #[derive(Debug, Args)]
@@ -29,6 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Ok(tests) => count.add(tests),
         Err(error) => count.check("tests", Err(error)),
     }
+    count.check("proof", prove::check());
     count.check("README commands", readme::check());
     count.conclude()
 }

@@ -12,6 +12,7 @@ mod fmt;
 #[path = "../../tests/common/state.rs"]
 mod host_state;
 mod process;
+mod prove;
 mod readme;
 mod setup;
 mod test;
@@ -49,6 +50,8 @@ enum Command {
     Tidy,
     /// Accept changed snapshots and show what changed
     Bless,
+    /// Prove every algorithm free of undefined behaviour with Frama-C
+    Prove(prove::Arguments),
     /// Count the instructions the verifier walks, per algorithm and callback
     Verify,
     /// Measure: the link, the cost of tracing, the time to load
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Tidy => tidy::run(),
         Command::Bless => bless::run(),
+        Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify => verify::run(),
         Command::Bench(arguments) => bench::run(&arguments),
     };

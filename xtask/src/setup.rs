@@ -31,10 +31,12 @@ pub enum Purpose {
     Ci,
     /// `cargo xtask bench`
     Bench,
+    /// `cargo xtask prove`
+    Prove,
 }
 
 impl Purpose {
-    const ALL: &[Purpose] = &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench];
+    const ALL: &[Purpose] = &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench, Purpose::Prove];
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
@@ -69,7 +71,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 11] = [
+const PACKAGES: [Package; 12] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -89,6 +91,12 @@ const PACKAGES: [Package; 11] = [
         why: "checks the layout of the C files",
         content: Content::Program("clang-format"),
         purposes: &[Purpose::Ci],
+    },
+    Package {
+        name: "frama-c-base",
+        why: "proves that no algorithm divides by zero, overflows or reads out of bounds",
+        content: Content::Program("frama-c"),
+        purposes: &[Purpose::Prove, Purpose::Ci],
     },
     Package {
         name: "git",

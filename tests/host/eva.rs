@@ -1,0 +1,157 @@
+//! Frama-C's EVA over one algorithm: how it is called, and what of its answer counts.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::compile;
+use crate::subject::Subject;
+
+/// Functions of shim.c that are no callbacks: whether an algorithm uses them all is its own business.
+const STAND_INS: [&str; 4] = ["tcp_slow_start", "tcp_cong_avoid_ai", "bpf_ktime_get_ns", "sock_of"];
+/// Property statuses that leave no doubt; a property that is dead belongs to a function that nobody calls.
+const CERTAIN: [&str; 3] = ["Valid", "Considered valid", "Dead"];
+/// Files whose properties are no statement about an algorithm.
+const FRAMA_C_OWN: &str = "FRAMAC_SHARE";
+
+/// What was proved of one algorithm.
+#[derive(Debug, Default)]
+pub struct Proof {
+    /// Everything that was not proved, as a person reads it.
+    pub findings: Vec<String>,
+    pub alarms: usize,
+    pub proved: usize,
+    pub asserts: usize,
+    pub reached: usize,
+    pub statements: usize,
+    /// Statements not reached, with a reason in the C.
+    pub excused: usize,
+    pub time: Duration,
+}
+
+/// Runs EVA over one algorithm.
+///
+/// Panics: when `frama-c` cannot be started.
+pub fn prove(subject: &Subject) -> Proof {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    subject.write_tunables(folder.path());
+    let table = folder.path().join("properties");
+    let start = Instant::now();
+    let output = frama_c(subject, folder.path(), &table).output();
+    let output = output.expect("`frama-c` starts; `cargo xtask setup --for prove` installs it");
+    let log = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let mut proof = Proof { time: start.elapsed(), ..Proof::default() };
+    let properties = std::fs::read_to_string(&table).unwrap_or_default();
+    if !output.status.success() || !log.contains("ANALYSIS SUMMARY") || properties.is_empty() {
+        let tail: Vec<&str> = log.lines().rev().take(20).collect();
+        proof
+            .findings
+            .push(format!("frama-c gave no answer:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n")));
+        return proof;
+    }
+    proof.read_properties(&properties);
+    proof.read_warnings(&log);
+    proof.read_coverage(&log, &excuses(&subject.source));
+    proof
+}
+
+fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
+    let include = |path: &Path| format!("-I\"{}\"", path.display());
+    let mut preprocessor = vec!["-DTCCC_HOST".into(), "-DTCCC_TUNABLE_STORAGE=".into()];
+    // EVA knows one thread and the C library's memset.
+    preprocessor.extend(["-D_Thread_local=", "-include string.h", "-D__builtin_memset=memset"].map(String::from));
+    preprocessor.extend([include(&compile::in_tree("bpf/include")), include(folder)]);
+    let mut command = Command::new("frama-c");
+    command.arg("-c11").arg(format!("-cpp-extra-args={}", preprocessor.join(" ")));
+    command.arg(compile::in_tree("tests/host/prove.c")).arg(&subject.source);
+    command.args(["-eva", "-eva-precision", "3", "-eva-msg-key=-initial-state,-final-states", "-metrics-eva-cover"]);
+    command.args(["-then", "-report-csv"]).arg(table);
+    command
+}
+
+impl Proof {
+    /// One row a property: directory, file, line, function, kind, status, text.
+    fn read_properties(&mut self, table: &str) {
+        for row in table.lines().skip(1) {
+            let columns: Vec<&str> = row.split('\t').collect();
+            let [directory, file, line, function, kind, status, text] = columns[..] else {
+                self.findings.push(format!("a property of an unknown form: {row}"));
+                continue;
+            };
+            if directory.starts_with(FRAMA_C_OWN) {
+                continue;
+            }
+            let is_assert = kind == "user assertion";
+            let is_proved = if is_assert { status == "Valid" } else { CERTAIN.contains(&status) };
+            self.asserts += usize::from(is_assert);
+            self.proved += usize::from(is_assert && is_proved);
+            if !is_proved {
+                self.alarms += usize::from(!is_assert);
+                self.findings.push(format!("{file}:{line}: {function}: {kind}: {text}: {}", status.to_lowercase()));
+            }
+        }
+    }
+
+    /// Whatever Frama-C warns of besides alarms, which are in the table: what it had to guess is not proved.
+    fn read_warnings(&mut self, log: &str) {
+        let mut lines = log.lines();
+        while let Some(line) = lines.next() {
+            if line.contains("Warning:") && !line.starts_with("[eva:alarm]") {
+                self.findings.push(format!("{} {}", line.trim(), lines.next().unwrap_or_default().trim()));
+            }
+        }
+    }
+
+    /// Statements of every function but those of shim.c, whose callbacks an algorithm need not have.
+    fn read_coverage(&mut self, log: &str, excuses: &[(String, usize)]) {
+        for function in unreached_functions(log).filter(|function| !is_shim(function)) {
+            self.findings.push(format!("{function} is never called"));
+        }
+        for (function, reached, all) in log.lines().filter_map(coverage_line).filter(|(f, ..)| !is_shim(f)) {
+            let excused = excuses.iter().find(|(name, _)| name == function).map_or(0, |(_, count)| *count);
+            if reached + excused != all {
+                let but = if excused > 0 { format!(", {excused} are expected not to be") } else { String::new() };
+                self.findings.push(format!("{function}: {reached} of {all} statements are reached{but}"));
+            }
+            self.excused += excused;
+            if !function.starts_with("prove_") && function != "main" {
+                self.reached += reached;
+                self.statements += all;
+            }
+        }
+    }
+}
+
+fn is_shim(function: &str) -> bool {
+    function.starts_with("host_") || STAND_INS.contains(&function)
+}
+
+/// `  name: 3 stmts out of 4 (75.0%)`; `name_0` is a static function of which the shim has a copy too.
+fn coverage_line(line: &str) -> Option<(&str, usize, usize)> {
+    let (function, numbers) = line.trim().split_once(": ")?;
+    let (reached, all) = numbers.split_once(" stmts out of ")?;
+    let all = all.split_once(' ')?.0;
+    Some((function.strip_suffix("_0").unwrap_or(function), reached.parse().ok()?, all.parse().ok()?))
+}
+
+/// `    <file>: name; name;` below `Unreached functions (2) =`.
+fn unreached_functions(log: &str) -> impl Iterator<Item = &str> {
+    let lines = log.lines().skip_while(|line| !line.contains("Unreached functions")).skip(1);
+    let names = lines.take_while(|line| line.starts_with("   ")).filter_map(|line| line.rsplit('>').next());
+    names.flat_map(|names| names.split([';', ':'])).map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Statements that need not be reached: comments `N unreached in FUNCTION: reason` of the file and of the headers.
+fn excuses(source: &Path) -> Vec<(String, usize)> {
+    let headers = std::fs::read_dir(compile::in_tree("bpf/include")).expect("bpf/include is read");
+    let headers = headers.map(|entry| entry.expect("an entry of bpf/include").path());
+    let texts = headers.chain([source.to_owned()]).map(|path| std::fs::read_to_string(path).expect("C is text"));
+    texts.flat_map(|text| text.lines().filter_map(excuse).collect::<Vec<_>>()).collect()
+}
+
+fn excuse(line: &str) -> Option<(String, usize)> {
+    let (count, rest) = line.split_once(" unreached in ")?;
+    let (function, reason) = rest.split_once(": ")?;
+    let count = count.rsplit(' ').next()?.parse().ok()?;
+    (reason.len() > 10).then(|| (function.to_owned(), count))
+}
