@@ -9,8 +9,21 @@ const REASON_WITHIN: usize = 8;
 /// The one place of the tests that waits.
 const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
-const KNOWN_PROGRAMS: [&str; 13] =
-    ["cargo", "clang", "iperf3", "ip", "git", "apt-get", "dpkg-query", "clang-format", "cc", "sh", "sleep", "cat"];
+const KNOWN_PROGRAMS: [&str; 13] = [
+    "cargo",
+    "frama-c",
+    "clang",
+    "iperf3",
+    "ip",
+    "git",
+    "apt-get",
+    "dpkg-query",
+    "clang-format",
+    "cc",
+    "sh",
+    "sleep",
+    "cat",
+];
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 
 fn is_rust(file: &SourceFile) -> bool {
