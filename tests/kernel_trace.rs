@@ -289,12 +289,7 @@ fn private_state_is_named_under_another_name_too() {
     let registered = loader::register(&request, &Features::probe().unwrap()).unwrap();
     let netns = loopback_netns();
     let connection = Connection::open(&netns, "trace_dtcp");
-    let place = format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&netns));
-    let arguments = ["sockets", "--netns", &place, "--algorithm", "trace_dtcp", "-o", "json"];
-    // A namespace is found by the threads that live in it.
-    let output = netns.run(|| Ok(tccc().args(arguments).output()?)).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = sockets_of(&netns, "trace_dtcp");
     let sockets = document["sockets"].as_array().unwrap();
     assert_eq!((document["schema"].as_u64(), sockets.len()), (Some(1), 1));
     assert_eq!(sockets[0]["local"], connection.client.local_addr().unwrap().to_string().as_str());
@@ -357,4 +352,26 @@ fn algorithm_that_nobody_registered_is_named() {
     let output = tccc().args(["sockets", "--algorithm", "trace_nope"]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && message.contains("no algorithm \"trace_nope\" is registered"), "{message}");
+}
+
+#[test]
+fn state_of_the_kernels_own_algorithm_has_the_kernels_names() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let _connection = Connection::open(&netns, "cubic");
+    let document = sockets_of(&netns, "cubic");
+    let sockets = document["sockets"].as_array().unwrap();
+    let fields = sockets[0]["state"].as_object().unwrap_or_else(|| panic!("{document}"));
+    assert!(fields.contains_key("last_max_cwnd") && fields.contains_key("bic_K"), "{fields:?}");
+    assert_eq!(sockets[0]["phase"], serde_json::Value::Null);
+}
+
+/// What `tccc sockets -o json` says of the sockets of one namespace that use an algorithm.
+fn sockets_of(netns: &Netns, algorithm: &str) -> serde_json::Value {
+    let place = format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(netns));
+    let arguments = ["sockets", "--netns", &place, "--algorithm", algorithm, "-o", "json"];
+    // A namespace is found by the threads that live in it.
+    let output = netns.run(|| Ok(tccc().args(arguments).output()?)).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The type information (BTF) of an object file, read without trusting one byte of it.
+//! The type information (BTF) of an object file or of the kernel, read without trusting one byte of it.
 //!
 //! Source: Linux, Documentation/bpf/btf.rst.
 
@@ -60,7 +60,24 @@ pub enum Encoding {
 #[derive(Debug)]
 pub struct Btf<'a> {
     types: Vec<Type<'a>>,
-    strings: &'a [u8],
+    strings: Strings<'a>,
+}
+
+/// Names; those of a kernel module continue where the kernel's own end.
+#[derive(Debug, Clone, Copy)]
+struct Strings<'a> {
+    base: &'a [u8],
+    own: &'a [u8],
+}
+
+impl<'a> Strings<'a> {
+    fn text(self, offset: u32) -> Option<&'a str> {
+        let offset = offset as usize;
+        match offset.checked_sub(self.base.len()) {
+            Some(beyond) => text_at(self.own, beyond),
+            None => text_at(self.base, offset),
+        }
+    }
 }
 
 impl<'a> Btf<'a> {
@@ -68,6 +85,14 @@ impl<'a> Btf<'a> {
     ///
     /// None: when it is damaged or of a later format.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let void = Type { name: "", kind: Kind::Other, size_or_type: 0, flag: false, extra: &[] };
+        Btf { types: vec![void], strings: Strings { base: &[], own: &[] } }.continued(bytes)
+    }
+
+    /// These types and those of a kernel module, which continue their numbers and names.
+    ///
+    /// None: as [`Btf::parse`].
+    pub fn continued(mut self, bytes: &'a [u8]) -> Option<Self> {
         if u16_at(bytes, 0)? != MAGIC || bytes.get(2)? != &1 {
             return None;
         }
@@ -76,15 +101,15 @@ impl<'a> Btf<'a> {
             let start = u32_at(bytes, at)? as usize;
             body.get(start..start.checked_add(u32_at(bytes, at + 4)? as usize)?)
         };
-        let (mut rest, strings) = (part(8)?, part(16)?);
-        let void = Type { name: "", kind: Kind::Other, size_or_type: 0, flag: false, extra: &[] };
-        let mut types = vec![void];
+        let (mut rest, own) = (part(8)?, part(16)?);
+        let base = self.strings.own;
+        self.strings = Strings { base, own };
         while !rest.is_empty() {
-            let (next, length) = one_type(rest, strings)?;
-            types.push(next);
+            let (next, length) = one_type(rest, self.strings)?;
+            self.types.push(next);
             rest = rest.get(length..)?;
         }
-        Some(Btf { types, strings })
+        Some(self)
     }
 
     /// The type with this number.
@@ -150,7 +175,7 @@ impl<'a> Btf<'a> {
     }
 
     fn text(&self, offset: u32) -> Option<&'a str> {
-        text_at(self.strings, offset as usize)
+        self.strings.text(offset)
     }
 }
 
@@ -179,8 +204,8 @@ impl Type<'_> {
 }
 
 /// The type at the beginning of `bytes`, and its length.
-fn one_type<'a>(bytes: &'a [u8], strings: &'a [u8]) -> Option<(Type<'a>, usize)> {
-    let name = text_at(strings, u32_at(bytes, 0)? as usize)?;
+fn one_type<'a>(bytes: &'a [u8], strings: Strings<'a>) -> Option<(Type<'a>, usize)> {
+    let name = strings.text(u32_at(bytes, 0)?)?;
     let info = u32_at(bytes, 4)?;
     let count = (info & 0xffff) as usize;
     let (kind, extra) = match info >> 24 & 0x1f {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::btf::{Btf, Encoding, Kind, Member, Type};
+use super::object::STATE_BYTES_MAX;
 
 /// Structs inside structs deeper than this are not taken apart.
 const DEPTH_LIMIT: usize = 8;
@@ -12,6 +13,9 @@ const DEPTH_LIMIT: usize = 8;
 const FIELD_LIMIT: usize = 256;
 /// Members looked at, those without a field of their own too: structs in structs multiply.
 const MEMBER_LIMIT: usize = 4096;
+
+/// The kernel's structs that are not called by their algorithm's name: tcp_cubic.c began as a copy of tcp_bic.c.
+const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
 
 /// One phase of an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +122,29 @@ impl StateLayout {
         self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?))).collect()
     }
 
+    /// What one of the kernel's own algorithms keeps in a socket, by the kernel's type information.
+    ///
+    /// `kernel` is the information of the kernel itself, `module` that of the algorithm's module when it is one.
+    ///
+    /// None: the algorithm keeps nothing there, or its struct cannot be told from another of the same name.
+    pub fn of_kernel(algorithm: &str, kernel: &[u8], module: Option<&[u8]>) -> Option<Self> {
+        let btf = Btf::parse(kernel)?;
+        let btf = match module {
+            Some(module) => btf.continued(module)?,
+            None => btf,
+        };
+        let listed = KERNEL_STRUCTS.iter().find(|(id, _)| *id == algorithm);
+        let wanted = listed.map_or(algorithm, |(_, name)| name);
+        let fits = |state: &Type| (1..=STATE_BYTES_MAX as u32).contains(&state.size_or_type);
+        let mut structs =
+            btf.iter().map(|(_, t)| t).filter(|t| t.kind == Kind::Struct && t.name == wanted).filter(fits);
+        let (Some(state), None) = (structs.next(), structs.next()) else {
+            return None;
+        };
+        let (size, fields) = fields_of(&btf, state)?;
+        Some(StateLayout { size, phases: Vec::new(), fields })
+    }
+
     /// Reads the struct behind `tccc_state` and the enum behind `tccc_phases`; an object without them has none.
     pub(super) fn read(btf: &Btf) -> Option<Self> {
         let mut layout = StateLayout::default();
@@ -131,10 +158,7 @@ impl StateLayout {
         if state.kind != Kind::Struct {
             return None;
         }
-        layout.size = state.size_or_type as usize;
-        let mut found = Found::default();
-        add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut found)?;
-        layout.fields = found.fields;
+        (layout.size, layout.fields) = fields_of(btf, state)?;
         let names = layout.phases.iter().map(|phase| (i64::from(phase.value), phase.name.clone())).collect::<Vec<_>>();
         if let Some(field) = layout.fields.first_mut().filter(|f| f.name == "phase" && f.size == 1 && !names.is_empty())
         {
@@ -142,6 +166,13 @@ impl StateLayout {
         }
         Some(layout)
     }
+}
+
+/// Size in bytes and fields of a struct.
+fn fields_of<'a>(btf: &Btf<'a>, state: Type<'a>) -> Option<(usize, Vec<Field>)> {
+    let mut found = Found::default();
+    add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut found)?;
+    Some((state.size_or_type as usize, found.fields))
 }
 
 /// `PHASE_SLOW_START` is the phase slow_start.

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::columns::tcp_state_name;
 use crate::catalog::{self, StateLayout, Value};
+use crate::kernel::btf::{RUNNING_KERNEL, module_types};
 use crate::loader::survey;
 use crate::state::Store;
 use crate::trace::event::Event;
@@ -45,13 +46,22 @@ impl Naming {
     }
 }
 
-/// The layout of an algorithm that tccc registered under this name, or that this binary carries.
+/// The layout of an algorithm that tccc registered under this name, that this binary carries, or of the kernel's own.
 fn find_layout(algorithm: &str) -> Option<StateLayout> {
     if let Some(record) = survey::trusted_record(algorithm, &Store::of_host()) {
         return Some(record.layout);
     }
-    let carried = catalog::all().iter().find(|carried| carried.id == algorithm)?;
-    Some(carried.layout.clone())
+    match catalog::all().iter().find(|carried| carried.id == algorithm) {
+        Some(carried) => Some(carried.layout.clone()),
+        None => kernel_layout(algorithm),
+    }
+}
+
+/// None: the kernel shows no types, or the algorithm keeps nothing in a socket.
+fn kernel_layout(algorithm: &str) -> Option<StateLayout> {
+    let kernel = std::fs::read(RUNNING_KERNEL).ok()?;
+    let module = std::fs::read(module_types(algorithm)).ok();
+    StateLayout::of_kernel(algorithm, &kernel, module.as_deref())
 }
 
 impl Named {

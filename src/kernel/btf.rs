@@ -16,6 +16,11 @@ use crate::failure::Failure;
 /// Where the running kernel shows its types.
 pub const RUNNING_KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
+/// Where the kernel shows the types of an algorithm's module, while it is loaded.
+pub fn module_types(algorithm: &str) -> String {
+    format!("/sys/kernel/btf/tcp_{algorithm}")
+}
+
 const MAGIC: u16 = 0xeb9f;
 const HEADER_BYTES: usize = 24;
 const TYPE_BYTES: usize = 12;
