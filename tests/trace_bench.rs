@@ -186,6 +186,7 @@ impl<'a> Transfer<'a> {
     /// What arrives in one stretch, bits per second.
     fn goodput_bps(&self) -> f64 {
         let (begin, before) = (Instant::now(), self.received_bytes());
+        // What is measured is what arrives while time passes.
         std::thread::sleep(STRETCH);
         let arrived = self.received_bytes() - before;
         arrived as f64 * 8.0 / begin.elapsed().as_secs_f64()
