@@ -13,12 +13,16 @@ mod compile;
 mod cubic;
 #[path = "host/curves.rs"]
 mod curves;
+#[path = "host/dfr.rs"]
+mod dfr;
 #[path = "host/dtcp.rs"]
 mod dtcp;
 #[path = "host/event_layout.rs"]
 mod event_layout;
 #[path = "host/kernel.rs"]
 mod kernel;
+#[path = "host/msack.rs"]
+mod msack;
 #[path = "host/native.rs"]
 mod native;
 #[path = "host/operations.rs"]

@@ -80,15 +80,6 @@ static void update_phase(struct sock *sk)
 	dtcp->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
 }
 
-/*
- * The state Loss is entered by a timeout, for which the kernel has just set cwnd to what is in flight and one, and, with
- * the window left alone, when the path's MTU shrank.
- */
-static bool is_timeout(const struct tcp_sock *tp)
-{
-	return tp->snd_cwnd == tcp_packets_in_flight(tp) + 1;
-}
-
 /* A timeout halves whatever the phase was. */
 static void set_timeout_ssthresh(struct sock *sk, u32 cwnd)
 {
@@ -154,22 +145,17 @@ CC_OP(void, dtcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	dtcp->timeout_cut = 1;
 }
 
-/*
- * Called before icsk_ca_state changes: the state read here is the one in which the timeout fired. Inside a reduction the
- * kernel asks for no further one: dtcp makes it here.
- */
+/* Inside a reduction the kernel asks for no further one at a timeout: dtcp makes it here. */
 CC_OP(void, dtcp_set_state, struct sock *sk, u8 new_state)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
-	const u8 prior_state = ca_state_of(sk);
-	const bool is_reducing = prior_state == TCP_CA_Recovery || prior_state == TCP_CA_CWR;
 
 	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
 		dtcp->phase = PHASE_RECOVERY;
 	if (new_state != TCP_CA_Loss)
 		return;
 	dtcp->phase = PHASE_LOSS;
-	if (!dtcp->timeout_cut && is_reducing && is_timeout(tcp_sk(sk)))
+	if (!dtcp->timeout_cut && timed_out_in_reduction(sk))
 		set_timeout_ssthresh(sk, dtcp->last_cwnd);
 	dtcp->timeout_cut = 0;
 }

@@ -69,6 +69,11 @@ enum tcp_ca_event {
 /* Who spaces a socket's packets: nobody, TCP's own timer, the fq qdisc. */
 enum sk_pacing { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
 
+/* Bits that in_ack_event is given. */
+enum tcp_ca_ack_event_flags {
+	CA_ACK_ECE = 1 << 2, /* the ACK echoes a congestion mark */
+};
+
 struct sock_common {
 	u16 skc_family;
 	volatile unsigned char skc_state;

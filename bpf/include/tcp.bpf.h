@@ -31,15 +31,30 @@ static __always_inline u8 ca_state_of(const struct sock *sk)
 #endif
 }
 
-static __always_inline bool in_slow_start(const struct tcp_sock *tp)
-{
-	return tp->snd_cwnd < tp->snd_ssthresh;
-}
-
 /* Sent and neither arrived nor lost, as far as the sender can tell. */
 static __always_inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+}
+
+/*
+ * To be asked in set_state(TCP_CA_Loss): a timeout fired inside a reduction, for which the kernel asks for no further
+ * one. set_state is called before icsk_ca_state changes: the state read here is the one in which the timeout fired. Loss
+ * is entered by a timeout, for which the kernel has just set cwnd to what is in flight and one, and, with the window
+ * left alone, when the path's MTU shrank.
+ */
+static __always_inline bool timed_out_in_reduction(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const u8 prior_state = ca_state_of(sk);
+	const bool is_reducing = prior_state == TCP_CA_Recovery || prior_state == TCP_CA_CWR;
+
+	return is_reducing && tp->snd_cwnd == tcp_packets_in_flight(tp) + 1;
+}
+
+static __always_inline bool in_slow_start(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
 /* The window, not the application, limits what is sent; in slow start up to twice what was in flight counts. */
@@ -87,11 +102,16 @@ static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 }
 
 /* RFC 5681, equation (4), with the window for the flight size. Packets, 2 and more. */
-static __always_inline u32 reno_ssthresh(const struct tcp_sock *tp)
+static __always_inline u32 half_window(u32 cwnd)
 {
-	const u32 half = tp->snd_cwnd >> 1;
+	const u32 half = cwnd >> 1;
 
 	return max(half, 2u);
+}
+
+static __always_inline u32 reno_ssthresh(const struct tcp_sock *tp)
+{
+	return half_window(tp->snd_cwnd);
 }
 
 /* The window before a reduction that proved spurious. Packets. */
