@@ -51,7 +51,7 @@ fn row(id: &str, proof: &Proof) -> String {
 #[test]
 #[ignore = "belongs to the proof: `cargo xtask prove`"]
 fn every_kind_of_defect_is_found() {
-    let proof = eva::prove(&Subject::broken("each_defect"));
+    let proof = eva::prove(&Subject::broken("each_defect", 1));
     let findings = proof.findings.join("\n");
     let check = |what: &str| assert!(findings.contains(what), "{what} is not found, only\n{findings}");
     check("defect_shift: shift: ");

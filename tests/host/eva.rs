@@ -24,8 +24,6 @@ pub struct Proof {
     pub asserts: usize,
     pub reached: usize,
     pub statements: usize,
-    /// Statements not reached, with a reason in the C.
-    pub excused: usize,
     pub time: Duration,
 }
 
@@ -109,11 +107,10 @@ impl Proof {
         }
         for (function, reached, all) in log.lines().filter_map(coverage_line).filter(|(f, ..)| !is_shim(f)) {
             let excused = excuses.iter().find(|(name, _)| name == function).map_or(0, |(_, count)| *count);
-            if reached + excused != all {
+            if reached + excused < all {
                 let but = if excused > 0 { format!(", {excused} are expected not to be") } else { String::new() };
                 self.findings.push(format!("{function}: {reached} of {all} statements are reached{but}"));
             }
-            self.excused += excused;
             if !function.starts_with("prove_") && function != "main" {
                 self.reached += reached;
                 self.statements += all;
@@ -141,7 +138,7 @@ fn unreached_functions(log: &str) -> impl Iterator<Item = &str> {
     names.flat_map(|names| names.split([';', ':'])).map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Statements that need not be reached: comments `N unreached in FUNCTION: reason` of the file and of the headers.
+/// Statements of which so many need not be reached: comments `N unreached in FUNCTION: reason` of the file and of the headers.
 fn excuses(source: &Path) -> Vec<(String, usize)> {
     let headers = std::fs::read_dir(compile::in_tree("bpf/include")).expect("bpf/include is read");
     let headers = headers.map(|entry| entry.expect("an entry of bpf/include").path());

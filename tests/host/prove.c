@@ -20,11 +20,14 @@
 #define ALL_U64 0xffffffffffffffffull
 /* The kernel warns of a window that is no positive int (tcp_snd_cwnd_set); "no threshold yet" is the same number. */
 #define LARGEST_WINDOW TCP_INFINITE_SSTHRESH
-/* A window of TCP is a GiB at most (RFC 7323), and a packet holds a byte at least. */
-#define MOST_PACKETS (1u << 30)
 /* tcp_min_snd_mss allows no less than 48, of which the options may take 40. */
 #define LEAST_MSS 8u
 #define LARGEST_MSS 65535u
+/*
+ * In flight, and so in one ACK: a window of TCP is a GiB at most (RFC 7323), 2^27 packets of LEAST_MSS. A smaller packet
+ * has a buffer of its own, some 2^9 bytes of 2 GiB: 2^22 more.
+ */
+#define MOST_PACKETS (1u << 28)
 
 #define DECLARE(type, name, low, high) extern TCCC_TUNABLE_STORAGE type name;
 TUNABLES(DECLARE)

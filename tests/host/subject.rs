@@ -12,6 +12,7 @@ pub struct Subject {
     pub id: String,
     pub source: PathBuf,
     tunables: Vec<Tunable>,
+    phases: usize,
 }
 
 impl Subject {
@@ -29,22 +30,22 @@ impl Subject {
 
     fn of_catalog(source: PathBuf) -> Subject {
         let id = compile::stem(&source);
-        let tunables = catalog::find(&id).expect("a file of bpf/cc is in the catalogue").tunables.clone();
-        Subject { id, source, tunables }
+        let algorithm = catalog::find(&id).expect("a file of bpf/cc is in the catalogue");
+        Subject { id, source, tunables: algorithm.tunables.clone(), phases: algorithm.layout.phases.len() }
     }
 
     /// A file of `tests/fixtures/broken`, whose tunables stay as they are.
-    pub fn broken(id: &str) -> Subject {
+    pub fn broken(id: &str, phases: usize) -> Subject {
         let source = compile::in_tree(&format!("tests/fixtures/broken/{id}.bpf.c"));
-        Subject { id: id.into(), source, tunables: Vec::new() }
+        Subject { id: id.into(), source, tunables: Vec::new(), phases }
     }
 
-    /// Writes `tunables.h`: `TUNABLES(EACH)` with `EACH(type, name, lowest, highest)` for each.
+    /// Writes `tunables.h`: `TUNABLES(EACH)` with `EACH(type, name, lowest, highest)` for each, and `PHASE_COUNT`.
     pub fn write_tunables(&self, folder: &Path) {
-        let list: String =
-            self.tunables.iter().map(|t| format!(" EACH({}, {}, {}, {})", kind(t), t.name, t.low, t.high)).collect();
-        std::fs::write(folder.join("tunables.h"), format!("#define TUNABLES(EACH){list}\n"))
-            .expect("tunables.h is written");
+        let each = |t: &Tunable| format!(" EACH({}, {}, {}, {})", kind(t), t.name, t.low, t.high);
+        let list: String = self.tunables.iter().map(each).collect();
+        let text = format!("#define TUNABLES(EACH){list}\n#define PHASE_COUNT {}\n", self.phases);
+        std::fs::write(folder.join("tunables.h"), text).expect("tunables.h is written");
     }
 }
 

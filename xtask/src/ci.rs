@@ -7,7 +7,7 @@ use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
 use crate::test::Ring;
-use crate::{process, prove, readme, test, tidy};
+use crate::{fuzz, process, prove, readme, test, tidy};
 
 /// How to check.
 #[derive(Debug, Args)]
@@ -30,6 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Err(error) => count.check("tests", Err(error)),
     }
     count.check("proof", prove::check());
+    count.check("fuzzer", fuzz::check());
     count.check("README commands", readme::check());
     count.conclude()
 }

@@ -9,6 +9,7 @@ mod ci;
 mod count;
 mod demo;
 mod fmt;
+mod fuzz;
 #[path = "../../tests/common/state.rs"]
 mod host_state;
 mod process;
@@ -50,6 +51,8 @@ enum Command {
     Tidy,
     /// Accept changed snapshots and show what changed
     Bless,
+    /// Look for operations that break an algorithm, led by coverage
+    Fuzz(fuzz::Arguments),
     /// Prove every algorithm free of undefined behaviour with Frama-C
     Prove(prove::Arguments),
     /// Count the instructions the verifier walks, per algorithm and callback
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Tidy => tidy::run(),
         Command::Bless => bless::run(),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify => verify::run(),
         Command::Bench(arguments) => bench::run(&arguments),

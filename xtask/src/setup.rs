@@ -33,10 +33,12 @@ pub enum Purpose {
     Bench,
     /// `cargo xtask prove`
     Prove,
+    /// `cargo xtask fuzz`
+    Fuzz,
 }
 
 impl Purpose {
-    const ALL: &[Purpose] = &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench, Purpose::Prove];
+    const ALL: &[Purpose] = &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench, Purpose::Prove, Purpose::Fuzz];
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
@@ -56,6 +58,8 @@ impl std::error::Error for Unmet {}
 enum Content {
     Program(&'static str),
     File(&'static str),
+    /// How the name of a library begins that clang brings along; the rest is the processor's.
+    ClangLibrary(&'static str),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +75,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 12] = [
+const PACKAGES: [Package; 13] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -97,6 +101,12 @@ const PACKAGES: [Package; 12] = [
         why: "proves that no algorithm divides by zero, overflows or reads out of bounds",
         content: Content::Program("frama-c"),
         purposes: &[Purpose::Prove, Purpose::Ci],
+    },
+    Package {
+        name: "libclang-rt-dev",
+        why: "clang's fuzzer and sanitizers, for the fuzz targets of the algorithms",
+        content: Content::ClangLibrary("libclang_rt.fuzzer"),
+        purposes: &[Purpose::Fuzz, Purpose::Ci],
     },
     Package {
         name: "git",
@@ -158,6 +168,7 @@ fn is_there(package: &Package) -> bool {
     let content = match package.content {
         Content::Program(name) => is_in_path(name),
         Content::File(path) => Path::new(path).exists(),
+        Content::ClangLibrary(name) => has_clang_library(name),
     };
     content || is_installed(package.name)
 }
@@ -165,6 +176,14 @@ fn is_there(package: &Package) -> bool {
 fn is_in_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Asks clang where its own libraries lie: the folder holds its version.
+fn has_clang_library(name: &str) -> bool {
+    let folder = process::program("clang").arg("-print-runtime-dir").stderr(Stdio::null()).output();
+    let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.any(|file| file.file_name().to_string_lossy().starts_with(name))
 }
 
 /// Asks dpkg; a machine without dpkg has no package installed.

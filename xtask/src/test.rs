@@ -85,10 +85,10 @@ fn test_files() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The ring of a test file; benchmarks and the proof are in none, they have commands of their own.
+/// The ring of a test file; benchmarks, the proof and the fuzzer are in none, they have commands of their own.
 fn ring_of(file: &str) -> Option<Ring> {
     match file {
-        "prove" => None,
+        "fuzz" | "prove" => None,
         _ if file.ends_with("_bench") => None,
         "link" | "network" => Some(Ring::Network),
         _ if file.starts_with("kernel") => Some(Ring::Kernel),

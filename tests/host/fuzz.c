@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The fuzz target: bytes become operations on one connection, in the order of the kernel's calls, and each callback is
+ * checked. Linked with one file of bpf/cc, with the sanitizers of addresses and undefined behaviour.
+ *
+ * The first byte of an operation chooses it, the next ones are its numbers; a missing byte is 0. tests/fuzz.rs writes
+ * its first inputs in the same words.
+ */
+#include <stdio.h>
+
+#include "shim.c"
+#include "tccc.bpf.h"
+#include "tunables.h" /* made by tests/fuzz.rs: TUNABLES(EACH) and PHASE_COUNT */
+
+/* These bounds are the kernel's: tests/host/prove.c gives the reasons. */
+#define LARGEST_WINDOW TCP_INFINITE_SSTHRESH
+#define LEAST_MSS 8u
+#define LARGEST_MSS 65535u
+#define MOST_PACKETS (1u << 28)
+#define RTT_US_MAX 100000000u
+/* More are no use: what an operation finds is in the state that the ones before it left. */
+#define OPERATIONS_MAX 400
+
+enum operation {
+	OPERATION_ACK,
+	OPERATION_LOSE,
+	OPERATION_MARK,
+	OPERATION_TIMEOUT,
+	OPERATION_LEAVE,
+	OPERATION_UNDO,
+	OPERATION_IDLE,
+	OPERATION_WINDOW,
+	OPERATION_LIMIT,
+	OPERATION_REINIT,
+	OPERATIONS,
+};
+
+struct input {
+	const u8 *bytes;
+	size_t left;
+};
+
+#define DECLARE(type, name, low, high) extern TCCC_TUNABLE_STORAGE type name;
+TUNABLES(DECLARE)
+
+#define MUST(condition)                                                                                                \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s: does not hold: %s\n", __func__, #condition);                              \
+			__builtin_trap();                                                                              \
+		}                                                                                                      \
+	} while (0)
+
+static u8 take(struct input *input)
+{
+	if (!input->left)
+		return 0;
+	input->left--;
+	return *input->bytes++;
+}
+
+/* Any number up to the highest; the first byte is its length in bits, so that small and large ones come alike often. */
+static u64 take_up_to(struct input *input, u64 highest)
+{
+	const u32 bits = take(input) % 65;
+	u64 number = 0;
+
+	for (u32 byte = 0; byte < (bits + 7) / 8; byte++)
+		number = number << 8 | take(input);
+	if (bits < 64)
+		number &= (1ull << bits) - 1;
+	return highest == ~0ull ? number : number % (highest + 1);
+}
+
+static u32 take_window(struct input *input)
+{
+	return 1 + (u32)take_up_to(input, LARGEST_WINDOW - 1);
+}
+
+/* A first byte of 0 leaves all of them as they are in the file. */
+static void set_tunables(struct input *input)
+{
+	const bool is_tuned = take(input);
+
+	(void)is_tuned; /* an algorithm may have none */
+#define SET(type, name, low, high)                                                                                     \
+	{                                                                                                              \
+		static bool is_known;                                                                                  \
+		static type usual;                                                                                     \
+		if (!is_known)                                                                                         \
+			usual = name;                                                                                  \
+		is_known = true;                                                                                       \
+		name = is_tuned ? (type)((s64)(low) + (s64)take_up_to(input, (u64)((s64)(high) - (s64)(low))))         \
+				: usual;                                                                               \
+	}
+	TUNABLES(SET)
+}
+
+/* What holds after each callback, whatever the connection is like. */
+static void check(const struct host_socket *host, const struct tcp_sock *before)
+{
+	const u32 most = max(before->snd_cwnd, host->tp.snd_cwnd_clamp);
+
+	MUST(host->tp.snd_cwnd >= 1);
+	MUST(host->tp.snd_cwnd <= most);
+	MUST(host->tp.snd_ssthresh >= 2);
+	MUST(host->tp.snd_ssthresh <= LARGEST_WINDOW);
+	MUST(*host_private(host) < PHASE_COUNT);
+}
+
+#define CALL(call)                                                                                                     \
+	do {                                                                                                           \
+		const struct tcp_sock before = host->tp;                                                               \
+		call;                                                                                                  \
+		check(host, &before);                                                                                  \
+	} while (0)
+
+static void set_state(struct host_socket *host, u8 state)
+{
+	CALL(host_set_state(host, state));
+	host->tp.inet_conn.icsk_ca_state = state;
+}
+
+static bool is_reducing(const struct host_socket *host)
+{
+	return host->tp.inet_conn.icsk_ca_state == TCP_CA_CWR || host->tp.inet_conn.icsk_ca_state == TCP_CA_Recovery;
+}
+
+static void reduce(struct host_socket *host)
+{
+	u32 window;
+
+	host->tp.snd_cwnd_cnt = 0;
+	host->tp.prior_cwnd = host->tp.snd_cwnd;
+	CALL(window = host_ssthresh(host));
+	MUST(window >= 2);
+	MUST(window <= LARGEST_WINDOW);
+	host->tp.snd_ssthresh = window;
+}
+
+/* Whatever the window allows is sent; what is lost is sent again first. */
+static void send_packets(struct host_socket *host)
+{
+	struct tcp_sock *tp = &host->tp;
+	const u32 in_flight = tcp_packets_in_flight(tp);
+	u32 packets, again, segments;
+
+	if (!tp->packets_out)
+		CALL(host_cwnd_event(host, CA_EVENT_TX_START));
+	CALL(segments = host_min_tso_segs(host));
+	MUST(segments >= 1);
+	packets = tp->snd_cwnd > in_flight ? tp->snd_cwnd - in_flight : 0;
+	again = min(packets, tp->lost_out - tp->retrans_out);
+	packets = min(packets - again, MOST_PACKETS - tp->packets_out);
+	tp->retrans_out += again;
+	tp->packets_out += packets;
+	tp->snd_nxt += packets * tp->mss_cache;
+	tp->max_packets_out = max(tp->max_packets_out, tp->packets_out);
+}
+
+/* Progress in sequence: reports and retransmissions of what was acknowledged are forgotten. */
+static void advance(struct tcp_sock *tp, u32 packets)
+{
+	tp->packets_out -= packets;
+	tp->sacked_out = min(tp->sacked_out, tp->packets_out);
+	tp->lost_out = min(tp->lost_out, tp->packets_out - tp->sacked_out);
+	tp->retrans_out = min(tp->retrans_out, tp->lost_out);
+	tp->snd_una += packets * tp->mss_cache;
+	tp->delivered += packets;
+}
+
+static void set_rate(struct host_socket *host, u32 packets, s64 rtt_us)
+{
+	host->rate = (struct rate_sample){
+		.delivered = (s32)packets,
+		.interval_us = rtt_us,
+		.rtt_us = rtt_us,
+		.acked_sacked = packets,
+		.prior_in_flight = tcp_packets_in_flight(&host->tp) + packets,
+		.is_app_limited = !host->tp.is_cwnd_limited,
+	};
+}
+
+/* The end of an ACK: the algorithm alone, the kernel's reduction, or growth. */
+static void control(struct host_socket *host, u32 packets)
+{
+	bool is_alone;
+
+	CALL(is_alone = host_cong_control(host, host->tp.snd_una, 0));
+	if (is_alone)
+		return;
+	if (is_reducing(host))
+		host->tp.snd_cwnd = tcp_packets_in_flight(&host->tp) + 1;
+	else if (packets)
+		CALL(host_cong_avoid(host, host->tp.snd_una, packets));
+}
+
+static void acknowledge(struct host_socket *host, struct input *input)
+{
+	struct tcp_sock *tp = &host->tp;
+	const u32 wanted = (u32)take_up_to(input, MOST_PACKETS), packets = min(wanted, tp->packets_out);
+	const s32 rtt_us = (s32)take_up_to(input, RTT_US_MAX + 1) - 1;
+	const u32 reported = take(input), flags = take(input);
+	const u32 sacked = min(reported, tp->packets_out - tp->sacked_out - tp->lost_out);
+
+	CALL(host_in_ack_event(host, flags));
+	tp->sacked_out += sacked;
+	tp->delivered += sacked;
+	advance(tp, packets);
+	if (rtt_us >= 0)
+		tp->srtt_us = 8 * (u32)rtt_us;
+	set_rate(host, packets + sacked, rtt_us);
+	CALL(host_pkts_acked(host, packets, rtt_us, tcp_packets_in_flight(tp)));
+	control(host, packets);
+}
+
+/* Loss that SACK shows, or a mark. */
+static void shrink(struct host_socket *host, u8 state)
+{
+	struct tcp_sock *tp = &host->tp;
+
+	if (state == TCP_CA_Recovery && tp->sacked_out + tp->lost_out < tp->packets_out) {
+		tp->lost_out++;
+		tp->lost++;
+	}
+	if (tp->inet_conn.icsk_ca_state >= state)
+		return;
+	if (!is_reducing(host))
+		reduce(host);
+	set_state(host, state);
+}
+
+static void time_out(struct host_socket *host)
+{
+	struct tcp_sock *tp = &host->tp;
+
+	tp->lost_out = tp->packets_out - tp->sacked_out;
+	tp->retrans_out = 0;
+	if (!is_reducing(host)) {
+		reduce(host);
+		CALL(host_cwnd_event(host, CA_EVENT_LOSS));
+	}
+	tp->snd_cwnd = tcp_packets_in_flight(tp) + 1;
+	tp->snd_cwnd_cnt = 0;
+	set_state(host, TCP_CA_Loss);
+}
+
+/* Everything up to the mark has arrived. */
+static void leave(struct host_socket *host)
+{
+	struct tcp_sock *tp = &host->tp;
+
+	if (is_reducing(host)) {
+		tp->snd_cwnd = min(tp->snd_ssthresh, LARGEST_WINDOW);
+		CALL(host_cwnd_event(host, CA_EVENT_COMPLETE_CWR));
+	}
+	set_state(host, TCP_CA_Open);
+}
+
+static void undo(struct host_socket *host)
+{
+	u32 window;
+
+	if (host->tp.inet_conn.icsk_ca_state < TCP_CA_CWR)
+		return;
+	CALL(window = host_undo_cwnd(host));
+	MUST(window >= host->tp.snd_cwnd);
+	MUST(window <= LARGEST_WINDOW);
+	host->tp.snd_cwnd = window;
+	host->tp.snd_ssthresh = max(host->tp.snd_ssthresh, window);
+}
+
+/* Everything was acknowledged, and later sending begins again. */
+static void pause_sending(struct host_socket *host)
+{
+	advance(&host->tp, host->tp.packets_out);
+	CALL(host_cwnd_event(host, CA_EVENT_CWND_RESTART));
+	host->tp.snd_cwnd = min(host->tp.snd_cwnd, 10u);
+}
+
+/* What users, routes and the kernel itself may do to a connection. */
+static void set_windows(struct host_socket *host, struct input *input)
+{
+	const u32 clamp = take_window(input), cwnd = take_window(input), ssthresh = take_window(input);
+
+	host->tp.snd_cwnd_clamp = clamp;
+	host->tp.snd_cwnd = min(cwnd, clamp);
+	host->tp.snd_ssthresh = max(ssthresh, 2u);
+	host->tp.mss_cache = LEAST_MSS + (u32)take_up_to(input, LARGEST_MSS - LEAST_MSS);
+}
+
+static void set_limits(struct host_socket *host, struct input *input)
+{
+	struct sock *sk = (struct sock *)host;
+
+	host->tp.is_cwnd_limited = take(input) & 1;
+	sk->sk_pacing_status = take(input) % (SK_PACING_FQ + 1);
+	sk->sk_pacing_rate = take_up_to(input, ~0ull);
+	sk->sk_gso_max_size = (u32)take_up_to(input, 0xffffffff);
+}
+
+static void operate(struct host_socket *host, struct input *input)
+{
+	switch (take(input) % OPERATIONS) {
+	case OPERATION_ACK:
+		acknowledge(host, input);
+		break;
+	case OPERATION_LOSE:
+		shrink(host, TCP_CA_Recovery);
+		break;
+	case OPERATION_MARK:
+		shrink(host, TCP_CA_CWR);
+		break;
+	case OPERATION_TIMEOUT:
+		time_out(host);
+		break;
+	case OPERATION_LEAVE:
+		leave(host);
+		break;
+	case OPERATION_UNDO:
+		undo(host);
+		break;
+	case OPERATION_IDLE:
+		pause_sending(host);
+		break;
+	case OPERATION_WINDOW:
+		set_windows(host, input);
+		break;
+	case OPERATION_LIMIT:
+		set_limits(host, input);
+		break;
+	default:
+		CALL(host_release(host));
+		CALL(host_init(host));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *bytes, size_t size)
+{
+	struct input input = {.bytes = bytes, .left = size};
+	struct host_socket *host = host_new(0xaa);
+	u64 now_ns = 0;
+
+	set_tunables(&input);
+	host->tp.is_cwnd_limited = 1;
+	host->tp.srtt_us = 8000;
+	set_windows(host, &input);
+	host_set_clock(now_ns);
+	CALL(host_init(host));
+	for (u32 operations = 0; input.left && operations < OPERATIONS_MAX; operations++) {
+		now_ns += 1000 * take_up_to(&input, RTT_US_MAX);
+		host_set_clock(now_ns);
+		operate(host, &input);
+		send_packets(host);
+	}
+	host_release(host);
+	host_free(host);
+	return 0;
+}

@@ -1,0 +1,149 @@
+//! libFuzzer over one algorithm: how it is built, where it begins, and what it found.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::compile;
+use crate::subject::Subject;
+
+const FLAGS: [&str; 8] = [
+    "-g",
+    "-O1",
+    "-DTCCC_HOST",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-fsanitize=fuzzer,undefined,address",
+    "-fno-sanitize-recover=all",
+];
+/// Longer inputs than this hold more operations than the target takes.
+const INPUT_BYTES_MAX: usize = 2048;
+
+/// What fuzzing one algorithm gave.
+pub struct Fuzzed {
+    pub runs: u64,
+    /// Edges of the program that some input of the corpus takes.
+    pub edges: u64,
+    pub crash: Option<Crash>,
+}
+
+/// An input that breaks something.
+pub struct Crash {
+    pub input: PathBuf,
+    pub program: PathBuf,
+    /// What the sanitizer or the check said.
+    pub why: String,
+}
+
+/// Builds the target of one algorithm below a folder and lets it look for so many seconds.
+///
+/// Panics: when the compiler refuses, or the fuzzer ends without a word on what it did.
+pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Fuzzed {
+    let folder = folder.join(&subject.id);
+    let corpus = folder.join("corpus");
+    std::fs::create_dir_all(&corpus).expect("the folder of the corpus is created");
+    for (index, seed) in seeds().into_iter().enumerate() {
+        std::fs::write(corpus.join(format!("seed-{index}")), seed).expect("a first input is written");
+    }
+    let program = build(subject, &folder);
+    let mut command = Command::new(&program);
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    command.arg(format!("-artifact_prefix={}/", folder.display()));
+    command.args(["-print_final_stats=1", "-detect_leaks=0", "-timeout=10"]).arg(&corpus);
+    let output = command.output().expect("the target starts");
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let runs = last_number(&log, "stat::number_of_executed_units:");
+    let edges = last_number(&log, " cov:").unwrap_or(0);
+    let crash = (!output.status.success()).then(|| Crash::read(&log, program));
+    Fuzzed {
+        runs: runs.unwrap_or_else(|| panic!("the fuzzer of \"{}\" says nothing:\n{log}", subject.id)),
+        edges,
+        crash,
+    }
+}
+
+fn build(subject: &Subject, folder: &Path) -> PathBuf {
+    subject.write_tunables(folder);
+    let program = folder.join("target");
+    let mut clang = Command::new("clang");
+    clang.args(FLAGS).arg("-I").arg(compile::in_tree("bpf/include")).arg("-I").arg(folder).arg("-o").arg(&program);
+    let output = clang.arg(compile::in_tree("tests/host/fuzz.c")).arg(&subject.source).output();
+    let output = output.expect("`clang` starts; `cargo xtask setup --for fuzz` installs it");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{clang:?}\n{said}\n`cargo xtask setup --for fuzz` installs the fuzzer's library");
+    program
+}
+
+impl Crash {
+    fn read(log: &str, program: PathBuf) -> Crash {
+        let says =
+            |line: &&str| line.contains("runtime error:") || line.contains("does not hold:") || line.contains("ERROR:");
+        let why = log.lines().find(says).unwrap_or("no reason given").to_owned();
+        let input = log.lines().find_map(|line| line.split("Test unit written to ").nth(1)).unwrap_or_default();
+        Crash { input: input.into(), program, why }
+    }
+
+    /// Whether the saved input fails again on its own.
+    pub fn is_repeatable(&self) -> bool {
+        let output = Command::new(&self.program).arg(&self.input).output().expect("the target starts");
+        !output.status.success()
+    }
+}
+
+fn last_number(log: &str, word: &str) -> Option<u64> {
+    let (_, after) = log.rsplit_once(word)?;
+    after.split_whitespace().next()?.parse().ok()
+}
+
+/// Operations of tests/host/fuzz.c.
+#[derive(Clone, Copy)]
+enum Operation {
+    Ack,
+    Lose,
+    Mark,
+    Timeout,
+    Leave,
+    Undo,
+    Idle,
+}
+
+/// The first inputs: connections as they are, in the words of tests/host/fuzz.c.
+fn seeds() -> Vec<Vec<u8>> {
+    use Operation::{Ack, Idle, Leave, Lose, Mark, Timeout, Undo};
+    let round = [Ack; 8];
+    let lives: [&[Operation]; 6] = [
+        &[Lose, Ack, Ack, Leave],
+        &[Mark, Ack, Leave],
+        &[Timeout, Ack, Ack, Leave],
+        &[Lose, Ack, Undo, Leave],
+        &[Timeout, Undo, Leave],
+        &[Idle],
+    ];
+    lives.iter().map(|life| connection([&round[..], life, &round, life, &round].concat())).collect()
+}
+
+/// A window of 10 without threshold and clamp, then the operations, 20 ms apart.
+fn connection(operations: Vec<Operation>) -> Vec<u8> {
+    const TUNABLES_AS_THEY_ARE: u8 = 0;
+    let mut bytes = vec![TUNABLES_AS_THEY_ARE];
+    for number in [0x7fff_fffe, 9, 0x7fff_fffe, 1440] {
+        push_number(&mut bytes, number);
+    }
+    for operation in operations {
+        push_number(&mut bytes, 20_000);
+        bytes.push(operation as u8);
+        if let Operation::Ack = operation {
+            push_number(&mut bytes, 10);
+            push_number(&mut bytes, 40_001);
+            bytes.extend([0, 0]);
+        }
+    }
+    bytes
+}
+
+/// The length in bits, then the bytes, the highest first.
+fn push_number(bytes: &mut Vec<u8>, number: u64) {
+    let bits = 64 - number.leading_zeros();
+    bytes.push(bits as u8);
+    bytes.extend(&number.to_be_bytes()[8 - bits.div_ceil(8) as usize..]);
+}
