@@ -12,7 +12,7 @@
  *   window is forgiven, the second one is congestion.
  *
  * Equations
- *   average      rtt_avg += gain (rtt - rtt_avg), gain = 1/8, outside Recovery and Loss
+ *   average      rtt_avg += gain (rtt - rtt_avg), gain = 1/8, once a round trip, outside Recovery and Loss
  *   deviation    dev = max(rtt - rtt_avg, 0) / rtt_avg, at the ACK that tells of a loss
  *   random       dev <= tolerance: retransmit, ssthresh = cwnd
  *   postponed    dev > tolerance, first loss of its window (S_M_LOSS set): retransmit, ssthresh = cwnd; clear S_M_LOSS
@@ -29,8 +29,9 @@
  * Differs
  *   1. The flow chart postpones a first loss above the tolerance, the text beside it cuts at once. mode chooses: 0 is the
  *      flow chart, which alone explains the published row of 0 % tolerance; 1 is the text.
- *   2. The average is unspecified: exponential with TCP's own gain, frozen while recovering, and the sample of the ACK
- *      that tells of the loss is in it. The "current RTT" is the latest sample.
+ *   2. The average is unspecified: exponential with TCP's own gain, frozen while recovering. One sample a round trip
+ *      enters it, as the simulator of the paper times one packet at a time: over every ACK it would follow a filling
+ *      queue within a few ACKs and never see a deviation. The "current RTT" is the latest sample of any ACK.
  *   3. Only a higher RTT is a deviation. Without any sample yet a loss is above the tolerance.
  *   4. Every ACK that tells of losses has one verdict, whether recovery begins with it or goes on.
  *   5. S_M_LOSS is set again, which the paper leaves open, when everything sent before the postponed loss was noticed is
@@ -38,7 +39,9 @@
  *   6. guard is ours: taken literally the algorithm never reduces on a path whose queue is too short to lift the RTT.
  *      After guard_verdicts random verdicts in a row within guard_rtts round trips the window is cut once. Verdicts are
  *      counted from the first of a row, and again from the first one later than that. guard = 0 is the paper.
- *   7. The published simulation had a constant RTT: the algorithm as run never cut at all. On a real path jitter decides.
+ *   7. The published simulation had a constant RTT: the algorithm as run never cut at all. On a real path jitter decides;
+ *      and a queue that linear growth fills slowly lifts the average with it, so that the losses of a queue that stands
+ *      full are random ones. A lower tolerance sees it sooner; this is the paper's choice of the average as reference.
  *   8. Differences 1 to 10 of dfr, with "two at once" and later losses only where the RTT is above the tolerance.
  *
  * Kernel
@@ -52,6 +55,7 @@
 	u32 rtt_last_us;	/* latest sample */                                                                    \
 	u32 rtt_avg_us;		/* average, rounded down */                                                            \
 	u32 deviation_permille; /* at the latest verdict */                                                            \
+	u32 round_end;		/* the next sample of the average is that of the ACK that reaches this */              \
 	u32 random_row;		/* random verdicts without another between them, since row_start_us */                 \
 	u64 rtt_avg;		/* average in 1/1024 us, 0: no sample yet */                                           \
 	u64 row_start_us;	/* time of the first of these */
@@ -76,6 +80,9 @@ TUNABLE(u8, mode, 0, 0, 1, "0 or 1",
 TUNABLE(u32, average_gain, 128, 1, 1024, "1/1024",
 	"weight of a sample in the average RTT: 1/8 as TCP's smoothed RTT; the paper leaves it open");
 
+TUNABLE(u8, average_by_round, 1, 0, 1, "on or off",
+	"one sample a round trip enters the average; off: every ACK's, which hides a queue that fills");
+
 TUNABLE(u8, guard, 1, 0, 1, "on or off",
 	"cut once when too many losses in a row were taken for bit errors: a full short queue; 0 is the paper");
 
@@ -94,11 +101,14 @@ static u64 averaged(u64 average, u64 rtt)
 
 static void update_rtt(struct sock *sk, u32 rtt_us)
 {
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct dfr *msack = inet_csk_ca(sk);
+	const bool is_round_over = !msack->rtt_avg || !before(tp->snd_una, msack->round_end);
 
 	msack->rtt_last_us = rtt_us;
-	if (ca_state_of(sk) >= TCP_CA_Recovery)
+	if (ca_state_of(sk) >= TCP_CA_Recovery || (average_by_round && !is_round_over))
 		return;
+	msack->round_end = tp->snd_nxt;
 	msack->rtt_avg = averaged(msack->rtt_avg, (u64)rtt_us << AVERAGE_SHIFT);
 	msack->rtt_avg_us = (u32)(msack->rtt_avg >> AVERAGE_SHIFT);
 }

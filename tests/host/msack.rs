@@ -48,7 +48,6 @@ fn counters(connection: &Connection) -> [u64; 4] {
 
 #[test]
 fn tolerance_parts_random_from_postponed() {
-    // The sample is in the average already: dev = 7/8 x / (1 + x/8) for a sample of (1 + x) times the average before.
     let mut native = tuned(&[]);
     let mut check = |tolerance: u32, random_us: &[u32], postponed_us: &[u32]| {
         set(&mut native, &[&format!("tolerance={tolerance}")]);
@@ -63,10 +62,10 @@ fn tolerance_parts_random_from_postponed() {
         }
     };
     check(0, &[1, 9_000, 10_000], &[10_001, 10_500, 100_000_000]);
-    check(2, &[1, 10_229], &[10_230, 11_000]);
-    check(10, &[1, 10_001, 11_159], &[11_160, 12_000]);
-    check(20, &[1, 12_352], &[12_353, i32::MAX as u32]);
-    check(100, &[1, 23_333], &[23_334]);
+    check(2, &[1, 10_200], &[10_201, 11_000]);
+    check(10, &[1, 10_001, 11_000], &[11_001, 12_000]);
+    check(20, &[1, 12_000], &[12_001, i32::MAX as u32]);
+    check(100, &[1, 20_000], &[20_001]);
 }
 
 #[test]
@@ -336,6 +335,7 @@ fn restart_after_idle_keeps_the_average_and_makes_the_next_loss_a_first_one() {
 
 #[test]
 fn average_rests_in_recovery_and_loss_only() {
+    let native = tuned(&["average_by_round=0"]);
     for (ca_state, moves) in [
         (state::OPEN, true),
         (state::DISORDER, true),
@@ -343,7 +343,7 @@ fn average_rests_in_recovery_and_loss_only() {
         (state::RECOVERY, false),
         (state::LOSS, false),
     ] {
-        let mut connection = msack();
+        let mut connection = steady(&native);
         connection.kernel.tcp.ca_state = ca_state;
         connection.ack(0, None);
         assert_eq!((connection.number("rtt_avg_us"), connection.number("rtt_last_us")), (10_000, 10_000));
@@ -354,8 +354,30 @@ fn average_rests_in_recovery_and_loss_only() {
 }
 
 #[test]
+fn average_takes_one_sample_a_round_trip() {
+    for una in [0, u32::MAX - 20, u32::MAX / 2 - 20] {
+        let mut connection = Connection::new(native::find("msack"), 40, 20);
+        let tcp = &mut connection.kernel.tcp;
+        (tcp.snd_una, tcp.snd_nxt) = (una, una.wrapping_add(40));
+        let mut check = |acknowledged: u32, rtt_us: u32, average: u64| {
+            let tcp = &mut connection.kernel.tcp;
+            tcp.snd_una = una.wrapping_add(acknowledged);
+            tcp.snd_nxt = tcp.snd_una.wrapping_add(40);
+            connection.ack(0, Some(rtt_us));
+            assert_eq!(connection.number("rtt_avg_us"), average, "{acknowledged} packets after {una}");
+        };
+        check(1, 10_000, 10_000);
+        check(2, 18_000, 10_000);
+        check(40, 18_000, 10_000);
+        check(41, 18_000, 11_000);
+        check(80, 19_000, 11_000);
+        check(81, 19_000, 12_000);
+    }
+}
+
+#[test]
 fn average_has_its_gain_as_tunable() {
-    let mut native = tuned(&[]);
+    let mut native = tuned(&["average_by_round=0"]);
     for (gain, expected) in [(1, 10_010), (512, 15_000), (1024, 20_000)] {
         set(&mut native, &[&format!("average_gain={gain}")]);
         let mut connection = steady(&native);
@@ -378,7 +400,7 @@ proptest! {
         static COPY: OnceLock<Mutex<Native>> = OnceLock::new();
         let copy = COPY.get_or_init(|| Mutex::new(Native::own("msack")));
         let mut native = copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        set(&mut native, &[&format!("tolerance={tolerance}")]);
+        set(&mut native, &["average_by_round=0", &format!("tolerance={tolerance}")]);
         let samples: Vec<u32> = samples.into_iter().map(|(rtt_us, shift)| rtt_us >> shift).collect();
         let exact = samples.iter().map(|&rtt| f64::from(rtt.max(1))).reduce(|average, rtt| average + (rtt - average) / 8.0);
         let exact = exact.unwrap();
