@@ -7,6 +7,7 @@ pub mod host;
 pub mod need;
 mod netlink;
 pub mod state;
+pub mod tun;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -77,22 +77,7 @@ pub fn struct_ops() -> Probe {
 
 /// A TUN device can be created.
 pub fn tun() -> Probe {
-    nix::ioctl_write_int!(set_interface, b'T', 202);
-    #[repr(C)]
-    struct Request {
-        name: [u8; 16],
-        flags: c_short,
-        rest: [u8; 22],
-    }
-    in_new_netns(|| {
-        let device = File::options().read(true).write(true).open("/dev/net/tun");
-        let device = device.map_err(|error| format!("/dev/net/tun: {error}"))?;
-        let request =
-            Request { name: [0; 16], flags: (nix::libc::IFF_TUN | nix::libc::IFF_NO_PI) as c_short, rest: [0; 22] };
-        // SAFETY: the descriptor is open and the request is a whole `struct ifreq` that outlives the call.
-        let answer = unsafe { set_interface(device.as_raw_fd(), &raw const request as u64) };
-        answer.map(|_: c_int| ()).map_err(|error| format!("the kernel refuses a TUN device: {error}"))
-    })
+    in_new_netns(|| super::tun::open("").map(drop).map_err(|error| format!("the kernel refuses a TUN device: {error}")))
 }
 
 /// The kernel's netem queueing discipline.

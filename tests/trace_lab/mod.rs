@@ -54,7 +54,8 @@ impl Connection {
         Self::between(netns, listener, algorithm)
     }
 
-    fn between(client: &Netns, listener: TcpListener, algorithm: &str) -> Connection {
+    /// Connects from `client` to whoever listens; the client runs `algorithm`.
+    pub fn between(client: &Netns, listener: TcpListener, algorithm: &str) -> Connection {
         let address = listener.local_addr().unwrap();
         let client = client.run(|| connect(address, algorithm)).unwrap();
         let (server, _) = listener.accept().unwrap();
@@ -184,15 +185,21 @@ impl Observed {
 }
 
 /// What the kernel itself says of a socket.
+#[allow(dead_code, reason = "each test binary reads its own fields")]
 pub struct TcpInfo {
+    pub ca_state: u8,
     pub rto_us: u32,
     pub mss_bytes: u32,
+    pub since_sent_ms: u32,
     pub srtt_us: u32,
+    pub ssthresh_pkts: u32,
     pub cwnd_pkts: u32,
     pub retrans_pkts: u32,
     pub bytes_acked: u64,
     pub min_rtt_us: u32,
     pub delivered_pkts: u32,
+    pub delivered_ce_pkts: u32,
+    pub bytes_sent: u64,
 }
 
 /// Reads `TCP_INFO`, whose C struct has only ever grown at its end.
@@ -210,17 +217,22 @@ pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
         )
     };
     assert_eq!(answer, 0);
-    assert!(length >= 196, "TCP_INFO of {length} bytes has no delivered count");
+    assert!(length >= 208, "TCP_INFO of {length} bytes does not say what was sent");
     let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
     TcpInfo {
+        ca_state: bytes[1],
         rto_us: word(8),
         mss_bytes: word(16),
+        since_sent_ms: word(44),
         srtt_us: word(68),
+        ssthresh_pkts: word(76),
         cwnd_pkts: word(80),
         retrans_pkts: word(100),
         bytes_acked: u64::from_ne_bytes(bytes[120..128].try_into().unwrap()),
         min_rtt_us: word(148),
         delivered_pkts: word(192),
+        delivered_ce_pkts: word(196),
+        bytes_sent: u64::from_ne_bytes(bytes[200..208].try_into().unwrap()),
     }
 }
 
