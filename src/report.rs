@@ -14,6 +14,7 @@ mod svg;
 mod table;
 mod text;
 mod verdict;
+mod views;
 
 use std::collections::BTreeMap;
 use std::path::Path;

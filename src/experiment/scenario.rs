@@ -3,6 +3,7 @@
 //! `scenarios/README.md` describes the file for those who write one. Reading is strict: every mistake is named with
 //! its file, line, field and what is allowed there.
 
+mod bottleneck;
 mod document;
 mod position;
 

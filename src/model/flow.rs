@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::trace::event::Event;
+use crate::trace::event::{CaState, Event};
 
 /// One moment of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,12 +15,20 @@ pub struct Point {
     pub ssthresh_pkts: Option<u32>,
     /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
+    /// Latest RTT sample, microseconds.
+    pub rtt_us: Option<u32>,
+    /// Lowest RTT of the kernel's window, microseconds.
+    pub min_rtt_us: Option<u32>,
     /// Packets in flight.
     pub inflight_pkts: u32,
     /// Delivered so far, packets.
     pub delivered_pkts: u32,
+    /// Marked lost so far, packets.
+    pub lost_pkts: u32,
     /// Retransmitted so far, packets.
     pub retrans_pkts: u32,
+    /// Congestion state.
+    pub ca_state: CaState,
 }
 
 /// One socket over time.
@@ -33,6 +41,8 @@ pub struct Flow {
     pub socket: u64,
     /// Kernel name of its algorithm at its last event.
     pub algorithm: String,
+    /// Its first event on the host's monotonic clock, seconds: flows of one run lie on one time by it.
+    pub start_s: f64,
     /// Its moments.
     pub points: Vec<Point>,
 }
@@ -41,6 +51,26 @@ impl Flow {
     /// Seconds from the first to the last event.
     pub fn length_s(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.time_s)
+    }
+
+    /// Packets delivered by a time, between two moments by interpolation.
+    ///
+    /// Units: seconds since the flow's first event; before it nothing is delivered, after the last event no more.
+    pub fn delivered_at(&self, time_s: f64) -> f64 {
+        let beyond = self.points.partition_point(|point| point.time_s <= time_s);
+        let Some(before) = beyond.checked_sub(1).map(|index| &self.points[index]) else { return 0.0 };
+        let delivered = f64::from(before.delivered_pkts);
+        let Some(after) = self.points.get(beyond) else { return delivered };
+        let share = (time_s - before.time_s) / (after.time_s - before.time_s);
+        delivered + share * f64::from(after.delivered_pkts.saturating_sub(before.delivered_pkts))
+    }
+
+    /// From its first event to its last delivery, on the host's monotonic clock, seconds.
+    ///
+    /// None: nothing was delivered.
+    pub fn delivers_during(&self) -> Option<[f64; 2]> {
+        let last = self.points.windows(2).rfind(|pair| pair[1].delivered_pkts > pair[0].delivered_pkts)?;
+        Some([self.start_s, self.start_s + last[1].time_s])
     }
 
     /// Mean congestion window weighted by the time it held, packets.
@@ -72,7 +102,7 @@ fn flow_of(socket: u64, mut events: Vec<&Event>) -> (u64, Flow) {
     let start = events.first().map_or(0, |event| event.time_ns);
     let points = events.iter().map(|event| point_of(event, start)).collect();
     let algorithm = events.last().map(|event| event.algorithm.clone()).unwrap_or_default();
-    (start, Flow { socket, algorithm, points })
+    (start, Flow { socket, algorithm, start_s: start as f64 / 1e9, points })
 }
 
 fn point_of(event: &Event, start_ns: u64) -> Point {
@@ -81,16 +111,20 @@ fn point_of(event: &Event, start_ns: u64) -> Point {
         cwnd_pkts: event.cwnd_pkts,
         ssthresh_pkts: event.ssthresh_pkts,
         srtt_us: event.srtt_us,
+        rtt_us: event.rtt_us,
+        min_rtt_us: event.min_rtt_us,
         inflight_pkts: event.inflight_pkts,
         delivered_pkts: event.delivered_pkts,
+        lost_pkts: event.lost_pkts,
         retrans_pkts: event.retrans_pkts,
+        ca_state: event.ca_state,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::event::{CaState, EventKind, PRIVATE_BYTES};
+    use crate::trace::event::{EventKind, PRIVATE_BYTES};
 
     fn event(socket: u64, time_ns: u64, cwnd_pkts: u32) -> Event {
         let address = "10.0.0.1:5201".parse().unwrap();
@@ -141,5 +175,15 @@ mod tests {
     fn mean_cwnd_weighs_by_time() {
         let events = [event(1, 0, 10), event(1, 3_000_000_000, 50), event(1, 4_000_000_000, 7)];
         assert_eq!(fold(&events)[0].mean_cwnd_pkts(), Some(20.0));
+    }
+
+    #[test]
+    fn delivered_lies_between_two_events_and_ends_with_the_last() {
+        let delivered = |time_ns, delivered_pkts| Event { delivered_pkts, ..event(1, time_ns, 10) };
+        let events = [delivered(5_000_000_000, 2), delivered(7_000_000_000, 42), delivered(9_000_000_000, 42)];
+        let flow = &fold(&events)[0];
+        assert_eq!([-1.0, 0.0, 0.5, 2.0, 9.0].map(|time| flow.delivered_at(time)), [0.0, 2.0, 12.0, 42.0, 42.0]);
+        assert_eq!(flow.delivers_during(), Some([5.0, 7.0]));
+        assert_eq!(fold(&events[..1])[0].delivers_during(), None);
     }
 }

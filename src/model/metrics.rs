@@ -1,5 +1,16 @@
 //! The metrics of a run, each defined once: name, unit, how it is computed.
+//!
+//! The formulas with their sources: [`fairness`], [`steadiness`], [`slow_start`]. "Efficiency", which the thesis of
+//! Ahmad sweeps over beside them, is not here: what is left of the thesis names it without defining it.
 
+pub mod fairness;
+#[cfg(test)]
+mod samples;
+pub mod slow_start;
+pub mod steadiness;
+pub mod view;
+
+use self::view::RunView;
 use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
 use crate::model::stats;
@@ -7,10 +18,21 @@ use crate::model::stats;
 /// What a metric is computed from.
 #[derive(Clone, Copy)]
 pub enum Computed {
-    /// From the end-of-run record of the variant's flows.
-    FromFlows(fn(&[&FlowRecord]) -> Option<f64>),
-    /// From the variant's flows over time, which means reading the run's events.
-    FromEvents(fn(&[Flow]) -> Option<f64>),
+    /// From the end-of-run records of the flows.
+    FromFlows(fn(&RunView<'_>) -> Option<f64>),
+    /// From the flows over time, which means reading the run's events.
+    FromEvents(fn(&RunView<'_>) -> Option<f64>),
+    /// From the flows over time: how long something took, which the end of the run may cut off.
+    WaitFromEvents(fn(&RunView<'_>) -> Option<Value>),
+}
+
+/// What a metric gave in one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Value {
+    /// In the metric's unit.
+    pub value: f64,
+    /// The run ended before: the value is the time there was, a lower bound.
+    pub cut_off: bool,
 }
 
 /// One metric of one variant in one run.
@@ -20,7 +42,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Heading for people, without the unit.
     pub title: &'static str,
-    /// Unit of the value: "pkts", "bit/s", "us", "ratio".
+    /// Unit of the value: "pkts", "bit/s", "us", "s", "ratio".
     pub unit: &'static str,
     /// What it says, in one sentence.
     pub what: &'static str,
@@ -35,36 +57,36 @@ pub static METRICS: &[Metric] = &[
         title: "delivered",
         unit: "pkts",
         what: "packets the receiver acknowledged by the end of the run, summed over the variant's flows",
-        computed: Computed::FromFlows(|flows| total(flows, |flow| flow.delivered_pkts as f64)),
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.delivered_pkts as f64)),
     },
     Metric {
         name: "goodput_bps",
         title: "goodput",
         unit: "bit/s",
         what: "new payload at the receiver per second, summed over the variant's flows",
-        computed: Computed::FromFlows(|flows| total(flows, |flow| flow.goodput_bps)),
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.goodput_bps)),
     },
     Metric {
         name: "retrans_pkts",
         title: "retransmitted",
         unit: "pkts",
         what: "packets sent again, summed over the variant's flows",
-        computed: Computed::FromFlows(|flows| total(flows, |flow| flow.retrans_pkts as f64)),
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.retrans_pkts as f64)),
     },
     Metric {
         name: "lost_pkts",
         title: "lost",
         unit: "pkts",
         what: "packets the sender marked lost, summed over the variant's flows",
-        computed: Computed::FromFlows(|flows| total(flows, |flow| flow.lost_pkts as f64)),
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.lost_pkts as f64)),
     },
     Metric {
         name: "retrans_ratio",
         title: "retransmitted share",
         unit: "ratio",
         what: "packets sent again over packets delivered and sent again",
-        computed: Computed::FromFlows(|flows| {
-            share(flows, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)
+        computed: Computed::FromFlows(|run| {
+            share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)
         }),
     },
     Metric {
@@ -72,8 +94,8 @@ pub static METRICS: &[Metric] = &[
         title: "lost share",
         unit: "ratio",
         what: "packets marked lost over packets delivered and marked lost",
-        computed: Computed::FromFlows(|flows| {
-            share(flows, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
+        computed: Computed::FromFlows(|run| {
+            share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
         }),
     },
     Metric {
@@ -81,24 +103,94 @@ pub static METRICS: &[Metric] = &[
         title: "smoothed RTT, median of the run",
         unit: "us",
         what: "median over the run's samples of the sender's smoothed RTT",
-        computed: Computed::FromEvents(|flows| srtt_percentile(flows, 0.5)),
+        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.5)),
     },
     Metric {
         name: "srtt_p95_us",
         title: "smoothed RTT, 95th percentile of the run",
         unit: "us",
         what: "95th percentile over the run's samples of the sender's smoothed RTT",
-        computed: Computed::FromEvents(|flows| srtt_percentile(flows, 0.95)),
+        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.95)),
+    },
+    Metric {
+        name: "srtt_p99_us",
+        title: "smoothed RTT, 99th percentile of the run",
+        unit: "us",
+        what: "99th percentile over the run's samples of the sender's smoothed RTT",
+        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.99)),
+    },
+    Metric {
+        name: "qdelay_p50_us",
+        title: "queueing delay, median of the run",
+        unit: "us",
+        what: "median over the run's samples of RTT minus the lowest RTT of the flow",
+        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.5)),
+    },
+    Metric {
+        name: "qdelay_p95_us",
+        title: "queueing delay, 95th percentile of the run",
+        unit: "us",
+        what: "95th percentile over the run's samples of RTT minus the lowest RTT of the flow",
+        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.95)),
+    },
+    Metric {
+        name: "qdelay_p99_us",
+        title: "queueing delay, 99th percentile of the run",
+        unit: "us",
+        what: "99th percentile over the run's samples of RTT minus the lowest RTT of the flow",
+        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.99)),
     },
     Metric {
         name: "mean_cwnd_pkts",
         title: "mean cwnd",
         unit: "pkts",
         what: "congestion window weighted by the time it held, mean of the variant's flows",
-        computed: Computed::FromEvents(|flows| {
-            let windows: Vec<f64> = flows.iter().filter_map(Flow::mean_cwnd_pkts).collect();
+        computed: Computed::FromEvents(|run| {
+            let windows: Vec<f64> = run.own_over_time().filter_map(Flow::mean_cwnd_pkts).collect();
             stats::mean(&windows)
         }),
+    },
+    Metric {
+        name: "utilisation_ratio",
+        title: "utilisation",
+        unit: "ratio",
+        what: "new packets that all flows delivered over the narrowest link, over what it can carry in the run",
+        computed: Computed::FromFlows(steadiness::utilisation),
+    },
+    Metric {
+        name: "jain_index",
+        title: "Jain's fairness index",
+        unit: "ratio",
+        what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
+        computed: Computed::FromEvents(fairness::jain),
+    },
+    Metric {
+        name: "convergence_s",
+        title: "convergence time",
+        unit: "s",
+        what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends before counts with its time",
+        computed: Computed::WaitFromEvents(fairness::convergence),
+    },
+    Metric {
+        name: "friendliness_ratio",
+        title: "share over that of the flow beside",
+        unit: "ratio",
+        what: "goodput of a flow of the variant over that of a flow beside it, while all run: 1 when they share evenly",
+        computed: Computed::FromEvents(fairness::friendliness),
+    },
+    Metric {
+        name: "stability_index",
+        title: "stability index",
+        unit: "ratio",
+        what: "standard deviation over mean of the goodput per second, mean of the variant's flows: smaller is steadier",
+        computed: Computed::FromEvents(steadiness::stability),
+    },
+    Metric {
+        name: "slow_start_overshoot_pkts",
+        title: "slow-start overshoot",
+        unit: "pkts",
+        what: "packets lost by the end of the recovery that the first slow start led to, summed over the variant's flows",
+        computed: Computed::FromEvents(slow_start::overshoot),
     },
 ];
 
@@ -112,19 +204,21 @@ impl Metric {
 
     /// Whether the run's events must be read for it.
     pub fn needs_events(&self) -> bool {
-        matches!(self.computed, Computed::FromEvents(_))
+        !matches!(self.computed, Computed::FromFlows(_))
     }
 
     /// Its value for one variant in one run.
     ///
-    /// Shape: the variant's flows only, as records and (when [`Metric::needs_events`]) over time.
-    /// None: the variant has no flow in this run, or its flows have nothing to compute it from.
-    pub fn value(&self, records: &[&FlowRecord], flows: &[Flow]) -> Option<f64> {
+    /// None: the variant has no flow in this run, or its flows have nothing to compute it from, such as one flow for
+    /// a fairness, or (when [`Metric::needs_events`]) flows without events.
+    pub fn value(&self, run: &RunView<'_>) -> Option<Value> {
         let value = match self.computed {
-            Computed::FromFlows(compute) => compute(records),
-            Computed::FromEvents(compute) => compute(flows),
+            Computed::FromFlows(compute) | Computed::FromEvents(compute) => {
+                compute(run).map(|value| Value { value, cut_off: false })
+            }
+            Computed::WaitFromEvents(compute) => compute(run),
         };
-        value.filter(|value| value.is_finite())
+        value.filter(|value| value.value.is_finite())
     }
 }
 
@@ -134,43 +228,20 @@ impl std::fmt::Debug for Metric {
     }
 }
 
-fn total(flows: &[&FlowRecord], value: fn(&FlowRecord) -> f64) -> Option<f64> {
-    (!flows.is_empty()).then(|| flows.iter().map(|flow| value(flow)).sum())
+fn total(run: &RunView<'_>, value: fn(&FlowRecord) -> f64) -> Option<f64> {
+    (!run.own.is_empty()).then(|| run.own.iter().map(|flow| value(flow.record)).sum())
 }
 
 /// part / (part + rest) over all flows; none when both are zero.
-fn share(flows: &[&FlowRecord], part: fn(&FlowRecord) -> f64, rest: fn(&FlowRecord) -> f64) -> Option<f64> {
-    let (part, rest) = (total(flows, part)?, total(flows, rest)?);
+fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&FlowRecord) -> f64) -> Option<f64> {
+    let (part, rest) = (total(run, part)?, total(run, rest)?);
     (part + rest > 0.0).then(|| part / (part + rest))
-}
-
-fn srtt_percentile(flows: &[Flow], share: f64) -> Option<f64> {
-    let samples: Vec<f64> =
-        flows.iter().flat_map(|flow| &flow.points).filter_map(|p| p.srtt_us).map(f64::from).collect();
-    stats::percentile(&samples, share)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::samples::{Sampled, view};
     use super::*;
-    use crate::model::flow::Point;
-
-    fn record(delivered_pkts: u64, lost_pkts: u64) -> FlowRecord {
-        FlowRecord {
-            name: "f".into(),
-            algorithm: "reno".into(),
-            variant: "reno".into(),
-            compared: true,
-            socket: Some(1),
-            delivered_pkts,
-            received_bytes: delivered_pkts * 1460,
-            goodput_bps: delivered_pkts as f64 * 1460.0 * 8.0,
-            retrans_pkts: lost_pkts,
-            lost_pkts,
-            mss_bytes: 1460,
-            active_s: 1.0,
-        }
-    }
 
     #[test]
     fn metric_names_are_unique_and_found() {
@@ -183,9 +254,13 @@ mod tests {
 
     #[test]
     fn counts_sum_over_the_flows_and_shares_are_of_the_sum() {
-        let (one, two) = (record(900, 100), record(90, 10));
-        let flows = [&one, &two];
-        let value = |name| Metric::find(name).unwrap().value(&flows, &[]);
+        let mut flows = [Sampled::named("one", 900), Sampled::named("two", 90)];
+        for flow in &mut flows {
+            flow.record.lost_pkts = flow.record.delivered_pkts / 9;
+            flow.record.retrans_pkts = flow.record.lost_pkts;
+        }
+        let run = view(&flows, &[]);
+        let value = |name| Metric::find(name).unwrap().value(&run).map(|value| value.value);
         assert_eq!(value("delivered_pkts"), Some(990.0));
         assert_eq!(value("goodput_bps"), Some(990.0 * 1460.0 * 8.0));
         assert_eq!(value("loss_ratio"), Some(0.1));
@@ -195,25 +270,23 @@ mod tests {
     #[test]
     fn no_flow_and_no_sample_give_no_value() {
         for metric in METRICS {
-            assert_eq!(metric.value(&[], &[]), None, "{}", metric.name);
+            assert_eq!(metric.value(&RunView::default()), None, "{}", metric.name);
         }
-        let silent = record(0, 0);
-        assert_eq!(Metric::find("loss_ratio").unwrap().value(&[&silent], &[]), None);
+        let silent = [Sampled::named("silent", 0)];
+        assert_eq!(Metric::find("loss_ratio").unwrap().value(&view(&silent, &[])), None);
     }
 
     #[test]
-    fn srtt_percentile_reads_the_samples() {
-        let point = |srtt_us| Point {
-            time_s: 0.0,
-            cwnd_pkts: 10,
-            ssthresh_pkts: None,
-            srtt_us,
-            inflight_pkts: 0,
-            delivered_pkts: 0,
-            retrans_pkts: 0,
-        };
-        let points = vec![point(None), point(Some(10)), point(Some(20)), point(Some(30))];
-        let flow = Flow { socket: 1, algorithm: "reno".into(), points };
-        assert_eq!(Metric::find("srtt_p50_us").unwrap().value(&[], &[flow]), Some(20.0));
+    fn records_without_events_give_nothing_over_time() {
+        let flows = [Sampled::new(0.0, &[(20.0, 100.0)]), Sampled::new(1.0, &[(19.0, 100.0)])];
+        let with_events = view(&flows, &[]);
+        let mut without = with_events.clone();
+        without.own.iter_mut().for_each(|flow| flow.over_time = None);
+        for metric in METRICS.iter().filter(|metric| metric.needs_events()) {
+            assert_eq!(metric.value(&without), None, "{}", metric.name);
+        }
+        let over_time = ["jain_index", "convergence_s", "stability_index"].map(|name| Metric::find(name).unwrap());
+        assert!(over_time.iter().all(|metric| metric.value(&with_events).is_some()));
+        assert!(Metric::find("goodput_bps").unwrap().value(&without).is_some());
     }
 }

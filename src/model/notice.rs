@@ -124,6 +124,23 @@ impl Notice {
         )
     }
 
+    /// Cells whose runs have nothing to compute a metric from.
+    pub fn metric_undefined(metric: &str, cells: usize) -> Self {
+        let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
+        Notice::new(
+            format!("{metric} has no value in {cells} with finished runs, left out"),
+            "it needs what they do not have: a second flow, a flow beside, a rate, or events",
+        )
+    }
+
+    /// Runs that ended before what a metric waits for.
+    pub fn cut_off(cut_off: usize, n: usize) -> Self {
+        Notice::new(
+            format!("{cut_off} of {} ended before: they count with the time there was", runs(n)),
+            "the mean is a lower bound; longer runs would raise it",
+        )
+    }
+
     /// Published values that carry no spread, as those of single simulator runs do.
     pub fn published_without_spread() -> Self {
         Notice::new(

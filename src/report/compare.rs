@@ -7,13 +7,14 @@ use anyhow::Result;
 use super::load::{ResultDir, StoredRun};
 use super::number::Scale;
 use super::verdict::{self, Evidence};
+use super::views::views;
 use super::{Cell, Expectation, Measured, Ratio};
 use crate::experiment::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
 use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
-use crate::model::metrics::{METRICS, Metric};
+use crate::model::metrics::{METRICS, Metric, Value};
 use crate::model::notice::Notice;
-use crate::model::run::{At, FlowRecord, RunRecord, RunStatus};
+use crate::model::run::{At, RunRecord, RunStatus};
 use crate::model::stats;
 
 /// Metrics of a scenario that names none.
@@ -33,7 +34,7 @@ pub struct Compared {
 struct Sample {
     repeat: u32,
     seed: u64,
-    value: f64,
+    value: Value,
 }
 
 /// Where a cell lies: the sweep without the compared variable, and the variant.
@@ -70,23 +71,6 @@ pub fn metrics_of(scenario: &Scenario) -> Result<Vec<&'static Metric>> {
         })
     };
     asked.iter().map(find).collect()
-}
-
-/// The flows of a run by variant: the compared ones where one is swept, else all by their own label.
-pub fn flows_by_variant<'a>(scenario: &Scenario, record: &'a RunRecord) -> BTreeMap<String, Vec<&'a FlowRecord>> {
-    let mut variants: BTreeMap<String, Vec<&FlowRecord>> = BTreeMap::new();
-    let swept = scenario.series_variable().and_then(|variable| record.at.get(variable));
-    let Some(swept) = swept else {
-        for flow in &record.flows {
-            variants.entry(flow.variant.clone()).or_default().push(flow);
-        }
-        return variants;
-    };
-    let compared: Vec<&FlowRecord> = record.flows.iter().filter(|flow| flow.compared).collect();
-    if !compared.is_empty() {
-        variants.insert(swept.clone(), compared);
-    }
-    variants
 }
 
 /// The part of a position that is not the compared variable.
@@ -147,12 +131,10 @@ impl Comparison<'_> {
     }
 
     fn sample_run(&mut self, metrics: &[&'static Metric], record: &RunRecord, over_time: &[Flow]) {
-        for (variant, records) in flows_by_variant(self.scenario(), record) {
-            let of_it = |flow: &&Flow| records.iter().any(|record| record.socket == Some(flow.socket));
-            let flows: Vec<Flow> = over_time.iter().filter(of_it).cloned().collect();
+        for (variant, view) in views(self.scenario(), record, over_time) {
             let key = Key { place: place_of(self.scenario(), &record.at), variant };
             for metric in metrics {
-                let Some(value) = metric.value(&records, &flows) else { continue };
+                let Some(value) = metric.value(&view) else { continue };
                 let sample = Sample { repeat: record.repeat, seed: record.seed, value };
                 self.samples.entry((metric.name, key.clone())).or_default().push(sample);
             }
@@ -167,21 +149,29 @@ impl Comparison<'_> {
 
     fn cells(&mut self, metrics: &[&'static Metric]) -> Vec<Cell> {
         let mut cells = Vec::new();
-        let mut left_out = 0;
         for metric in metrics {
             for place in places(self.scenario()) {
-                for variant in self.rows(metric) {
-                    let cell = self.cell(metric, Key { place: place.clone(), variant });
-                    let empty = cell.measured.is_none() && cell.published.is_none() && !cell.is_expected();
-                    left_out += usize::from(empty);
-                    cells.extend((!empty).then_some(cell));
-                }
+                let key = |variant| Key { place: place.clone(), variant };
+                cells.extend(self.rows(metric).into_iter().map(|variant| self.cell(metric, key(variant))));
             }
         }
-        if left_out > 0 {
-            self.notices.push(Notice::cells_left_out(left_out));
+        let shows = |cell: &Cell| cell.measured.is_some() || cell.published.is_some() || cell.is_expected();
+        let (shown, empty): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(shows);
+        let (undefined, left_out): (Vec<&Cell>, Vec<&Cell>) = empty.iter().partition(|cell| self.has_finished(cell));
+        let mut notices = Vec::new();
+        notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
+        for metric in metrics {
+            let cells = undefined.iter().filter(|cell| cell.metric == metric.name).count();
+            notices.extend((cells > 0).then(|| Notice::metric_undefined(metric.name, cells)));
         }
-        cells
+        self.notices.extend(notices);
+        shown
+    }
+
+    /// Whether the cell has a run that counts, and so lacks its value for another reason.
+    fn has_finished(&self, cell: &Cell) -> bool {
+        let key = Key { place: place_of(self.scenario(), &cell.at), variant: cell.variant.clone() };
+        self.runs_of(&key).iter().any(|record| record.status == RunStatus::Done)
     }
 
     /// The variants measured, then those only the source has.
@@ -213,7 +203,7 @@ impl Comparison<'_> {
             scale: Scale::of(metric.unit, shown.into_iter().flatten()),
         };
         let (verdict, verdict_reason) = verdict::judge(evidence);
-        let notices = self.cell_notices(&key, samples.len(), ratio.as_ref());
+        let notices = self.cell_notices(&key, samples, ratio.as_ref());
         Cell {
             at: self.position(&key),
             variant: key.variant,
@@ -302,14 +292,21 @@ impl Comparison<'_> {
         }
     }
 
-    fn cell_notices(&self, key: &Key, n: usize, ratio: Option<&Ratio>) -> Vec<Notice> {
-        let runs: Vec<&RunRecord> = self.directory.runs.iter().map(|run| &run.record).collect();
-        let of_cell: Vec<&RunRecord> = runs
-            .into_iter()
-            .filter(|record| place_of(self.scenario(), &record.at) == key.place)
+    /// The runs of a cell, however they ended.
+    fn runs_of(&self, key: &Key) -> Vec<&RunRecord> {
+        let runs = self.directory.runs.iter().map(|run| &run.record);
+        runs.filter(|record| place_of(self.scenario(), &record.at) == key.place)
             .filter(|record| self.may_be_of(record, &key.variant))
-            .collect();
-        let mut notices = run_notices(&of_cell);
+            .collect()
+    }
+
+    fn cell_notices(&self, key: &Key, samples: &[Sample], ratio: Option<&Ratio>) -> Vec<Notice> {
+        let n = samples.len();
+        let mut notices = run_notices(&self.runs_of(key));
+        let cut_off = samples.iter().filter(|sample| sample.value.cut_off).count();
+        if cut_off > 0 {
+            notices.push(Notice::cut_off(cut_off, n));
+        }
         match n {
             0 if measured_variants(self.scenario()).contains(&key.variant) => notices.push(Notice::not_measured()),
             0 => notices.push(Notice::published_only()),
@@ -377,7 +374,7 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
 }
 
 fn measured(samples: &[Sample]) -> Option<Measured> {
-    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    let values: Vec<f64> = samples.iter().map(|sample| sample.value.value).collect();
     Some(Measured {
         n: values.len(),
         mean: stats::mean(&values)?,
@@ -391,7 +388,7 @@ fn measured(samples: &[Sample]) -> Option<Measured> {
 fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(f64, f64)> {
     let partner = |sample: &Sample| {
         let same = below.iter().find(|other| (other.repeat, other.seed) == (sample.repeat, sample.seed));
-        same.map(|other| (sample.value, other.value))
+        same.map(|other| (sample.value.value, other.value.value))
     };
     above.iter().filter_map(partner).collect()
 }

@@ -29,6 +29,7 @@ impl Scale {
             "us" if largest >= 1e6 => ("s", 1e6),
             "us" if largest >= 1e3 => ("ms", 1e3),
             "us" => ("µs", 1.0),
+            "s" => ("s", 1.0),
             _ => ("pkts", 1.0),
         };
         let decimals = match largest / divisor {

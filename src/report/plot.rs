@@ -11,6 +11,7 @@ use textplots::{Chart, Plot, Shape};
 use super::compare;
 use super::load::{ResultDir, StoredRun};
 use super::number;
+use super::views::views;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
@@ -112,9 +113,9 @@ fn representative<'a>(
         if compare::place_of(scenario, &run.record.at) != *place {
             continue;
         }
-        let Some(records) = compare::flows_by_variant(scenario, &run.record).remove(variant) else { continue };
-        let value = metric.and_then(|metric| metric.value(&records, &[])).unwrap_or(0.0);
-        runs.push((value, run, records));
+        let Some(view) = views(scenario, &run.record, &[]).remove(variant) else { continue };
+        let value = metric.and_then(|metric| metric.value(&view)).map_or(0.0, |value| value.value);
+        runs.push((value, run, view.own.iter().map(|flow| flow.record).collect()));
     }
     runs.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.folder.cmp(&b.1.folder)));
     let count = runs.len();

@@ -1,0 +1,121 @@
+//! How much a flow's goodput and delay vary, and how well the path is used.
+
+use super::view::{RunView, time_in_common};
+use crate::model::stats;
+
+/// Goodput is taken over whole intervals of this length.
+const INTERVAL_S: f64 = 1.0;
+
+/// Stability index: the mean over the flows of standard deviation over mean of their goodput per interval.
+///
+/// Zero when nothing varies; smaller is steadier.
+///
+/// Units: input bits per second, any common scale; output is a ratio from 0.
+/// Shape: one series per flow, one value per interval of equal length.
+/// None: no flow, one with fewer than two intervals, or one that carried nothing.
+/// Source: D. X. Wei, C. Jin, S. H. Low, S. Hegde, "FAST TCP: motivation, architecture, algorithms, performance",
+/// IEEE/ACM Transactions on Networking 14(6), 2006, the performance metrics: sample standard deviation, n - 1.
+pub fn stability_index(goodputs_bps: &[Vec<f64>]) -> Option<f64> {
+    let of_flow = |series: &Vec<f64>| {
+        let mean = stats::mean(series).filter(|mean| *mean > 0.0 && series.len() > 1)?;
+        let squares: f64 = series.iter().map(|goodput| (goodput - mean).powi(2)).sum();
+        Some((squares / (series.len() - 1) as f64).sqrt() / mean)
+    };
+    let flows: Option<Vec<f64>> = goodputs_bps.iter().map(of_flow).collect();
+    stats::mean(&flows?)
+}
+
+/// The stability index of the variant's flows over the time when all of the run's flows run.
+pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
+    let [from, to] = time_in_common(run.all())?;
+    let intervals = ((to - from) / INTERVAL_S) as usize;
+    let begin = |index: usize| from + index as f64 * INTERVAL_S;
+    let series = run.own.iter().map(|flow| {
+        (0..intervals).map(|index| flow.goodput_bps([begin(index), begin(index) + INTERVAL_S])).collect::<Option<_>>()
+    });
+    stability_index(&series.collect::<Option<Vec<_>>>()?)
+}
+
+/// What all flows delivered over the narrowest link, in whole packets, over what it can carry in the run's time.
+///
+/// Retransmissions and overhead of control packets are not counted: useful packets only. A flow that starts late
+/// leaves its time unused.
+///
+/// None: the path has no rate; nothing of the variant ran.
+/// Source: link utilisation as RFC 5166, 2.1.
+pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
+    let link = run.bottleneck.as_ref().filter(|link| !run.own.is_empty() && link.rate_bps * run.duration_s > 0.0)?;
+    let crossing = run.all().filter(|flow| link.flows.contains(&flow.record.name));
+    let delivered: f64 = crossing.map(|flow| flow.record.delivered_pkts as f64).sum();
+    Some(8.0 * f64::from(link.packet_bytes) * delivered / (link.rate_bps * run.duration_s))
+}
+
+/// A percentile over the samples of the variant's flows of the smoothed RTT, microseconds.
+pub(super) fn srtt_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
+    let points = run.own_over_time().flat_map(|flow| &flow.points);
+    let samples: Vec<f64> = points.filter_map(|point| point.srtt_us).map(f64::from).collect();
+    stats::percentile(&samples, share)
+}
+
+/// A percentile over the samples of the variant's flows of RTT minus the lowest RTT the flow ever had, microseconds.
+///
+/// A flow that starts into a full queue may never see the empty path: its queueing delay is then too low.
+pub(super) fn qdelay_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
+    let mut samples = Vec::new();
+    for flow in run.own_over_time() {
+        let Some(lowest) = flow.points.iter().filter_map(|point| point.min_rtt_us).min() else { continue };
+        let rtts = flow.points.iter().filter_map(|point| point.rtt_us);
+        samples.extend(rtts.map(|rtt| f64::from(rtt.saturating_sub(lowest))));
+    }
+    stats::percentile(&samples, share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{Sampled, view};
+    use super::super::view::Bottleneck;
+    use super::*;
+
+    #[test]
+    fn stability_index_of_worked_examples() {
+        assert_eq!(stability_index(&[vec![7.0; 5]]), Some(0.0));
+        // Mean 4, squares 4 + 0 + 4, over 2: deviation 2, over 4: 0.5; with a steady one beside it 0.25.
+        assert_eq!(stability_index(&[vec![2.0, 4.0, 6.0]]), Some(0.5));
+        assert_eq!(stability_index(&[vec![2.0, 4.0, 6.0], vec![1.0, 1.0, 1.0]]), Some(0.25));
+        assert_eq!(stability_index(&[vec![2.0]]), None);
+        assert_eq!(stability_index(&[vec![0.0, 0.0]]), None);
+        assert_eq!(stability_index(&[]), None);
+    }
+
+    #[test]
+    fn stability_sees_a_flow_that_alternates_and_not_one_that_is_steady() {
+        let steady = [Sampled::new(0.0, &[(10.0, 100.0)])];
+        assert!(stability(&view(&steady, &[])).unwrap() < 0.02);
+        let alternating = [Sampled::new(0.0, &[(1.0, 50.0), (1.0, 150.0)].repeat(5))];
+        let index = stability(&view(&alternating, &[])).unwrap();
+        assert!((index - 0.527).abs() < 0.03, "{index}"); // 50 * sqrt(10 / 9) / 100
+    }
+
+    #[test]
+    fn utilisation_counts_every_flow_on_the_link_and_no_other() {
+        let flows = [Sampled::named("a", 600), Sampled::named("b", 200), Sampled::named("elsewhere", 9000)];
+        let mut run = view(&flows[..1], &flows[1..]);
+        assert_eq!(utilisation(&run), None);
+        run.duration_s = 10.0;
+        let flows = vec!["a".to_owned(), "b".to_owned()];
+        run.bottleneck = Some(Bottleneck { rate_bps: 1.2e6, packet_bytes: 1500, flows });
+        assert_eq!(utilisation(&run), Some(0.8)); // 800 * 12 kbit of 12 Mbit
+    }
+
+    #[test]
+    fn queueing_delay_is_above_the_lowest_rtt_of_the_flow() {
+        let mut flow = Sampled::new(0.0, &[(1.0, 10.0)]);
+        for (point, rtt_us) in flow.flow.points.iter_mut().zip([50_000, 40_000, 70_000]) {
+            (point.rtt_us, point.srtt_us, point.min_rtt_us) = (Some(rtt_us), Some(rtt_us), Some(rtt_us.min(45_000)));
+        }
+        let flows = [flow];
+        assert_eq!(qdelay_percentile(&view(&flows, &[]), 0.5), Some(10_000.0));
+        assert_eq!(qdelay_percentile(&view(&flows, &[]), 1.0), Some(30_000.0));
+        assert_eq!(srtt_percentile(&view(&flows, &[]), 0.5), Some(50_000.0));
+    }
+}

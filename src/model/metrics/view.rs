@@ -1,0 +1,81 @@
+//! What a metric sees of a run: the variant's flows, those beside them, and the path's narrowest link.
+
+use crate::model::flow::Flow;
+use crate::model::run::FlowRecord;
+
+/// One run as seen by the metrics of one variant.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunView<'a> {
+    /// The variant's flows.
+    pub own: Vec<FlowView<'a>>,
+    /// Every other flow of the run.
+    pub beside: Vec<FlowView<'a>>,
+    /// The narrowest link on the way of the variant's flows; none where they have no rate in common.
+    pub bottleneck: Option<Bottleneck>,
+    /// Length of the run that was asked for, seconds.
+    pub duration_s: f64,
+}
+
+/// One flow of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlowView<'a> {
+    /// What it did, at its end.
+    pub record: &'a FlowRecord,
+    /// The same over time; none where the run's events were not read, or have none of this flow.
+    pub over_time: Option<&'a Flow>,
+}
+
+/// The link direction that limits the variant's flows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bottleneck {
+    /// Whole IP packets, bits per second.
+    pub rate_bps: f64,
+    /// Largest IP packet, bytes: what a packet of a bulk flow is long.
+    pub packet_bytes: u32,
+    /// Names of the flows that cross it.
+    pub flows: Vec<String>,
+}
+
+impl<'a> RunView<'a> {
+    /// The variant's flows over time, as far as their events are there.
+    pub fn own_over_time(&self) -> impl Iterator<Item = &'a Flow> {
+        self.own.iter().filter_map(|flow| flow.over_time)
+    }
+
+    /// Every flow of the run, the variant's first.
+    pub fn all(&self) -> impl Iterator<Item = &FlowView<'a>> {
+        self.own.iter().chain(&self.beside)
+    }
+}
+
+impl FlowView<'_> {
+    /// New payload delivered per second in a span of time, bits per second.
+    ///
+    /// Units: the span on the host's monotonic clock, seconds; it must not be empty.
+    /// None: without events.
+    pub fn goodput_bps(&self, [from, to]: [f64; 2]) -> Option<f64> {
+        let flow = self.over_time?;
+        let delivered = flow.delivered_at(to - flow.start_s) - flow.delivered_at(from - flow.start_s);
+        Some(8.0 * f64::from(self.record.mss_bytes) * delivered / (to - from))
+    }
+}
+
+/// The time in which all of these flows ran: from the last first event to the first last delivery.
+///
+/// Units: seconds on the host's monotonic clock.
+/// None: no flow, one without events or without data, or no such time.
+pub fn time_in_common<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>) -> Option<[f64; 2]> {
+    let mut common = [f64::NEG_INFINITY, f64::INFINITY];
+    for flow in flows {
+        let [from, to] = flow.over_time?.delivers_during()?;
+        common = [common[0].max(from), common[1].min(to)];
+    }
+    (common[0].is_finite() && common[0] < common[1]).then_some(common)
+}
+
+/// Goodput of each flow in a span, bits per second.
+///
+/// None: a flow without events.
+pub fn goodputs(flows: &[FlowView<'_>], span: [f64; 2]) -> Option<Vec<f64>> {
+    flows.iter().map(|flow| flow.goodput_bps(span)).collect()
+}
