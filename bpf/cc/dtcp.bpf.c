@@ -68,9 +68,7 @@ STATE_FITS(struct dtcp);
 /* ssthresh = max(share * cwnd, 2): pseudocode of figure 1; the minimum is ns-2's and the kernel's. */
 static u32 kept_window(u32 cwnd, u32 share)
 {
-	const u32 kept = share_of(cwnd, share);
-
-	return max(kept, 2u);
+	return ssthresh_of(share_of(cwnd, share));
 }
 
 static void update_phase(struct sock *sk)

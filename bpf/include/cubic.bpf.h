@@ -335,7 +335,7 @@ static bool is_delay_raised(struct cubic *cubic, u32 rtt_us)
 
 static void set_slow_start_exit(struct tcp_sock *tp)
 {
-	tp->snd_ssthresh = max(tp->snd_cwnd, 2u);
+	tp->snd_ssthresh = ssthresh_of(tp->snd_cwnd);
 }
 
 static void detect_exit(struct sock *sk, struct cubic *cubic, u32 rtt_us)
@@ -480,18 +480,15 @@ static u32 slow_start_to_limits(struct tcp_sock *tp, const struct cubic *cubic, 
 
 static u32 reduced_window(u32 cwnd, u32 share)
 {
-	const u32 kept = share_of(cwnd, share);
-
-	return max(kept, 2u);
+	return ssthresh_of(share_of(cwnd, share));
 }
 
 /* With CCT-SS a loss in slow start cuts by beta_ss, to U at most. */
 static u32 slow_start_reduced_window(const struct cubic *cubic, u32 cwnd)
 {
 	const u32 kept = lower_limit(cwnd), upper = cubic->u;
-	const u32 limited = upper && upper < kept ? upper : kept;
 
-	return max(limited, 2u);
+	return ssthresh_of(upper && upper < kept ? upper : kept);
 }
 
 /* Fast convergence, RFC 9438, 4.7: Wmax = cwnd (1 + beta) / 2 when the loss came below the last Wmax. */

@@ -65,12 +65,6 @@ static bool is_single_loss(const struct dfr *dfr, u32 losses)
 	return dfr->first_loss && losses < 2;
 }
 
-/* No cut: the window as threshold, within what the kernel takes for one. */
-static u32 whole_window(u32 cwnd)
-{
-	return min(max(cwnd, 2u), (u32)TCP_INFINITE_SSTHRESH);
-}
-
 static void update_phase(struct sock *sk)
 {
 	struct dfr *dfr = inet_csk_ca(sk);
@@ -192,7 +186,7 @@ CC_OP(u32, dfr_ssthresh, struct sock *sk)
 	/* Without RACK the kernel marks the first lost packet only after this. */
 	dfr->lost_mark = tp->lost_out ? tp->lost : tp->lost + 1;
 	dfr->verdict = dfr->is_marked ? VERDICT_MARK : judge(sk, losses);
-	return dfr->verdict < VERDICT_CUT ? whole_window(tp->snd_cwnd) : reno_ssthresh(tp);
+	return dfr->verdict < VERDICT_CUT ? ssthresh_of(tp->snd_cwnd) : reno_ssthresh(tp);
 }
 
 /*

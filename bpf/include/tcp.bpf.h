@@ -101,6 +101,12 @@ static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
+/* A window as threshold: 2 packets and more, and no more than the kernel's "no threshold". */
+static __always_inline u32 ssthresh_of(u32 packets)
+{
+	return min(max(packets, 2u), (u32)TCP_INFINITE_SSTHRESH);
+}
+
 /* RFC 5681, equation (4), with the window for the flight size. Packets, 2 and more. */
 static __always_inline u32 half_window(u32 cwnd)
 {
