@@ -90,7 +90,7 @@ fn ring_of(file: &str) -> Option<Ring> {
     match file {
         "fuzz" | "prove" => None,
         _ if file.ends_with("_bench") => None,
-        "link" | "network" => Some(Ring::Network),
+        "link" | "network" | "twins" => Some(Ring::Network),
         _ if file.starts_with("kernel") => Some(Ring::Kernel),
         _ => Some(Ring::Host),
     }
@@ -155,6 +155,7 @@ mod tests {
             ("catalog", Some(Ring::Host)),
             ("kernel_load", Some(Ring::Kernel)),
             ("network", Some(Ring::Network)),
+            ("twins", Some(Ring::Network)),
             ("link", Some(Ring::Network)),
             ("link_bench", None),
         ] {
