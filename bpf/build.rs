@@ -1,6 +1,7 @@
 //! Compiles every BPF program: algorithms to plain objects with a catalogue slice, the rest to typed skeletons.
 //!
-//! Nothing names a program: a file in `bpf/cc` is an algorithm, a file in the other folders a program with a skeleton.
+//! Nothing names a program: a file in `bpf/cc` is an algorithm, one in `bpf/option` a program that an algorithm may ask for
+//! beside it, a file in the other folders a program with a skeleton.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use anyhow::{Context, Result};
 use libbpf_cargo::SkeletonBuilder;
 
 /// Folders whose programs the Rust side knows by type.
-const SKELETON_FOLDERS: [&str; 4] = ["trace", "policy", "option", "path"];
+const SKELETON_FOLDERS: [&str; 3] = ["trace", "policy", "path"];
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
@@ -30,6 +31,7 @@ fn main() -> Result<()> {
         catalog += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
     }
     fs::write(out.join("catalog.rs"), catalog + "]\n").context("write the catalogue slice")?;
+    fs::write(out.join("companions.rs"), companions(&bpf, &out)?).context("write the slice of companions")?;
     for folder in SKELETON_FOLDERS {
         for source in programs(&bpf.join(folder))? {
             let stem = stem(&source);
@@ -39,6 +41,18 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Compiles the programs that algorithms ask for; returns the slice of their objects.
+fn companions(bpf: &Path, out: &Path) -> Result<String> {
+    let mut slice = String::from("&[\n");
+    for source in programs(&bpf.join("option"))? {
+        let stem = stem(&source);
+        let object = out.join(format!("{stem}.bpf.o"));
+        builder(bpf, &source, &object, None).build().with_context(|| format!("compile {}", source.display()))?;
+        slice += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
+    }
+    Ok(slice + "]\n")
 }
 
 /// The programs of a folder, sorted; a folder that does not exist has none.

@@ -25,6 +25,8 @@ pub use tunable::{Setting, Tunable, TunableKind};
 
 /// Stem and object of every algorithm in `bpf/cc`.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
+/// Stem and object of every program in `bpf/option`.
+static COMPANIONS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/companions.rs"));
 /// Larger files are refused unread: an algorithm's object has some tens of kilobytes.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
 
@@ -35,6 +37,31 @@ pub struct Callback {
     pub member: String,
     /// The program's name in the object.
     pub program: String,
+}
+
+/// A program that an algorithm needs beside it, because an algorithm cannot do what it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Companion {
+    /// The file stem in `bpf/option`.
+    pub program: String,
+    /// The map that both must share.
+    pub map: String,
+    /// It times packets, so that they must arrive one by one.
+    pub times_single_packets: bool,
+}
+
+impl Companion {
+    /// Its object.
+    ///
+    /// Errors: this binary carries no such program.
+    pub fn object(&self) -> Result<&'static [u8], Failure> {
+        let found = COMPANIONS.iter().find(|(stem, _)| *stem == self.program).map(|(_, object)| *object);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = COMPANIONS.iter().map(|(stem, _)| *stem).collect();
+            let what = format!("it asks for the companion program \"{}\", which tccc does not have", self.program);
+            Failure::usage(what).hint(format!("it has {}", names.join(", ")))
+        })
+    }
 }
 
 /// One algorithm: everything its object says of it.
@@ -58,6 +85,8 @@ pub struct Algorithm {
     pub layout: StateLayout,
     /// Shape: in the order of the ops table.
     pub callbacks: Vec<Callback>,
+    /// The program it needs beside it.
+    pub companion: Option<Companion>,
     /// The object file itself.
     pub object: Cow<'static, [u8]>,
 }

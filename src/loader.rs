@@ -5,14 +5,16 @@
 //! map itself is the registration, so a record with the map's number is written first and `tccc` undoes it later.
 
 pub mod adapt;
+mod companion;
 mod load;
 mod object;
+mod receiver;
 mod refusal;
 pub mod survey;
 mod unload;
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::Result;
@@ -20,11 +22,12 @@ use anyhow::Result;
 use crate::catalog::{Algorithm, Setting};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
-use crate::kernel::{congestion, privilege, struct_ops};
-use crate::state::{Locked, Owner, RECORD_SCHEMA, Record, Store};
+use crate::kernel::{cgroup, congestion, privilege, struct_ops};
+use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store};
 
 pub use load::{Loaded, Options, load};
 pub use object::{Verified, verify};
+pub use receiver::load_receiver;
 pub use unload::{Unloaded, drain, ours, plan, unload, unload_all};
 
 /// What is to be registered.
@@ -37,13 +40,15 @@ pub struct Request<'a> {
     /// Tunables with another value than their default.
     pub settings: &'a [Setting],
     /// The user's own object file; none for an algorithm of the catalogue.
-    pub file: Option<&'a std::path::Path>,
+    pub file: Option<&'a Path>,
+    /// Where its companion program is attached; none for every socket of this host.
+    pub cgroup: Option<&'a Path>,
 }
 
 impl<'a> Request<'a> {
     /// The algorithm under its own name with its defaults.
     pub fn of(algorithm: &'a Algorithm) -> Self {
-        Request { algorithm, name: &algorithm.id, settings: &[], file: None }
+        Request { algorithm, name: &algorithm.id, settings: &[], file: None, cgroup: None }
     }
 }
 
@@ -62,6 +67,8 @@ pub struct Registered {
     record: Record,
     hold: Option<Hold>,
     map: OwnedFd,
+    /// The companion's link: closing it detaches.
+    _companion: Option<OwnedFd>,
 }
 
 /// Registers an algorithm for as long as the returned value lives.
@@ -79,11 +86,15 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
             .hint("`tccc status` shows who did; another name is free")
             .into());
     }
-    let record = record_of(request, verified.map_id()?);
+    let record = Record { companion: companion_place(request)?, ..record_of(request, verified.map_id()?) };
+    let companion = verified.attach_companion(record.companion.as_ref())?;
     locked.write(&record)?;
     let map = verified.map()?;
     match verified.attach() {
-        Ok(link) => Ok(Registered { record, hold: Some(link.map_or(Hold::Map, Hold::Link)), map }),
+        Ok(link) => {
+            let hold = Some(link.map_or(Hold::Map, Hold::Link));
+            Ok(Registered { record, hold, map, _companion: companion })
+        }
         Err(error) => {
             locked.remove(&record.name)?;
             Err(error.context(format!("load \"{}\"", request.name)))
@@ -119,7 +130,27 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         owner: Owner::this_process(),
         map_id,
         layout: algorithm.layout.clone(),
+        companion: None,
+        receiver: false,
     }
+}
+
+/// The cgroup where the companion of an algorithm goes; none when it needs none.
+///
+/// Errors: no cgroup v2 is mounted; no such cgroup; a cgroup was given where there is nothing to attach.
+fn companion_place(request: &Request) -> Result<Option<Attachment>> {
+    let Some(companion) = &request.algorithm.companion else {
+        if request.cgroup.is_some() {
+            let what = format!("\"{}\" has no companion program, so there is nothing to attach", request.algorithm.id);
+            return Err(Failure::usage(what).hint("leave `--cgroup` out").into());
+        }
+        return Ok(None);
+    };
+    let cgroup = match request.cgroup {
+        Some(path) => cgroup::resolve(path)?,
+        None => cgroup::mount_point()?,
+    };
+    Ok(Some(Attachment { program: companion.program.clone(), cgroup }))
 }
 
 impl Registered {

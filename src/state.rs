@@ -57,6 +57,15 @@ impl Owner {
     }
 }
 
+/// A program attached to a cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Which one: a file stem in `bpf/option`.
+    pub program: String,
+    /// Where; every TCP socket made in it or below runs the program.
+    pub cgroup: PathBuf,
+}
+
 /// One algorithm that tccc registered, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -86,6 +95,12 @@ pub struct Record {
     pub map_id: u32,
     /// Its private state in a socket, for whoever shows it by name.
     pub layout: StateLayout,
+    /// Its companion program, where it has one.
+    #[serde(default)]
+    pub companion: Option<Attachment>,
+    /// The companion alone is wanted: this host receives, and no algorithm is registered.
+    #[serde(default)]
+    pub receiver: bool,
 }
 
 /// The folder of records.
@@ -252,6 +267,8 @@ mod tests {
             owner: Owner::this_process(),
             map_id: 7,
             layout: StateLayout::default(),
+            companion: None,
+            receiver: false,
         }
     }
 

@@ -22,7 +22,9 @@ typedef int64_t s64;
 #undef __always_inline /* the C library has one too */
 #define __always_inline inline
 #define __noinline
+enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 u64 bpf_ktime_get_ns(void);
+void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags);
 #else
 typedef unsigned char u8;
 typedef unsigned short u16;

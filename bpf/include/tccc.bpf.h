@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one header an algorithm includes. It gives six words: CC_OP, TUNABLE, PHASES, STATE_FITS, ALGORITHM and the
- * kernel's own names. The same file compiles for the kernel and, with -DTCCC_HOST, natively for the host tests.
+ * The one header an algorithm includes. It gives seven words: CC_OP, TUNABLE, PHASES, STATE_FITS, SHARED_STORAGE,
+ * ALGORITHM and the kernel's own names. The same file compiles for the kernel and, with -DTCCC_HOST, natively for the host tests.
  *
  * The command line learns everything about an algorithm from the type information (BTF) of its object: tags carry the
  * tunables, the title and source, and the header text; two read-only variables point at the phases and the state.
@@ -51,6 +51,26 @@
 	_Static_assert(__builtin_offsetof(type, phase) == 0 && sizeof(((type *)0)->phase) == 1,                        \
 		       "the first byte of the state is the phase");                                                    \
 	const type *const volatile tccc_state = 0
+
+/*
+ * Storage in each socket that the algorithm shares with the program bpf/option/PROGRAM.bpf.c, where a sock_ops program
+ * must do what an algorithm cannot: SHARED_STORAGE(program, name, struct). The loader attaches that program to a cgroup
+ * when it registers the algorithm, and gives both the one map.
+ */
+#ifdef TCCC_HOST
+#define SHARED_STORAGE(program, name, kind) char name
+#else
+#define SHARED_STORAGE(program, name, kind)                                                                            \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_SK_STORAGE);                                                                 \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__type(key, int);                                                                                      \
+		__type(value, kind);                                                                                   \
+	} name SEC(".maps") TCCC_TAG("tccc.companion=" #program)
+#endif
+
+/* After SHARED_STORAGE: what it measures needs packets that arrive one by one; the loader says where they are merged. */
+#define TIMES_SINGLE_PACKETS TCCC_TAG("tccc.times_single_packets")
 
 /*
  * The ops table of the algorithm, under its name: ALGORITHM(id, "title", "source") = {.ssthresh = (void *)..., ...};

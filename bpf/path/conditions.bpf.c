@@ -4,26 +4,10 @@
  * Imposed once, when the sender's connection is established: after the kernel chose its initial window and before the
  * algorithm's init, so that every algorithm, the kernel's own included, starts from the same numbers.
  */
-#include "kernel.bpf.h"
+#include "sock_ops.bpf.h"
 
-/* Numbers of the user-space interface: linux/bpf.h, linux/tcp.h, asm-generic/socket.h. */
-enum { BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4 };
+/* Numbers of the user-space interface: linux/bpf.h, linux/tcp.h. */
 enum { TCP_CONGESTION = 13, TCP_BPF_IW = 1001, TCP_BPF_SNDCWND_CLAMP = 1002, SOL_TCP = 6 };
-
-/* The part of the program's context that is read here; its layout is user-space interface. */
-struct bpf_sock_ops {
-	__u32 op;
-	__u32 args[4];
-	__u32 family;
-	__u32 remote_ip4;
-	__u32 local_ip4;
-	__u32 remote_ip6[4];
-	__u32 local_ip6[4];
-	__u32 remote_port;
-	__u32 local_port; /* host byte order */
-	__u32 is_fullsock;
-	__u32 snd_cwnd;
-};
 
 /* A sender: its namespace and the port that the traffic generator binds. */
 struct sender {

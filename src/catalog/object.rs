@@ -7,7 +7,7 @@ use super::card::Card;
 use super::elf::{Elf, Symbol, text_at};
 use super::layout::StateLayout;
 use super::tunable::{Tunable, TunableKind};
-use super::{Algorithm, Callback};
+use super::{Algorithm, Callback, Companion};
 use crate::plain::{plain, plain_lines};
 
 /// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
@@ -56,6 +56,7 @@ pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
         tunables: tunables(&elf, &btf)?,
         layout,
         callbacks: callbacks(&elf, &btf, &table)?,
+        companion: companion(&btf),
         object: Cow::Borrowed(&[]),
     };
     found.object = object;
@@ -166,6 +167,15 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
     };
     let (name, offset, unit, why) = (plain(variable.name), symbol.offset, String::new(), String::new());
     Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why }.with_tag(&plain(tag))
+}
+
+/// The storage that says which program shares it.
+fn companion(btf: &Btf) -> Option<Companion> {
+    let mut tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
+    let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name.strip_prefix("tccc.companion=")?)))?;
+    let times_single_packets = btf.tags(id).any(|tag| tag == "tccc.times_single_packets");
+    let map = btf.get(id).filter(|t| t.kind == Kind::Var)?.name;
+    Some(Companion { program: plain(program), map: plain(map), times_single_packets })
 }
 
 /// The members of the ops table that point at a program.

@@ -1,15 +1,16 @@
 //! `tccc load`: register an algorithm with the kernel so that it outlives this command.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::note;
+use super::{note, warn};
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
-use crate::kernel::congestion;
+use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
+use crate::kernel::{congestion, offload};
 use crate::loader::{self, Loaded, Options, Request};
 use crate::state::Store;
 
@@ -38,6 +39,12 @@ pub struct Args {
     /// Put it in the place of one loaded under the same name; open sockets keep the old code
     #[arg(long)]
     replace: bool,
+    /// Set up the receiving side alone, for an algorithm whose senders need one; registers nothing
+    #[arg(long, conflicts_with_all = ["default", "replace", "settings"])]
+    receiver: bool,
+    /// Where to attach an algorithm's companion program, below the cgroup v2 mount; without it for every socket
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
     /// Have the kernel verify it and print each change that would be made; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -51,22 +58,37 @@ impl Args {
         let (algorithm, file) = find(&self.algorithm)?;
         let settings = algorithm.settings(&self.settings)?;
         let name = self.name.as_deref().unwrap_or(&algorithm.id);
-        let request = Request { algorithm: &algorithm, name, settings: &settings, file };
+        let request =
+            Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
         let options = Options { make_default: self.default, replace: self.replace, dry_run: self.dry_run };
-        let loaded = loader::load(&request, options, &Features::probe()?)?;
+        let load = if self.receiver { loader::load_receiver } else { loader::load };
+        let loaded = load(&request, options, &Features::probe()?)?;
         loaded.adapted.iter().for_each(|phrase| note(phrase));
-        self.report(&loaded)
+        self.report(&loaded)?;
+        if algorithm.companion.is_some_and(|companion| companion.times_single_packets) {
+            warn_of_merged_packets();
+        }
+        Ok(())
     }
 
     fn report(&self, loaded: &Loaded) -> Result<()> {
         let mut out = io::stdout().lock();
         if self.dry_run {
-            writeln!(out, "\"{}\" passes the verifier; loading it would", loaded.record.name)?;
+            let what = if self.receiver { "its receiving side" } else { "it" };
+            writeln!(out, "\"{}\" passes the verifier; loading {what} would", loaded.record.name)?;
             loaded.changes.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             return Ok(());
         }
         let record = &loaded.record;
+        if let Some(attachment) = &record.companion {
+            let (program, cgroup) = (&attachment.program, attachment.cgroup.display());
+            let sides = if self.receiver { "receiving side" } else { "companion" };
+            writeln!(out, "\"{}\" {sides}: \"{program}\" attached to the cgroup {cgroup}", record.name)?;
+        }
+        if self.receiver {
+            return Ok(());
+        }
         let title = if record.title.is_empty() { &record.algorithm } else { &record.title };
         let generation =
             if record.generation > 1 { format!(", generation {}", record.generation) } else { String::new() };
@@ -75,6 +97,23 @@ impl Args {
             writeln!(out, "default algorithm: \"{}\" (was \"{previous}\")", record.name)?;
         }
         Ok(())
+    }
+}
+
+/// The interfaces of this namespace whose driver merges what arrives: what is timed there is not the path.
+fn warn_of_merged_packets() {
+    let Ok(netns) = Netns::current() else { return };
+    let folder = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let is_up =
+        |name: &str| std::fs::read_to_string(format!("/sys/class/net/{name}/carrier")).is_ok_and(|it| it == "1\n");
+    let names = folder.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names = names.filter(|name| name != "lo" && is_up(name));
+    let mut merging: Vec<String> =
+        names.filter(|name| offload::offloads(&netns, name).is_ok_and(|offloads| offloads.gro)).collect();
+    merging.sort();
+    if let Some(first) = merging.first() {
+        let what = format!("GRO is on at {}: packets that arrive merged measure nothing", merging.join(", "));
+        warn(&what, Some(&format!("on the receiving host: `ethtool -K {first} gro off`")));
     }
 }
 

@@ -54,6 +54,8 @@ struct Document<'a> {
     tunables: &'a [Tunable],
     state: &'a StateLayout,
     callbacks: Vec<Callback<'a>>,
+    /// The program that is attached to a cgroup with it.
+    companion: Option<&'a str>,
     /// Why no verifier cost is given.
     no_cost: Option<String>,
 }
@@ -108,6 +110,7 @@ fn document<'a>(algorithm: &'a Algorithm, costs: &BTreeMap<String, u32>, no_cost
         tunables: &algorithm.tunables,
         state: &algorithm.layout,
         callbacks: callbacks.collect(),
+        companion: algorithm.companion.as_ref().map(|companion| companion.program.as_str()),
         no_cost,
     }
 }
@@ -120,6 +123,12 @@ fn write_card(out: &mut impl Write, shown: &Document) -> io::Result<()> {
     }
     write_tunables(out, shown.tunables)?;
     write_state(out, shown.state)?;
+    if let Some(program) = shown.companion {
+        writeln!(
+            out,
+            "\nCompanion\n  {program} (sock_ops), attached to a cgroup by `tccc load`; see also `--receiver`"
+        )?;
+    }
     write_callbacks(out, shown)
 }
 

@@ -16,7 +16,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{cgroup, congestion, struct_ops};
 use crate::loader::survey::{self, Instance, Standing};
-use crate::state::{Owner, Store};
+use crate::state::{Attachment, Owner, Store};
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -51,6 +51,10 @@ struct Line {
     holders: Option<Vec<Holder>>,
     /// Callback to nanoseconds per call; empty while the kernel does not count.
     ns_per_call: BTreeMap<String, f64>,
+    /// Its companion program and the cgroup it is attached to.
+    companion: Option<Attachment>,
+    /// Only that is wanted: this host receives.
+    receiver: bool,
     drift: Vec<String>,
 }
 
@@ -117,6 +121,8 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
         is_default: default == instance.name,
         holders,
         ns_per_call: costs(instance),
+        companion: record.and_then(|record| record.companion.clone()),
+        receiver: instance.is_receiver(),
         drift: if may_look { drift(instance, default) } else { Vec::new() },
     }
 }
@@ -146,8 +152,14 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
     }
     if instance.is_held_elsewhere() {
         drift.push("its pin is not in the BPF file system mounted here, or a process holds its link".into());
-    } else if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin {
+    } else if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin && !record.receiver {
         drift.push("its pin is gone".into());
+    }
+    if record.companion.is_some() && !instance.is_companion_attached && record.owner == Owner::Pinned {
+        drift.push("its companion program is attached no more: it finds no pairs; load it again".into());
+    }
+    if instance.is_receiver() {
+        return drift;
     }
     if !instance.is_registered {
         drift.push("it is not registered any more".into());
@@ -189,9 +201,10 @@ fn rows(lines: &[Line]) -> Vec<Vec<String>> {
         let sockets = line.holders.as_ref();
         let sockets =
             or_dash(sockets.map(|list| list.iter().map(|it| it.sockets + it.listening).sum::<usize>().to_string()));
+        let algorithm = if line.receiver { format!("{} (receiver)", line.algorithm) } else { line.algorithm.clone() };
         let set: Vec<String> = line.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let set = if set.is_empty() { "none".to_owned() } else { set.join(" ") };
-        row([&line.name, &line.algorithm, &kept, &generation, &or_dash(line.since.clone()), &sockets, &set])
+        row([&line.name, &algorithm, &kept, &generation, &or_dash(line.since.clone()), &sockets, &set])
     }));
     rows
 }
@@ -200,6 +213,9 @@ fn write_details(out: &mut impl Write, line: &Line) -> io::Result<()> {
     if let Some(holders) = line.holders.as_ref().filter(|holders| !holders.is_empty()) {
         writeln!(out, "\nsockets with \"{}\":", line.name)?;
         write_columns(out, &holder_rows(holders))?;
+    }
+    if let Some(Attachment { program, cgroup }) = &line.companion {
+        writeln!(out, "\"{}\": \"{program}\" is attached to the cgroup {}", line.name, cgroup.display())?;
     }
     if !line.ns_per_call.is_empty() {
         let costs: Vec<String> = line.ns_per_call.iter().map(|(name, ns)| format!("{name} {ns:.0}")).collect();

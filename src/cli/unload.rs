@@ -144,8 +144,11 @@ fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
     if let Some(default) = &unloaded.default_restored {
         writeln!(out, "default algorithm: \"{default}\" again")?;
     }
-    let what =
-        if unloaded.was_registered { "unregistered" } else { "was not registered any more; its remains are removed" };
+    let what = match (unloaded.was_registered, unloaded.was_receiver) {
+        (true, _) => "unregistered",
+        (false, true) => "receives no more: its companion program is detached",
+        (false, false) => "was not registered any more; its remains are removed",
+    };
     writeln!(out, "\"{name}\" {what}")?;
     unloaded.notes.iter().for_each(|phrase| note(phrase));
     Ok(())

@@ -1,10 +1,11 @@
 //! The algorithms of an experiment: those of the catalogue registered for its time, the kernel's own looked up.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::catalog::{self, Algorithm, NAME_LENGTH_MAX, Setting};
+use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::experiment::plan::Plan;
 use crate::experiment::scenario::{FlowSpec, Scenario};
 use crate::failure::Failure;
@@ -20,15 +21,16 @@ type Asked = (String, BTreeMap<String, String>);
 pub struct Algorithms {
     names: BTreeMap<Asked, String>,
     registered: Vec<Registered>,
+    cgroup: PathBuf,
 }
 
 impl Algorithms {
-    /// Makes every algorithm that the flows ask for available.
+    /// Makes every algorithm that the flows ask for available; companion programs run in the cgroup of the experiment.
     ///
     /// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable out of range; the kernel refuses one.
     /// Side effects: registered algorithms, for as long as the returned value lives.
-    pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>) -> Result<Algorithms> {
-        let mut algorithms = Algorithms { names: BTreeMap::new(), registered: Vec::new() };
+    pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<Algorithms> {
+        let mut algorithms = Algorithms { names: BTreeMap::new(), registered: Vec::new(), cgroup: cgroup.to_owned() };
         for flow in flows {
             let asked = (flow.algorithm.clone(), flow.tunables.clone());
             if !algorithms.names.contains_key(&asked) {
@@ -66,18 +68,16 @@ impl Algorithms {
         let features = Features::probe()?;
         let own = own_name(id, self.registered.len());
         let name = if kernel_has(id)? { &own } else { id };
-        let registered = match register(algorithm, name, &settings, &features) {
-            Err(_) if *name != own && kernel_has(name)? => register(algorithm, &own, &settings, &features)?, // a race
+        let cgroup = algorithm.companion.is_some().then_some(self.cgroup.as_path());
+        let request = |name| Request { algorithm, name, settings: &settings, file: None, cgroup };
+        let registered = match loader::register(&request(name), &features) {
+            Err(_) if *name != own && kernel_has(name)? => loader::register(&request(&own), &features)?, // a race
             other => other?,
         };
         let name = registered.name().to_owned();
         self.registered.push(registered);
         Ok(name)
     }
-}
-
-fn register(algorithm: &Algorithm, name: &str, settings: &[Setting], features: &Features) -> Result<Registered> {
-    loader::register(&Request { algorithm, name, settings, file: None }, features)
 }
 
 /// Checks that every algorithm exists and takes its tunables, without touching anything.

@@ -103,7 +103,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     }
     let cgroup = RunCgroup::create()?;
     let flows = || to_do.iter().flat_map(|run| &plan.cells[run.cell].flows);
-    let algorithms = Algorithms::prepare(flows())?;
+    let algorithms = Algorithms::prepare(flows(), cgroup.path())?;
     let ssthresh_alone = flows().any(|flow| flow.initial_ssthresh.is_some());
     let mut host = host_record(plan, options, &algorithms, iperf3)?;
     let earlier = if finished.is_empty() { None } else { results.host()? };

@@ -99,7 +99,7 @@ pub fn mount_point() -> Result<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("read the mounts of this process")?;
     find_mount(&table).ok_or_else(|| {
         let hint = "mount it: `mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified`";
-        Failure::unmet("no cgroup v2 is mounted, which socket conditions need").hint(hint).into()
+        Failure::unmet("no cgroup v2 is mounted, which programs for sockets need").hint(hint).into()
     })
 }
 
@@ -108,15 +108,22 @@ pub fn mount_point() -> Result<PathBuf> {
 /// Errors: no cgroup v2 mount; no such cgroup.
 pub fn find(path: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt as _;
+    let whole = resolve(path)?;
+    Ok(fs::metadata(&whole).with_context(|| format!("look at the cgroup {}", whole.display()))?.ino())
+}
+
+/// The cgroup at `path`, absolute under the cgroup v2 mount or as seen from it, as an absolute path.
+///
+/// Errors: no cgroup v2 mount; no such cgroup.
+pub fn resolve(path: &Path) -> Result<PathBuf> {
     let mount = mount_point()?;
     let inside = path.strip_prefix(&mount).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
     let whole = mount.join(inside);
-    let found = fs::metadata(whole.join("cgroup.procs")).and_then(|_| fs::metadata(&whole));
-    let found = found.map_err(|_| {
+    fs::metadata(whole.join("cgroup.procs")).map_err(|_| {
         let what = format!("no cgroup \"{}\" under the cgroup v2 mount {}", path.display(), mount.display());
         Failure::usage(what).hint("`systemd-cgls` shows them; give the path below the mount, such as system.slice")
     })?;
-    Ok(found.ino())
+    Ok(whole)
 }
 
 fn find_mount(table: &str) -> Option<PathBuf> {

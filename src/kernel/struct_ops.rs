@@ -141,6 +141,18 @@ pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     Ok(LinkTarget { link_id: info.id, map_id })
 }
 
+/// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.
+pub fn is_attached_to_cgroup(link: &OwnedFd) -> bool {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    let answer = unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) };
+    // SAFETY: the kernel filled this arm of the union, as its type says.
+    answer == 0
+        && info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP
+        && unsafe { info.__bindgen_anon_1.cgroup.cgroup_id } != 0
+}
+
 /// What a link holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkTarget {

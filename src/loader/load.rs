@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::survey::{self, Instance, Standing};
-use super::{Request, Verified, object::verify_logged, record_of, sweep, unload, verify};
+use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Locked, Owner, Record, Store};
+use crate::state::{Attachment, Locked, Owner, Record, Store};
 
 /// How an algorithm is to be registered for good.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,13 +42,14 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     super::check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
+    let place = companion_place(request)?;
     if options.make_default || congestion::default()? == request.name {
         congestion::check_settable()?;
     }
     let store = Store::of_host();
     check_free(request.name, options, &store, features)?; // refused before the verifier works
     let verified = if options.dry_run { verify(request, features)? } else { verify_logged(request, features)? };
-    let record = record_of(request, verified.map_id()?);
+    let record = Record { companion: place, ..record_of(request, verified.map_id()?) };
     let mut loaded =
         Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
     if options.dry_run {
@@ -86,6 +87,7 @@ fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) 
         format!("write the record {}/{name}.json", crate::state::FOLDER),
         format!("{verb} \"{name}\" with the kernel and pin it at {}", kept.display()),
     ];
+    changes.extend(attachment(record, pins));
     if options.make_default {
         let now = congestion::default()?;
         changes.push(format!("set net.ipv4.tcp_congestion_control from \"{now}\" to \"{name}\""));
@@ -93,9 +95,22 @@ fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) 
     Ok(changes)
 }
 
+/// What the companion program changes.
+pub(super) fn attachment(record: &Record, pins: &Pins) -> Option<String> {
+    let Attachment { program, cgroup } = record.companion.as_ref()?;
+    let pin = pins.companion(&record.name);
+    Some(format!("attach \"{program}\" to the cgroup {} and pin it at {}", cgroup.display(), pin.display()))
+}
+
 /// Refuses a name that is taken; returns our own earlier registration that is to be replaced.
 fn check_free(name: &str, options: Options, store: &Store, features: &Features) -> Result<Option<Instance>> {
     if let Some(instance) = survey::find(name, store, features)? {
+        if instance.is_receiver() {
+            let what = format!("\"{name}\" is loaded already, as `--receiver` alone");
+            return Err(Failure::failed(what)
+                .hint(format!("`tccc unload {name}`, then load again: it receives too"))
+                .into());
+        }
         return match instance.standing() {
             Standing::Pinned if options.replace && features.link_update => Ok(Some(instance)),
             Standing::Pinned if options.replace => {
@@ -157,6 +172,10 @@ fn keep(
     let map = verified.map()?;
     struct_ops::pin(&map, &pins.map(&record.name))?;
     made.push(pins.map(&record.name));
+    if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
+        struct_ops::pin(&link, &pins.companion(&record.name))?;
+        made.push(pins.companion(&record.name));
+    }
     if let Some(link) = verified.attach()? {
         struct_ops::pin(&link, &pins.link(&record.name))?;
         made.push(pins.link(&record.name));
@@ -180,6 +199,12 @@ fn replace(
     }
     let link = struct_ops::open_pin(&pins.link(&name))?;
     let map = verified.publish()?;
+    // First the companion: new code with an old companion would wait for what never comes, as old code then does.
+    let _ = std::fs::remove_file(pins.companion(&name));
+    if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
+        pins.prepare()?;
+        struct_ops::pin(&link, &pins.companion(&name))?;
+    }
     struct_ops::update_link(&link, &map).with_context(|| format!("replace \"{name}\""))?;
     let fresh = pins.map(&name);
     let _ = std::fs::remove_file(&fresh); // the link pin keeps the registration; this one only shows the table

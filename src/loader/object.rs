@@ -9,16 +9,19 @@ use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
 use sha2::{Digest, Sha256};
 
+use super::companion::Companion;
 use super::{Request, adapt, check_name, load, refusal};
 use crate::failure::Failure;
 use crate::kernel::btf::{Kind, Types};
 use crate::kernel::probe::Features;
 use crate::kernel::{libbpf_log, struct_ops};
+use crate::state::Attachment;
 
 /// An algorithm in the kernel, verified, that no socket can choose yet.
 #[derive(Debug)]
 pub struct Verified {
     object: Object,
+    companion: Option<Companion>,
     has_link: bool,
     /// Callbacks that this kernel lacks or takes in another form: a phrase each.
     pub adapted: Vec<String>,
@@ -57,6 +60,8 @@ fn verify_in(request: &Request, features: &Features, logs: Option<&Path>) -> Res
     libbpf_log::install_if_none();
     let mut object = open(request)?;
     let types = types_of(&object)?;
+    let companion = request.algorithm.companion.as_ref();
+    let shared = companion.map(|wanted| Companion::verify(wanted, request.name)).transpose()?;
     let mut adapted = Vec::new();
     for mut map in object.maps_mut() {
         if map.map_type() == MapType::StructOps && map.name() == OsStr::new(&request.algorithm.ops_table) {
@@ -64,10 +69,14 @@ fn verify_in(request: &Request, features: &Features, logs: Option<&Path>) -> Res
         } else if map.name().to_string_lossy().ends_with(".rodata") {
             let rodata = map.initial_value_mut().unwrap_or_default();
             request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
+        } else if let (Some(wanted), Some(companion)) = (companion, &shared)
+            && map.name() == OsStr::new(&wanted.map)
+        {
+            map.reuse_fd(companion.map(&wanted.map)?.as_fd()).context("share the companion's map")?;
         }
     }
     let object = object.load().map_err(|error| refusal(request, &error, logs))?;
-    Ok(Verified { object, has_link: features.links, adapted })
+    Ok(Verified { object, companion: shared, has_link: features.links, adapted })
 }
 
 fn refusal(request: &Request, error: &libbpf_rs::Error, logs: Option<&Path>) -> Failure {
@@ -161,6 +170,14 @@ impl Verified {
         }
         link.disconnect(); // libbpf would otherwise unregister when its handle goes
         Ok(None)
+    }
+
+    /// Attaches the companion program where it is wanted; returns its link.
+    ///
+    /// Errors: no such cgroup; the kernel refuses.
+    pub(super) fn attach_companion(&mut self, place: Option<&Attachment>) -> Result<Option<OwnedFd>> {
+        let both = self.companion.as_mut().zip(place);
+        both.map(|(companion, place)| companion.attach(&place.cgroup)).transpose()
     }
 
     /// Fills the map, ready to take the place of the one that is registered under the same name.

@@ -21,6 +21,10 @@ pub struct Instance {
     pub has_link_pin: bool,
     /// A table is pinned.
     pub has_map_pin: bool,
+    /// The attachment of its companion program is pinned.
+    pub has_companion_pin: bool,
+    /// The companion program runs: it is attached to a cgroup that exists.
+    pub is_companion_attached: bool,
     /// The table in the kernel; none when it is gone or may not be looked at.
     pub table: Option<Table>,
     /// Sockets can choose it.
@@ -42,12 +46,20 @@ impl Instance {
     /// How it stands.
     pub fn standing(&self) -> Standing {
         let is_pinned = self.has_link_pin || (self.has_map_pin && self.is_map_held());
+        if self.is_receiver() {
+            return if self.has_companion_pin { Standing::Pinned } else { Standing::Leftover };
+        }
         let is_run = matches!(&self.record, Some(record) if record.owner != Owner::Pinned && record.owner.is_alive());
         match (self.is_registered, is_run, is_pinned) {
             (true, false, true) => Standing::Pinned,
             (_, true, _) => Standing::Run,
             _ => Standing::Leftover,
         }
+    }
+
+    /// Only its companion program is wanted: this host receives.
+    pub fn is_receiver(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.receiver && record.owner == Owner::Pinned)
     }
 
     /// The process that wrote its record is gone.
@@ -118,13 +130,16 @@ fn instance(
     let record = store.record(&name);
     let link = pins.and_then(|pins| struct_ops::open_pin(&pins.link(&name)).ok());
     let map = pins.and_then(|pins| struct_ops::open_pin(&pins.map(&name)).ok());
-    let (has_link_pin, has_map_pin) = (link.is_some(), map.is_some());
+    let companion = pins.and_then(|pins| struct_ops::open_pin(&pins.companion(&name)).ok());
+    let (has_link_pin, has_map_pin, has_companion_pin) = (link.is_some(), map.is_some(), companion.is_some());
+    let is_companion_attached = companion.is_some_and(|link| struct_ops::is_attached_to_cgroup(&link));
     let linked = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
     let by_number = linked.or(record.as_ref().map(|record| record.map_id));
     let map = by_number.and_then(|id| struct_ops::open_map(id).ok()).or(map);
     let table = map.and_then(|map| struct_ops::table_of(map, features)).filter(|table| table.name == name);
     let is_held = linked != Some(0) && table.is_some();
-    Instance { is_registered: is_held && available.contains(&name), name, record, has_link_pin, has_map_pin, table }
+    let is_registered = is_held && available.contains(&name);
+    Instance { name, record, has_link_pin, has_map_pin, has_companion_pin, is_companion_attached, table, is_registered }
 }
 
 /// The record of a name, unless an interrupted replacement left it with other code than is registered.

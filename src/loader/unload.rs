@@ -32,6 +32,8 @@ pub struct Unloaded {
     pub holders: Vec<Holder>,
     /// It was registered until now.
     pub was_registered: bool,
+    /// Only its companion program was attached here.
+    pub was_receiver: bool,
 }
 
 /// Unregisters one name and removes whatever is left of it.
@@ -96,8 +98,15 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
     if instance.is_registered {
         changes.push(format!("unregister \"{name}\""));
     }
+    if let Some(attachment) = instance.record.as_ref().and_then(|record| record.companion.as_ref()) {
+        changes.push(format!("detach \"{}\" from the cgroup {}", attachment.program, attachment.cgroup.display()));
+    }
     if let Some(pins) = Pins::of_host() {
-        let present = [(instance.has_link_pin, pins.link(name)), (instance.has_map_pin, pins.map(name))];
+        let present = [
+            (instance.has_link_pin, pins.link(name)),
+            (instance.has_map_pin, pins.map(name)),
+            (instance.has_companion_pin, pins.companion(name)),
+        ];
         changes
             .extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));
     }
@@ -109,8 +118,12 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
 
 /// Default back, unregistered, pins away, proven gone, record away.
 pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
-    let mut done =
-        Unloaded { name: instance.name.clone(), was_registered: instance.is_registered, ..Unloaded::default() };
+    let mut done = Unloaded {
+        name: instance.name.clone(),
+        was_registered: instance.is_registered,
+        was_receiver: instance.is_receiver(),
+        ..Unloaded::default()
+    };
     if instance.is_held_elsewhere() {
         prove_gone(&instance)?; // the kernel may be about to free it; if not, nothing is changed
     }
@@ -123,8 +136,10 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
         struct_ops::delete_registration(&table.map)?;
     }
     if let Some(pins) = Pins::of_host() {
-        if let Ok(link) = struct_ops::open_pin(&pins.link(&instance.name)) {
-            struct_ops::detach_link(&link);
+        for pin in [pins.link(&instance.name), pins.companion(&instance.name)] {
+            if let Ok(link) = struct_ops::open_pin(&pin) {
+                struct_ops::detach_link(&link);
+            }
         }
         pins.remove(&instance.name)?;
         pins.tidy();

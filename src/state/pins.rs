@@ -1,4 +1,5 @@
-//! Where pins are in the BPF file system: `tccc/links/NAME` holds a registration, `tccc/maps/NAME` its table.
+//! Where pins are in the BPF file system: `tccc/links/NAME` holds a registration, `tccc/maps/NAME` its table,
+//! `tccc/companions/NAME` the attachment of its companion program.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -50,9 +51,18 @@ impl Pins {
         self.folder.join("maps").join(name)
     }
 
+    /// Where the attachment of the companion program of this name is pinned.
+    pub fn companion(&self, name: &str) -> PathBuf {
+        self.folder.join("companions").join(name)
+    }
+
+    fn folders(&self) -> [PathBuf; 3] {
+        ["links", "maps", "companions"].map(|kind| self.folder.join(kind))
+    }
+
     /// Every name that is pinned.
     pub fn names(&self) -> BTreeSet<String> {
-        let folders = [self.folder.join("links"), self.folder.join("maps")];
+        let folders = self.folders();
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
@@ -62,7 +72,7 @@ impl Pins {
     /// Errors: read-only, or not permitted.
     /// Side effects: folders that [`Pins::tidy`] takes away.
     pub fn prepare(&self) -> Result<(), Failure> {
-        for folder in [self.folder.clone(), self.folder.join("links"), self.folder.join("maps")] {
+        for folder in [self.folder.clone()].into_iter().chain(self.folders()) {
             match DirBuilder::new().mode(0o700).create(&folder) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(refused(&folder, &error)),
                 _ => {}
@@ -75,7 +85,7 @@ impl Pins {
     ///
     /// Errors: read-only, or not permitted.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
-        for path in [self.link(name), self.map(name)] {
+        for path in [self.link(name), self.map(name), self.companion(name)] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(&path, &error)),
                 _ => {}
@@ -86,7 +96,7 @@ impl Pins {
 
     /// Takes folders away that hold nothing.
     pub fn tidy(&self) {
-        for folder in [self.folder.join("links"), self.folder.join("maps"), self.folder.clone()] {
+        for folder in self.folders().into_iter().chain([self.folder.clone()]) {
             let _ = fs::remove_dir(folder); // one that holds a pin stays
         }
     }

@@ -1,0 +1,62 @@
+//! The program that an algorithm needs beside it: loaded with it, attached to a cgroup, pinned under the same name.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use libbpf_rs::{MapCore, Object, ObjectBuilder};
+
+use crate::catalog;
+use crate::failure::Failure;
+use crate::kernel::libbpf_log;
+
+/// A companion program that the kernel has verified, attached to nothing.
+#[derive(Debug)]
+pub struct Companion {
+    object: Object,
+    program: String,
+}
+
+impl Companion {
+    /// Has the kernel verify it.
+    ///
+    /// Errors: this binary carries no such program; the kernel refuses it.
+    pub fn verify(wanted: &catalog::Companion, name: &str) -> Result<Self> {
+        let refuse =
+            |failure: Failure| Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure };
+        let bytes = wanted.object().map_err(refuse)?;
+        libbpf_log::install_if_none();
+        libbpf_log::take();
+        let opened = ObjectBuilder::default().name(&wanted.program)?.open_memory(bytes);
+        let loaded = opened.and_then(|object| object.load()).map_err(|error| {
+            let log = libbpf_log::take();
+            let last = log.lines().next_back().map_or(error.to_string(), |line| line.trim().to_owned());
+            let program = &wanted.program;
+            let what = format!("the kernel refuses its companion program \"{program}\" (sock_ops): {last}");
+            refuse(Failure::unmet(what).hint("TCP header options for sock_ops programs need Linux 5.10 or newer"))
+        });
+        Ok(Companion { object: loaded?, program: wanted.program.clone() })
+    }
+
+    /// The map that it shares with the algorithm.
+    ///
+    /// Errors: it has none of that name.
+    pub fn map(&self, name: &str) -> Result<OwnedFd> {
+        let map = self.object.maps().find(|map| map.name() == name);
+        let map = map.with_context(|| format!("find the map {name} of the companion program"))?;
+        Ok(map.as_fd().try_clone_to_owned()?)
+    }
+
+    /// Attaches it to a cgroup for as long as the link is held or pinned.
+    ///
+    /// Errors: no such cgroup; not permitted; the kernel refuses.
+    /// Side effects: it runs for every TCP socket made in the cgroup from now on.
+    pub fn attach(&mut self, cgroup: &Path) -> Result<OwnedFd> {
+        let folder = File::open(cgroup).with_context(|| format!("open the cgroup {}", cgroup.display()))?;
+        let program = self.object.progs_mut().next().context("find the companion's program")?;
+        let link = program.attach_cgroup(folder.as_fd().as_raw_fd());
+        let link = link.with_context(|| format!("attach \"{}\" to the cgroup {}", self.program, cgroup.display()))?;
+        Ok(link.as_fd().try_clone_to_owned()?)
+    }
+}

@@ -1,0 +1,68 @@
+//! The receiving side alone: the companion program of an algorithm, attached and pinned, with no algorithm registered.
+
+use anyhow::{Context, Result};
+
+use super::companion::Companion;
+use super::load::{Loaded, Options, attachment};
+use super::{Request, check_name, companion_place, record_of, survey, sweep};
+use crate::failure::Failure;
+use crate::kernel::probe::Features;
+use crate::kernel::{privilege, struct_ops};
+use crate::state::pins::Pins;
+use crate::state::{Locked, Owner, Record, Store};
+
+/// Sets up what a host needs to receive from senders of an algorithm, so that it outlives this process.
+///
+/// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
+/// taken; the kernel refuses the program.
+/// Side effects: a program on a cgroup, a pin and a record; [`super::unload`] undoes all of them.
+pub fn load_receiver(request: &Request, options: Options, features: &Features) -> Result<Loaded> {
+    check_name(request.name)?;
+    let Some(wanted) = &request.algorithm.companion else {
+        let what = format!("\"{}\" needs nothing at the receiver", request.algorithm.id);
+        return Err(Failure::usage(what).hint("leave `--receiver` out: it works at the sender alone").into());
+    };
+    privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
+    let pins = Pins::writable()?;
+    let record = Record { companion: companion_place(request)?, receiver: true, ..record_of(request, 0) };
+    let store = Store::of_host();
+    check_free(request.name, &store, features)?;
+    let companion = Companion::verify(wanted, request.name)?;
+    let mut changes = vec![format!("write the record {}/{}.json", crate::state::FOLDER, request.name)];
+    changes.extend(attachment(&record, &pins));
+    let mut loaded = Loaded { record, adapted: Vec::new(), changes };
+    if options.dry_run {
+        return Ok(loaded);
+    }
+    let locked = store.lock()?;
+    sweep(&locked, features)?;
+    check_free(request.name, &store, features)?;
+    keep(&mut loaded.record, companion, (&pins, &locked)).with_context(|| format!("load \"{}\"", request.name))?;
+    Ok(loaded)
+}
+
+fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
+    let Some(instance) = survey::find(name, store, features)? else { return Ok(()) };
+    if instance.is_of_the_dead() && instance.standing() == survey::Standing::Leftover {
+        return Ok(()); // the sweep removes it
+    }
+    let why = if instance.is_receiver() { "already, as `--receiver`" } else { "already: its companion receives too" };
+    Err(Failure::failed(format!("\"{name}\" is loaded {why}")).hint("`tccc status` shows it").into())
+}
+
+/// Record, pin, record: killed between any two, what is there is listed and removable.
+fn keep(record: &mut Record, mut companion: Companion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
+    locked.write(record)?;
+    let place = record.companion.clone().context("know the cgroup")?;
+    let pin = pins.companion(&record.name);
+    let pinned = pins.prepare().map_err(Into::into).and_then(|()| {
+        let link = companion.attach(&place.cgroup)?;
+        struct_ops::pin(&link, &pin)
+    });
+    record.owner = Owner::Pinned;
+    pinned.and_then(|()| locked.write(record)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&pin); // one that stays is listed by `tccc status`
+        pins.tidy();
+        let _ = locked.remove(&record.name);
+    })
+}
