@@ -36,6 +36,19 @@ fn every_file_is_an_algorithm_named_after_it() {
 }
 
 #[test]
+fn every_companion_that_is_asked_for_is_there() {
+    let mut asked = 0;
+    each(|algorithm| {
+        if let Some(companion) = &algorithm.companion {
+            asked += 1;
+            assert!(!companion.object().unwrap().is_empty(), "{}", algorithm.id);
+            assert!(!companion.map.is_empty(), "{} shares nothing with {}", algorithm.id, companion.program);
+        }
+    });
+    assert!(asked > 0);
+}
+
+#[test]
 fn every_algorithm_explains_itself() {
     each(|algorithm| {
         let id = &algorithm.id;

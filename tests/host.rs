@@ -23,10 +23,14 @@ mod event_layout;
 mod kernel;
 #[path = "host/msack.rs"]
 mod msack;
+#[path = "host/mswift.rs"]
+mod mswift;
 #[path = "host/native.rs"]
 mod native;
 #[path = "host/operations.rs"]
 mod operations;
+#[path = "host/pair.rs"]
+mod pair;
 #[path = "host/path.rs"]
 mod path;
 #[path = "host/properties.rs"]

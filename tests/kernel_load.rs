@@ -6,6 +6,8 @@ mod common;
 #[path = "kernel_load/sandbox.rs"]
 mod sandbox;
 
+#[path = "kernel_load/companion.rs"]
+mod companion;
 #[path = "kernel_load/disturbed.rs"]
 mod disturbed;
 #[path = "kernel_load/killed.rs"]

@@ -68,6 +68,7 @@ static bool probe(struct sock *sk, u32 acked)
 {
 	struct swift *swift = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
+	const u32 slow_start = tp->snd_cwnd;
 
 	if (!update_ack_pair(&swift->ack, tp, swift->rtt_us, acked))
 		return false;
@@ -77,7 +78,8 @@ static bool probe(struct sock *sk, u32 acked)
 	}
 	swift->phase = PHASE_PACED;
 	swift->is_pacing = set_pacing_on(sk);
-	return set_first_window(tp, swift->ack.est / max(g, 1u));
+	tp->snd_cwnd = first_window(tp, swift->ack.est / max(g, 1u), slow_start);
+	return tp->snd_cwnd > slow_start;
 }
 
 CC_OP(void, swift_init, struct sock *sk)

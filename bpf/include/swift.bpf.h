@@ -89,16 +89,10 @@ static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct 
 	return true;
 }
 
-/* Raises cwnd to an estimate, within the clamp and a threshold the kernel already knows; true when that raised it. */
-static __always_inline bool set_first_window(struct tcp_sock *tp, u32 estimate)
+/* The window for an estimate: not below what slow start has, nor above the clamp or a threshold the kernel knows. */
+static __always_inline u32 first_window(const struct tcp_sock *tp, u32 estimate, u32 slow_start)
 {
-	const u32 most = min(tp->snd_cwnd_clamp, tp->snd_ssthresh);
-	const u32 cwnd = min(estimate, most);
-
-	if (cwnd <= tp->snd_cwnd)
-		return false;
-	tp->snd_cwnd = cwnd;
-	return true;
+	return max(min(estimate, min(tp->snd_cwnd_clamp, tp->snd_ssthresh)), slow_start);
 }
 
 /* Pacing is switched on unless the application or the fq qdisc has done so; true when it was done here. */

@@ -91,7 +91,7 @@ shim! {
     calls: new(u8) -> Host, free(Host), private(Host) -> *const u8, set_clock(u64), init(Host), release(Host),
         in_ack_event(Host, u32), pkts_acked(Host, u32, i32, u32), cong_control(Host, u32, u32) -> u32,
         cong_avoid(Host, u32, u32), ssthresh(Host) -> u32, set_state(Host, u32), cwnd_event(Host, u32),
-        cwnd_event_tx_start(Host), min_tso_segs(Host) -> u32, undo_cwnd(Host) -> u32,
+        cwnd_event_tx_start(Host), min_tso_segs(Host) -> u32, undo_cwnd(Host) -> u32, storage(Host) -> *mut u8,
         get_pacing_rate(Host) -> u64, get_pacing_status(Host) -> u32, set_pacing_status(Host, u32);
 }
 
@@ -230,6 +230,17 @@ impl Socket<'_> {
     pub fn set_pacing_status(&mut self, status: u32) {
         // SAFETY: the socket is live.
         unsafe { (self.native.shim.set_pacing_status)(self.host, status) }
+    }
+
+    /// Writes to what a companion program shares with the algorithm.
+    pub fn share(&mut self, at: usize, bytes: &[u8]) {
+        const STORAGE_BYTES: usize = 64;
+        assert!(at + bytes.len() <= STORAGE_BYTES);
+        // SAFETY: the shim returns the beginning of that many bytes, and the socket is live.
+        unsafe {
+            let place = (self.native.shim.storage)(self.host).add(at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
+        }
     }
 
     /// How a kernel from 7.1 on tells of the first transmission after nothing was in flight.

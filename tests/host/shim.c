@@ -18,6 +18,8 @@
 struct host_socket {
 	struct tcp_sock tp; /* first: a struct sock is where its tcp_sock is */
 	struct rate_sample rate;
+	u8 storage[64];	  /* what a companion program shares with the algorithm */
+	u8 lacks_storage; /* there was no memory for it */
 };
 
 extern struct tcp_congestion_ops tccc_host_ops;
@@ -32,6 +34,14 @@ void host_set_clock(u64 now_ns)
 u64 bpf_ktime_get_ns(void)
 {
 	return clock_ns;
+}
+
+/* The socket's storage; there is one map at most. */
+void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags)
+{
+	struct host_socket *host = sk;
+
+	return host->lacks_storage ? NULL : host->storage;
 }
 
 /* As the kernel's: up to the threshold and the clamp; the rest of acked is for congestion avoidance. */
@@ -77,6 +87,11 @@ struct host_socket *host_new(u8 poison)
 void host_free(struct host_socket *host)
 {
 	free(host);
+}
+
+u8 *host_storage(struct host_socket *host)
+{
+	return host->storage;
 }
 
 const u8 *host_private(const struct host_socket *host)

@@ -65,6 +65,22 @@ fn load_killed_at_any_moment_leaves_nothing_unlisted() {
 }
 
 #[test]
+fn load_with_companion_killed_at_any_moment_leaves_nothing_unlisted() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    in_sandbox(Bpffs::Writable, || {
+        kill_at_random_moments(|| quiet(tccc().args(["load", "mswift", "--as", "ldk_both"])));
+    });
+}
+
+#[test]
+fn receiver_killed_at_any_moment_leaves_nothing_unlisted() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    in_sandbox(Bpffs::Writable, || {
+        kill_at_random_moments(|| quiet(tccc().args(["load", "mswift", "--as", "ldk_end", "--receiver"])));
+    });
+}
+
+#[test]
 fn load_by_map_killed_at_any_moment_leaves_nothing_unlisted() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || kill_at_random_moments(|| inner("load_by_map")));

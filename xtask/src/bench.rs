@@ -26,8 +26,6 @@ pub enum Bench {
     Trace,
     /// Wall time of `tccc load` and `tccc unload`
     Load,
-    /// Time per ACK of each algorithm beside the kernel's own, and goodput beside cubic's
-    Callbacks,
 }
 
 impl Bench {
@@ -36,7 +34,6 @@ impl Bench {
             Bench::Link => "link_bench",
             Bench::Trace => "trace_bench",
             Bench::Load => "load_bench",
-            Bench::Callbacks => "callbacks_bench",
         }
     }
 }

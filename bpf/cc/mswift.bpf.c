@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Modified Swift Start: the receiver times pairs of packets, and the sender fills the path in its second round trip.
+ *
+ * Source
+ *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4. It builds
+ *   on Swift Start: see swift.
+ *
+ * Idea
+ *   ACKs are spaced by the way back, by delayed acknowledgements and by queues; the data are spaced by the bottleneck. So
+ *   the sender marks the segments of its first window as pairs, First and Second; the receiver takes the interval between
+ *   the two arrivals and returns it in a TCP option on its ACKs. RTT over interval is the window that fills the path, and
+ *   no safety share is needed. It is paced over the second round trip, then slow start goes on.
+ *
+ * Equations
+ *   interval      dt = t_second - t_first                          eq. (1), at the receiver
+ *   bandwidth     BW = SegSize / dt                                eq. (2)
+ *   first window  cwnd = RTT MSS / dt bytes = RTT / dt packets     section 4.1
+ *   pacing        rate = cwnd MSS / RTT
+ *   afterwards    slow start, congestion avoidance and losses as RFC 5681
+ *
+ * Units
+ *   Windows in packets; times in microseconds; rates in bytes per second. The option's dt is in microseconds.
+ *
+ * Life
+ *   probe -> (first interval) paced -> (end of the second round trip) done; loss or timeout -> done.
+ *   No interval when the first window is acknowledged: probe -> fallback -> (end of slow start) done.
+ *
+ * Differs
+ *   1. Equations (1) and (2) are printed with their operands reversed; the paper's own examples use them as above.
+ *   2. cwnd is whole packets, the nearest number: at T1 and 0.1 s a window of 15 lies up to 3.4 % beside RTT / dt, at
+ *      OC-1 nothing to speak of. The paper's windows are bytes.
+ *   3. dt is whole microseconds: at OC-1 (231.48 us) the window lies up to 0.22 % beside the paper's.
+ *   4. The paper gives no format: an experimental option (kind 254, RFC 6994) with ExID 0x5353 carries mark and interval.
+ *   5. Two pairs, both in the first window of four. The interval of the second, with its own RTT, replaces the first's,
+ *      as in the paper's example. A pair with a lost, reordered or short segment measures nothing.
+ *   6. The RTT is the kernel's sample for the ACK that brought the interval: that of the Second, if it is acknowledged alone.
+ *   7. An interval counts only for a pair that was sent and acknowledged, between min_option_dt_us and the RTT; est_max
+ *      bounds what a lying receiver can ask for. The window never falls below what slow start has reached.
+ *   8. The window is not raised above a threshold that the kernel knows from an earlier connection.
+ *   9. While paced the window does not grow: the estimate is the window. Slow start goes on with the third round trip.
+ *   10. alpha, which the paper needs no more, remains as a tunable: its own second windows are 13 to 17 % too large, since
+ *       the second pair's RTT holds the first pair's queue.
+ *   11. The kernel does not pace the first ten packets of a connection: six of the second round follow each other.
+ *   12. The paper's sender has SACK and fast retransmit off; here they are as the host has them.
+ *   13. Where no interval comes, slow start has gone on meanwhile; fallback = 1 uses the spacing of the first two ACKs then.
+ *
+ * Kernel
+ *   Needs its companion program on both hosts: `tccc load mswift` attaches it with the algorithm, `tccc load mswift
+ *   --receiver` alone; both ends need sock_ops header options (5.10 and newer), the sender what swift needs. A socket must
+ *   have the algorithm before it connects. Turn TSO and GSO off at the sender and GRO off at the receiver: merged packets
+ *   are no pairs. Below 3 ms of RTT TCP itself merges the first window, and slow start is used. Arrival times are those
+ *   of TCP's own work, good to some microseconds: T1 and OC-1 are measured well, 1 Gbit/s (12 us) is not.
+ */
+#include "tccc.bpf.h"
+#include "swift.bpf.h"
+#include "pair.bpf.h"
+
+#define FALLBACK_SWIFT 1
+/* While probing: a pacing rate that makes TCP hand down one packet at a time; nothing is paced by it. */
+#define RATE_OF_SINGLE_PACKETS 1
+
+TUNABLE(u32, alpha, 1, 1, 8, "divisor", "the window is the estimate over alpha: the paper needs no share, hence 1");
+TUNABLE(u8, fallback, 0, 0, 1, "0 slow start, 1 swift", "what to do when the receiver returns no interval");
+TUNABLE(u32, min_option_dt_us, 10, 1, 1000000, "us",
+	"a shorter interval is below what software arrival times can tell: a packet takes 12 us at 1 Gbit/s");
+TUNABLE(u32, est_max, 8192, 4, 1000000, "packets",
+	"highest estimate believed: the paper's largest window is 7228 packets, and a receiver may lie");
+
+PHASES(PHASE_PROBE, PHASE_PACED, PHASE_FALLBACK, PHASE_DONE);
+
+struct mswift {
+	u8 phase;
+	u8 is_pacing;	     /* pacing was switched on here */
+	u8 pairs_used;	     /* pairs whose interval was looked at */
+	u32 rtt_us;	     /* sample of this ACK, 0: none */
+	u32 dt_us;	     /* interval in use, 0: none */
+	u32 rtt_pair_us;     /* RTT it was combined with */
+	u32 est;	     /* packets that the path holds: RTT / dt / alpha, at most est_max */
+	u32 slow_start_cwnd; /* window that slow start had reached before the estimate */
+	u32 pace_end_seq;    /* the second round trip ends when more than this is acknowledged */
+	struct ack_pair ack; /* the first two ACKs, for the fallback */
+};
+STATE_FITS(struct mswift);
+
+static struct pair_exchange *exchange_of(struct sock *sk, u64 flags)
+{
+	return bpf_sk_storage_get(&pair_exchanges, sk, 0, flags);
+}
+
+static void end_marking(struct sock *sk)
+{
+	struct pair_exchange *exchange = exchange_of(sk, 0);
+
+	if (exchange)
+		exchange->is_marking = 0;
+}
+
+static void begin_pacing(struct sock *sk, u8 phase)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+
+	mswift->phase = phase;
+	mswift->is_pacing |= set_pacing_on(sk);
+}
+
+static void end_pacing(struct sock *sk)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+
+	set_pacing_off(sk, mswift->is_pacing);
+	mswift->is_pacing = 0;
+	mswift->phase = PHASE_DONE;
+}
+
+/*
+ * cwnd = RTT / (alpha dt): section 4.1, in packets; the nearest number, at most est_max.
+ * Range: dt from 1 us on; alpha * dt below 2^35.
+ */
+static u32 window_of(u32 rtt_us, u32 dt_us)
+{
+	const u64 spacing_us = (u64)dt_us * alpha;
+
+	return (u32)min((rtt_us + spacing_us / 2) / spacing_us, (u64)est_max);
+}
+
+/* A pair's two arrivals lie within the RTT of its Second. */
+static bool is_believable(u32 dt_us, u32 rtt_us)
+{
+	return dt_us >= min_option_dt_us && dt_us <= rtt_us;
+}
+
+/* What the option brought for a pair acknowledged by now: true when there is a new estimate. */
+static bool update_estimate(struct sock *sk)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	struct pair_exchange *exchange = exchange_of(sk, 0);
+	u32 dt_us, pairs;
+
+	if (!exchange)
+		return false;
+	exchange->is_marking = 0; /* an ACK has come: the first window is sent */
+	dt_us = exchange->dt_us;
+	exchange->dt_us = 0;
+	pairs = pairs_acknowledged(exchange, tcp_sk(sk)->snd_una);
+	if (!dt_us || pairs <= mswift->pairs_used)
+		return false;
+	mswift->pairs_used = pairs;
+	if (!is_believable(dt_us, mswift->rtt_us))
+		return false;
+	mswift->dt_us = dt_us;
+	mswift->rtt_pair_us = mswift->rtt_us;
+	mswift->est = window_of(mswift->rtt_us, dt_us);
+	return true;
+}
+
+static void set_window(struct sock *sk)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (mswift->phase == PHASE_PROBE) {
+		mswift->slow_start_cwnd = tp->snd_cwnd;
+		mswift->pace_end_seq = tp->snd_nxt;
+		begin_pacing(sk, PHASE_PACED);
+	}
+	tp->snd_cwnd = first_window(tp, mswift->est, mswift->slow_start_cwnd);
+}
+
+/* The whole first window is acknowledged, and no interval has come with it. */
+static void fall_back(struct sock *sk)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	mswift->phase = PHASE_FALLBACK;
+	if (fallback != FALLBACK_SWIFT || !mswift->ack.est)
+		return;
+	begin_pacing(sk, PHASE_FALLBACK);
+	tp->snd_cwnd = first_window(tp, mswift->ack.est / max(g, 1u), tp->snd_cwnd);
+}
+
+/* What an ACK says of the phase; true when the window is the estimate's and does not grow. */
+static bool update_phase(struct sock *sk, u32 acked)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	const u32 una = tcp_sk(sk)->snd_una;
+
+	if (mswift->phase == PHASE_PROBE && mswift->ack.acks < 2)
+		update_ack_pair(&mswift->ack, tcp_sk(sk), mswift->rtt_us, acked);
+	if (mswift->phase <= PHASE_PACED && update_estimate(sk))
+		set_window(sk);
+	if (mswift->phase == PHASE_PROBE && !before(una, mswift->ack.burst_end_seq))
+		fall_back(sk);
+	if (mswift->phase == PHASE_PACED && after(una, mswift->pace_end_seq))
+		end_pacing(sk);
+	return mswift->phase == PHASE_PACED;
+}
+
+CC_OP(void, mswift_init, struct sock *sk)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct pair_exchange *exchange;
+
+	__builtin_memset(mswift, 0, sizeof(*mswift));
+	mswift->phase = PHASE_DONE;
+	mswift->slow_start_cwnd = tp->snd_cwnd;
+	if (!is_new_connection(tp))
+		return;
+	mswift->phase = PHASE_PROBE;
+	tp->snd_cwnd = min(tp->snd_cwnd, initial_window);
+	exchange = exchange_of(sk, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!exchange)
+		return;
+	__builtin_memset(exchange, 0, sizeof(*exchange));
+	exchange->is_marking = 1;
+}
+
+CC_OP(void, mswift_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+
+	mswift->rtt_us = max(sample->rtt_us, 0);
+}
+
+CC_OP(void, mswift_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (mswift->phase != PHASE_DONE && update_phase(sk, acked))
+		return;
+	reno_cong_avoid(tp, acked);
+	if (mswift->phase == PHASE_FALLBACK && !in_slow_start(tp))
+		end_pacing(sk);
+}
+
+CC_OP(u32, mswift_min_tso_segs, struct sock *sk)
+{
+	const struct mswift *mswift = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const u32 rtt_us = min(mswift->rtt_pair_us, U32_LARGEST >> SRTT_SHIFT);
+
+	switch (mswift->phase) {
+	case PHASE_PROBE:
+		if (sk->sk_pacing_status == SK_PACING_NONE)
+			set_pacing_rate(sk, RATE_OF_SINGLE_PACKETS);
+		return 1;
+	case PHASE_PACED:
+		set_pacing_rate(sk, paced_rate(tp->snd_cwnd, tp->mss_cache, rtt_us << SRTT_SHIFT));
+		break;
+	case PHASE_FALLBACK:
+		if (mswift->is_pacing)
+			set_pacing_rate(sk, paced_rate(tp->snd_cwnd, tp->mss_cache, tp->srtt_us));
+		break;
+	}
+	return pacing_burst;
+}
+
+CC_OP(u32, mswift_ssthresh, struct sock *sk)
+{
+	return reno_ssthresh(tcp_sk(sk));
+}
+
+/* A loss ends everything that is not Reno. */
+CC_OP(void, mswift_set_state, struct sock *sk, u8 new_state)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+
+	if (new_state < TCP_CA_CWR || mswift->phase == PHASE_DONE)
+		return;
+	end_marking(sk);
+	end_pacing(sk);
+}
+
+CC_OP(u32, mswift_undo_cwnd, struct sock *sk)
+{
+	return reno_undo_cwnd(tcp_sk(sk));
+}
+
+CC_OP(void, mswift_release, struct sock *sk)
+{
+	end_pacing(sk);
+}
+
+ALGORITHM(mswift, "Modified Swift Start: the receiver times packet pairs, the window is RTT / dt",
+	  "Khalil, sections 2.2 and 4") = {
+	.init = (void *)mswift_init,
+	.release = (void *)mswift_release,
+	.pkts_acked = (void *)mswift_pkts_acked,
+	.cong_avoid = (void *)mswift_cong_avoid,
+	.min_tso_segs = (void *)mswift_min_tso_segs,
+	.ssthresh = (void *)mswift_ssthresh,
+	.set_state = (void *)mswift_set_state,
+	.undo_cwnd = (void *)mswift_undo_cwnd,
+	.name = "mswift",
+};

@@ -1,0 +1,156 @@
+//! Modified Swift Start in the kernel, both ends: the first window on Khalil's two links, the option on the wire, a peer
+//! that lacks the option, and peers that lie.
+
+mod common;
+mod pair_lab;
+
+use std::time::Duration;
+
+use common::{HostSnapshot, needs};
+use pair_lab::{Lab, OC1, PACKET_BITS, PairOption, Seen, State, T1, Tamper, registered};
+
+const RTT: Duration = Duration::from_millis(100);
+/// Enough for the second round trip of either link to be full.
+const BYTES: usize = 1_000_000;
+/// A transfer whose window a liar has made too small or too large takes longer than this.
+const LONGEST_S: f64 = 10.0;
+/// Payload beside timestamps and the option: 1500 - 20 - 20 - 12 - 8.
+const MARKED_BYTES: usize = 1440;
+
+const INITIAL_WINDOW: u64 = 4;
+/// Connections among which one must find the link on time: user space cannot keep time on a busy machine.
+const TRIES: usize = 8;
+
+/// Interval that the link gives to a pair, microseconds.
+fn nominal_dt_us(rate: u64) -> f64 {
+    PACKET_BITS as f64 * 1e6 / rate as f64
+}
+
+/// The state in which each estimate was seen first.
+fn estimates(seen: &Seen) -> Vec<State> {
+    let mut estimates: Vec<State> = Vec::new();
+    for state in seen.states("mswift").into_iter().filter(|state| state.est > 0) {
+        if estimates.last().is_none_or(|last| (last.dt_us, last.rtt_pair_us) != (state.dt_us, state.rtt_pair_us)) {
+            estimates.push(state);
+        }
+    }
+    estimates
+}
+
+/// The window is RTT / dt of what the option carried, to 2 % or to the nearest whole packet.
+fn check_first_windows(seen: &Seen, rate: u64) -> Vec<u64> {
+    let marks = seen.marks();
+    let mark = |is_second, pair| PairOption::Mark { is_second, pair, payload: MARKED_BYTES };
+    assert_eq!(marks, [mark(false, 1), mark(true, 1), mark(false, 2), mark(true, 2)], "two pairs of full segments");
+    let (estimates, replies) = (estimates(seen), seen.replies());
+    assert_eq!(estimates.len(), 2, "one estimate a pair: {estimates:?}");
+    for state in estimates.iter().filter(|state| state.est > INITIAL_WINDOW + 2) {
+        assert!(replies.contains(&(state.dt_us as u32)), "{} us came in an option: {replies:?}", state.dt_us);
+        let exact = state.rtt_pair_us as f64 / state.dt_us as f64;
+        let beside = (f64::from(state.cwnd) - exact).abs();
+        assert!(beside <= (0.02 * exact).max(0.5), "{} packets for {exact} at {rate} bit/s", state.cwnd);
+        assert_eq!((state.phase.as_str(), u64::from(state.cwnd)), ("paced", state.est));
+    }
+    let after = seen.states("mswift").into_iter().find(|state| state.phase == "done").expect("slow start goes on");
+    assert!(after.cwnd >= estimates[1].cwnd);
+    estimates.iter().map(|state| state.dt_us).collect()
+}
+
+#[test]
+fn first_window_is_rtt_over_dt_on_t1_and_oc1() {
+    needs!(root, struct_ops, tun, cgroup2);
+    let before = HostSnapshot::take(&["mswk", "pair"]);
+    let mswift = registered("mswift", "mswk_rtt", &[]);
+    for (rate, bytes, rtts_ms) in [(T1, BYTES / 8, [60, 100, 300]), (OC1, BYTES, [75, 100, 300])] {
+        for rtt_ms in rtts_ms {
+            let lab = Lab::new(rate, Duration::from_millis(rtt_ms));
+            let mut intervals: Vec<u64> = Vec::new();
+            let is_on_time = (0..TRIES).any(|_| {
+                let found = check_first_windows(&lab.transfer(mswift.name(), bytes), rate);
+                intervals.extend(&found);
+                found.iter().any(|&dt_us| (dt_us as f64 / nominal_dt_us(rate) - 1.0).abs() < 0.02)
+            });
+            println!("{rate} bit/s, {rtt_ms} ms: intervals of {:.1} us: {intervals:?}", nominal_dt_us(rate));
+            assert!(is_on_time, "no interval within 2 % of {} us: {intervals:?}", nominal_dt_us(rate));
+        }
+    }
+    drop(mswift);
+    before.assert_unchanged();
+}
+
+#[test]
+fn second_round_trip_is_paced() {
+    needs!(root, struct_ops, tun, cgroup2);
+    let mswift = registered("mswift", "mswk_pace", &[]);
+    let seen = Lab::new(OC1, RTT).transfer(mswift.name(), BYTES);
+    let paced = seen.events.iter().filter(|event| event.algorithm == mswift.name());
+    let rates = paced.filter_map(|event| event.pacing_rate_bps.map(|rate| (event.time_ns, rate)));
+    let window = estimates(&seen).pop().expect("an estimate");
+    let expected = f64::from(window.cwnd) * 1448.0 * 8e6 / window.rtt_pair_us as f64;
+    let rate = rates.filter(|(time_ns, _)| *time_ns == window.time_ns).map(|(_, rate)| rate as f64).next().unwrap();
+    assert!((rate / expected - 1.0).abs() < 0.02, "paced at {rate} bit/s, one window per RTT is {expected}");
+}
+
+/// Seconds from the first packet back to the first that shows the phase.
+fn seconds_until(states: &[State], phase: &str) -> f64 {
+    let found =
+        states.iter().find(|state| state.phase == phase).unwrap_or_else(|| panic!("no phase {phase}: {states:?}"));
+    (found.time_ns - states[0].time_ns) as f64 / 1e9
+}
+
+fn strip(option: &mut [u8; 8]) {
+    option.fill(1); // no operation
+}
+
+#[test]
+fn peer_without_the_option_is_left_to_slow_start_within_two_round_trips() {
+    needs!(root, struct_ops, tun, cgroup2);
+    let before = HostSnapshot::take(&["mswk", "pair"]);
+    let plain = registered("mswift", "mswk_slow", &[]);
+    let swift = registered("mswift", "mswk_swift", &["fallback=1"]);
+    for algorithm in [plain.name(), swift.name()] {
+        let seen = Lab::tampered(RTT, strip).transfer(algorithm, BYTES);
+        assert!(!seen.replies().is_empty(), "there was an option to strip");
+        let states = seen.states("mswift");
+        // An event shows the socket before its packet is worked on: the handshake's answer, then the first data's ACK.
+        let fallen_back_s = seconds_until(&states, "fallback");
+        assert!(fallen_back_s <= 2.0 * RTT.as_secs_f64() + 0.02, "after {fallen_back_s} s");
+        assert!(states.iter().all(|state| state.est == 0 && state.phase != "paced"));
+        assert!(seen.seconds < LONGEST_S);
+    }
+    drop((plain, swift));
+    before.assert_unchanged();
+}
+
+#[test]
+fn peer_that_sends_nonsense_harms_nothing() {
+    needs!(root, struct_ops, tun, cgroup2);
+    let before = HostSnapshot::take(&["mswk", "pair"]);
+    let mswift = registered("mswift", "mswk_lies", &[]);
+    let refused: [(&str, Tamper); 8] = [
+        ("no interval", |option| option[4..].fill(0)),
+        ("one microsecond", |option| option[4..].copy_from_slice(&1u32.to_be_bytes())),
+        ("longer than the RTT", |option| option[4..].copy_from_slice(&900_000u32.to_be_bytes())),
+        ("an hour", |option| option[4..].fill(0xff)),
+        ("another ExID", |option| option[3] = 0x54),
+        ("a mark's length", |option| *option = [254, 6, 0x53, 0x53, 1, 1, 1, 1]),
+        ("a length of no form", |option| *option = [254, 7, 0x53, 0x53, 0, 0, 99, 1]),
+        ("nothing but the ExID", |option| *option = [254, 4, 0x53, 0x53, 1, 1, 1, 1]),
+    ];
+    for (what, tamper) in refused {
+        let seen = Lab::tampered(RTT, tamper).transfer(mswift.name(), BYTES);
+        let states = seen.states("mswift");
+        assert!(!seen.replies().is_empty(), "{what}: there was something to tamper with");
+        assert!(states.iter().all(|state| state.est == 0), "{what} was believed");
+        assert!(seconds_until(&states, "fallback") <= 2.0 * RTT.as_secs_f64() + 0.02, "{what}");
+        assert!(seen.seconds < LONGEST_S, "{what}: {} s", seen.seconds);
+    }
+    // What cannot be told from the truth is bounded, and paced over a round trip.
+    let seen =
+        Lab::tampered(RTT, |option| option[4..].copy_from_slice(&10u32.to_be_bytes())).transfer(mswift.name(), BYTES);
+    let estimates: Vec<u64> = estimates(&seen).iter().map(|state| state.est).collect();
+    assert!(!estimates.is_empty() && estimates.iter().all(|&est| est == 8192), "{estimates:?}");
+    assert!(seen.seconds < LONGEST_S);
+    drop(mswift);
+    before.assert_unchanged();
+}

@@ -1,0 +1,280 @@
+//! A path of known rate and round trip, a transfer over it, and everything the wire and the sender's algorithm showed.
+#![allow(dead_code, reason = "the tests and the benchmark each use their own part")]
+
+mod tamper;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, recv, setsockopt, socket,
+};
+use tccc::catalog;
+use tccc::experiment::net::tunlink::TunLink;
+use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::kernel::netlink::add_address;
+use tccc::kernel::netns::Netns;
+use tccc::kernel::probe::Features;
+use tccc::loader::{Registered, Request, register};
+use tccc::trace::event::{Event, EventKind};
+use tccc::trace::filter::Filter;
+use tccc::trace::live::Tracer;
+use tccc::units::{BitsPerSec, QueueSize, Share};
+
+pub use tamper::Tamper;
+use tamper::Wire;
+
+pub const T1: u64 = 1_544_000;
+pub const OC1: u64 = 51_840_000;
+pub const PACKET_BITS: u64 = 1500 * 8;
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
+const IPV4_BYTES: usize = 20;
+/// The option of bpf/include/pair.bpf.h on the wire: kind, length, ExID.
+const MARK: [u8; 4] = [254, 6, 0x53, 0x53];
+const REPLY: [u8; 4] = [254, 8, 0x53, 0x53];
+
+/// Two namespaces with a link between them; data go from the first to the second.
+pub struct Lab {
+    pub sides: [Netns; 2],
+    _path: Path,
+}
+
+/// What the packets go through; kept for as long as they shall.
+enum Path {
+    Link(#[allow(dead_code, reason = "held, not read")] Box<dyn Link>),
+    Wire(#[allow(dead_code, reason = "held, not read")] Wire),
+}
+
+impl Lab {
+    pub fn new(bits_per_second: u64, rtt: Duration) -> Lab {
+        let direction = |rate, seed| Direction {
+            rate,
+            delay: rtt / 2,
+            jitter: Duration::ZERO,
+            queue: QueueSize::Packets(5_000),
+            loss: Share(0.0),
+            seed,
+        };
+        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+        let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("pair{n}") });
+        let directions = [direction(Some(BitsPerSec(bits_per_second)), 1), direction(None, 2)];
+        let link = TunLink.connect(&LinkConfig { directions, mtu: 1500 }, ends).unwrap();
+        Lab::on(sides, Path::Link(link))
+    }
+
+    /// A path without a rate on which the receiver's replies are tampered with.
+    pub fn tampered(rtt: Duration, tamper: Tamper) -> Lab {
+        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+        let wire = Wire::between(&sides, ["pair0", "pair1"], rtt, tamper);
+        Lab::on(sides, Path::Wire(wire))
+    }
+
+    fn on(sides: [Netns; 2], path: Path) -> Lab {
+        for (n, side) in sides.iter().enumerate() {
+            add_address(side, &format!("pair{n}"), ADDRESSES[n].into(), 24).unwrap();
+            side.run(set_buffers).unwrap();
+        }
+        Lab { sides, _path: path }
+    }
+
+    /// Sends `bytes` with an algorithm; returns what was seen, and how long it took until the last byte was read.
+    pub fn transfer(&self, algorithm: &str, bytes: usize) -> Seen {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let filter = Filter { netns: Some(BTreeSet::from([self.sides[0].inode()])), ..Filter::default() };
+        let tracer = Tracer::start(&filter, Duration::ZERO, 64 << 20).unwrap();
+        let wire = self.sides[1].run(capture).unwrap();
+        let is_over = AtomicBool::new(false);
+        let mut seen = Seen { algorithm: algorithm.to_owned(), ..Seen::default() };
+        std::thread::scope(|scope| {
+            let (is_over, address) = (&is_over, listener.local_addr().unwrap());
+            let watched = scope.spawn(move || {
+                let (mut events, mut options) = (Vec::new(), Vec::new());
+                loop {
+                    let was_over = is_over.load(Ordering::Acquire);
+                    tracer.poll(Duration::from_millis(1), &mut |event| events.push(event)).unwrap();
+                    take_options(&wire, &mut options);
+                    if was_over {
+                        return (events, options);
+                    }
+                }
+            });
+            let started = Instant::now();
+            let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            let received = scope.spawn(|| receive(&listener, bytes));
+            (&sent).write_all(&vec![7; bytes]).unwrap();
+            received.join().unwrap();
+            seen.seconds = started.elapsed().as_secs_f64();
+            // The receiver has closed: when that arrives, so has every ACK.
+            assert_eq!((&sent).read(&mut [0]).unwrap(), 0);
+            is_over.store(true, Ordering::Release);
+            (seen.events, seen.options) = watched.join().unwrap();
+        });
+        seen
+    }
+
+    /// Sends `bytes` without watching; seconds from before the connection until the last byte was read.
+    pub fn time(&self, algorithm: &str, bytes: usize) -> f64 {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let started = Instant::now();
+            let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            let received = scope.spawn(|| receive(&listener, bytes));
+            (&sent).write_all(&vec![7; bytes]).unwrap();
+            received.join().unwrap();
+            started.elapsed().as_secs_f64()
+        })
+    }
+}
+
+/// Large windows, and nothing remembered of an earlier connection.
+fn set_buffers() -> anyhow::Result<()> {
+    for (name, value) in
+        [("tcp_rmem", "4096 8388608 67108864"), ("tcp_wmem", "4096 8388608 67108864"), ("tcp_no_metrics_save", "1")]
+    {
+        fs::write(format!("/proc/sys/net/ipv4/{name}"), value)?;
+    }
+    Ok(())
+}
+
+/// A socket has its algorithm before it connects.
+fn open(address: SocketAddr, algorithm: &str) -> anyhow::Result<TcpStream> {
+    let client = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&client, TcpCongestion, &algorithm.into())?;
+    connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
+    Ok(client.into())
+}
+
+fn receive(listener: &TcpListener, bytes: usize) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut rest = vec![0; 256 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let most = left.min(rest.len());
+        let read = stream.read(&mut rest[..most]).unwrap();
+        assert!(read > 0, "{left} bytes are missing");
+        assert!(rest[..read].iter().all(|&byte| byte == 7));
+        left -= read;
+    }
+}
+
+/// Sees every IP packet of this namespace, both ways.
+fn capture() -> anyhow::Result<OwnedFd> {
+    let wire = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_NONBLOCK, SockProtocol::EthAll)?;
+    setsockopt(&wire, RcvBufForce, &(64 << 20))?;
+    Ok(wire)
+}
+
+fn take_options(wire: &OwnedFd, options: &mut Vec<PairOption>) {
+    let mut packet = [0; 2048];
+    while let Ok(length) = recv(wire.as_raw_fd(), &mut packet, MsgFlags::empty()) {
+        options.extend(pair_option(&packet[..length]));
+    }
+}
+
+/// The option of pairs as it was on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairOption {
+    Mark { is_second: bool, pair: u8, payload: usize },
+    Reply { dt_us: u32 },
+}
+
+fn pair_option(packet: &[u8]) -> Option<PairOption> {
+    const TCP: u8 = 6;
+    if packet.first()? >> 4 != 4 || packet.get(9) != Some(&TCP) {
+        return None;
+    }
+    let tcp = packet.get(IPV4_BYTES..)?;
+    let header = usize::from(tcp.get(12)? >> 4) * 4;
+    let payload = packet.len() - IPV4_BYTES - header;
+    let mut rest = tcp.get(20..header)?;
+    while let [kind, tail @ ..] = rest {
+        let length = match kind {
+            0 => return None,
+            1 => 1,
+            _ => usize::from(*tail.first()?),
+        };
+        if rest.starts_with(&MARK) {
+            return Some(PairOption::Mark { is_second: rest[4] & 1 == 1, pair: rest[5], payload });
+        }
+        if rest.starts_with(&REPLY) {
+            return Some(PairOption::Reply { dt_us: u32::from_be_bytes(rest[4..8].try_into().unwrap()) });
+        }
+        rest = rest.get(length.max(1)..)?;
+    }
+    None
+}
+
+/// What a transfer showed.
+#[derive(Default)]
+pub struct Seen {
+    pub algorithm: String,
+    pub events: Vec<Event>,
+    pub options: Vec<PairOption>,
+    pub seconds: f64,
+}
+
+/// The algorithm's own state at one packet.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub phase: String,
+    pub dt_us: u64,
+    pub rtt_pair_us: u64,
+    pub est: u64,
+    pub cwnd: u32,
+    pub bytes_acked: u64,
+    pub delivered: u32,
+    pub time_ns: u64,
+}
+
+impl Seen {
+    /// The sender's states in the order of time, as the catalogue's `id` lays them out.
+    pub fn states(&self, id: &str) -> Vec<State> {
+        let layout = &catalog::find(id).unwrap().layout;
+        let ours = |event: &&Event| event.algorithm == self.algorithm && event.kind != EventKind::Close;
+        let state = |event: &Event| {
+            let fields = layout.decode(&event.private_state);
+            let number = |wanted: &str| {
+                let field = fields.iter().find(|(name, _)| *name == wanted);
+                field.map_or(0, |(_, value)| value.to_string().parse().unwrap())
+            };
+            State {
+                phase: layout.phase_name(&event.private_state).unwrap().to_owned(),
+                dt_us: number("dt_us"),
+                rtt_pair_us: number("rtt_pair_us"),
+                est: number("est"),
+                cwnd: event.cwnd_pkts,
+                bytes_acked: event.bytes_acked,
+                delivered: event.delivered_pkts,
+                time_ns: event.time_ns,
+            }
+        };
+        self.events.iter().filter(ours).map(state).collect()
+    }
+
+    pub fn replies(&self) -> Vec<u32> {
+        let reply = |option: &PairOption| match option {
+            PairOption::Reply { dt_us } => Some(*dt_us),
+            PairOption::Mark { .. } => None,
+        };
+        self.options.iter().filter_map(reply).collect()
+    }
+
+    pub fn marks(&self) -> Vec<PairOption> {
+        self.options.iter().copied().filter(|option| matches!(option, PairOption::Mark { .. })).collect()
+    }
+}
+
+/// Registers an algorithm of the catalogue for as long as the value lives, its companion in every cgroup.
+pub fn registered(id: &str, name: &str, settings: &[&str]) -> Registered {
+    let algorithm = catalog::find(id).unwrap();
+    let settings = algorithm.settings(settings).unwrap();
+    let request = Request { name, settings: &settings, ..Request::of(algorithm) };
+    register(&request, &Features::probe().unwrap()).unwrap()
+}
