@@ -10,6 +10,7 @@ pub mod load;
 mod markdown;
 mod number;
 mod plot;
+mod selection;
 mod svg;
 mod table;
 mod text;
@@ -29,6 +30,7 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Calibration, HostRecord};
 
 pub use plot::{Line, WindowPlot};
+pub use selection::{Candidate, Criterion, Selection};
 
 /// Version of `report -o json`.
 pub const REPORT_SCHEMA: u32 = 1;
@@ -73,6 +75,9 @@ pub struct Report {
     pub baseline: Option<String>,
     /// One per metric, place in the sweep and variant.
     pub cells: Vec<Cell>,
+    /// The choice of a parameter, where the scenario asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
     /// What concerns the whole report.
     pub notices: Vec<Notice>,
     /// Windows over time of the representative runs.
@@ -238,6 +243,7 @@ pub fn load(directory: &Path) -> Result<Report> {
         seed: scenario.seed,
         calibration: directory.host.calibration.clone(),
         baseline: scenario.report.baseline.clone(),
+        selection: selection::select(scenario, &compared.cells),
         cells: compared.cells,
         notices,
         plots,
@@ -265,14 +271,15 @@ pub fn render_all(reports: &[Report], format: Format) -> Result<String> {
 }
 
 /// The failure that `--check` ends with: how many cells are outside, and the first of them; else how many have an
-/// expectation and no run.
+/// expectation and no run; else what a choice of a parameter lacks.
 ///
-/// None: no cell is outside, and every expected one is measured.
+/// None: no cell is outside, every expected one is measured, and every parameter is chosen.
 pub fn check(reports: &[Report]) -> Option<Failure> {
     let cells = || reports.iter().flat_map(|report| &report.cells);
     let outside: Vec<&Cell> = cells().filter(|cell| cell.verdict == Verdict::Outside).collect();
     let Some(first) = outside.first() else {
-        return check_measured(&cells().filter(|cell| cell.is_expected()).collect::<Vec<_>>());
+        let unmeasured = check_measured(&cells().filter(|cell| cell.is_expected()).collect::<Vec<_>>());
+        return unmeasured.or_else(|| check_selected(reports));
     };
     let what = format!(
         "{} of {} cells outside their range: {} of \"{}\" ({})",
@@ -292,4 +299,10 @@ fn check_measured(expected: &[&Cell]) -> Option<Failure> {
     let place = plot::place_name(&first.at);
     let what = format!("{count} of {all} cells with an expectation have no finished run: {} at {place}", first.metric);
     Some(Failure::outside(what).hint("`tccc run` on the same directory measures them"))
+}
+
+fn check_selected(reports: &[Report]) -> Option<Failure> {
+    let missing = selection::unfinished(reports)?;
+    let what = format!("a parameter cannot be chosen: not measured: {missing}");
+    Some(Failure::outside(what).hint("`tccc run` on the same directory measures it"))
 }

@@ -11,7 +11,7 @@ use tccc::failure::Kind;
 /// Headings of an algorithm's file header, in their order.
 const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];
 
-fn each(check: impl Fn(&Algorithm)) {
+fn each(check: impl FnMut(&Algorithm)) {
     assert!(!catalog::all().is_empty());
     catalog::all().iter().for_each(check);
 }

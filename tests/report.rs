@@ -2,6 +2,8 @@
 
 #[path = "report/directory.rs"]
 mod directory;
+#[path = "report/selection.rs"]
+mod selection;
 
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::experiment::net::path::shortest_path;
+use crate::experiment::net::path::{Hop, shortest_path};
 use crate::experiment::scenario::{Cell, FlowSpec};
 
 /// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
@@ -66,27 +66,37 @@ impl Limit {
     }
 }
 
-/// Bits per second that a run of this cell is expected to send, times the links it crosses.
+/// Bits per second that a run of this cell is expected to send, times the links it crosses; flows that share a link
+/// send no more than it carries.
 pub fn traffic_bps(cell: &Cell) -> f64 {
-    let flows = cell.flows.iter().map(|flow| flow_bps(cell, flow));
-    flows.sum::<f64>().max(LEAST_RUN_BPS)
+    let hops = (0..cell.links.len()).flat_map(|link| [Hop { link, side: 0 }, Hop { link, side: 1 }]);
+    let carried = hops.map(|hop| {
+        let crossing = cell.flows.iter().filter(|flow| way(cell, flow).contains(&hop));
+        let sent: f64 = crossing.map(|flow| flow_bps(cell, flow)).sum();
+        hop.direction(&cell.links).rate.map_or(sent, |rate| sent.min(rate.0 as f64))
+    });
+    carried.sum::<f64>().max(LEAST_RUN_BPS)
 }
 
+fn way(cell: &Cell, flow: &FlowSpec) -> Vec<Hop> {
+    shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default()
+}
+
+/// What a flow sends over each link of its way.
 fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
-    let way = shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default();
+    let way = way(cell, flow);
     let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
     let rate = rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min);
     let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.0).product();
     let by_loss = LOSS_CONSTANT / (1.0 - passing).sqrt();
     let window = f64::from(flow.window_cap.unwrap_or(u32::MAX)).min(by_loss);
     let per_window = 8.0 * f64::from(cell.mtu) / round_trip(cell, flow).as_secs_f64().max(1e-4);
-    rate.min(window * per_window) * way.len() as f64
+    rate.min(window * per_window)
 }
 
 /// Round trip of a flow's empty path.
 pub fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
-    let way = shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default();
-    way.iter().map(|hop| hop.direction(&cell.links).delay + hop.reverse(&cell.links).delay).sum()
+    way(cell, flow).iter().map(|hop| hop.direction(&cell.links).delay + hop.reverse(&cell.links).delay).sum()
 }
 
 /// Longest round trip of a cell's flows.
@@ -116,6 +126,7 @@ pub fn total_time(runs: impl Iterator<Item = (f64, Duration)>, limit: Limit) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::scenario::Scenario;
 
     #[test]
     fn one_run_goes_on_whatever_it_costs_and_more_as_they_fit() {
@@ -131,6 +142,22 @@ mod tests {
         assert_eq!(Limit::Runs(12).halved(8, 0.0), Limit::Runs(4));
         assert_eq!(Limit::Runs(1).halved(1, 0.0), Limit::Runs(1));
         assert_eq!(Limit::Traffic(100e6).halved(3, 60e6), Limit::Traffic(30e6));
+    }
+
+    #[test]
+    fn flows_that_share_a_link_cost_what_it_carries() {
+        let flow = |name: &str, from: &str| {
+            format!("[[flow]]\nname=\"{name}\"\nfrom=\"{from}\"\nto=\"c\"\nalgorithm=\"reno\"\n")
+        };
+        let link = |ends: &str, rate: &str| format!("[[link]]\nends=[{ends}]\nrate=\"{rate}\"\ndelay=\"10ms\"\n");
+        let path = link("\"a\",\"b\"", "50mbit") + &link("\"b\",\"c\"", "20mbit");
+        let cost = |flows: &str| {
+            let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
+            traffic_bps(&Scenario::parse("t.toml", &format!("{head}{path}{flows}")).unwrap().cells[0])
+        };
+        assert_eq!(cost(&flow("one", "a")), 40e6, "20 Mbit/s over two links");
+        assert_eq!(cost(&(flow("one", "b") + &flow("two", "b"))), 20e6);
+        assert_eq!(cost(&(flow("one", "a") + &flow("two", "a") + &flow("three", "a"))), 50e6 + 20e6);
     }
 
     #[test]

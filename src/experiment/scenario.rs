@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::model::run::{At, compared_unless_said};
 use crate::units::{Bytes, Share, duration_text};
 
-pub use document::{Expected, Of, Published, ReportSpec, Source};
+pub use document::{Expected, Goal, Of, Published, ReportSpec, SelectionSpec, Source};
 
 /// Sweep variable that names the bundles of `[variant.NAME]`.
 pub const VARIANT: &str = "variant";
@@ -203,6 +203,8 @@ pub struct Scenario {
     pub sweep: Vec<Variable>,
     /// What the report shows.
     pub report: ReportSpec,
+    /// The parameter to choose, where the scenario is a sweep to choose one.
+    pub selection: Option<SelectionSpec>,
     /// Numbers of the source.
     pub published: Vec<Published>,
     /// Numbers a faithful implementation should give, with the reason.

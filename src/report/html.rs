@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::table::{self, Row, Table};
-use super::{Report, Verdict, plot, svg};
+use super::{Report, Verdict, plot, selection, svg};
 use crate::model::notice::Notice;
 
 const STYLE: &str = include_str!("page.css");
@@ -32,6 +32,7 @@ fn section(report: &Report) -> Result<String> {
     let mut page = format!("<main>\n<h1>{}</h1>\n", escaped(&report.title));
     page.push_str(&format!("<p class=\"claim\">{}</p>\n", escaped(&report.claim)));
     page.push_str(&verdicts(report));
+    page.push_str(&chosen(report));
     for table in &laid_out.tables {
         page.push_str(&grid(table));
     }
@@ -47,6 +48,13 @@ fn section(report: &Report) -> Result<String> {
     }
     page.push_str("</dl>\n</main>\n");
     Ok(page)
+}
+
+/// The choice of a parameter, where there is one.
+fn chosen(report: &Report) -> String {
+    let Some(chosen) = &report.selection else { return String::new() };
+    let table = table::of_selection(chosen).map_or(String::new(), |table| grid(&table));
+    format!("{table}<p><b>{}</b>.</p>\n", sentence(&selection::sentence(chosen)))
 }
 
 fn verdicts(report: &Report) -> String {

@@ -1,5 +1,6 @@
 //! The report as Markdown, for a README or an issue.
 
+use super::selection::{self, Selection};
 use super::table::{self, Table};
 use super::{Report, Verdict, plot};
 
@@ -13,6 +14,7 @@ pub fn write(report: &Report) -> String {
     for table in &laid_out.tables {
         text.push_str(&format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)));
     }
+    text.push_str(&report.selection.as_ref().map_or(String::new(), chosen));
     text.push_str(&format!("\nVerdicts: {}.\n", table::summary(report)));
     for cell in report.cells.iter().filter(|cell| cell.verdict == Verdict::Outside) {
         let place = escaped(&plot::place_name(&cell.at));
@@ -38,6 +40,13 @@ pub fn write(report: &Report) -> String {
         text.push_str(&format!("- {}; {}\n", escaped(&notice.cause), escaped(&notice.advice)));
     }
     text
+}
+
+/// The choice of a parameter: its table and its sentence.
+fn chosen(selection: &Selection) -> String {
+    let table = table::of_selection(selection);
+    let table = table.map_or(String::new(), |table| format!("\n### {}\n\n{}", escaped(&table.caption), grid(&table)));
+    format!("{table}\n{}.\n", escaped(&selection::sentence(selection)))
 }
 
 fn grid(table: &Table) -> String {

@@ -1,7 +1,9 @@
 //! One table per metric, as text cells: what the text, Markdown and HTML writers have in common.
 
 use super::number::{self, Scale};
-use super::{Cell, Report, Verdict};
+use super::plot::place_name;
+use super::selection::Selection;
+use super::{Cell, Measured, Report, Verdict};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::Calibration;
@@ -73,12 +75,70 @@ pub fn tables(report: &Report) -> Tables {
     Tables { tables, notes }
 }
 
+/// Lays out the choice of a parameter: per metric its mean at each place and its score, then the sum; none while cells
+/// are missing.
+pub fn of_selection(selection: &Selection) -> Option<Table> {
+    let column = |title: &str, unit: &str| Column { title: title.into(), unit: unit.into(), number: true };
+    let mut columns = vec![Column { number: false, ..column(&selection.parameter, "") }];
+    let mut rows: Vec<Vec<String>> = selection.values.iter().map(|one| vec![one.value.clone()]).collect();
+    for (index, metric) in selection.metrics().into_iter().enumerate() {
+        for (heading, means) in means_of(selection, metric) {
+            columns.push(heading);
+            rows.iter_mut().zip(means).for_each(|(row, mean)| row.push(mean));
+        }
+        columns.push(column("score", ""));
+        rows.iter_mut().zip(&selection.values).for_each(|(row, one)| row.push(format!("{:.2}", one.scores[index])));
+    }
+    columns.extend([column("sum", ""), column("best in resamples", "%"), Column { number: false, ..column("", "") }]);
+    for (row, one) in rows.iter_mut().zip(&selection.values) {
+        row.push(format!("{:.2}", one.cumulative));
+        row.push(optional(one.wins, |wins| format!("{:.0}", 100.0 * wins)));
+        row.push(if selection.winner.as_ref() == Some(&one.value) { "chosen".to_owned() } else { String::new() });
+    }
+    let row = |cells| Row { cells, verdict: Verdict::NotComparable, starts_group: false };
+    let caption = format!("Choice of {}: {}", selection.parameter, selection.procedure);
+    let rows: Vec<Row> = rows.into_iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table { metric: selection.parameter.clone(), caption, columns, rows })
+}
+
+/// The heading and the means of each place where a metric competes.
+fn means_of(selection: &Selection, metric: &str) -> Vec<(Column, Vec<String>)> {
+    let criteria = &selection.criteria;
+    let of_metric = criteria.iter().enumerate().filter(|(_, criterion)| criterion.metric == metric);
+    let column = of_metric.map(|(index, criterion)| {
+        let measured = || selection.values.iter().map(|one| &one.measured[index]);
+        let (title, unit) = Metric::find(metric).map_or((metric, ""), |found| (found.title, found.unit));
+        let scale = Scale::of(unit, measured().flat_map(|measured| measured.values.iter().copied()));
+        // Only what tells the places apart.
+        let mut place = criterion.place.clone();
+        place.retain(|name, value| criteria.iter().any(|other| other.place.get(name) != Some(value)));
+        let place = if place.is_empty() { String::new() } else { format!(" at {}", place_name(&place)) };
+        let title = format!("{title}{place}, {}", criterion.goal.name());
+        let heading = Column { title, unit: scale.unit().to_owned(), number: true };
+        (heading, measured().map(|measured| mean(measured, scale)).collect())
+    });
+    column.collect()
+}
+
+/// A mean with the half width of its interval, where it has one.
+fn mean(measured: &Measured, scale: Scale) -> String {
+    match measured.ci95 {
+        Some([low, high]) => scale.plus_minus(measured.mean, (high - low) / 2.0),
+        None => scale.show(measured.mean),
+    }
+}
+
 /// Metrics in the order of the cells.
 pub fn metric_names(report: &Report) -> Vec<&str> {
+    each_once(report.cells.iter().map(|cell| cell.metric.as_str()))
+}
+
+/// Each name once, in the order they come.
+pub fn each_once<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for cell in &report.cells {
-        if !names.contains(&cell.metric.as_str()) {
-            names.push(&cell.metric);
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names
@@ -140,6 +200,9 @@ impl<'a> Layout<'a> {
             let starts_group = before.as_ref().is_some_and(|before| *before != place);
             before = Some(place);
             rows.push(Row { cells: self.row(cell, notes), verdict: cell.verdict, starts_group });
+        }
+        if rows.iter().skip(1).all(|row| row.starts_group) {
+            rows.iter_mut().for_each(|row| row.starts_group = false); // groups of one row would only space it out
         }
         Table { metric: metric.to_owned(), caption, columns: self.columns(), rows }
     }

@@ -1,5 +1,6 @@
 //! The report for a terminal: header, tables, notices, and the windows of the most telling place.
 
+use super::selection::{self, Selection};
 use super::table::{self, Column, Table};
 use super::{Report, plot};
 use crate::model::notice::Notice;
@@ -20,6 +21,9 @@ pub fn write(report: &Report) -> String {
         text.push_str(&format!("\n{}", wrapped("", &table.caption)));
         text.push_str(&grid(table));
     }
+    if let Some(selection) = &report.selection {
+        text.push_str(&chosen(selection));
+    }
     text.push_str(&format!("\n{}\n", verdict_line(report)));
     text.push_str(&remarks(report));
     text.push_str(&notices(&laid_out.notes, &report.notices));
@@ -29,6 +33,13 @@ pub fn write(report: &Report) -> String {
         text.push_str(&format!("\ncwnd [pkts] over time{place}\n{}", plot::terminal(windows)));
     }
     text
+}
+
+/// The choice of a parameter: its table and its sentence.
+fn chosen(selection: &Selection) -> String {
+    let table = table::of_selection(selection);
+    let table = table.map_or(String::new(), |table| format!("{}{}\n", wrapped("", &table.caption), grid(&table)));
+    format!("\n{table}{}", wrapped("", &selection::sentence(selection)))
 }
 
 fn verdict_line(report: &Report) -> String {

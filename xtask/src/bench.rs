@@ -26,6 +26,8 @@ pub enum Bench {
     Trace,
     /// Wall time of `tccc load` and `tccc unload`
     Load,
+    /// Time per ACK of each algorithm beside the kernel's own, and goodput beside cubic's
+    Callbacks,
 }
 
 impl Bench {
@@ -34,6 +36,7 @@ impl Bench {
             Bench::Link => "link_bench",
             Bench::Trace => "trace_bench",
             Bench::Load => "load_bench",
+            Bench::Callbacks => "callbacks_bench",
         }
     }
 }

@@ -75,7 +75,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 13] = [
+const PACKAGES: [Package; 14] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -88,7 +88,7 @@ const PACKAGES: [Package; 13] = [
         name: "iproute2",
         why: "lets tests compare what tccc built with what `ip` sees",
         content: Content::Program("ip"),
-        purposes: &[Purpose::Test, Purpose::Ci],
+        purposes: &[Purpose::Test, Purpose::Ci, Purpose::Bench],
     },
     Package {
         name: "clang-format",
@@ -107,6 +107,12 @@ const PACKAGES: [Package; 13] = [
         why: "clang's fuzzer and sanitizers, for the fuzz targets of the algorithms",
         content: Content::ClangLibrary("libclang_rt.fuzzer"),
         purposes: &[Purpose::Fuzz, Purpose::Ci],
+    },
+    Package {
+        name: "linux-perf",
+        why: "samples what congestion control takes of a processor, the kernel's own included",
+        content: Content::Program("perf"),
+        purposes: &[Purpose::Bench],
     },
     Package {
         name: "git",

@@ -1,6 +1,7 @@
 //! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
 
 mod resolve;
+mod selection;
 mod value;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+pub use self::selection::{Goal, SelectionSpec};
 use self::value::{Count, Ordered, Text, some_duration};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
@@ -110,6 +112,7 @@ struct Document {
     variant: Ordered<VariantText>,
     #[serde(default)]
     report: ReportSpec,
+    selection: Option<SelectionSpec>,
     #[serde(default)]
     published: Vec<Published>,
     #[serde(default)]
@@ -229,6 +232,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         source: document.source,
         sweep,
         report: document.report,
+        selection: document.selection,
         published: document.published,
         expected: document.expected,
         cells,

@@ -213,3 +213,34 @@ fn mistake_in_a_flow_found_later_names_the_field_that_holds_the_value() {
     let line = GOOD[..last].matches('\n').count() + 1;
     assert_eq!(place(GOOD, "algorithm"), format!("x.toml:{line}: variant.Linux.algorithm: wrong"));
 }
+
+#[test]
+fn selection_is_read_and_its_mistakes_are_named() {
+    let with = |selection: &str| {
+        let text = format!("{GOOD}[selection]\n{selection}");
+        Scenario::parse("x.toml", &text).map(|scenario| scenario.selection.unwrap())
+    };
+    let selection = with("parameter = \"loss\"\nmin = [\"delivered_pkts\"]").unwrap();
+    assert_eq!(selection.goals(), [("delivered_pkts", Goal::Min)]);
+    let head = GOOD.matches('\n').count() + 1;
+    let refused = |selection: &str, line: usize, field: &str, what: &str| {
+        let error = with(selection).unwrap_err();
+        assert_eq!((error.line, error.field.as_str()), (head + line, field), "{error}");
+        assert!(error.what.contains(what), "{error}");
+    };
+    let loss = |rest: &str| format!("parameter = \"loss\"\n{rest}");
+    refused(
+        "parameter = \"delay\"",
+        1,
+        "selection.parameter",
+        "expected a variable of [sweep] that is a parameter: loss",
+    );
+    refused("parameter = \"variant\"", 1, "selection.parameter", "that is a parameter: loss");
+    refused(&loss(""), 0, "selection", "expected a metric in max, min or near_one");
+    refused(&loss("max = [\"speed\"]"), 2, "selection.max", "\"speed\": expected one of delivered_pkts");
+    refused(&loss("max = [\"jain_index\"]"), 2, "selection.max", "expected one of report.metrics");
+    let twice = loss("max = [\"delivered_pkts\"]\nmin = [\"delivered_pkts\"]");
+    refused(&twice, 3, "selection.min", "\"delivered_pkts\" is listed twice");
+    refused(&loss("near_one = [\"delivered_pkts\"]"), 2, "selection.near_one", "only that can be near one");
+    refused(&loss("most = []"), 2, "selection.most", "expected one of parameter, max, min, near_one");
+}

@@ -9,9 +9,10 @@ const REASON_WITHIN: usize = 8;
 /// The one place of the tests that waits.
 const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
-const KNOWN_PROGRAMS: [&str; 13] = [
+const KNOWN_PROGRAMS: [&str; 14] = [
     "cargo",
     "frama-c",
+    "perf",
     "clang",
     "iperf3",
     "ip",

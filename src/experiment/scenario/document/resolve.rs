@@ -252,7 +252,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn check_metric(&self, path: &[Step<'_>], name: &str) -> Result<(), ScenarioError> {
+    pub(super) fn check_metric(&self, path: &[Step<'_>], name: &str) -> Result<(), ScenarioError> {
         if Metric::find(name).is_some() {
             return Ok(());
         }
@@ -319,6 +319,7 @@ impl Reader<'_> {
         measured: &[String],
     ) -> Result<(), ScenarioError> {
         self.check_names(document, measured)?;
+        self.check_selection(document, sweep)?;
         let published = document.published.iter().map(|p| (&p.over, [&p.values, &p.values]));
         let expected = document.expected.iter().map(|e| (&e.over, [&e.values, &e.plus_minus]));
         for (index, (over, lists)) in published.enumerate() {

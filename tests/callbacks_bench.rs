@@ -1,0 +1,221 @@
+//! Benchmark: what an algorithm costs per ACK, and what that costs a transfer that only the processors limit.
+//!
+//! Three measures over a veth pair whose two ends share one processor:
+//! 1. the kernel's statistics of BPF programs, per callback, less those of an empty program: BPF only;
+//! 2. samples of the processor's time in congestion control, per ACK: the kernel's own reno and cubic too;
+//! 3. goodput beside the kernel's own cubic, in pairs of transfers whose order alternates.
+//!
+//! The first two keep the window small, so that every ACK is taken in on its own and grows the window; the third lets it
+//! grow. There the kernel merges ACKs that arrive while it sends, and an algorithm is asked some thousand times a second.
+//!
+//! `cargo xtask bench callbacks` prints it.
+
+mod callbacks_lab;
+mod common;
+
+use std::collections::BTreeSet;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use callbacks_lab::samples::Sampling;
+use callbacks_lab::{Path, Transfer};
+use common::{HostSnapshot, needs};
+use libbpf_rs::query::ProgInfoIter;
+use tccc::catalog::{self, Algorithm};
+use tccc::kernel::probe::Features;
+use tccc::loader::{Registered, Request, register};
+use tccc::model::stats::paired_ratio;
+
+/// In the names of everything that is loaded here.
+const MARK: &str = "bcall";
+const BASELINE: &str = "cubic";
+const PAIRS: usize = 40;
+const STRETCH: Duration = Duration::from_millis(250);
+const SAMPLED: Duration = Duration::from_secs(3);
+/// The requirements: at most three times what bpf_cubic takes, and at least 98 % of the kernel's cubic.
+const COST_LIMIT: f64 = 3.0;
+const COST_REFERENCE: &str = "bpf_cubic";
+const GOODPUT_LIMIT: f64 = 0.98;
+
+/// An algorithm of the catalogue under a name of its own, or one of the kernel's.
+struct Candidate {
+    shown: String,
+    name: String,
+    registered: Option<(Registered, BTreeSet<u32>)>,
+}
+
+#[test]
+#[ignore = "a benchmark: `cargo xtask bench callbacks`"]
+fn callbacks_cost_little() {
+    needs!(root, struct_ops, clang);
+    let before = HostSnapshot::take(&[MARK]);
+    let candidates = candidates();
+    let small = Path::with_small_window();
+    show_callbacks(&small, &candidates, empty_program_ns(&small));
+    show_per_ack(&small, &candidates);
+    drop(small);
+    show_goodput(&Path::new(), &candidates);
+    drop(candidates);
+    before.assert_unchanged();
+}
+
+/// The kernel's own two, then the catalogue, or what `TCCC_ALGORITHMS` names of it.
+fn candidates() -> Vec<Candidate> {
+    let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split_whitespace().collect();
+    let own = ["reno", BASELINE].map(|name| Candidate { shown: name.into(), name: name.into(), registered: None });
+    let chosen = catalog::all().iter().filter(|algorithm| wanted.is_empty() || wanted.contains(&algorithm.id.as_str()));
+    own.into_iter()
+        .chain(chosen.enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
+        .collect()
+}
+
+fn load(algorithm: &Algorithm, name: &str) -> Candidate {
+    let before = programs();
+    let features = Features::probe().unwrap();
+    let registered = register(&Request { name, ..Request::of(algorithm) }, &features).unwrap();
+    let is_ours = |program: &str| algorithm.callbacks.iter().any(|callback| callback.program.starts_with(program));
+    let programs = ProgInfoIter::default().filter(|program| !before.contains(&program.id));
+    let ids = programs.filter(|program| is_ours(&program.name.to_string_lossy())).map(|program| program.id).collect();
+    Candidate { shown: algorithm.id.clone(), name: name.into(), registered: Some((registered, ids)) }
+}
+
+fn programs() -> BTreeSet<u32> {
+    ProgInfoIter::default().map(|program| program.id).collect()
+}
+
+/// The kernel's run statistics of BPF programs, for as long as it lives.
+fn statistics() -> OwnedFd {
+    // SAFETY: the call takes a plain number; the descriptor it returns is nobody else's.
+    unsafe {
+        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+        assert!(fd >= 0, "the kernel's run statistics can be switched on");
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+/// Name, calls and nanoseconds of each program of a candidate during one transfer, and the transfer.
+fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)>, Transfer) {
+    let statistics = statistics();
+    let transfer = path.transfer(&candidate.name, STRETCH);
+    drop(statistics);
+    let (_, ids) = candidate.registered.as_ref().expect("BPF programs have statistics");
+    let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id) && program.run_cnt > 0);
+    let row = |program: libbpf_rs::query::ProgramInfo| {
+        (program.name.to_string_lossy().into_owned(), program.run_cnt, program.run_time_ns)
+    };
+    (programs.map(row).collect(), transfer)
+}
+
+/// What the statistics show of a program that does nothing: their own cost, once per call.
+fn empty_program_ns(path: &Path) -> f64 {
+    let object = empty_algorithm();
+    let algorithm = catalog::from_bytes(object).unwrap();
+    let candidate = load(&algorithm, &format!("{MARK}_empty"));
+    let (rows, _) = run_statistics(path, &candidate);
+    let (calls, ns) = rows.iter().fold((0, 0), |(calls, ns), row| (calls + row.1, ns + row.2));
+    assert!(calls > 0, "the empty callbacks were called");
+    ns as f64 / calls as f64
+}
+
+/// Compiles an algorithm whose callbacks return at once.
+fn empty_algorithm() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("empty.bpf.o");
+    let mut clang = std::process::Command::new("clang");
+    clang.args(["-target", "bpf", "-g", "-O2", "-c", "-o"]).arg(&object);
+    clang.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/empty.bpf.c"));
+    assert!(clang.status().unwrap().success(), "the empty algorithm compiles");
+    std::fs::read(object).unwrap()
+}
+
+fn show_callbacks(path: &Path, candidates: &[Candidate], empty_ns: f64) {
+    println!("1. per callback, by the kernel's statistics, less {empty_ns:.0} ns that an empty program shows");
+    println!("algorithm        callback          calls per ACK  ns per call  ns per ACK");
+    for candidate in candidates.iter().filter(|candidate| candidate.registered.is_some()) {
+        let (rows, transfer) = run_statistics(path, candidate);
+        let per_ack =
+            |(_, calls, ns): &(String, u64, u64)| (*ns as f64 - *calls as f64 * empty_ns) / transfer.acks as f64;
+        for row in &rows {
+            let calls = row.1 as f64 / transfer.acks as f64;
+            println!(
+                "{:16} {:16} {calls:14.3}  {:11.1}  {:10.1}",
+                candidate.shown,
+                row.0,
+                row.2 as f64 / row.1 as f64 - empty_ns,
+                per_ack(row)
+            );
+        }
+        println!(
+            "{:16} {:16} {:14}  {:11}  {:10.1}",
+            candidate.shown,
+            "all",
+            "",
+            "",
+            rows.iter().map(per_ack).sum::<f64>()
+        );
+    }
+}
+
+/// Mean and 95 % interval of a Poisson count, per ACK.
+struct PerAck {
+    ns: f64,
+    margin_ns: f64,
+}
+
+fn per_ack(path: &Path, candidate: &Candidate) -> (PerAck, Transfer) {
+    let sampling = Sampling::start();
+    let transfer = path.transfer(&candidate.name, SAMPLED);
+    let samples = sampling.stop();
+    let scale = samples.period_ns / transfer.acks.max(1) as f64;
+    let hits = samples.hits as f64;
+    (PerAck { ns: hits * scale, margin_ns: 1.96 * hits.sqrt() * scale }, transfer)
+}
+
+fn show_per_ack(path: &Path, candidates: &[Candidate]) {
+    println!(
+        "\n2. congestion control in all, by samples of the processors, entering BPF and growing the window included"
+    );
+    println!("algorithm         ACKs/s  sent again  ns per ACK  95 % interval   beside {COST_REFERENCE}");
+    let costs: Vec<_> = candidates.iter().map(|candidate| per_ack(path, candidate)).collect();
+    let reference = candidates.iter().position(|candidate| candidate.shown == COST_REFERENCE).map(|at| costs[at].0.ns);
+    for (candidate, (PerAck { ns, margin_ns }, transfer)) in candidates.iter().zip(&costs) {
+        let (acks, again) = (transfer.acks as f64 / SAMPLED.as_secs_f64(), transfer.retransmitted);
+        let verdict = reference.map_or(String::new(), |reference| {
+            let word = if ns / reference <= COST_LIMIT { "holds" } else { "does not hold" };
+            format!("{:6.2} (at most {COST_LIMIT}: {word})", ns / reference)
+        });
+        println!("{:16} {acks:7.0}  {again:10}  {ns:10.1}  ± {margin_ns:11.1}   {verdict}", candidate.shown);
+    }
+}
+
+fn show_goodput(path: &Path, candidates: &[Candidate]) {
+    println!(
+        "\n3. goodput beside the kernel's {BASELINE}: {PAIRS} pairs of new connections of {} ms",
+        STRETCH.as_millis()
+    );
+    println!("algorithm           Gbit/s   ratio  95 % interval      at least {GOODPUT_LIMIT}");
+    let goodput = |name: &str| path.transfer(name, STRETCH).goodput_bps;
+    for candidate in candidates {
+        let pair = |index: usize| {
+            // The order changes from pair to pair, so that a drift of the machine cancels.
+            if index.is_multiple_of(2) {
+                let first = goodput(&candidate.name);
+                (first, goodput(BASELINE))
+            } else {
+                let first = goodput(BASELINE);
+                (goodput(&candidate.name), first)
+            }
+        };
+        let pairs: Vec<(f64, f64)> = (0..PAIRS).map(pair).collect();
+        let ratio = paired_ratio(&pairs).unwrap();
+        let [low, high] = ratio.ci95.unwrap();
+        let verdict = match GOODPUT_LIMIT {
+            limit if low >= limit => "holds",
+            limit if high < limit => "does not hold",
+            _ => "not decided: it lies inside the interval",
+        };
+        let mean = pairs.iter().map(|(above, _)| above).sum::<f64>() / PAIRS as f64 / 1e9;
+        println!("{:16} {mean:9.2}  {:.4}  {low:.4} to {high:.4}   {verdict}", candidate.shown, ratio.ratio);
+    }
+}

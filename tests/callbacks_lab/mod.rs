@@ -1,0 +1,154 @@
+//! Two namespaces joined by a veth pair, and transfers between them that only the processors limit.
+//!
+//! Every packet is handled on its own (no offloads), so that an ACK answers two packets, not dozens, and the cost of an
+//! ACK weighs most. The receiver's window is less than the kernel's queue between the two ends: nothing is lost.
+
+pub mod samples;
+
+use std::fs::read_to_string;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
+use tccc::kernel::netlink::{VethEnd, add_address, create_veth, set_up};
+use tccc::kernel::netns::Netns;
+use tccc::kernel::offload::turn_offloads_off;
+
+const MTU: u32 = 1500;
+const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 78, 0, 1));
+const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 78, 0, 2));
+/// Twice this is what the kernel keeps, half of that is window: under the 1000 packets of net.core.netdev_max_backlog.
+const RECEIVE_BUFFER_BYTES: usize = 512 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
+/// A transfer that stalls this long fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The path. Each end works on a processor of its own.
+pub struct Path {
+    sender: Netns,
+    receiver: Netns,
+}
+
+/// What one transfer did.
+pub struct Transfer {
+    pub goodput_bps: f64,
+    /// ACKs that the sender took in; of those that came while it sent, the kernel makes one.
+    pub acks: u64,
+    /// Segments that the sender sent again.
+    pub retransmitted: u64,
+}
+
+impl Path {
+    /// The pair "bcalla" and "bcallb", at its ends' full speed.
+    pub fn new() -> Self {
+        let path = Path { sender: Netns::create().unwrap(), receiver: Netns::create().unwrap() };
+        let end = |netns, name| VethEnd { netns, name, mac: None, arp: true };
+        create_veth(&end(&path.sender, "bcalla"), &end(&path.receiver, "bcallb"), MTU).unwrap();
+        for (netns, name, address) in [(&path.sender, "bcalla", SENDER), (&path.receiver, "bcallb", RECEIVER)] {
+            set_up(netns, name).unwrap();
+            add_address(netns, name, address, 24).unwrap();
+            turn_offloads_off(netns, name).unwrap();
+        }
+        path
+    }
+
+    /// Sends over a new connection that uses this algorithm, for so long.
+    pub fn transfer(&self, algorithm: &str, time: Duration) -> Transfer {
+        let listener = self.receiver.run(|| Ok(TcpListener::bind((RECEIVER, 0))?)).unwrap();
+        setsockopt(&listener, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES).unwrap();
+        let address = listener.local_addr().unwrap();
+        let received = AtomicU64::new(0);
+        let before = self.counts();
+        let goodput_bps = std::thread::scope(|scope| {
+            scope.spawn(|| receive(&listener, &received));
+            scope.spawn(|| self.send(address, algorithm, time, &received)).join().unwrap()
+        });
+        let [acks, retransmitted] = std::array::from_fn(|index| self.counts()[index] - before[index]);
+        Transfer { goodput_bps, acks, retransmitted }
+    }
+
+    /// A path whose connections have a window of 20 packets at most and a threshold of 10: every ACK finds the algorithm
+    /// in congestion avoidance and limited by the window, and the sender asleep, so that none is merged with another.
+    pub fn with_small_window() -> Self {
+        const REMEMBER_THRESHOLD: &str = "/proc/sys/net/ipv4/tcp_no_ssthresh_metrics_save";
+        let path = Path::new();
+        path.sender.run(|| Ok(std::fs::write(REMEMBER_THRESHOLD, "0")?)).unwrap();
+        let netns = path.sender.try_clone().unwrap();
+        let mut command = Command::new("ip");
+        command.args(["route", "change", "10.78.0.0/24", "dev", "bcalla"]).stdin(Stdio::null());
+        command.args(["cwnd", "lock", "20", "ssthresh", "lock", "10"]);
+        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
+        unsafe { command.pre_exec(move || netns.enter_for_good()) };
+        assert!(command.status().unwrap().success(), "the route takes its limits");
+        // The limits reach a connection through what the kernel remembers of an earlier one.
+        path.transfer("reno", Duration::from_millis(50));
+        path
+    }
+
+    fn send(&self, address: SocketAddr, algorithm: &str, time: Duration, received: &AtomicU64) -> f64 {
+        run_on_one();
+        let mut stream = self.sender.run(|| Ok(TcpStream::connect(address)?)).unwrap();
+        setsockopt(&stream, sockopt::TcpCongestion, &algorithm.into()).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let (buffer, begin) = (vec![0; BUFFER_BYTES], Instant::now());
+        while begin.elapsed() < time {
+            stream.write_all(&buffer).unwrap();
+        }
+        received.load(Ordering::Relaxed) as f64 * 8.0 / begin.elapsed().as_secs_f64()
+    }
+
+    /// ACKs taken in and segments sent again, of all connections in the sender's namespace.
+    fn counts(&self) -> [u64; 2] {
+        let read = |file: &'static str| self.sender.run(move || Ok(read_to_string(file)?)).unwrap();
+        let (own, extended) = (read("/proc/thread-self/net/snmp"), read("/proc/thread-self/net/netstat"));
+        let acks = counted(&extended, "TcpExt: ", "TCPPureAcks") + counted(&extended, "TcpExt: ", "TCPHPAcks");
+        [acks, counted(&own, "Tcp: ", "RetransSegs")]
+    }
+}
+
+/// A counter of the kernel: one line holds the names, the next one with the same beginning the values.
+fn counted(text: &str, beginning: &str, what: &str) -> u64 {
+    let rows: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
+    let column = rows[0].split(' ').position(|name| name == what).expect("the kernel counts it");
+    rows[1].split(' ').nth(column).unwrap().parse().unwrap()
+}
+
+/// Reads until the sender closes.
+fn receive(listener: &TcpListener, received: &AtomicU64) {
+    run_on_one();
+    let (mut stream, _) = listener.accept().unwrap();
+    wake_late(&stream);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match stream.read(&mut buffer).unwrap() {
+            0 => return,
+            bytes => received.fetch_add(bytes as u64, Ordering::Relaxed),
+        };
+    }
+}
+
+/// The reader sleeps until much has come: while it reads, the kernel would merge what arrives and answer it once.
+fn wake_late(stream: &TcpStream) {
+    let bytes = (BUFFER_BYTES / 2) as libc::c_int;
+    let size = size_of_val(&bytes) as libc::socklen_t;
+    // SAFETY: the option is an int that lives across the call, and its size is given.
+    let done = unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const bytes).cast(), size)
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Both ends work on the last processor: on two, packets of one connection overtake each other between them.
+fn run_on_one() {
+    let mut set = CpuSet::new();
+    set.set(std::thread::available_parallelism().map_or(1, usize::from) - 1).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+}

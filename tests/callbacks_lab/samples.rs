@@ -1,0 +1,71 @@
+//! Where the processors spend their time, by `perf` and its software clock: the only way to time the kernel's own
+//! algorithms here, and the same for all.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::poll_until;
+
+const SAMPLES_PER_SECOND: u32 = 20_000;
+/// What belongs to congestion control: the algorithms themselves, BPF programs with the code that enters and leaves them,
+/// and what both kinds call to grow the window.
+const OF_CONGESTION_CONTROL: [&str; 9] = [
+    "cubictcp_",
+    "tcp_reno_",
+    "tcp_slow_start",
+    "tcp_cong_avoid_ai",
+    "bpf_prog_",
+    "bpf_trampoline_",
+    "bpf__tcp_congestion_ops",
+    "__bpf_prog_enter",
+    "__bpf_prog_exit",
+];
+
+/// Samples of all processors while it lives.
+pub struct Sampling {
+    perf: Child,
+    folder: tempfile::TempDir,
+    begin: Instant,
+}
+
+/// What was sampled.
+pub struct Samples {
+    /// In congestion control.
+    pub hits: u64,
+    /// Processor time that one sample stands for.
+    pub period_ns: f64,
+}
+
+impl Sampling {
+    /// Starts and waits until samples come.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("samples");
+        let mut perf = Command::new("perf");
+        perf.args(["record", "--quiet", "-e", "cpu-clock", "-a", "-F"]).arg(SAMPLES_PER_SECOND.to_string());
+        perf.arg("-o").arg(&data).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let perf = perf.spawn().expect("`perf` starts; `cargo xtask setup --for bench` installs it");
+        poll_until(Duration::from_secs(10), "perf samples", || {
+            std::fs::metadata(&data).is_ok_and(|file| file.len() > 0)
+        });
+        Sampling { perf, folder, begin: Instant::now() }
+    }
+
+    /// Ends it and counts.
+    pub fn stop(mut self) -> Samples {
+        let seconds = self.begin.elapsed().as_secs_f64();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.perf.id() as i32), nix::sys::signal::Signal::SIGINT)
+            .unwrap();
+        self.perf.wait().unwrap();
+        let mut script = Command::new("perf");
+        script.args(["script", "-F", "ip,sym", "-i"]).arg(self.folder.path().join("samples"));
+        let output = script.stdin(Stdio::null()).stderr(Stdio::null()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let symbols = || text.lines().filter_map(|line| line.split_whitespace().nth(1));
+        let all = text.lines().count();
+        assert!(all > 0, "perf took samples");
+        let is_hit = |symbol: &&str| OF_CONGESTION_CONTROL.iter().any(|prefix| symbol.starts_with(prefix));
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        Samples { hits: symbols().filter(is_hit).count() as u64, period_ns: seconds * processors * 1e9 / all as f64 }
+    }
+}
