@@ -164,6 +164,13 @@ pub struct Measured {
     pub median: f64,
     /// One value per run, in the order of the repeats.
     pub values: Vec<f64>,
+    /// Runs that ended before what the metric waits for: with any, mean and median are lower bounds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_off: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A cell divided by the baseline's cell of the same place.

@@ -187,8 +187,7 @@ impl Comparison<'_> {
     }
 
     fn cell(&self, metric: &'static Metric, key: Key) -> Cell {
-        let samples = self.samples_of(metric, &key);
-        let measured = measured(samples);
+        let measured = measured(self.samples_of(metric, &key));
         let published = self.published(metric, &key);
         let expected = self.expected(metric, &key, Of::Value);
         let ratio = self.ratio(metric, &key);
@@ -203,7 +202,7 @@ impl Comparison<'_> {
             scale: Scale::of(metric.unit, shown.into_iter().flatten()),
         };
         let (verdict, verdict_reason) = verdict::judge(evidence);
-        let notices = self.cell_notices(&key, samples, ratio.as_ref());
+        let notices = self.cell_notices(&key, measured.as_ref(), ratio.as_ref());
         Cell {
             at: self.position(&key),
             variant: key.variant,
@@ -300,13 +299,11 @@ impl Comparison<'_> {
             .collect()
     }
 
-    fn cell_notices(&self, key: &Key, samples: &[Sample], ratio: Option<&Ratio>) -> Vec<Notice> {
-        let n = samples.len();
+    fn cell_notices(&self, key: &Key, measured: Option<&Measured>, ratio: Option<&Ratio>) -> Vec<Notice> {
+        let n = measured.map_or(0, |measured| measured.n);
         let mut notices = run_notices(&self.runs_of(key));
-        let cut_off = samples.iter().filter(|sample| sample.value.cut_off).count();
-        if cut_off > 0 {
-            notices.push(Notice::cut_off(cut_off, n));
-        }
+        let cut_off = measured.map_or(0, |measured| measured.cut_off);
+        notices.extend((cut_off > 0).then(|| Notice::cut_off(cut_off, n)));
         match n {
             0 if measured_variants(self.scenario()).contains(&key.variant) => notices.push(Notice::not_measured()),
             0 => notices.push(Notice::published_only()),
@@ -381,6 +378,7 @@ fn measured(samples: &[Sample]) -> Option<Measured> {
         ci95: stats::mean_interval(&values),
         median: stats::median(&values)?,
         values,
+        cut_off: samples.iter().filter(|sample| sample.value.cut_off).count(),
     })
 }
 

@@ -302,6 +302,7 @@ mod tests {
                 ci95: None,
                 median: 0.0,
                 values: values.to_vec(),
+                cut_off: 0,
             }),
             ratio_to_baseline: None,
             verdict: super::super::Verdict::NotComparable,

@@ -122,10 +122,16 @@ fn means_of(selection: &Selection, metric: &str) -> Vec<(Column, Vec<String>)> {
 
 /// A mean with the half width of its interval, where it has one.
 fn mean(measured: &Measured, scale: Scale) -> String {
-    match measured.ci95 {
+    let mean = match measured.ci95 {
         Some([low, high]) => scale.plus_minus(measured.mean, (high - low) / 2.0),
         None => scale.show(measured.mean),
-    }
+    };
+    bound(measured, mean)
+}
+
+/// A mean with the sign of a lower bound, where it is one.
+fn bound(measured: &Measured, mean: String) -> String {
+    if measured.cut_off > 0 { format!("≥ {mean}") } else { mean }
 }
 
 /// Metrics in the order of the cells.
@@ -238,7 +244,7 @@ impl<'a> Layout<'a> {
         row.extend(
             self.expected.then(|| optional(cell.expected.as_ref(), |e| scale.plus_minus(e.value, e.plus_minus))),
         );
-        row.push(optional(cell.measured.as_ref(), |measured| scale.show(measured.mean)));
+        row.push(optional(cell.measured.as_ref(), |measured| bound(measured, scale.show(measured.mean))));
         row.push(optional(cell.measured.as_ref().and_then(|measured| measured.ci95), |ci95| range(ci95, scale)));
         row.push(optional(cell.measured.as_ref(), |measured| measured.n.to_string()));
         let ratio = cell.ratio_to_baseline.as_ref();

@@ -112,8 +112,8 @@ impl Directory {
         if record.flows.is_empty() {
             return;
         }
-        let lines: Vec<String> =
-            events(record).iter().map(|event| serde_json::to_string(&Recorded::from(event)).unwrap()).collect();
+        let events = record.flows.iter().flat_map(events);
+        let lines: Vec<String> = events.map(|event| serde_json::to_string(&Recorded::from(&event)).unwrap()).collect();
         fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
     }
 
@@ -200,8 +200,7 @@ fn host() -> HostRecord {
 }
 
 /// A sawtooth between three quarters of the cap and the cap; steeper where the loss is higher.
-fn events(record: &RunRecord) -> Vec<Event> {
-    let flow = &record.flows[0];
+fn events(flow: &FlowRecord) -> Vec<Event> {
     let period = (flow.delivered_pkts / 1000).max(4);
     let other = flow.algorithm != "reno";
     let window = |step: u64| {

@@ -105,3 +105,33 @@ fn choice_with_a_missing_cell_names_it_and_fails_the_check() {
     let failure = report::check(&[report]).unwrap();
     assert!(failure.what.starts_with("a parameter cannot be chosen: not measured: utilisation_ratio"), "{failure}");
 }
+
+#[test]
+fn run_that_ends_before_it_converges_is_marked_wherever_its_time_stands() {
+    let place = tempfile::tempdir().unwrap();
+    let (head, rest) = SCENARIO.split_once("[[flow]]").unwrap();
+    let (flow, _) = rest.split_once("[report]").unwrap();
+    let second = flow.replace("data", "second");
+    let report =
+        "[report]\nmetrics = [\"convergence_s\"]\n[selection]\nparameter = \"keep\"\nmin = [\"convergence_s\"]\n";
+    let directory = Directory::new(place.path(), &format!("{head}[[flow]]{flow}[[flow]]{second}{report}"));
+    // The second flow gets as much as the first, or half of it: two thirds of its fair share.
+    for (keep, delivered) in [("512", 20_000), ("717", 20_000), ("819", 10_000)] {
+        let mut record = run("0", "other", 0, 20_000);
+        record.id = format!("keep-{keep}");
+        record.at = [("algorithm", "other"), ("keep", keep)].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+        let mut second = record.flows[0].clone();
+        (second.name, second.socket, second.delivered_pkts) = ("second".into(), Some(200), delivered);
+        record.flows.push(second);
+        directory.add(&record);
+    }
+    let report = report::load(&directory.path).unwrap();
+    let waited: Vec<(f64, usize)> =
+        report.cells.iter().map(|cell| cell.measured.as_ref().unwrap()).map(|m| (m.mean, m.cut_off)).collect();
+    // The last event of the directory's flows comes 99 s after the first.
+    assert_eq!(waited.iter().map(|one| one.1).collect::<Vec<_>>(), [0, 0, 1]);
+    assert!((waited[2].0 - 99.0).abs() < 1e-9 && waited[0].0 + waited[1].0 < 0.2, "{waited:?}");
+    let text = report::render(&report, Format::Text).unwrap();
+    assert_eq!(text.matches("≥ 99.0").count(), 2, "in the metric's table and in that of the choice: {text}");
+    assert!(text.contains("1 of 1 run ended before"), "{text}");
+}
