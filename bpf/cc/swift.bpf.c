@@ -27,7 +27,8 @@
  * Differs
  *   1. The sizes cancel out of the equations: the estimate is in packets.
  *   2. g divides; the report writes it as a fraction between 1 and 1/8.
- *   3. The second ACK must be for data of the first burst, else there is no estimate: two requests in a row are no pair.
+ *   3. The burst is the first one that fills the window: messages before it are too small and too far apart to tell
+ *      anything. The second ACK must be for data of the same burst, else there is no estimate.
  *   4. ACKs closer than min_dt_us are no measure (the report's clock had 1 ms); then slow start goes on.
  *   5. The report acknowledges every segment in its reasoning; a receiver may acknowledge two at once, which halves the
  *      estimate, as the report wants; use_acked_bytes counts them.
@@ -70,6 +71,10 @@ static bool probe(struct sock *sk, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	const u32 slow_start = tp->snd_cwnd;
 
+	if (!is_cwnd_limited(tp)) {
+		swift->ack.acks = 0;
+		return false;
+	}
 	if (!update_ack_pair(&swift->ack, tp, swift->rtt_us, acked))
 		return false;
 	if (!swift->ack.est) {

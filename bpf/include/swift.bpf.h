@@ -16,6 +16,8 @@
 #define U32_LARGEST 0xffffffffu
 /* The SYN counts as delivered. */
 #define DELIVERED_BY_HANDSHAKE 1
+/* The kernel's TCP_INIT_CWND. */
+#define KERNEL_INITIAL_WINDOW 10
 
 TUNABLE(u32, initial_window, 4, 2, 10, "packets",
 	"window at the start: the report's burst of four; a smaller one of the kernel or a scenario stays");
@@ -60,10 +62,17 @@ static __always_inline u64 paced_rate(u32 cwnd, u32 mss, u32 rtt_us_times_8)
 	return bytes * (US_PER_SEC << SRTT_SHIFT) / rtt_us_times_8;
 }
 
-/* Nothing but the handshake has happened: the burst that the estimate needs is still to come. */
+/*
+ * The burst that the estimate needs is still to come: nothing but the handshake has happened, or so little that the
+ * initial window was never half full. Programs such as iperf3 choose the algorithm after a first message.
+ */
 static __always_inline bool is_new_connection(const struct tcp_sock *tp)
 {
-	return tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out;
+	const bool is_initial = in_slow_start(tp) && tp->snd_cwnd <= KERNEL_INITIAL_WINDOW;
+
+	if (tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out)
+		return true;
+	return is_initial && tp->max_packets_out <= tp->snd_cwnd / 2;
 }
 
 /*

@@ -180,6 +180,35 @@ fn pacing_of_others_is_left_to_them() {
 }
 
 #[test]
+fn small_message_before_the_burst_is_no_part_of_it() {
+    let native = tuned(&["g=1"]);
+    let mut flow = flow(&native, GAP_US);
+    flow.kernel.tcp.is_cwnd_limited = 0;
+    (flow.kernel.tcp.max_packets_out, flow.kernel.tcp.snd_cwnd) = (1, 4);
+    let acked = crate::kernel::Acked { delivered: 1, in_order: 1, lost: 0, rtt_us: Some(RTT_US as u32) };
+    flow.kernel.acked(acked);
+    flow.kernel.control(acked);
+    assert_eq!((flow.phase("swift"), flow.field("swift", "ack.acks"), flow.cwnd()), ("probe", 0, 4));
+    flow.kernel.tcp.is_cwnd_limited = 1;
+    flow.run_until(|flow| flow.kernel.tcp.delivered == 2);
+    assert_eq!((flow.phase("swift"), flow.cwnd()), ("paced", 100));
+}
+
+#[test]
+fn socket_switched_to_it_after_a_message_still_probes() {
+    let tcp =
+        Tcp { snd_cwnd: 10, snd_ssthresh: INFINITE_SSTHRESH, snd_cwnd_clamp: 1_000, delivered: 2, ..Tcp::default() };
+    let check = |max_packets_out, expected| {
+        let tcp = Tcp { max_packets_out, ..tcp.clone() };
+        let kernel = Kernel::new(native::find("swift").socket(0xaa), tcp);
+        let phase = catalog::find("swift").unwrap().layout.phase_name(&kernel.cc.private()).unwrap();
+        assert_eq!((kernel.tcp.snd_cwnd, phase), expected, "{max_packets_out} packets were in flight");
+    };
+    check(1, (4, "probe"));
+    check(6, (10, "done"));
+}
+
+#[test]
 fn socket_switched_to_it_later_keeps_its_window() {
     let tcp = Tcp { snd_cwnd: 40, snd_ssthresh: 30, snd_cwnd_clamp: 1_000, delivered: 500, ..Tcp::default() };
     let kernel = Kernel::new(native::find("swift").socket(0xaa), tcp);
