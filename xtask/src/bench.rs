@@ -28,6 +28,8 @@ pub enum Bench {
     Load,
     /// Time per ACK of each algorithm beside the kernel's own, and goodput beside cubic's
     Callbacks,
+    /// Time of 10 MB by slow start, Swift Start and Modified Swift Start
+    Start,
 }
 
 impl Bench {
@@ -37,6 +39,7 @@ impl Bench {
             Bench::Trace => "trace_bench",
             Bench::Load => "load_bench",
             Bench::Callbacks => "callbacks_bench",
+            Bench::Start => "start_bench",
         }
     }
 }
