@@ -41,6 +41,8 @@ const GOODPUT_LIMIT: f64 = 0.98;
 struct Candidate {
     shown: String,
     name: String,
+    /// The names of its BPF programs; none for the kernel's own.
+    programs: Vec<String>,
     registered: Option<(Registered, BTreeSet<u32>)>,
 }
 
@@ -63,7 +65,12 @@ fn callbacks_cost_little() {
 fn candidates() -> Vec<Candidate> {
     let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split_whitespace().collect();
-    let own = ["reno", BASELINE].map(|name| Candidate { shown: name.into(), name: name.into(), registered: None });
+    let own = ["reno", BASELINE].map(|name| Candidate {
+        shown: name.into(),
+        name: name.into(),
+        programs: Vec::new(),
+        registered: None,
+    });
     let chosen = catalog::all().iter().filter(|algorithm| wanted.is_empty() || wanted.contains(&algorithm.id.as_str()));
     own.into_iter()
         .chain(chosen.enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
@@ -72,12 +79,13 @@ fn candidates() -> Vec<Candidate> {
 
 fn load(algorithm: &Algorithm, name: &str) -> Candidate {
     let before = programs();
+    let names = algorithm.callbacks.iter().map(|callback| callback.program.clone()).collect();
     let features = Features::probe().unwrap();
     let registered = register(&Request { name, ..Request::of(algorithm) }, &features).unwrap();
     let is_ours = |program: &str| algorithm.callbacks.iter().any(|callback| callback.program.starts_with(program));
     let programs = ProgInfoIter::default().filter(|program| !before.contains(&program.id));
     let ids = programs.filter(|program| is_ours(&program.name.to_string_lossy())).map(|program| program.id).collect();
-    Candidate { shown: algorithm.id.clone(), name: name.into(), registered: Some((registered, ids)) }
+    Candidate { shown: algorithm.id.clone(), name: name.into(), programs: names, registered: Some((registered, ids)) }
 }
 
 fn programs() -> BTreeSet<u32> {
@@ -166,7 +174,7 @@ struct PerAck {
 fn per_ack(path: &Path, candidate: &Candidate) -> (PerAck, Transfer) {
     let sampling = Sampling::start();
     let transfer = path.transfer(&candidate.name, SAMPLED);
-    let samples = sampling.stop();
+    let samples = sampling.stop(&candidate.programs);
     let scale = samples.period_ns / transfer.acks.max(1) as f64;
     let hits = samples.hits as f64;
     (PerAck { ns: hits * scale, margin_ns: 1.96 * hits.sqrt() * scale }, transfer)

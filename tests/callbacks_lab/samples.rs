@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 use crate::common::poll_until;
 
 const SAMPLES_PER_SECOND: u32 = 20_000;
-/// What belongs to congestion control: the algorithms themselves, BPF programs with the code that enters and leaves them,
-/// and what both kinds call to grow the window.
-const OF_CONGESTION_CONTROL: [&str; 9] = [
+/// What belongs to congestion control besides an algorithm's own BPF programs: the kernel's algorithms, the code that enters
+/// and leaves programs of an ops table, and what both kinds call to grow the window.
+const OF_CONGESTION_CONTROL: [&str; 7] = [
     "cubictcp_",
     "tcp_reno_",
     "tcp_slow_start",
     "tcp_cong_avoid_ai",
-    "bpf_prog_",
-    "bpf_trampoline_",
     "bpf__tcp_congestion_ops",
     "__bpf_prog_enter",
     "__bpf_prog_exit",
@@ -51,8 +49,8 @@ impl Sampling {
         Sampling { perf, folder, begin: Instant::now() }
     }
 
-    /// Ends it and counts.
-    pub fn stop(mut self) -> Samples {
+    /// Ends it and counts what hit congestion control and these BPF programs; a tracer's programs are no part of it.
+    pub fn stop(mut self, programs: &[String]) -> Samples {
         let seconds = self.begin.elapsed().as_secs_f64();
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.perf.id() as i32), nix::sys::signal::Signal::SIGINT)
             .unwrap();
@@ -64,7 +62,13 @@ impl Sampling {
         let symbols = || text.lines().filter_map(|line| line.split_whitespace().nth(1));
         let all = text.lines().count();
         assert!(all > 0, "perf took samples");
-        let is_hit = |symbol: &&str| OF_CONGESTION_CONTROL.iter().any(|prefix| symbol.starts_with(prefix));
+        let is_ours = |symbol: &str| {
+            // bpf_prog_TAG_NAME
+            let name = symbol.strip_prefix("bpf_prog_").and_then(|rest| rest.split_once('_'));
+            name.is_some_and(|(_, name)| programs.iter().any(|program| program == name))
+        };
+        let is_shared = |symbol: &str| OF_CONGESTION_CONTROL.iter().any(|prefix| symbol.starts_with(prefix));
+        let is_hit = |symbol: &&str| is_ours(symbol) || is_shared(symbol);
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         Samples { hits: symbols().filter(is_hit).count() as u64, period_ns: seconds * processors * 1e9 / all as f64 }
     }
