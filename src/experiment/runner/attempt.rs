@@ -30,6 +30,9 @@ const LATE_SHARE: f64 = 0.02;
 ///
 /// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
 const STALL: Duration = Duration::from_millis(200);
+/// No path of an experiment holds so many packets: such a window is what an algorithm's callback leaves behind that the
+/// kernel skipped, whose result is then whatever lay on the stack.
+const WINDOW_MAX_PKTS: u32 = 1 << 24;
 /// The last event of a flow comes within this time of its end.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(2);
 /// How often a start time is looked at.
@@ -63,6 +66,13 @@ struct Measured {
     events_dropped: u64,
 }
 
+impl Measured {
+    /// Algorithm and window of every event.
+    fn windows(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.events.iter().map(|event| (event.algorithm.as_str(), event.cwnd_pkts))
+    }
+}
+
 impl Bench<'_> {
     /// Makes a run and keeps it, whatever came of it; an interrupted one is not kept.
     ///
@@ -74,9 +84,10 @@ impl Bench<'_> {
         let (status, why, measured) = match self.measure(run, cell, &folder) {
             Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
             Err(error) => (RunStatus::Failed, Some(format!("{error:#}")), Measured::default()),
-            Ok(measured) => match lateness(cell, &measured.links) {
-                Some(why) => (RunStatus::Late, Some(why), measured),
-                None => (RunStatus::Done, None, measured),
+            Ok(measured) => match (skipped_callback(measured.windows()), lateness(cell, &measured.links)) {
+                (Some(why), _) => (RunStatus::Failed, Some(why), measured),
+                (None, Some(why)) => (RunStatus::Late, Some(why), measured),
+                (None, None) => (RunStatus::Done, None, measured),
             },
         };
         let id = match status {
@@ -218,6 +229,14 @@ fn of_flow<'a>(events: &'a [Event], index: usize, from: &Node) -> impl Iterator<
     events.iter().filter(move |event| event.netns == netns && event.local.port() == port)
 }
 
+/// Why the algorithm was not what ran; none when it was, as far as its window shows.
+fn skipped_callback<'a>(mut windows: impl Iterator<Item = (&'a str, u32)>) -> Option<String> {
+    let (algorithm, window) = windows.find(|(_, cwnd_pkts)| *cwnd_pkts > WINDOW_MAX_PKTS)?;
+    Some(format!(
+        "the window of {algorithm} was {window} packets: the kernel skipped a callback; `tccc doctor` says whether it may"
+    ))
+}
+
 /// Why the links were not what was asked; none when they were.
 fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     let limit_us = (LATE.as_secs_f64().max(longest_round_trip(cell).as_secs_f64() * LATE_SHARE)) * 1e6;
@@ -288,6 +307,13 @@ mod tests {
         };
         let record = LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] };
         lateness(&cell(), &[record])
+    }
+
+    #[test]
+    fn window_that_no_path_holds_voids_a_run() {
+        assert_eq!(skipped_callback([("reno", 10), ("reno", WINDOW_MAX_PKTS)].into_iter()), None);
+        let why = skipped_callback([("reno", 10), ("reno", 1_984_680_703)].into_iter()).unwrap();
+        assert!(why.contains("window of reno was 1984680703 packets"), "{why}");
     }
 
     #[test]

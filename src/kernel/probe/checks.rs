@@ -7,7 +7,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use serde::Serialize;
 
 use super::{Features, KERNEL_FUNCTIONS, has_netem};
-use crate::kernel::btf::{RUNNING_KERNEL, Types};
+use crate::kernel::btf::{Kind, RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{bpffs, cgroup};
 
@@ -47,7 +47,7 @@ pub fn all() -> Vec<Check> {
     let mut checks = vec![type_information(types.is_ok()), rights()];
     checks.extend(features.iter().flat_map(of_features));
     checks.extend([bpf_file_system(), cgroups(), packet_sockets()]);
-    checks.extend(types.iter().map(recursion_guard));
+    checks.extend(types.iter().map(never_skipped));
     checks.extend([netem(), program("iperf3"), statistics()]);
     checks
 }
@@ -158,11 +158,22 @@ fn packet_sockets() -> Check {
 }
 
 /// Before it was split, one guard covered several programs: a callback could be skipped when a softirq interrupted it.
-fn recursion_guard(types: &Types) -> Check {
+/// A kernel with the member `init_owned`, which is no mainline kernel's, skips programs while process 1 is current, also
+/// in a softirq that interrupts it; ssthresh then returns whatever lay on the stack.
+fn never_skipped(types: &Types) -> Check {
     const SPLIT: [&str; 2] = ["__bpf_prog_enter_struct_ops", "__bpf_prog_enter_recur"];
-    let is_split = !types.functions_among(&SPLIT).is_empty();
-    useful("callbacks are never skipped", is_split, if is_split { "yes" } else { "a softirq may skip one" })
-        .helps("trustworthy measurements", "use a newer kernel, or expect rare wrong windows")
+    let members = types.find(Kind::Struct, "bpf_prog_aux").map(|id| types.members(id)).unwrap_or_default();
+    let found = match () {
+        () if members.iter().any(|member| member.name == "init_owned") => {
+            "this kernel skips them while process 1 has the processor"
+        }
+        () if types.functions_among(&SPLIT).is_empty() => "a softirq may skip one",
+        () => "yes",
+    };
+    useful("callbacks are never skipped", found == "yes", found).helps(
+        "trustworthy windows",
+        "use a mainline kernel; here expect rare wrong windows, runs with one are repeated",
+    )
 }
 
 fn netem() -> Check {

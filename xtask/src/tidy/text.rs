@@ -6,8 +6,8 @@ use super::tree::{SourceFile, Tree};
 /// The entries of the top level besides dot files.
 const TOP_LEVEL: [&str; 9] =
     ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "bpf", "scenarios", "src", "tests", "xtask"];
-/// Scenarios that show that everything works together, and repeat nobody's experiment.
-const SMOKE: &str = "scenarios/smoke/";
+/// Scenarios that show the program at work or compare what the papers did not, and repeat nobody's experiment.
+const OURS: [&str; 2] = ["scenarios/smoke/", "scenarios/compare/"];
 /// The generated lock file names the registry; nobody writes it by hand.
 const GENERATED: &str = "Cargo.lock";
 
@@ -78,7 +78,8 @@ pub fn scenario_has_title_and_source(file: &SourceFile) -> Vec<Finding> {
         let is_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
         file.text.lines().any(|line| is_key(line) || line.trim() == format!("[{key}]"))
     };
-    let wanted = if file.path.starts_with(SMOKE) { &["title"][..] } else { &["title", "source"][..] };
+    let wanted =
+        if OURS.iter().any(|folder| file.path.starts_with(folder)) { &["title"][..] } else { &["title", "source"][..] };
     let missing = wanted.iter().filter(|key| !has_key(key));
     missing.map(|key| Finding::hard(0, format!("the scenario has no `{key}`"))).collect()
 }
