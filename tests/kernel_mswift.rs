@@ -6,8 +6,9 @@ mod pair_lab;
 
 use std::time::Duration;
 
-use common::{HostSnapshot, needs};
-use pair_lab::{Lab, OC1, PACKET_BITS, PairOption, Seen, State, T1, Tamper, registered};
+use common::{HostSnapshot, needs, poll_until};
+use libbpf_rs::query::ProgInfoIter;
+use pair_lab::{Cgroup, Lab, OC1, PACKET_BITS, PairOption, Seen, State, T1, Tamper, registered, registered_in};
 
 const RTT: Duration = Duration::from_millis(100);
 /// Enough for the second round trip of either link to be full.
@@ -119,6 +120,28 @@ fn peer_without_the_option_is_left_to_slow_start_within_two_round_trips() {
         assert!(seen.seconds < LONGEST_S);
     }
     drop((plain, swift));
+    before.assert_unchanged();
+}
+
+/// The program is attached by nobody: another test's, in the root cgroup, would answer for a peer that has none.
+fn is_attached_by_nobody() -> bool {
+    let mut programs = ProgInfoIter::default().filter(|program| program.name == "pair_delta");
+    programs.next().is_none()
+}
+
+#[test]
+fn peer_without_the_program_gets_marks_and_returns_nothing() {
+    needs!(root, struct_ops, tun, cgroup2);
+    let before = HostSnapshot::take(&["mswk", "pair"]);
+    poll_until(Duration::from_secs(60), "no other test has the program attached", is_attached_by_nobody);
+    let cgroup = Cgroup::create("mswk_sender");
+    let mswift = registered_in(&cgroup, "mswift", "mswk_alone");
+    let seen = Lab::new(OC1, RTT).transfer_from(Some(&cgroup), mswift.name(), BYTES);
+    assert_eq!((seen.marks().len(), seen.replies()), (4, Vec::new()));
+    let states = seen.states("mswift");
+    assert!(states.iter().all(|state| state.est == 0 && state.phase != "paced"));
+    assert!(seconds_until(&states, "fallback") <= 2.0 * RTT.as_secs_f64() + 0.02);
+    drop((mswift, cgroup));
     before.assert_unchanged();
 }
 

@@ -32,8 +32,8 @@
  *      OC-1 nothing to speak of. The paper's windows are bytes.
  *   3. dt is whole microseconds: at OC-1 (231.48 us) the window lies up to 0.22 % beside the paper's.
  *   4. The paper gives no format: an experimental option (kind 254, RFC 6994) with ExID 0x5353 carries mark and interval.
- *   5. Two pairs, both in the first window of four that is filled. The interval of the second, with its own RTT, replaces the first's,
- *      as in the paper's example. A pair with a lost, reordered or short segment measures nothing.
+ *   5. Two pairs, both in the first window of four that is filled. The interval of the second, with its own RTT, replaces
+ *      the first's, as in the paper's example. A pair with a lost, reordered or short segment measures nothing.
  *   6. The RTT is the kernel's sample for the ACK that brought the interval: that of the Second, if it is acknowledged alone.
  *   7. An interval counts only for a pair that was sent and acknowledged, between min_option_dt_us and the RTT; est_max
  *      bounds what a lying receiver can ask for. The window never falls below what slow start has reached.
@@ -48,9 +48,11 @@
  * Kernel
  *   Needs its companion program on both hosts: `tccc load mswift` attaches it with the algorithm, `tccc load mswift
  *   --receiver` alone; both ends need sock_ops header options (5.10 and newer), the sender what swift needs. A socket must
- *   have the algorithm before it fills its first window. Turn TSO and GSO off at the sender and GRO off at the receiver: merged packets
- *   are no pairs. Below 3 ms of RTT TCP itself merges the first window, and slow start is used. Arrival times are those
- *   of TCP's own work, good to some microseconds: T1 and OC-1 are measured well, 1 Gbit/s (12 us) is not.
+ *   have the algorithm before it fills its first window. Turn GRO off at the receiver: it hands packets over in batches,
+ *   which shortens intervals. TSO and GSO at the sender do not matter, since packets go down one by one while probing;
+ *   but below some 3 ms of RTT TCP itself merges the first window, which then has no pairs, and slow start is used.
+ *   Arrival times are those of TCP's own work, good to some microseconds: T1 and OC-1 are measured well, 1 Gbit/s (12 us)
+ *   is not. Packets with unknown options may be dropped on their way; what is sent again carries none.
  */
 #include "tccc.bpf.h"
 #include "swift.bpf.h"

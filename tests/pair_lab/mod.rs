@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use nix::sys::socket::{
 use tccc::catalog;
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::kernel::cgroup;
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
@@ -85,6 +87,11 @@ impl Lab {
 
     /// Sends `bytes` with an algorithm; returns what was seen, and how long it took until the last byte was read.
     pub fn transfer(&self, algorithm: &str, bytes: usize) -> Seen {
+        self.transfer_from(None, algorithm, bytes)
+    }
+
+    /// As [`Lab::transfer`], with the sender's socket alone in a cgroup.
+    pub fn transfer_from(&self, cgroup: Option<&Cgroup>, algorithm: &str, bytes: usize) -> Seen {
         let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
         let filter = Filter { netns: Some(BTreeSet::from([self.sides[0].inode()])), ..Filter::default() };
         let tracer = Tracer::start(&filter, Duration::ZERO, 64 << 20).unwrap();
@@ -105,7 +112,9 @@ impl Lab {
                 }
             });
             let started = Instant::now();
+            let inside = cgroup.map(Cgroup::enter);
             let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            drop(inside);
             let received = scope.spawn(|| receive(&listener, bytes));
             (&sent).write_all(&vec![7; bytes]).unwrap();
             received.join().unwrap();
@@ -269,6 +278,50 @@ impl Seen {
     pub fn marks(&self) -> Vec<PairOption> {
         self.options.iter().copied().filter(|option| matches!(option, PairOption::Mark { .. })).collect()
     }
+}
+
+/// A cgroup of the test's own; removed when dropped.
+pub struct Cgroup {
+    pub path: PathBuf,
+}
+
+/// This process is in the cgroup for as long as the value lives: sockets belong to the cgroup that makes them.
+struct Inside {
+    before: PathBuf,
+}
+
+impl Cgroup {
+    pub fn create(name: &str) -> Cgroup {
+        let path = cgroup::mount_point().unwrap().join(name);
+        fs::create_dir(&path).unwrap();
+        Cgroup { path }
+    }
+
+    fn enter(&self) -> Inside {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
+        let before = cgroup::mount_point().unwrap().join(own);
+        fs::write(self.path.join("cgroup.procs"), "0").unwrap();
+        Inside { before }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        fs::write(self.before.join("cgroup.procs"), "0").unwrap();
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Registers an algorithm of the catalogue for as long as the value lives, its companion in one cgroup alone.
+pub fn registered_in(cgroup: &Cgroup, id: &str, name: &str) -> Registered {
+    let request = Request { name, cgroup: Some(&cgroup.path), ..Request::of(catalog::find(id).unwrap()) };
+    register(&request, &Features::probe().unwrap()).unwrap()
 }
 
 /// Registers an algorithm of the catalogue for as long as the value lives, its companion in every cgroup.
