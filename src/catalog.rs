@@ -75,8 +75,6 @@ pub struct Algorithm {
     pub title: String,
     /// The paper or standard; empty likewise.
     pub source: String,
-    /// Its header names patents: a research baseline, never a default.
-    pub patented: bool,
     /// The header of its file; empty likewise.
     pub card: Card,
     /// Shape: in the order of the file.
@@ -92,6 +90,13 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
+    /// The patents that its header names: it is a baseline for research, and the default of nothing here.
+    ///
+    /// None: its header has no heading `Patents`.
+    pub fn patents(&self) -> Option<&str> {
+        self.card.section(card::PATENTS)
+    }
+
     /// Reads `name=value` settings of this algorithm.
     ///
     /// Errors: see [`tunable::parse`]; a name given twice.

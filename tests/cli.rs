@@ -41,6 +41,26 @@ fn list_shows_carried_and_kernel_algorithms() {
 }
 
 #[test]
+fn patented_algorithm_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = common::patented_object(folder.path());
+    let text = String::from_utf8(run(&format!("show {}", path.display())).stdout).unwrap();
+    assert!(text.lines().next().unwrap().ends_with(" [patented]"), "{text}");
+    assert!(text.contains("\nPatents\n  1. The text says"), "{text}");
+    assert_eq!(document(&format!("show {} -o json", path.display()))["patented"], true);
+    assert_eq!(document("show dtcp -o json")["patented"], false);
+    let list = document("list -o json");
+    let table = String::from_utf8(run("list").stdout).unwrap();
+    for line in list["algorithms"].as_array().unwrap() {
+        let id = line["id"].as_str().unwrap();
+        let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
+        assert_eq!(row.contains(" [patented]"), line["patented"].as_bool().unwrap(), "{row}");
+        let carried = tccc::catalog::find(id).is_ok_and(|algorithm| algorithm.patents().is_some());
+        assert_eq!(row.contains(" [patented]"), carried, "{row}");
+    }
+}
+
+#[test]
 fn show_prints_every_part_of_the_card() {
     let text = String::from_utf8(run("show dtcp").stdout).unwrap();
     for heading in ["Source", "Equations", "Differs", "Tunables", "Phases", "State", "Callbacks"] {

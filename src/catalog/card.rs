@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The heading of those whose method somebody owns.
+pub const PATENTS: &str = "Patents";
+
 /// What the header comment of an algorithm's file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {

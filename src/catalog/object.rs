@@ -51,7 +51,6 @@ pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
         ops_table: table.variable.to_owned(),
         title: plain(&tag("tccc.title=")),
         source: plain(&tag("tccc.source=")),
-        patented: card.section("Patents").is_some(),
         card,
         tunables: tunables(&elf, &btf)?,
         layout,

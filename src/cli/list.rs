@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Format;
-use super::plain::{row, write_columns};
+use super::plain::{marked_title, row, write_columns};
 use crate::catalog;
 use crate::kernel::congestion;
 use crate::state::Store;
@@ -33,6 +33,7 @@ struct Line {
     id: String,
     title: String,
     source: String,
+    patented: bool,
     registered: bool,
     /// "tccc" for the carried ones, "loaded" for what tccc registered under another name, else "kernel".
     from: &'static str,
@@ -66,6 +67,7 @@ fn gather() -> Document {
         id: algorithm.id.clone(),
         title: algorithm.title.clone(),
         source: algorithm.source.clone(),
+        patented: algorithm.patents().is_some(),
         registered: available.contains(&algorithm.id),
         from: "tccc",
     });
@@ -76,11 +78,15 @@ fn gather() -> Document {
 }
 
 fn other(name: &str) -> Line {
-    let (title, source, from) = match Store::of_host().record(name) {
-        Some(record) => (record.title, format!("loaded from {}", record.algorithm), "loaded"),
-        None => ("in this kernel".to_owned(), "the kernel".to_owned(), "kernel"),
+    let (title, source, patented, from) = match Store::of_host().record(name) {
+        Some(record) => {
+            let carried = catalog::all().iter().find(|algorithm| algorithm.id == record.algorithm);
+            let patented = carried.is_some_and(|algorithm| algorithm.patents().is_some());
+            (record.title, format!("loaded from {}", record.algorithm), patented, "loaded")
+        }
+        None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, "kernel"),
     };
-    Line { id: name.to_owned(), title, source, registered: true, from }
+    Line { id: name.to_owned(), title, source, patented, registered: true, from }
 }
 
 fn rows(document: &Document) -> Vec<Vec<String>> {
@@ -92,7 +98,7 @@ fn rows(document: &Document) -> Vec<Vec<String>> {
             (true, false) => "yes",
             _ => "no",
         };
-        row([&line.id, registered, &line.title, &line.source])
+        row([&line.id, registered, &marked_title(&line.title, line.patented), &line.source])
     }));
     rows
 }

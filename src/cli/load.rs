@@ -65,6 +65,9 @@ impl Args {
         let load = if self.receiver { loader::load_receiver } else { loader::load };
         let loaded = load(&request, options, &Features::probe()?)?;
         loaded.adapted.iter().for_each(|phrase| note(phrase));
+        if let Some(patents) = algorithm.patents() {
+            note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
+        }
         self.report(&loaded)?;
         if algorithm.companion.is_some_and(|companion| companion.times_single_packets) {
             warn_of_merged_packets();

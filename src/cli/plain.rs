@@ -23,3 +23,8 @@ pub fn write_columns(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<(
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
+
+/// A title as tables show it: what is patented says so.
+pub fn marked_title(title: &str, is_patented: bool) -> String {
+    if is_patented { format!("{title} [patented]") } else { title.to_owned() }
+}

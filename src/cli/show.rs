@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::load::find;
-use super::plain::{row, write_columns};
+use super::plain::{marked_title, row, write_columns};
 use super::{Format, note};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::kernel::privilege;
@@ -105,7 +105,7 @@ fn document<'a>(algorithm: &'a Algorithm, costs: &BTreeMap<String, u32>, no_cost
         id: &algorithm.id,
         title: &algorithm.title,
         source: &algorithm.source,
-        patented: algorithm.patented,
+        patented: algorithm.patents().is_some(),
         card: &algorithm.card,
         tunables: &algorithm.tunables,
         state: &algorithm.layout,
@@ -116,7 +116,8 @@ fn document<'a>(algorithm: &'a Algorithm, costs: &BTreeMap<String, u32>, no_cost
 }
 
 fn write_card(out: &mut impl Write, shown: &Document) -> io::Result<()> {
-    writeln!(out, "{}: {}", shown.id, if shown.title.is_empty() { "no title" } else { shown.title })?;
+    let title = if shown.title.is_empty() { "no title" } else { shown.title };
+    writeln!(out, "{}: {}", shown.id, marked_title(title, shown.patented))?;
     for (heading, text) in &shown.card.sections {
         writeln!(out, "\n{heading}")?;
         text.lines().try_for_each(|line| writeln!(out, "{}", format!("  {line}").trim_end()))?;

@@ -31,6 +31,19 @@ fn loaded_algorithm_carries_traffic_and_goes() {
 }
 
 #[test]
+fn patented_algorithm_is_loaded_with_a_note() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let folder = tempfile::tempdir().unwrap();
+        let object = crate::common::patented_object(folder.path());
+        let said = stderr(&run(0, &format!("load {} --as ldk_owned --dry-run", object.display())));
+        assert!(said.contains("note: \"ldk_owned\" is patented, for research alone: 1. The text says"), "{said}");
+        let said = stderr(&run(0, "load dtcp --as ldk_owned --dry-run"));
+        assert!(!said.contains("patented"), "{said}");
+    });
+}
+
+#[test]
 fn drain_waits_until_sockets_close() {
     needs!(root, struct_ops, bpffs);
     in_sandbox(Bpffs::Writable, || {
