@@ -1,8 +1,10 @@
-//! What a scenario's path is made of, and the two traits behind which it is built: [`Network`] and [`Link`].
+//! What a scenario's path is made of, and the traits behind which it is built: [`Network`], [`LinkDriver`] and [`Link`].
 
+pub mod layout;
 pub mod netem;
 pub mod netns;
 pub mod path;
+pub mod topology;
 pub mod tunlink;
 mod wires;
 
@@ -11,6 +13,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::layout::Layout;
+use self::topology::Topology;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
@@ -53,6 +57,21 @@ pub struct LinkEnd {
     pub netns: Netns,
     /// The interface's name, at most 15 characters.
     pub interface: String,
+}
+
+/// A way to build networks: namespaces of our own, or Mininet's.
+pub trait Network: Send + Sync {
+    /// The network's name as reports show it: `netns`, `mininet`.
+    fn name(&self) -> &'static str;
+
+    /// The name of what builds its links, as reports show it: `netem`, `tunlink`.
+    fn link_driver(&self) -> &'static str;
+
+    /// Builds a layout: namespaces with their settings, links up, addresses and routes in place.
+    ///
+    /// Errors: not permitted; a link cannot be built; the kernel refuses a setting, an address or a route.
+    /// Side effects: namespaces and interfaces that live as long as the returned value.
+    fn build(&self, layout: &Layout) -> Result<Topology>;
 }
 
 /// A way to build links: the kernel's netem, or the user-space emulator.
