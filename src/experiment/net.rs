@@ -112,6 +112,9 @@ pub const MTU_RANGE: [u32; 2] = [68, 9_000];
 /// Longest queue of a link, in packets and in bytes: what the emulator can hold in memory.
 pub const QUEUE_MAX: (u32, u64) = (100_000, 150_000_000);
 
+/// Queue of a direction that names none: the transmit queue length of a Linux device.
+const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
+
 /// A field of a link that is outside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfRange {
@@ -188,6 +191,20 @@ impl LinkConfig {
                 QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
             }
         })
+    }
+}
+
+/// A direction that lets everything through at once.
+impl Default for Direction {
+    fn default() -> Self {
+        Direction {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            queue: DEFAULT_QUEUE,
+            loss: Share(0.0),
+            seed: 0,
+        }
     }
 }
 

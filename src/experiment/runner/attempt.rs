@@ -299,12 +299,11 @@ mod tests {
         let counters = LinkCounters {
             received_pkts: 1000,
             sent_pkts: 1000,
-            sent_bytes: 0,
-            lost_pkts: 0,
             overflow_pkts,
             failed_pkts,
             max_queue_pkts: Some(50),
             lateness_us,
+            ..LinkCounters::default()
         };
         let record = LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] };
         lateness(&cell(), &[record])
