@@ -3,6 +3,7 @@
 pub mod bpffs;
 pub mod btf;
 pub mod cgroup;
+pub mod clock;
 pub mod congestion;
 pub mod libbpf_log;
 pub mod namespaces;

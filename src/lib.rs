@@ -6,10 +6,11 @@
 //! | --- | --- | --- | --- |
 //! | 0 | [`units`], [`failure`], [`plain`] | quantities with their unit; failures with hint and exit code; text of others | std |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
+//! | 1 | [`trace::arrival`] | what a source hands over: events, and facts that name what is in them | trace::event, catalog |
 //! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
-//! | 2 | [`model`] | flows, metrics, statistics, notices: pure | units, trace::event |
+//! | 2 | [`model`] | flows, live state, metrics, statistics, notices: pure | units, trace::{event, arrival}, catalog |
 //! | 2 | [`loader`], [`state`] | register algorithms; what tccc has done to this host | catalog, kernel |
-//! | 2 | [`trace`] | live stream, snapshot, recording | trace::event, kernel |
+//! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
 //! | 3 | [`experiment`] | scenario to runs to result directory | all below |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
 //! | 4 | [`cli`] | one file per verb | all |

@@ -1,7 +1,11 @@
 //! Sockets as they happen: one event struct, live or recorded.
 
+pub mod arrival;
 pub mod event;
 pub mod filter;
+pub mod gather;
 pub mod live;
 mod program;
 pub mod snapshot;
+pub mod source;
+pub mod watch;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -15,6 +14,7 @@ use super::columns::{Row, Table, csv_names, csv_values, line_limit, note_hidden}
 use super::naming::{NamedEvent, Naming};
 use super::selection::Selection;
 use super::{note, warn};
+use crate::kernel::clock;
 use crate::trace::event::Event;
 use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, Tracer};
 use crate::units::{Bytes, format_duration, parse_duration};
@@ -74,7 +74,7 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let filter = self.selection.filter()?;
         let stop = stop_flag()?;
-        let begin_ns = monotonic_ns()?;
+        let begin_ns = clock::monotonic_ns()?;
         let tracer = Tracer::start(&filter, self.interval, self.ring)?;
         // After the tracer: a refusal leaves stdout as it was.
         let mut stream = Stream::begin(self.output, begin_ns)?;
@@ -183,11 +183,6 @@ impl Stream {
             Printer::Csv(out) => out.flush(),
         }
     }
-}
-
-fn monotonic_ns() -> Result<u64> {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).context("read the clock")?;
-    Ok(Duration::from(now).as_nanos() as u64)
 }
 
 /// The error beneath, so that a closed pipe is seen as one.

@@ -1,5 +1,6 @@
 //! cgroups of runs: made under the cgroup v2 mount, named after the process that made them, swept when it is dead.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -124,6 +125,27 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
         Failure::usage(what).hint("`systemd-cgls` shows them; give the path below the mount, such as system.slice")
     })?;
     Ok(whole)
+}
+
+/// Every cgroup by its kernel id, with its path as seen from the mount: `/` is the root.
+///
+/// Shape: parents before their children; at most `limit` of them.
+///
+/// Errors: no cgroup v2 mount. What is removed while it is looked at is left out.
+pub fn paths(limit: usize) -> Result<Vec<(u64, String)>> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mount = mount_point()?;
+    let mut found = Vec::new();
+    let mut waiting = VecDeque::from([mount.clone()]);
+    while let Some(folder) = waiting.pop_front().filter(|_| found.len() < limit) {
+        let Ok(id) = fs::metadata(&folder).map(|it| it.ino()) else { continue };
+        let inside = folder.strip_prefix(&mount).unwrap_or(&folder);
+        found.push((id, format!("/{}", inside.display())));
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        waiting.extend(folders.map(|entry| entry.path()));
+    }
+    Ok(found)
 }
 
 fn find_mount(table: &str) -> Option<PathBuf> {

@@ -21,6 +21,8 @@ const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = 56;
 const ANSWER_BYTES: usize = 72;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `idiag_cookie` of `struct inet_diag_sockid`, after state, ports, addresses and interface.
+const COOKIE_AT: usize = 44;
 /// Attribute with the algorithm's name, and its bit in the request.
 const INET_DIAG_CONG: u16 = 4;
 const TCP_LISTEN: u8 = 10;
@@ -43,6 +45,7 @@ pub struct Holder {
 /// A TCP socket and its algorithm.
 struct Choice {
     algorithm: String,
+    cookie: u64,
     inode: u32,
     is_listening: bool,
     netns: u32,
@@ -67,6 +70,34 @@ pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
     }
     holders.values_mut().for_each(|list| list.sort_by_key(|holder| usize::MAX - holder.sockets));
     Ok(holders)
+}
+
+/// A socket and the process that holds it; the first that is found when several do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// Socket cookie.
+    pub cookie: u64,
+    /// The process.
+    pub pid: u32,
+    /// Its command.
+    pub command: String,
+}
+
+/// Which process holds each TCP connection, in every namespace that can be entered; sockets that nobody holds any more
+/// are left out.
+///
+/// Errors: the kernel has no socket diagnostics.
+pub fn owners() -> Result<Vec<Owned>> {
+    let open = Descriptors::of_all_processes();
+    let mut commands: HashMap<u32, Option<String>> = HashMap::new();
+    let mut owned = Vec::new();
+    for choice in choices(&open.namespaces)?.into_iter().filter(|choice| !choice.is_listening) {
+        let Some(&pid) = open.sockets.get(&choice.inode) else { continue };
+        if let Some(command) = commands.entry(pid).or_insert_with(|| process::command(pid)) {
+            owned.push(Owned { cookie: choice.cookie, pid, command: command.clone() });
+        }
+    }
+    Ok(owned)
 }
 
 /// Network namespaces other than this one whose default is the algorithm: they were created while it was this one's.
@@ -143,7 +174,8 @@ fn choice(body: &[u8], netns: u32) -> Option<Choice> {
             let name = body.get(at + 4..at + length)?;
             let algorithm = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
             let is_listening = body[1] == TCP_LISTEN;
-            return Some(Choice { algorithm, inode: word(body, ANSWER_BYTES - 4), is_listening, netns });
+            let cookie = u64::from(word(body, COOKIE_AT)) | u64::from(word(body, COOKIE_AT + 4)) << 32;
+            return Some(Choice { algorithm, cookie, inode: word(body, ANSWER_BYTES - 4), is_listening, netns });
         }
         at += length.max(4).next_multiple_of(4);
     }

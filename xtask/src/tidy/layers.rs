@@ -6,24 +6,25 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
     ("trace::event", &[]),
+    ("trace::arrival", &["trace::event", "catalog"]),
     ("catalog", &[]),
     ("kernel", &[]),
-    ("model", &["trace::event"]),
+    ("model", &["trace::event", "trace::arrival", "catalog"]),
     ("loader", &["catalog", "kernel", "state"]),
     ("state", &["catalog", "kernel"]),
     ("policy", &["catalog", "kernel", "state"]),
-    ("trace", &["trace::event", "kernel"]),
+    ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
     ("experiment::scenario", &["experiment", "model"]),
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
     ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model"]),
     ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
-    ("view", &["model", "trace", "trace::event"]),
-    ("serve", &["model", "trace", "trace::event"]),
+    ("view", &["model", "trace", "trace::event", "trace::arrival"]),
+    ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];
 /// Layer 0: quantities and failures.
 const EVERYBODY: [&str; 3] = ["units", "failure", "plain"];
@@ -41,7 +42,7 @@ const REACHING_OUT: [&str; 8] = [
     "rand_pcg",
     "std::thread",
 ];
-const PURE: [&str; 5] = ["units", "failure", "plain", "trace::event", "model"];
+const PURE: [&str; 6] = ["units", "failure", "plain", "trace::event", "trace::arrival", "model"];
 
 /// Words that write to stdout.
 const STDOUT: [&str; 4] = ["println!", "print!", "stdout()", "dbg!"];

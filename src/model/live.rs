@@ -1,0 +1,252 @@
+//! The state of a host as its events tell it, live or replayed: what `tccc top` and `tccc serve` show.
+//!
+//! Everything is bounded: sockets, points of their past, marks, names. What does not fit is counted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::trace::arrival::{Arrival, Fact};
+use crate::trace::event::{Event, EventKind};
+
+pub mod algorithm;
+pub mod filter;
+pub mod histogram;
+pub mod history;
+pub mod listing;
+pub mod meter;
+pub mod socket;
+
+use algorithm::Algorithm;
+use history::Room;
+use socket::{Owner, Socket};
+
+/// Sockets followed at the same time; a host with more shows the first of them and counts the rest.
+pub const SOCKETS_MAX: usize = 200_000;
+/// Points of the past over all sockets: 40 bytes each.
+const POINTS_MAX: usize = 500_000;
+/// Marks over all sockets: 16 bytes each.
+const MARKS_MAX: usize = 500_000;
+/// The past that is kept of a socket.
+pub const HISTORY_NS: u64 = 120_000_000_000;
+/// A closed connection is shown for so long.
+const LINGER_NS: u64 = 10_000_000_000;
+/// Names of one kind; a host has fewer, a damaged recording may not.
+const NAMES_MAX: usize = 400_000;
+/// Algorithms; the kernel's names for them are few.
+const ALGORITHMS_MAX: usize = 256;
+
+/// The state of a host.
+#[derive(Debug, Default)]
+pub struct Live {
+    sockets: HashMap<u64, Socket>,
+    algorithms: BTreeMap<String, Algorithm>,
+    owners: HashMap<u64, Owner>,
+    cgroups: HashMap<u64, String>,
+    held: Option<u64>,
+    now_ns: u64,
+    counts: Counts,
+}
+
+/// What was seen and what was not, since the source began.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Events taken in.
+    pub events: u64,
+    /// Events the tracer could not send.
+    pub dropped: u64,
+    /// Events of sockets beyond [`SOCKETS_MAX`].
+    pub untracked: u64,
+    /// Namespaces that the last sweep could not look at.
+    pub hidden: u64,
+    /// Connections that ended.
+    pub closed: u64,
+}
+
+impl Live {
+    /// Takes in what a source handed over.
+    pub fn apply(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Event(event) => self.apply_event(event),
+            Arrival::Fact(fact) => self.apply_fact(fact),
+            Arrival::Restart => *self = Live { held: self.held, ..Live::default() },
+        }
+    }
+
+    /// Moves the clock, and forgets connections that closed some time ago.
+    pub fn advance(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        let (now, held) = (self.now_ns, self.held);
+        self.sockets.retain(|id, socket| {
+            Some(*id) == held || socket.closed_ns.is_none_or(|at| now.saturating_sub(at) < LINGER_NS)
+        });
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.advance(now));
+    }
+
+    /// Keeps one socket even when it is closed, while somebody looks at it.
+    pub fn hold(&mut self, socket: Option<u64>) {
+        self.held = socket;
+    }
+
+    /// The time of the state, CLOCK_MONOTONIC of the host it is of.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// What was seen and what was not.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Connections that are open.
+    pub fn open_sockets(&self) -> usize {
+        self.sockets.values().filter(|socket| socket.closed_ns.is_none()).count()
+    }
+
+    /// Every socket; those closed a moment ago too.
+    pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
+        self.sockets.values()
+    }
+
+    /// One socket by its cookie.
+    pub fn socket(&self, socket: u64) -> Option<&Socket> {
+        self.sockets.get(&socket)
+    }
+
+    /// Every algorithm that was met, by its kernel name.
+    pub fn algorithms(&self) -> impl Iterator<Item = (&str, &Algorithm)> {
+        self.algorithms.iter().map(|(name, algorithm)| (name.as_str(), algorithm))
+    }
+
+    /// One algorithm by its kernel name.
+    pub fn algorithm(&self, name: &str) -> Option<&Algorithm> {
+        self.algorithms.get(name)
+    }
+
+    /// The process that holds a socket; none while it is not known, or when it is closed and only sends its rest.
+    pub fn owner(&self, socket: &Socket) -> Option<&Owner> {
+        self.owners.get(&socket.latest.socket)
+    }
+
+    /// The path of a socket's cgroup below the mount; none while it is not known.
+    pub fn cgroup(&self, socket: &Socket) -> Option<&str> {
+        self.cgroups.get(&socket.latest.cgroup).map(String::as_str)
+    }
+
+    /// The phase of a socket's algorithm; none when it declares none.
+    pub fn phase(&self, socket: &Socket) -> Option<&str> {
+        self.phase_name(&socket.latest.algorithm, socket.latest.private_state[0])
+    }
+
+    /// The name of a phase by its number.
+    pub fn phase_name(&self, algorithm: &str, phase: u8) -> Option<&str> {
+        self.algorithms.get(algorithm)?.layout.as_ref()?.phase_name(&[phase])
+    }
+
+    /// What a socket's algorithm keeps in it, by name; the phase is not among it.
+    ///
+    /// Shape: in the order of the algorithm's state; empty when nobody knows its layout.
+    pub fn private_state(&self, socket: &Socket) -> Vec<(&str, String)> {
+        let layout = self.algorithms.get(&socket.latest.algorithm).and_then(|algorithm| algorithm.layout.as_ref());
+        let fields = layout.map(|layout| layout.decode(&socket.latest.private_state)).unwrap_or_default();
+        let named = fields.into_iter().filter(|(name, _)| *name != "phase");
+        named.map(|(name, value)| (name, value.to_string())).collect()
+    }
+
+    fn apply_event(&mut self, event: Event) {
+        self.counts.events += 1;
+        self.now_ns = self.now_ns.max(event.time_ns);
+        let room = self.room();
+        if !self.sockets.contains_key(&event.socket) {
+            if event.kind == EventKind::Close {
+                return self.note_close(&event); // its past is not known
+            }
+            if self.sockets.len() >= SOCKETS_MAX {
+                self.counts.untracked += 1;
+                return;
+            }
+        }
+        let is_close = event.kind == EventKind::Close;
+        if is_close {
+            self.note_close(&event);
+        }
+        self.algorithm_named(&event.algorithm);
+        let (id, name) = (event.socket, event.algorithm.clone());
+        let growth = match self.sockets.get_mut(&id) {
+            Some(socket) => socket.follow(event, room),
+            None => {
+                let (socket, growth) = Socket::begin(event);
+                self.sockets.insert(id, socket);
+                growth
+            }
+        };
+        if let (Some(algorithm), Some(growth)) = (self.algorithms.get_mut(&name), growth) {
+            algorithm.note(&growth);
+        }
+    }
+
+    fn note_close(&mut self, event: &Event) {
+        self.counts.closed += 1;
+        if self.held != Some(event.socket) {
+            self.owners.remove(&event.socket);
+        }
+    }
+
+    /// Makes room for an algorithm, unless there are too many.
+    fn algorithm_named(&mut self, name: &str) -> Option<&mut Algorithm> {
+        if !self.algorithms.contains_key(name) {
+            if self.algorithms.len() >= ALGORITHMS_MAX {
+                return None;
+            }
+            self.algorithms.insert(name.to_owned(), Algorithm::default());
+        }
+        self.algorithms.get_mut(name)
+    }
+
+    fn apply_fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::Layout { algorithm, layout } => {
+                if let Some(known) = self.algorithm_named(&algorithm) {
+                    known.layout = Some(layout);
+                }
+            }
+            Fact::Owner { socket, pid, command } if self.owners.len() < NAMES_MAX => {
+                self.owners.insert(socket, Owner { pid, command });
+            }
+            Fact::Cgroup { cgroup, path } if self.cgroups.len() < NAMES_MAX => {
+                self.cgroups.insert(cgroup, path);
+            }
+            Fact::Owner { .. } | Fact::Cgroup { .. } => {}
+            Fact::Cost { algorithm, callback, calls, nanoseconds, .. } => {
+                if let Some(known) = self.algorithm_named(&algorithm) {
+                    known.note_cost(callback, calls, nanoseconds);
+                }
+            }
+            Fact::Dropped { events, .. } => self.counts.dropped = events,
+            Fact::Swept { begin_ns, time_ns, hidden } => self.end_unseen(begin_ns, time_ns, hidden),
+        }
+    }
+
+    /// Ends what a whole sweep did not find: its close event was dropped, or came before the tracer.
+    fn end_unseen(&mut self, begin_ns: u64, time_ns: u64, hidden: u64) {
+        self.counts.hidden = hidden;
+        if hidden > 0 {
+            return;
+        }
+        let unseen = self.sockets.values_mut().filter(|socket| socket.closed_ns.is_none() && socket.seen_ns < begin_ns);
+        for socket in unseen {
+            socket.closed_ns = Some(time_ns);
+            self.counts.closed += 1;
+        }
+        let sockets = &self.sockets;
+        self.owners.retain(|id, _| sockets.contains_key(id));
+    }
+
+    /// The past that a socket may keep while there are so many.
+    fn room(&self) -> Room {
+        Room::shared_by(self.sockets.len().max(1))
+    }
+}
+
+#[cfg(test)]
+pub mod samples;
+#[cfg(test)]
+mod tests;

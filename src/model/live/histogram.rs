@@ -1,0 +1,68 @@
+//! Round-trip times counted by size: bounds of 1, 2 and 5 in each decade.
+
+/// Upper bounds of the bins, microseconds; one more bin takes what is above the last.
+pub const BOUNDS_US: [u32; 21] = [
+    10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000,
+];
+
+/// How often each size of RTT was seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Samples per bin, in the order of [`BOUNDS_US`], then those above.
+    pub counts: [u64; BOUNDS_US.len() + 1],
+    /// Sum of all samples, microseconds.
+    pub sum_us: u64,
+}
+
+impl Histogram {
+    /// Counts one sample.
+    pub fn add(&mut self, rtt_us: u32) {
+        self.counts[BOUNDS_US.partition_point(|&bound| bound < rtt_us)] += 1;
+        self.sum_us = self.sum_us.saturating_add(rtt_us.into());
+    }
+
+    /// Samples counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Both together.
+    pub fn with(mut self, other: &Histogram) -> Histogram {
+        self.counts.iter_mut().zip(other.counts).for_each(|(own, more)| *own += more);
+        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+        self
+    }
+
+    /// An upper bound of a percentile, microseconds: the bound of the bin it falls into.
+    ///
+    /// None: no sample, or it lies above the last bound.
+    pub fn percentile_us(&self, share: f64) -> Option<u32> {
+        let wanted = (share * self.total() as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        let bin = self.counts.iter().position(|count| {
+            below += count;
+            below >= wanted
+        });
+        BOUNDS_US.get(bin?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_fall_into_the_bin_of_their_upper_bound() {
+        let mut histogram = Histogram::default();
+        for rtt in [1, 10, 11, 20, 40_000, 50_000, u32::MAX] {
+            histogram.add(rtt);
+        }
+        assert_eq!((histogram.counts[0], histogram.counts[1], histogram.counts[11]), (2, 2, 2));
+        assert_eq!((histogram.counts[21], histogram.total()), (1, 7));
+        assert_eq!(histogram.percentile_us(0.5), Some(20));
+        assert_eq!(histogram.percentile_us(0.8), Some(50_000));
+        assert_eq!(histogram.percentile_us(1.0), None);
+        assert_eq!(Histogram::default().percentile_us(0.5), None);
+    }
+}

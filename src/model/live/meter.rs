@@ -1,0 +1,163 @@
+//! Rates from cumulative counts: the growth over the last moments.
+
+use crate::trace::event::Event;
+
+/// What the kernel counted for a socket by one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub time_ns: u64,
+    /// Payload acknowledged so far.
+    pub bytes_acked: u64,
+    /// Payload received so far.
+    pub bytes_received: u64,
+    /// Packets delivered so far; wraps.
+    pub delivered_pkts: u32,
+    /// Packets retransmitted so far; wraps.
+    pub retrans_pkts: u32,
+    /// Packets marked lost so far; wraps.
+    pub lost_pkts: u32,
+}
+
+/// What was added between two moments.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Growth {
+    /// Seconds between them.
+    pub length_s: f64,
+    /// Payload acknowledged.
+    pub bytes_acked: u64,
+    /// Payload received.
+    pub bytes_received: u64,
+    /// Packets delivered.
+    pub delivered_pkts: u32,
+    /// Packets retransmitted.
+    pub retrans_pkts: u32,
+    /// Packets marked lost.
+    pub lost_pkts: u32,
+    /// The RTT sample that came with it, microseconds.
+    pub rtt_us: Option<u32>,
+}
+
+impl From<&Event> for Moment {
+    fn from(event: &Event) -> Self {
+        Moment {
+            time_ns: event.time_ns,
+            bytes_acked: event.bytes_acked,
+            bytes_received: event.bytes_received,
+            delivered_pkts: event.delivered_pkts,
+            retrans_pkts: event.retrans_pkts,
+            lost_pkts: event.lost_pkts,
+        }
+    }
+}
+
+impl Moment {
+    /// What was added since an earlier moment; a count that seems to have shrunk has not grown.
+    pub fn since(&self, earlier: &Moment) -> Growth {
+        Growth {
+            length_s: self.time_ns.saturating_sub(earlier.time_ns) as f64 / 1e9,
+            bytes_acked: self.bytes_acked.saturating_sub(earlier.bytes_acked),
+            bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
+            delivered_pkts: grown(self.delivered_pkts, earlier.delivered_pkts),
+            retrans_pkts: grown(self.retrans_pkts, earlier.retrans_pkts),
+            lost_pkts: grown(self.lost_pkts, earlier.lost_pkts),
+            rtt_us: None,
+        }
+    }
+}
+
+/// The kernel's counts are 32 bits wide and wrap; more than half of that is a step back.
+fn grown(later: u32, earlier: u32) -> u32 {
+    let difference = later.wrapping_sub(earlier);
+    if difference > u32::MAX / 2 { 0 } else { difference }
+}
+
+/// Looks back over a window that is between one and two times its length.
+#[derive(Debug, Clone, Copy)]
+pub struct Meter {
+    window_ns: u64,
+    older: Moment,
+    newer: Moment,
+}
+
+impl Meter {
+    /// A meter that begins to look at this moment.
+    pub fn begin(window_ns: u64, at: Moment) -> Self {
+        Meter { window_ns, older: at, newer: at }
+    }
+
+    /// Notes a later moment.
+    pub fn note(&mut self, at: Moment) {
+        if at.time_ns.saturating_sub(self.newer.time_ns) >= self.window_ns {
+            self.older = self.newer;
+            self.newer = at;
+        }
+    }
+
+    /// What was added within the window up to the latest moment.
+    pub fn growth(&self, latest: &Moment) -> Growth {
+        latest.since(&self.older)
+    }
+}
+
+impl Growth {
+    /// Payload acknowledged per second: goodput, as far as the sender knows.
+    ///
+    /// None: no time passed.
+    pub fn goodput_bps(&self) -> Option<f64> {
+        (self.length_s > 0.0).then(|| self.bytes_acked as f64 * 8.0 / self.length_s)
+    }
+
+    /// Payload received per second, bits.
+    ///
+    /// None: no time passed.
+    pub fn received_bps(&self) -> Option<f64> {
+        (self.length_s > 0.0).then(|| self.bytes_received as f64 * 8.0 / self.length_s)
+    }
+
+    /// Packets sent again over packets delivered and sent again.
+    ///
+    /// None: nothing was sent.
+    pub fn retrans_ratio(&self) -> Option<f64> {
+        retrans_ratio(self.delivered_pkts.into(), self.retrans_pkts.into())
+    }
+}
+
+/// Packets sent again over packets delivered and sent again.
+///
+/// None: neither.
+pub fn retrans_ratio(delivered_pkts: u64, retrans_pkts: u64) -> Option<f64> {
+    let all = delivered_pkts.saturating_add(retrans_pkts);
+    (all > 0).then(|| retrans_pkts as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time_s: u64, bytes_acked: u64) -> Moment {
+        Moment { time_ns: time_s * 1_000_000_000, bytes_acked, ..Moment::default() }
+    }
+
+    #[test]
+    fn rate_is_of_the_window_and_not_of_the_whole_life() {
+        let mut meter = Meter::begin(1_000_000_000, at(0, 0));
+        for second in 1..=10 {
+            meter.note(at(second, second * 1000));
+        }
+        for second in 11..=14 {
+            meter.note(at(second, 10_000 + (second - 10) * 5000));
+        }
+        assert_eq!(meter.growth(&at(14, 30_000)).goodput_bps(), Some(40_000.0));
+        assert_eq!(meter.growth(&at(13, 25_000)).length_s, 0.0, "nothing lies between a moment and itself");
+    }
+
+    #[test]
+    fn counts_that_wrap_grow_and_counts_that_shrink_do_not() {
+        let before = Moment { delivered_pkts: u32::MAX - 1, retrans_pkts: 7, ..Moment::default() };
+        let after = Moment { delivered_pkts: 2, retrans_pkts: 5, time_ns: 5, ..Moment::default() };
+        let growth = after.since(&before);
+        assert_eq!((growth.delivered_pkts, growth.retrans_pkts), (4, 0));
+        assert_eq!(Growth::default().retrans_ratio(), None);
+    }
+}

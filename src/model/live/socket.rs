@@ -1,0 +1,156 @@
+//! One socket as its events tell it: its latest state, its rates, its past.
+
+use std::num::NonZeroU32;
+
+use super::history::{History, Mark, MarkKind, Past, Room};
+use super::meter::{Growth, Meter, Moment};
+use crate::trace::event::{CaState, Event, EventKind};
+
+/// Window of goodput: short enough to see a change, long enough for samples a second apart.
+const GOODPUT_WINDOW_NS: u64 = 1_000_000_000;
+/// Window of the retransmitted share: a share of few packets says nothing.
+const RETRANS_WINDOW_NS: u64 = 10_000_000_000;
+/// A socket without an event for so long, and for this many times the gap before, sends nothing.
+const IDLE_NS: u64 = 2_000_000_000;
+const IDLE_GAPS: u64 = 3;
+
+/// The process that holds a socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Its number.
+    pub pid: u32,
+    /// Its command.
+    pub command: String,
+}
+
+/// One socket.
+#[derive(Debug, Clone)]
+pub struct Socket {
+    /// Its latest event.
+    pub latest: Event,
+    /// Its first event, CLOCK_MONOTONIC.
+    pub first_ns: u64,
+    /// Its latest event or sweep, CLOCK_MONOTONIC.
+    pub seen_ns: u64,
+    /// When it was closed or found gone; none while it is open.
+    pub closed_ns: Option<u64>,
+    /// Its past.
+    pub history: History,
+    fast: Meter,
+    slow: Meter,
+    gap_ns: u64,
+}
+
+impl Socket {
+    /// A socket that is seen for the first time; what it did before is not counted, unless its beginning was seen.
+    pub(super) fn begin(event: Event) -> (Socket, Option<Growth>) {
+        let now = Moment::from(&event);
+        let before =
+            if event.kind == EventKind::Open { Moment { time_ns: now.time_ns, ..Moment::default() } } else { now };
+        let mut socket = Socket {
+            first_ns: event.time_ns,
+            seen_ns: event.time_ns,
+            closed_ns: None,
+            history: History::default(),
+            fast: Meter::begin(GOODPUT_WINDOW_NS, before),
+            slow: Meter::begin(RETRANS_WINDOW_NS, before),
+            gap_ns: 0,
+            latest: event,
+        };
+        socket.history.push(socket.past(), Room::shared_by(1));
+        (socket, (before != now).then(|| now.since(&before)))
+    }
+
+    /// Takes in a later event; returns what was added, none when the event is older than the latest.
+    pub(super) fn follow(&mut self, event: Event, room: Room) -> Option<Growth> {
+        self.seen_ns = self.seen_ns.max(event.time_ns);
+        if event.time_ns < self.latest.time_ns {
+            return None; // a sweep's row may be read after a sample that is younger
+        }
+        let growth = Moment::from(&event).since(&Moment::from(&self.latest));
+        self.note_marks(&event, &growth, room);
+        if event.kind != EventKind::Snapshot {
+            self.gap_ns = event.time_ns - self.latest.time_ns;
+        }
+        if event.kind == EventKind::Close {
+            self.closed_ns = Some(event.time_ns);
+        }
+        self.latest = event;
+        let now = Moment::from(&self.latest);
+        self.fast.note(now);
+        self.slow.note(now);
+        self.history.push(self.past(), room);
+        let rtt_us = self.latest.rtt_us.filter(|_| self.latest.kind == EventKind::Sample);
+        Some(Growth { rtt_us, ..growth })
+    }
+
+    fn note_marks(&mut self, event: &Event, growth: &Growth, room: Room) {
+        let timed_out =
+            event.kind == EventKind::State && event.ca_state == CaState::Loss && event.prior_ca_state != CaState::Loss;
+        let mark = |kind, count| Mark { time_ns: event.time_ns, kind, count };
+        if timed_out {
+            self.history.mark(mark(MarkKind::Timeout, 1), room);
+        }
+        let lost = growth.lost_pkts.max(growth.retrans_pkts);
+        if lost > 0 {
+            self.history.mark(mark(MarkKind::Loss, lost), room);
+        }
+    }
+
+    fn past(&self) -> Past {
+        let event = &self.latest;
+        Past {
+            time_ns: event.time_ns,
+            cwnd_pkts: event.cwnd_pkts,
+            ssthresh_pkts: event.ssthresh_pkts.and_then(NonZeroU32::new),
+            srtt_us: event.srtt_us.unwrap_or(0),
+            min_rtt_us: event.min_rtt_us.unwrap_or(0),
+            inflight_pkts: event.inflight_pkts,
+            goodput_bps: self.recent().goodput_bps().unwrap_or(0.0) as f32,
+            phase: event.private_state[0],
+            ca_state: event.ca_state,
+        }
+    }
+
+    /// What was added in the last second or two.
+    fn recent(&self) -> Growth {
+        self.fast.growth(&Moment::from(&self.latest))
+    }
+
+    /// Whether no event came for longer than its rhythm explains.
+    pub fn is_idle(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.latest.time_ns) > self.gap_ns.saturating_mul(IDLE_GAPS).saturating_add(IDLE_NS)
+    }
+
+    /// Payload acknowledged per second over the last second or two, bits; 0 when it is idle.
+    ///
+    /// None: it was seen once only.
+    pub fn goodput_bps(&self, now_ns: u64) -> Option<f64> {
+        self.recent().goodput_bps().map(|rate| if self.is_quiet(now_ns) { 0.0 } else { rate })
+    }
+
+    /// Payload received per second over the last second or two, bits; 0 when it is idle.
+    ///
+    /// None: it was seen once only.
+    pub fn received_bps(&self, now_ns: u64) -> Option<f64> {
+        self.recent().received_bps().map(|rate| if self.is_quiet(now_ns) { 0.0 } else { rate })
+    }
+
+    fn is_quiet(&self, now_ns: u64) -> bool {
+        self.closed_ns.is_some() || self.is_idle(now_ns)
+    }
+
+    /// Share of what was sent in the last ten to twenty seconds that was sent again.
+    ///
+    /// None: nothing was sent.
+    pub fn retrans_ratio(&self) -> Option<f64> {
+        self.slow.growth(&Moment::from(&self.latest)).retrans_ratio()
+    }
+
+    /// Share of all packets of the connection's life that were sent again.
+    ///
+    /// None: nothing was sent.
+    pub fn retrans_ratio_of_life(&self) -> Option<f64> {
+        super::meter::retrans_ratio(self.latest.delivered_pkts.into(), self.latest.retrans_pkts.into())
+    }
+}

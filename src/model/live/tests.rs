@@ -1,0 +1,162 @@
+//! The state of a host, from made events.
+
+use super::filter::Words;
+use super::history::MarkKind;
+use super::listing::{Column, Listing};
+use super::samples::{SECOND, arrival, sample};
+use super::*;
+use crate::catalog::{Phase, StateLayout};
+use crate::trace::event::{CaState, EventKind};
+
+fn live(events: impl IntoIterator<Item = Event>) -> Live {
+    let mut live = Live::default();
+    events.into_iter().for_each(|event| live.apply(arrival(event)));
+    live
+}
+
+/// A socket that acknowledges so many bytes a second for ten seconds.
+fn steady(socket: u64, bytes_a_second: u64) -> Vec<Event> {
+    let at = |tenth: u64| Event {
+        bytes_acked: tenth * bytes_a_second / 10,
+        delivered_pkts: (tenth * 100) as u32,
+        retrans_pkts: tenth as u32,
+        ..sample(socket, SECOND + tenth * SECOND / 10)
+    };
+    (0..=100).map(at).collect()
+}
+
+#[test]
+fn rates_of_a_steady_flow_are_its_own_and_end_when_it_does() {
+    let mut live = live(steady(1, 1_000_000));
+    let socket = live.socket(1).unwrap();
+    assert_eq!(socket.goodput_bps(live.now_ns()), Some(8e6));
+    assert!((socket.retrans_ratio().unwrap() - 1.0 / 101.0).abs() < 1e-9);
+    live.advance(live.now_ns() + SECOND);
+    assert_eq!(live.socket(1).unwrap().goodput_bps(live.now_ns()), Some(8e6), "one second is within its rhythm");
+    live.advance(live.now_ns() + 10 * SECOND);
+    assert_eq!(live.socket(1).unwrap().goodput_bps(live.now_ns()), Some(0.0));
+}
+
+#[test]
+fn a_closed_connection_is_shown_for_a_while_unless_it_is_held() {
+    let mut live = live([sample(1, SECOND), sample(2, SECOND)]);
+    for socket in [1, 2] {
+        live.apply(arrival(Event { kind: EventKind::Close, ..sample(socket, 2 * SECOND) }));
+    }
+    live.hold(Some(2));
+    assert_eq!((live.open_sockets(), live.sockets().count(), live.counts().closed), (0, 2, 2));
+    live.advance(60 * SECOND);
+    assert_eq!(live.sockets().map(|socket| socket.latest.socket).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn a_sweep_ends_what_it_did_not_find_unless_something_was_hidden() {
+    let swept = |hidden| Arrival::Fact(Fact::Swept { begin_ns: 5 * SECOND, time_ns: 6 * SECOND, hidden });
+    let mut live = live([sample(1, SECOND), sample(2, SECOND)]);
+    live.apply(arrival(Event { kind: EventKind::Snapshot, ..sample(2, 5 * SECOND + 1) }));
+    live.apply(swept(1));
+    assert_eq!((live.open_sockets(), live.counts().hidden), (2, 1));
+    live.apply(swept(0));
+    assert_eq!((live.open_sockets(), live.counts().hidden), (1, 0));
+    assert!(live.socket(2).unwrap().closed_ns.is_none());
+}
+
+#[test]
+fn a_row_of_a_sweep_that_is_older_than_a_sample_changes_nothing() {
+    let young = Event { cwnd_pkts: 50, ..sample(1, 3 * SECOND) };
+    let live = live([young, Event { kind: EventKind::Snapshot, ..sample(1, 2 * SECOND) }]);
+    assert_eq!(live.socket(1).unwrap().latest.cwnd_pkts, 50);
+}
+
+#[test]
+fn losses_and_timeouts_leave_marks() {
+    let state =
+        |time, prior_ca_state, ca_state| Event { kind: EventKind::State, prior_ca_state, ca_state, ..sample(1, time) };
+    let live = live([
+        sample(1, SECOND),
+        Event { lost_pkts: 3, retrans_pkts: 2, kind: EventKind::Loss, ..sample(1, 2 * SECOND) },
+        Event { lost_pkts: 3, retrans_pkts: 2, ..state(4 * SECOND, CaState::Recovery, CaState::Loss) },
+        Event { lost_pkts: 3, retrans_pkts: 2, ..state(5 * SECOND, CaState::Loss, CaState::Open) },
+    ]);
+    let marks: Vec<_> = live.socket(1).unwrap().history.marks().map(|mark| (mark.kind, mark.count)).collect();
+    assert_eq!(marks, [(MarkKind::Loss, 3), (MarkKind::Timeout, 1)]);
+}
+
+#[test]
+fn what_an_algorithm_did_is_the_sum_of_its_sockets_since_they_were_met() {
+    let mut events = steady(1, 1_000_000);
+    events.extend(steady(2, 500_000));
+    events.push(Event { algorithm: "other".into(), bytes_acked: 1 << 40, ..sample(3, SECOND) });
+    let live = live(events);
+    let summaries = live.summaries();
+    let names: Vec<_> = summaries.iter().map(|summary| (summary.algorithm, summary.sockets)).collect();
+    assert_eq!(names, [("reno", 2), ("other", 1)]);
+    assert_eq!((summaries[0].goodput_bps, summaries[1].goodput_bps), (12e6, 0.0));
+    assert_eq!(live.algorithm("reno").unwrap().totals.bytes_acked, 15_000_000);
+    assert_eq!(live.algorithm("other").unwrap().totals, Default::default(), "what came before is not counted");
+    assert_eq!((summaries[0].rtt.total(), summaries[0].ca_states), (200, [2, 0, 0, 0, 0]));
+}
+
+#[test]
+fn costs_are_those_of_the_time_looked_at() {
+    let cost = |calls, nanoseconds| {
+        let (algorithm, callback) = ("reno".to_owned(), "cong_avoid".to_owned());
+        Arrival::Fact(Fact::Cost { time_ns: 0, algorithm, callback, calls, nanoseconds })
+    };
+    let mut live = Live::default();
+    live.apply(cost(100, 1_000_000));
+    assert_eq!(live.algorithm("reno").unwrap().ns_per_call(), None);
+    live.apply(cost(200, 1_005_000));
+    assert_eq!(live.algorithm("reno").unwrap().callback_ns().collect::<Vec<_>>(), [("cong_avoid", 50.0)]);
+    live.apply(cost(10, 400));
+    assert_eq!(live.algorithm("reno").unwrap().ns_per_call(), Some(40.0), "it was loaded again");
+}
+
+#[test]
+fn names_come_with_facts_in_any_order() {
+    let mut live = Live::default();
+    let layout = StateLayout { size: 1, phases: vec![Phase { value: 2, name: "probe".into() }], fields: Vec::new() };
+    live.apply(Arrival::Fact(Fact::Owner { socket: 1, pid: 42, command: "nginx".into() }));
+    let mut event = sample(1, SECOND);
+    event.private_state[0] = 2;
+    live.apply(arrival(event));
+    live.apply(Arrival::Fact(Fact::Layout { algorithm: "reno".into(), layout }));
+    live.apply(Arrival::Fact(Fact::Cgroup { cgroup: 7, path: "/system.slice".into() }));
+    let socket = live.socket(1).unwrap();
+    assert_eq!(live.owner(socket).unwrap().command, "nginx");
+    assert_eq!((live.phase(socket), live.cgroup(socket)), (Some("probe"), Some("/system.slice")));
+}
+
+#[test]
+fn lists_are_filtered_and_sorted_with_the_unknown_last() {
+    let mut live =
+        live([2, 1, 3].map(|socket| Event { srtt_us: Some(socket as u32 * 10_000), ..sample(socket, SECOND) }));
+    live.apply(arrival(Event { srtt_us: None, algorithm: "other".into(), ..sample(9, SECOND) }));
+    let list = |text: &str, by, reversed| live.list(&Listing { words: Words::parse(text).unwrap(), by, reversed });
+    assert_eq!(list("", Column::Srtt, false), [3, 2, 1, 9]);
+    assert_eq!(list("", Column::Srtt, true), [1, 2, 3, 9]);
+    assert_eq!(list("srtt>10ms", Column::Peer, false), [2, 3]);
+    assert_eq!(list("algorithm:OTHER", Column::Peer, false), [9]);
+    assert_eq!(list(":1003 reno", Column::Peer, false), [3]);
+}
+
+#[test]
+fn a_restart_forgets_all_but_what_is_looked_at() {
+    let mut live = live([sample(1, SECOND)]);
+    live.hold(Some(1));
+    live.apply(Arrival::Restart);
+    assert_eq!((live.sockets().count(), live.counts(), live.held), (0, Counts::default(), Some(1)));
+}
+
+#[test]
+fn ten_thousand_sockets_stay_within_the_room_for_all() {
+    let mut live = Live::default();
+    for round in 0..100u64 {
+        for socket in 0..10_000 {
+            live.apply(arrival(sample(socket, SECOND + round * SECOND + socket)));
+        }
+    }
+    let points: usize = live.sockets().map(|socket| socket.history.points().len()).sum();
+    assert!(points <= POINTS_MAX, "{points} points");
+    assert!(live.sockets().all(|socket| socket.history.points().len() > 30));
+}

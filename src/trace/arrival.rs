@@ -1,0 +1,91 @@
+//! What a source hands over, live or replayed: events, and the facts that name and complete what is in them.
+
+use serde::{Deserialize, Serialize};
+
+use super::event::Event;
+use crate::catalog::StateLayout;
+
+/// One thing that a source hands over.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant)] // nearly all are events, and they are handed on, not kept
+pub enum Arrival {
+    /// What one socket looked like.
+    Event(Event),
+    /// Something known about the host.
+    Fact(Fact),
+    /// What was handed over so far is void: a replay jumped to another time and begins anew.
+    Restart,
+}
+
+/// Something known about the host that no event carries.
+///
+/// A later fact about the same thing replaces the earlier one; counts are cumulative. Recordings keep facts by these
+/// names: one may be added, none changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum Fact {
+    /// What an algorithm keeps in a socket, by its type information.
+    Layout {
+        /// Kernel name.
+        algorithm: String,
+        /// Its fields and phases.
+        layout: StateLayout,
+    },
+    /// Who holds a socket.
+    Owner {
+        /// Socket cookie.
+        socket: u64,
+        /// Process; the first that was found when several hold it.
+        pid: u32,
+        /// Its command.
+        command: String,
+    },
+    /// What a cgroup is called.
+    Cgroup {
+        /// cgroup v2 id.
+        cgroup: u64,
+        /// Its path below the mount.
+        path: String,
+    },
+    /// What the callbacks of an algorithm cost; only while the kernel's BPF statistics are on.
+    Cost {
+        /// CLOCK_MONOTONIC, nanoseconds.
+        time_ns: u64,
+        /// Kernel name.
+        algorithm: String,
+        /// Member of the ops table.
+        callback: String,
+        /// Calls so far.
+        calls: u64,
+        /// Time in them so far, nanoseconds.
+        nanoseconds: u64,
+    },
+    /// Events that did not fit between kernel and reader since the source began.
+    Dropped {
+        /// CLOCK_MONOTONIC, nanoseconds.
+        time_ns: u64,
+        /// So many so far.
+        events: u64,
+    },
+    /// Every socket that exists was handed over as a `Snapshot` event since `begin_ns`: what was not is gone.
+    Swept {
+        /// CLOCK_MONOTONIC, nanoseconds: the sweep's begin.
+        begin_ns: u64,
+        /// Its end.
+        time_ns: u64,
+        /// Namespaces that could not be looked at; their sockets may live on.
+        hidden: u64,
+    },
+}
+
+impl Fact {
+    /// When it was so, CLOCK_MONOTONIC.
+    ///
+    /// None: it holds for as long as what it names exists.
+    pub fn time_ns(&self) -> Option<u64> {
+        match self {
+            Fact::Cost { time_ns, .. } | Fact::Dropped { time_ns, .. } | Fact::Swept { time_ns, .. } => Some(*time_ns),
+            Fact::Layout { .. } | Fact::Owner { .. } | Fact::Cgroup { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What events do not carry: sockets that send nothing, owners, cgroups, layouts and costs, gathered on a thread that
+//! rests ten times as long as it works.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::arrival::{Arrival, Fact};
+use super::filter::Filter;
+use super::snapshot;
+use crate::catalog::StateLayout;
+use crate::kernel::probe::Features;
+use crate::kernel::{cgroup, clock, socket, struct_ops};
+
+/// Shortest time between two looks at the same thing.
+const NAMES_EVERY: Duration = Duration::from_secs(2);
+const COSTS_EVERY: Duration = Duration::from_secs(2);
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// Rest after each piece of work, in times of what it took.
+const REST: u32 = 10;
+/// How soon the thread sees that it is not needed any more.
+const NAP: Duration = Duration::from_millis(100);
+/// Arrivals handed over at once, and such parcels that may wait.
+const PARCEL: usize = 1024;
+const WAITING_PARCELS: usize = 64;
+/// More cgroups than a host has.
+const CGROUPS_MAX: usize = 100_000;
+
+/// Finds what an algorithm keeps in a socket, by its kernel name.
+pub type Layouts = Box<dyn FnMut(&str) -> Option<StateLayout> + Send>;
+
+/// What the watching thread asks for.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// What an algorithm keeps in a socket.
+    Layout(String),
+    /// Owners and cgroups: a socket was seen for the first time.
+    Names,
+}
+
+/// What it gets.
+pub(super) enum Gathered {
+    Arrivals(Vec<Arrival>),
+    Notice(String),
+}
+
+struct Gatherer {
+    filter: Filter,
+    layouts: Layouts,
+    features: Option<Features>,
+    owners: HashMap<u64, u32>,
+    cgroups: HashMap<u64, String>,
+    wants_names: bool,
+    due: [Instant; 3],
+    to: SyncSender<Gathered>,
+}
+
+/// A piece of the thread's work.
+type Piece = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
+
+/// Whoever waits for what is gathered has gone.
+struct Gone;
+
+/// Starts the thread; it ends when both ends of its channels are dropped.
+pub(super) fn start(filter: Filter, layouts: Layouts) -> (Sender<Wanted>, Receiver<Gathered>, JoinHandle<()>) {
+    let (wanted, requests) = mpsc::channel();
+    let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
+    let thread = std::thread::spawn(move || {
+        let gatherer = Gatherer {
+            filter,
+            layouts,
+            features: Features::probe().ok(),
+            owners: HashMap::new(),
+            cgroups: HashMap::new(),
+            wants_names: true,
+            due: [Instant::now(); 3],
+            to,
+        };
+        gatherer.run(&requests);
+    });
+    (wanted, gathered, thread)
+}
+
+impl Gatherer {
+    fn run(mut self, requests: &Receiver<Wanted>) {
+        loop {
+            match requests.recv_timeout(NAP) {
+                Ok(first) => {
+                    let waiting: Vec<Wanted> = std::iter::once(first).chain(requests.try_iter()).collect();
+                    if waiting.into_iter().try_for_each(|wanted| self.note(wanted)).is_err() {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.do_what_is_due().is_err() {
+                return;
+            }
+        }
+    }
+
+    fn note(&mut self, wanted: Wanted) -> Result<(), Gone> {
+        match wanted {
+            Wanted::Names => self.wants_names = true,
+            Wanted::Layout(algorithm) => {
+                if let Some(layout) = (self.layouts)(&algorithm) {
+                    self.send(vec![Arrival::Fact(Fact::Layout { algorithm, layout })])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn do_what_is_due(&mut self) -> Result<(), Gone> {
+        let pieces: [(Duration, Piece); 3] =
+            [(SWEEP_EVERY, Gatherer::sweep), (NAMES_EVERY, Gatherer::names), (COSTS_EVERY, Gatherer::costs)];
+        for (piece, (every, gather)) in pieces.into_iter().enumerate() {
+            let begin = Instant::now();
+            if begin < self.due[piece] {
+                continue;
+            }
+            match gather(self) {
+                Ok(arrivals) => self.send(arrivals)?,
+                Err(why) => self.to.send(Gathered::Notice(format!("{why:#}"))).map_err(|_| Gone)?,
+            }
+            let end = Instant::now();
+            self.due[piece] = (begin + every).max(end + (end - begin) * REST);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, mut arrivals: Vec<Arrival>) -> Result<(), Gone> {
+        while !arrivals.is_empty() {
+            let rest = arrivals.split_off(arrivals.len().min(PARCEL));
+            self.to.send(Gathered::Arrivals(arrivals)).map_err(|_| Gone)?;
+            arrivals = rest;
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self) -> Result<Vec<Arrival>> {
+        let begin_ns = clock::monotonic_ns()?;
+        let sweep = snapshot::sweep(&self.filter)?;
+        let swept = Fact::Swept { begin_ns, time_ns: clock::monotonic_ns()?, hidden: sweep.hidden as u64 };
+        let rows = sweep.sockets.into_iter().map(Arrival::Event);
+        Ok(rows.chain([Arrival::Fact(swept)]).collect())
+    }
+
+    /// Owners and cgroups that are other than they were.
+    fn names(&mut self) -> Result<Vec<Arrival>> {
+        if !std::mem::take(&mut self.wants_names) {
+            return Ok(Vec::new());
+        }
+        let mut facts = Vec::new();
+        let known = std::mem::take(&mut self.owners);
+        for owned in socket::owners()? {
+            let socket::Owned { cookie: socket, pid, command } = owned;
+            if known.get(&socket) != Some(&pid) {
+                facts.push(Arrival::Fact(Fact::Owner { socket, pid, command }));
+            }
+            self.owners.insert(socket, pid);
+        }
+        // Without cgroup v2 sockets are in none.
+        for (cgroup, path) in cgroup::paths(CGROUPS_MAX).unwrap_or_default() {
+            if self.cgroups.get(&cgroup) != Some(&path) {
+                self.cgroups.insert(cgroup, path.clone());
+                facts.push(Arrival::Fact(Fact::Cgroup { cgroup, path }));
+            }
+        }
+        Ok(facts)
+    }
+
+    /// What every algorithm that is a BPF program cost so far; nothing while the kernel does not count.
+    fn costs(&mut self) -> Result<Vec<Arrival>> {
+        let Some(features) = &self.features else { return Ok(Vec::new()) };
+        let time_ns = clock::monotonic_ns()?;
+        let mut facts = Vec::new();
+        for table in struct_ops::tables(features)? {
+            for (callback, &id) in &table.programs {
+                let Some(cost) = struct_ops::program_cost(id).ok().filter(|cost| cost.calls > 0) else { continue };
+                let (algorithm, callback) = (table.name.clone(), callback.clone());
+                let (calls, nanoseconds) = (cost.calls, cost.nanoseconds);
+                facts.push(Arrival::Fact(Fact::Cost { time_ns, algorithm, callback, calls, nanoseconds }));
+            }
+        }
+        Ok(facts)
+    }
+}

@@ -1,0 +1,44 @@
+//! Where arrivals come from: this host as it is, or a recording. Whoever shows or keeps them need not know which.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::arrival::Arrival;
+
+/// A stream of arrivals with its own time.
+pub trait Source {
+    /// Waits up to `timeout` and hands over what has come.
+    ///
+    /// Errors: the stream is broken and does not go on.
+    fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()>;
+
+    /// The time of the stream, CLOCK_MONOTONIC of the host it is of, nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// What it is of: "live", or the name of a recording with host and date.
+    fn title(&self) -> String;
+
+    /// What is missing or less precise, in sentences for people.
+    fn notices(&self) -> Vec<String>;
+
+    /// Its speed and place, when it is a recording.
+    fn playback(&mut self) -> Option<&mut dyn Playback> {
+        None
+    }
+}
+
+/// A recording that is played.
+pub trait Playback {
+    /// First and last moment, CLOCK_MONOTONIC of the recorded host.
+    fn span_ns(&self) -> (u64, u64);
+
+    /// Recorded seconds per second; 0 is a pause.
+    fn speed(&self) -> f64;
+
+    /// Plays faster, slower or, with 0, not at all.
+    fn set_speed(&mut self, speed: f64);
+
+    /// Goes to another moment; the next poll begins with [`Arrival::Restart`].
+    fn seek(&mut self, time_ns: u64);
+}

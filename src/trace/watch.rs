@@ -1,0 +1,151 @@
+//! The live source: the tracer's events, sweeps for sockets that send nothing, and the names of what they show.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::arrival::{Arrival, Fact};
+use super::event::{Event, EventKind};
+use super::filter::Filter;
+use super::gather::{self, Gathered, Layouts, Wanted};
+use super::live::{RING_BYTES, Tracer};
+use super::source::Source;
+use crate::kernel::clock;
+
+/// Sockets whose owner is looked for once; a host with more asks again for those beyond.
+const SEEN_MAX: usize = 400_000;
+/// Longest wait for events before what was gathered is looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// How this host is watched.
+pub struct Settings {
+    /// Which sockets.
+    pub filter: Filter,
+    /// Time between samples of one socket.
+    pub interval: Duration,
+    /// Bytes between kernel and reader.
+    pub ring_bytes: u32,
+    /// Finds what an algorithm keeps in a socket, by its kernel name.
+    pub layouts: Layouts,
+}
+
+impl Settings {
+    /// Every socket, at this interval, through a ring of the usual size.
+    pub fn new(interval: Duration, layouts: Layouts) -> Self {
+        Settings { filter: Filter::default(), interval, ring_bytes: RING_BYTES, layouts }
+    }
+}
+
+/// This host, watched until the value is dropped.
+pub struct Watch {
+    tracer: Tracer,
+    wanted: Option<Sender<Wanted>>,
+    gathered: Receiver<Gathered>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    seen: HashSet<u64>,
+    algorithms: HashSet<String>,
+    dropped: u64,
+    notices: Vec<String>,
+}
+
+impl Watch {
+    /// Begins to watch.
+    ///
+    /// Errors: those of [`Tracer::start`].
+    /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone; a thread that looks at
+    /// sockets, processes and cgroups and uses at most a tenth of a processor.
+    pub fn start(settings: Settings) -> Result<Watch> {
+        let tracer = Tracer::start(&settings.filter, settings.interval, settings.ring_bytes)?;
+        let notices = tracer.missing().iter();
+        let notices =
+            notices.map(|it| format!("this kernel lacks the tracepoint {}: {}", it.tracepoint, it.loses)).collect();
+        let (wanted, gathered, thread) = gather::start(settings.filter, settings.layouts);
+        let (seen, algorithms) = (HashSet::new(), HashSet::new());
+        let (wanted, thread) = (Some(wanted), Some(thread));
+        Ok(Watch { tracer, wanted, gathered, thread, seen, algorithms, dropped: 0, notices })
+    }
+
+    /// Asks for the names of what an event is the first to show.
+    fn meet(&mut self, event: &Event) {
+        let Some(wanted) = &self.wanted else { return };
+        if !self.algorithms.contains(&event.algorithm) {
+            self.algorithms.insert(event.algorithm.clone());
+            let _ = wanted.send(Wanted::Layout(event.algorithm.clone())); // an ended thread gathers nothing
+        }
+        if event.kind == EventKind::Close {
+            self.seen.remove(&event.socket);
+        } else if !self.seen.contains(&event.socket) && self.seen.len() < SEEN_MAX {
+            self.seen.insert(event.socket);
+            let _ = wanted.send(Wanted::Names);
+        }
+    }
+
+    fn take_gathered(&mut self, take: &mut dyn FnMut(Arrival)) {
+        while let Ok(gathered) = self.gathered.try_recv() {
+            match gathered {
+                Gathered::Arrivals(arrivals) => arrivals.into_iter().for_each(|arrival| {
+                    if let Arrival::Event(event) = &arrival {
+                        self.meet(event);
+                    }
+                    take(arrival);
+                }),
+                Gathered::Notice(notice) if !self.notices.contains(&notice) => self.notices.push(notice),
+                Gathered::Notice(_) => {}
+            }
+        }
+    }
+
+    fn take_dropped(&mut self, take: &mut dyn FnMut(Arrival)) {
+        let dropped = self.tracer.dropped();
+        if dropped != self.dropped {
+            self.dropped = dropped;
+            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped }));
+        }
+    }
+}
+
+impl Source for Watch {
+    fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let mut events = Vec::new();
+            let wait = deadline.saturating_duration_since(Instant::now()).min(SLICE);
+            self.tracer.poll(wait, &mut |event| events.push(event))?;
+            for event in events {
+                self.meet(&event);
+                take(Arrival::Event(event));
+            }
+            self.take_gathered(take);
+            self.take_dropped(take);
+            if Instant::now() >= deadline {
+                return Ok(());
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns().unwrap_or(0)
+    }
+
+    fn title(&self) -> String {
+        "live".to_owned()
+    }
+
+    fn notices(&self) -> Vec<String> {
+        self.notices.clone()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.wanted = None; // the thread ends when nobody can want anything
+        while self.gathered.try_recv().is_ok() {}
+        let closed = std::mem::replace(&mut self.gathered, std::sync::mpsc::sync_channel(0).1);
+        drop(closed); // a thread that hands over ends too
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
