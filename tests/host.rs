@@ -3,6 +3,8 @@
 
 #[path = "host/adaptive.rs"]
 mod adaptive;
+#[path = "host/bic.rs"]
+mod bic;
 #[path = "host/bottleneck.rs"]
 mod bottleneck;
 #[path = "host/checked.rs"]
@@ -41,3 +43,5 @@ mod reno;
 mod sender;
 #[path = "host/swift.rs"]
 mod swift;
+#[path = "host/tuned.rs"]
+mod tuned;

@@ -491,11 +491,11 @@ static u32 slow_start_reduced_window(const struct cubic *cubic, u32 cwnd)
 	return ssthresh_of(upper && upper < kept ? upper : kept);
 }
 
-/* Fast convergence, RFC 9438, 4.7: Wmax = cwnd (1 + beta) / 2 when the loss came below the last Wmax. */
+/* Wmax = cwnd (1 + beta) / 2 when the loss came below the last Wmax: RFC 9438, 4.7. */
 static u32 next_w_max(u32 w_max, u32 cwnd)
 {
 	if (fast_convergence && cwnd < w_max)
-		return (u32)(((u64)cwnd * (SHARE_UNIT + kept_share())) >> (SHARE_SHIFT + 1));
+		return converged_maximum(cwnd, kept_share());
 	return cwnd;
 }
 

@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use tccc::catalog;
 
 use crate::bottleneck::{Flow, field};
 use crate::compile;
@@ -11,6 +10,7 @@ use crate::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, 
 use crate::operations::{self, Start};
 use crate::path;
 use crate::sender::{Round, Sender};
+use crate::tuned;
 
 /// floor(cbrt(2^64 - 1)), the end of every time on the curve, 1/1024 s.
 const TIME_MAX: u32 = 2_642_245;
@@ -43,15 +43,6 @@ fn of_four(name: &str, of: [u32; 4]) -> u32 {
     // SAFETY: the signature of cubic.c.
     let function: extern "C" fn(u32, u32, u32, u32) -> u32 = unsafe { equations().function(name) };
     function(of[0], of[1], of[2], of[3])
-}
-
-/// A copy of an algorithm with tunables of its own.
-fn tuned(id: &str, settings: &[&str]) -> Native {
-    let mut native = Native::own(id);
-    for setting in catalog::find(id).unwrap().settings(settings).unwrap() {
-        native.set(&setting.name, &setting.bytes);
-    }
-    native
 }
 
 fn check_cube_root(value: u64) {
@@ -127,7 +118,7 @@ proptest! {
     fn cct_without_its_parts_is_bpf_cubic(seed: u64, lost in 0..60u32, marked in 0..20u32, late in 0..20u32) {
         static OFF: OnceLock<Native> = OnceLock::new();
         let off = ["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"];
-        let off = OFF.get_or_init(|| tuned("cct", &off));
+        let off = OFF.get_or_init(|| tuned::copy("cct", &off));
         let rounds = |socket: Socket| {
             let mut rounds: Vec<Round> = Vec::new();
             Sender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
@@ -140,7 +131,7 @@ proptest! {
 #[test]
 fn response_scale_has_the_specification_s_numbers() {
     let check = |settings: &[&str], id: &str, expected: f64| {
-        let native = tuned(id, settings);
+        let native = tuned::copy(id, settings);
         let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "c") as f64 / 1024.0;
         assert!((scale - expected).abs() < 0.003, "{id}: {scale} for {expected}");
     };
@@ -175,7 +166,7 @@ fn cut_is_beta_in_every_phase_and_window() {
     let families = [("bpf_cubic", "", 717, 717), ("bpf_cubic", "beta=819", 819, 819), ("cct_lo", "", 666, 666)];
     let parts = [("cct_ss", "", 819, 896), ("erfc", "", 819, 819), ("cct", "", 666, 896)];
     for (id, setting, in_avoidance, in_slow_start) in families.into_iter().chain(parts) {
-        let native = tuned(id, if setting.is_empty() { &[] } else { std::slice::from_ref(&setting) });
+        let native = tuned::copy(id, if setting.is_empty() { &[] } else { std::slice::from_ref(&setting) });
         for cwnd in windows.clone() {
             let kept = |share: u64| ((u64::from(cwnd) * share / 1024) as u32).max(2);
             assert_eq!(cuts(&native, cwnd), [kept(in_avoidance), kept(in_slow_start)], "{id} {setting} at {cwnd}");
@@ -186,7 +177,7 @@ fn cut_is_beta_in_every_phase_and_window() {
 #[test]
 fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
     let check = |settings: &[&str], second: u32, expected: u64| {
-        let native = tuned("bpf_cubic", settings);
+        let native = tuned::copy("bpf_cubic", settings);
         let mut tcp = native::Tcp { snd_cwnd: 1000, snd_ssthresh: 2, ..native::Tcp::default() };
         let mut socket = native.socket(0xaa);
         socket.init(&mut tcp);
@@ -206,7 +197,7 @@ fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
 #[test]
 fn window_follows_the_curve_in_time() {
     for (beta, kept) in [("beta=717", 717.0), ("beta=819", 819.0)] {
-        let native = tuned("bpf_cubic", &["tcp_friendliness=0", beta]);
+        let native = tuned::copy("bpf_cubic", &["tcp_friendliness=0", beta]);
         let mut flow = Flow::new(&native, 400, 2, [100_000, 1]);
         flow.run_for(500_000);
         let w_max = f64::from(flow.cwnd());
@@ -243,7 +234,7 @@ const HYSTART_RTT_US: u64 = 40_000;
 const HYSTART_GAP_US: u64 = 200;
 
 fn slow_start_exit(settings: &[&str]) -> Option<u32> {
-    let native = tuned("bpf_cubic", settings);
+    let native = tuned::copy("bpf_cubic", settings);
     let mut flow = Flow::new(&native, 10, INFINITE_SSTHRESH, [HYSTART_RTT_US, HYSTART_GAP_US]);
     flow.run_until(|flow| flow.kernel.tcp.snd_ssthresh < INFINITE_SSTHRESH || flow.cwnd() > 2000);
     Some(flow.kernel.tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH)

@@ -57,9 +57,19 @@ pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::{QueueSize, Share};
+    use std::time::Duration;
 
     fn link(from: &str, to: &str) -> LinkSpec {
-        LinkSpec { ends: [from.into(), to.into()], directions: Default::default() }
+        let direction = Direction {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            queue: QueueSize::Packets(1),
+            loss: Share(0.0),
+            seed: 0,
+        };
+        LinkSpec { ends: [from.into(), to.into()], directions: [direction.clone(), direction] }
     }
 
     fn names(links: &[LinkSpec], from: &str, to: &str) -> Option<String> {

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * BIC: search the window between the last loss and the cut after it as one searches a sorted list, by halving.
+ *
+ * Source
+ *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", INFOCOM 2004;
+ *   behaviour and constants of net/ipv4/tcp_bic.c of Linux 6.18.
+ *
+ * Idea
+ *   The path holds more than what was kept after the last loss and less than the window of that loss, Wmax. Go a share
+ *   of the way to Wmax each round trip, no faster than a fixed step while far from it; past Wmax leave as slowly as it
+ *   was reached. CUBIC is the same curve made smooth and made a function of time.
+ *
+ * Equations
+ *   step: packets per round trip; d = Wmax - cwnd
+ *   cwnd <= low_window         step = 1                              as Reno
+ *   d / B > Smax               step = Smax                           additive increase, B = 4, Smax = 16
+ *   1 < d / B <= Smax          step = d / B                          binary search; the paper's B is 2
+ *   d / B <= 1                 step = B / smooth_part                the last packets: 0.2 a round trip
+ *   -d < B                     step = B / smooth_part                beyond Wmax: as slowly
+ *   -d < (B - 1) Smax          step = -d / (B - 1)                   then ever faster
+ *   further                    step = Smax
+ *   loss                       ssthresh = beta cwnd, cwnd / 2 up to low_window; at least 2
+ *   fast convergence           Wmax = cwnd (1 + beta) / 2 if cwnd < Wmax, else cwnd
+ *
+ * Units
+ *   Windows in packets; beta in 1/1024 of the window; growth is counted in packets acknowledged per packet, cwnd / step.
+ *
+ * Life
+ *   slow start -> reno, additive, search, probe in turn -> (loss) recovery -> additive or search; timeout -> loss -> slow
+ *   start, with Wmax forgotten.
+ *
+ * Differs
+ *   1. From the kernel's bic: the count is computed when cwnd or Wmax has changed, not also every HZ/32 jiffies: it
+ *      depends on nothing else.
+ *   2. From the kernel's bic: no initial_ssthresh (a scenario sets it for every algorithm alike), and products that the
+ *      kernel lets wrap above some hundred million packets saturate.
+ *   3. From the paper, as the kernel: B is 4 where the paper halves; Smax is 16 (paper: 32), the cut 0.2 (paper: 0.125);
+ *      the slowest step is B / smooth_part (paper: Smin = 0.01); before the first loss the step is at least cwnd / 20.
+ *   4. From the paper, as the kernel: a timeout forgets Wmax, an undo does not restore it.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel. The
+ *   name is bpf_bic because the kernel keeps bic for itself.
+ */
+#include "tccc.bpf.h"
+
+/* B: the share of the way to Wmax that one round trip goes is 1/B. The kernel's BICTCP_B; its stability rests on it. */
+#define SEARCH_SHARE 4u
+/* Before any loss there is no Wmax: at least one packet for 20 acknowledged, 5 % per round trip. */
+#define COUNT_BEFORE_LOSS 20u
+
+TUNABLE(u32, max_increment, 16, 1, 1024, "packets",
+	"Smax, the largest step of a round trip: the kernel's; the paper has 32");
+TUNABLE(u32, low_window, 14, 2, 65535, "packets",
+	"up to this window grow and halve as Reno: the paper's and the kernel's");
+TUNABLE(u32, beta, 819, 1, 1023, "1/1024", "share of cwnd kept at a loss: the kernel's; the paper keeps 896, 0.875");
+TUNABLE(u32, smooth_part, 20, 4, 1024, "rounds", "round trips for the last B packets before Wmax: the kernel's");
+TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
+	"a loss below Wmax lowers Wmax further, to free room for new flows");
+
+PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, PHASE_RECOVERY, PHASE_LOSS);
+
+struct bpf_bic {
+	u8 phase;
+	u32 cnt;       /* packets acknowledged per packet of growth */
+	u32 w_max;     /* window before the latest cut, or less by fast convergence; 0: none yet */
+	u32 last_cwnd; /* window that cnt is for, 0: none */
+};
+STATE_FITS(struct bpf_bic);
+
+/* cwnd / step for the slowest step, B / smooth_part. */
+static u32 slowest_count(u32 cwnd)
+{
+	return saturated((u64)cwnd * smooth_part / SEARCH_SHARE);
+}
+
+static u32 fastest_count(u32 cwnd)
+{
+	return cwnd / max(max_increment, 1u);
+}
+
+/* Below Wmax, missing = Wmax - cwnd: d of the header, at least 1. */
+static u32 search_count(u32 cwnd, u32 missing)
+{
+	const u32 step = missing / SEARCH_SHARE;
+
+	if (step > max_increment)
+		return fastest_count(cwnd);
+	return step <= 1 ? slowest_count(cwnd) : cwnd / step;
+}
+
+/* At Wmax or past it, by so many packets. */
+static u32 probe_count(u32 cwnd, u32 past)
+{
+	if (past < SEARCH_SHARE)
+		return slowest_count(cwnd);
+	if (past < max_increment * (SEARCH_SHARE - 1))
+		return saturated((u64)cwnd * (SEARCH_SHARE - 1) / past);
+	return fastest_count(cwnd);
+}
+
+static u32 count_of(u32 cwnd, u32 w_max)
+{
+	u32 cnt;
+
+	if (cwnd <= low_window)
+		return cwnd;
+	cnt = cwnd < w_max ? search_count(cwnd, w_max - cwnd) : probe_count(cwnd, cwnd - w_max);
+	if (!w_max)
+		cnt = min(cnt, COUNT_BEFORE_LOSS);
+	return cnt;
+}
+
+static void update_count(struct bpf_bic *bic, u32 cwnd)
+{
+	if (bic->last_cwnd == cwnd)
+		return;
+	bic->last_cwnd = cwnd;
+	bic->cnt = max(count_of(cwnd, bic->w_max), 1u);
+}
+
+static void update_phase(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_bic *bic = inet_csk_ca(sk);
+	const u32 cwnd = tp->snd_cwnd;
+
+	if (in_slow_start(tp))
+		bic->phase = PHASE_SLOW_START;
+	else if (cwnd <= low_window)
+		bic->phase = PHASE_RENO;
+	else if (cwnd >= bic->w_max)
+		bic->phase = PHASE_PROBE;
+	else
+		bic->phase = (bic->w_max - cwnd) / SEARCH_SHARE > max_increment ? PHASE_ADDITIVE : PHASE_SEARCH;
+}
+
+static void forget_maximum(struct bpf_bic *bic)
+{
+	bic->cnt = 1;
+	bic->w_max = 0;
+	bic->last_cwnd = 0;
+}
+
+CC_OP(void, bpf_bic_init, struct sock *sk)
+{
+	struct bpf_bic *bic = inet_csk_ca(sk);
+
+	forget_maximum(bic);
+	update_phase(sk);
+}
+
+CC_OP(void, bpf_bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_bic *bic = inet_csk_ca(sk);
+
+	update_phase(sk);
+	if (!is_cwnd_limited(tp))
+		return;
+	if (in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	update_count(bic, tp->snd_cwnd);
+	tcp_cong_avoid_ai(tp, max(bic->cnt, 1u), acked);
+}
+
+CC_OP(u32, bpf_bic_ssthresh, struct sock *sk)
+{
+	struct bpf_bic *bic = inet_csk_ca(sk);
+	const u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	u32 kept;
+
+	bic->w_max = fast_convergence && cwnd < bic->w_max ? converged_maximum(cwnd, beta) : cwnd;
+	bic->last_cwnd = 0;
+	kept = cwnd <= low_window ? cwnd / 2 : share_of(cwnd, beta);
+	return max(kept, 2u);
+}
+
+CC_OP(void, bpf_bic_set_state, struct sock *sk, u8 new_state)
+{
+	struct bpf_bic *bic = inet_csk_ca(sk);
+
+	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
+		bic->phase = PHASE_RECOVERY;
+	if (new_state != TCP_CA_Loss)
+		return;
+	bic->phase = PHASE_LOSS;
+	forget_maximum(bic);
+}
+
+CC_OP(u32, bpf_bic_undo_cwnd, struct sock *sk)
+{
+	return reno_undo_cwnd(tcp_sk(sk));
+}
+
+ALGORITHM(bpf_bic, "BIC as BPF: binary search for the window of the last loss", "Xu, Harfoush & Rhee 2004") = {
+	.init = (void *)bpf_bic_init,
+	.cong_avoid = (void *)bpf_bic_cong_avoid,
+	.ssthresh = (void *)bpf_bic_ssthresh,
+	.set_state = (void *)bpf_bic_set_state,
+	.undo_cwnd = (void *)bpf_bic_undo_cwnd,
+	.name = "bpf_bic",
+};
