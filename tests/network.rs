@@ -13,9 +13,11 @@ use std::time::Duration;
 use anyhow::Result;
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use tccc::experiment::cost::Jobs;
-use tccc::experiment::net::netns::Topology;
+use tccc::experiment::net::layout::Layout;
+use tccc::experiment::net::netns::Namespaces;
+use tccc::experiment::net::topology::Topology;
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd, Network};
 use tccc::experiment::plan::{Choices, Plan};
 use tccc::experiment::runner::{self, Options};
 use tccc::experiment::scenario::{Profile, Scenario};
@@ -233,8 +235,8 @@ fn runs_of_one_repeat_meet_the_same_losses() {
             run.repeat == repeat && plan.cells[run.cell].at["variant"] == variant
         };
         let run = plan.runs.iter().find(of).unwrap();
-        let links = &plan.cells[run.cell].links;
-        let topology = Topology::build(links, &plan.link_configs(run), Profile::Paper, &TunLink).unwrap();
+        let layout = Layout::new(&plan.cells[run.cell], &plan.link_configs(run), Profile::Paper);
+        let topology = Namespaces::new(Box::new(TunLink)).build(&layout).unwrap();
         numbers_that_arrive(&topology, 600).unwrap()
     };
     let first = losses("capped", 0);
@@ -287,7 +289,8 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let stop = AtomicBool::new(false);
-    let options = Options { out: out.clone(), jobs: Jobs::Auto, driver: &Half, stop: &stop };
+    let options =
+        Options { out: out.clone(), jobs: Jobs::Auto, network: &Namespaces::new(Box::new(Half)), stop: &stop };
     let error = runner::run(&scenario, &plan, &options, &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
     assert_eq!(failure.kind, Kind::Outside);

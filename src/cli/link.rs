@@ -114,6 +114,7 @@ fn config_of(args: &Args) -> LinkConfig {
         queue: args.queue,
         loss: args.loss,
         seed: args.seed,
+        ..Direction::default()
     };
     let back = Direction {
         rate: args.reverse_rate.or(args.rate),

@@ -14,6 +14,7 @@ use crate::experiment::algorithms;
 use crate::experiment::cost::{self, Jobs, Limit};
 use crate::experiment::net::LinkDriver;
 use crate::experiment::net::netem::Netem;
+use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::plan::{Choices, Plan, RUNS_MAX};
 use crate::experiment::results::ResultDir;
@@ -113,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
             print_plan(scenario, plan, args)
         });
     }
-    let driver = args.link.driver()?;
+    let network = Namespaces::new(args.link.driver()?);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
@@ -121,7 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut unmeasured = Vec::new();
     for (scenario, plan) in &planned {
         let out = out_of(args, scenario, planned.len());
-        let outcome = run_one(scenario, plan, &Options { out, jobs: args.jobs, driver: driver.as_ref(), stop: &stop })?;
+        let outcome = run_one(scenario, plan, &Options { out, jobs: args.jobs, network: &network, stop: &stop })?;
         unmeasured.extend(outcome.late.into_iter().chain(outcome.failed.into_iter().map(|(id, _)| id)));
     }
     if unmeasured.is_empty() {

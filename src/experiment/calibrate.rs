@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use crate::experiment::net::netns::{Node, Topology};
 use crate::experiment::net::path::{Hop, shortest_path};
+use crate::experiment::net::topology::{Node, Topology};
 use crate::experiment::net::{Link, QueueLimit};
 use crate::experiment::plan::mix;
 use crate::experiment::scenario::{Cell, LinkSpec};

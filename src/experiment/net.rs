@@ -1,8 +1,10 @@
-//! What a scenario's path is made of, and the two traits behind which it is built: [`Network`] and [`Link`].
+//! What a scenario's path is made of, and the traits behind which it is built: [`Network`], [`LinkDriver`] and [`Link`].
 
+pub mod layout;
 pub mod netem;
 pub mod netns;
 pub mod path;
+pub mod topology;
 pub mod tunlink;
 mod wires;
 
@@ -11,6 +13,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::layout::Layout;
+use self::topology::Topology;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
@@ -55,6 +59,21 @@ pub struct LinkEnd {
     pub interface: String,
 }
 
+/// A way to build networks: namespaces of our own, or Mininet's.
+pub trait Network: Send + Sync {
+    /// The network's name as reports show it: `netns`, `mininet`.
+    fn name(&self) -> &'static str;
+
+    /// The name of what builds its links, as reports show it: `netem`, `tunlink`.
+    fn link_driver(&self) -> &'static str;
+
+    /// Builds a layout: namespaces with their settings, links up, addresses and routes in place.
+    ///
+    /// Errors: not permitted; a link cannot be built; the kernel refuses a setting, an address or a route.
+    /// Side effects: namespaces and interfaces that live as long as the returned value.
+    fn build(&self, layout: &Layout) -> Result<Topology>;
+}
+
 /// A way to build links: the kernel's netem, or the user-space emulator.
 pub trait LinkDriver: Send + Sync {
     /// The driver's name as reports show it: `netem`, `tunlink`.
@@ -92,6 +111,9 @@ pub const DELAY_MAX: Duration = Duration::from_secs(10);
 pub const MTU_RANGE: [u32; 2] = [68, 9_000];
 /// Longest queue of a link, in packets and in bytes: what the emulator can hold in memory.
 pub const QUEUE_MAX: (u32, u64) = (100_000, 150_000_000);
+
+/// Queue of a direction that names none: the transmit queue length of a Linux device.
+const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
 
 /// A field of a link that is outside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +191,20 @@ impl LinkConfig {
                 QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
             }
         })
+    }
+}
+
+/// A direction that lets everything through at once.
+impl Default for Direction {
+    fn default() -> Self {
+        Direction {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            queue: DEFAULT_QUEUE,
+            loss: Share(0.0),
+            seed: 0,
+        }
     }
 }
 

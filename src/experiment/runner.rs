@@ -15,8 +15,8 @@ use crate::experiment::calibrate;
 use crate::experiment::conditions::Conditions;
 use crate::experiment::cost::{self, Jobs, Limit};
 use crate::experiment::follow::Follower;
-use crate::experiment::net::LinkDriver;
-use crate::experiment::net::netns::Topology;
+use crate::experiment::net::Network;
+use crate::experiment::net::layout::Layout;
 use crate::experiment::plan::{Plan, PlannedRun, mix};
 use crate::experiment::results::ResultDir;
 use crate::experiment::scenario::{Cell, Scenario};
@@ -38,8 +38,8 @@ pub struct Options<'a> {
     pub out: PathBuf,
     /// Runs at once.
     pub jobs: Jobs,
-    /// How links are built.
-    pub driver: &'a dyn LinkDriver,
+    /// How networks are built.
+    pub network: &'a dyn Network,
     /// Set from outside to stop: finished runs stay.
     pub stop: &'a AtomicBool,
 }
@@ -128,7 +128,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
         algorithms: &algorithms,
         conditions: &Conditions::attach(&cgroup, ssthresh_alone)?,
         follower: &Follower::start(plan.sample)?,
-        driver: options.driver,
+        network: options.network,
         stop: options.stop,
     };
     let limit = Limit::of(options.jobs, processors());
@@ -174,13 +174,13 @@ fn calibrate_paths(
             return Err(interrupted(options));
         }
         tell(Progress::Calibrating(place(cell)));
-        let topology = Topology::build(&cell.links, &plan.link_configs(run), plan.profile, options.driver)?;
+        let topology = options.network.build(&Layout::new(cell, &plan.link_configs(run), plan.profile))?;
         paths
             .notices
             .extend(topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")));
         paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()));
         let seed = mix(plan.seed, seen.len() as u64);
-        paths.offloads.insert(topology.offloads(&cell.links)?);
+        paths.offloads.insert(topology.offloads()?);
         paths.sysctls = topology.settings_in_force()?;
         paths.calibration.extend(calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell))?);
     }
@@ -222,6 +222,9 @@ fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &ResultDir) 
     };
     if earlier.kernel != now.kernel {
         return Err(differs("kernel", &earlier.kernel, &now.kernel).into());
+    }
+    if earlier.network != now.network {
+        return Err(differs("network", &earlier.network, &now.network).into());
     }
     if earlier.link != now.link {
         return Err(differs("link driver", &earlier.link, &now.link).into());
@@ -267,8 +270,8 @@ fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iper
         schema: RESULT_SCHEMA,
         kernel: kernel.release().to_string_lossy().into_owned(),
         cpus: processors(),
-        link: options.driver.name().to_owned(),
-        network: "netns".to_owned(),
+        link: options.network.link_driver().to_owned(),
+        network: options.network.name().to_owned(),
         offloads: String::new(), // measured with the paths
         profile: plan.profile.name().to_owned(),
         sysctls: BTreeMap::new(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
-use crate::experiment::net::netns::Node;
+use crate::experiment::net::topology::Node;
 use crate::experiment::scenario::FlowSpec;
 use crate::failure::Failure;
 use crate::kernel::cgroup::RunCgroup;

@@ -12,7 +12,7 @@ pub const RESULT_SCHEMA: u32 = 1;
 pub const UNFINISHED: &str = ".unfinished-";
 
 /// Counters of one direction of a link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
     /// Packets that entered the link.
     pub received_pkts: u64,

@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
-use tccc::units::{BitsPerSec, QueueSize, Share};
+use tccc::units::{BitsPerSec, QueueSize};
 
 /// IPv4 and UDP headers, bytes.
 pub const UDP_HEADERS: usize = 28;
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_millis(400);
 
 /// A direction without rate limit, loss or jitter.
 pub fn plain(delay: Duration) -> Direction {
-    Direction { rate: None, delay, jitter: Duration::ZERO, queue: QueueSize::Packets(1_000), loss: Share(0.0), seed: 1 }
+    Direction { delay, seed: 1, ..Direction::default() }
 }
 
 /// A direction with a rate in Mbit/s.

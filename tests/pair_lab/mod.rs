@@ -27,7 +27,7 @@ use tccc::loader::{Registered, Request, register};
 use tccc::trace::event::{Event, EventKind};
 use tccc::trace::filter::Filter;
 use tccc::trace::live::Tracer;
-use tccc::units::{BitsPerSec, QueueSize, Share};
+use tccc::units::{BitsPerSec, QueueSize};
 
 pub use tamper::Tamper;
 use tamper::Wire;
@@ -58,10 +58,9 @@ impl Lab {
         let direction = |rate, seed| Direction {
             rate,
             delay: rtt / 2,
-            jitter: Duration::ZERO,
             queue: QueueSize::Packets(5_000),
-            loss: Share(0.0),
             seed,
+            ..Direction::default()
         };
         let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
         let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("pair{n}") });

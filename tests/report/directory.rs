@@ -164,10 +164,9 @@ fn counters() -> LinkCounters {
         sent_pkts: 999,
         sent_bytes: 1_498_500,
         lost_pkts: 1,
-        overflow_pkts: 0,
-        failed_pkts: 0,
         max_queue_pkts: Some(12),
         lateness_us: Some(Lateness { p50: 3.0, p99: 21.0, p999: 60.0, max: 140.0 }),
+        ..LinkCounters::default()
     }
 }
 

@@ -99,10 +99,10 @@ impl LossyPath {
         let direction = |loss, seed| Direction {
             rate: Some(BitsPerSec(50_000_000)),
             delay: Duration::from_millis(5),
-            jitter: Duration::ZERO,
             queue: QueueSize::Packets(500),
             loss: Share(loss),
             seed,
+            ..Direction::default()
         };
         let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
         let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("trc{n}") });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::experiment::net::netns::Node;
+use crate::experiment::net::topology::Node;
 
 /// IPv4 and UDP headers.
 const HEADER_BYTES: u32 = 28;

@@ -184,10 +184,10 @@ mod tests {
         Direction {
             rate: Some(BitsPerSec(100_000_000)),
             delay: Duration::from_millis(50),
-            jitter: Duration::ZERO,
             queue: QueueSize::Packets(50),
             loss: Share(0.01),
             seed: 7,
+            ..Direction::default()
         }
     }
 

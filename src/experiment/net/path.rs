@@ -57,19 +57,9 @@ pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{QueueSize, Share};
-    use std::time::Duration;
 
     fn link(from: &str, to: &str) -> LinkSpec {
-        let direction = Direction {
-            rate: None,
-            delay: Duration::ZERO,
-            jitter: Duration::ZERO,
-            queue: QueueSize::Packets(1),
-            loss: Share(0.0),
-            seed: 0,
-        };
-        LinkSpec { ends: [from.into(), to.into()], directions: [direction.clone(), direction] }
+        LinkSpec { ends: [from.into(), to.into()], directions: Default::default() }
     }
 
     fn names(links: &[LinkSpec], from: &str, to: &str) -> Option<String> {

@@ -10,8 +10,9 @@ use crate::experiment::conditions::Conditions;
 use crate::experiment::cost::longest_round_trip;
 use crate::experiment::follow::{Followed, Follower};
 use crate::experiment::measure::flow_record;
-use crate::experiment::net::netns::{Node, Topology};
-use crate::experiment::net::{LinkDriver, QueueLimit};
+use crate::experiment::net::layout::Layout;
+use crate::experiment::net::topology::{Node, Topology};
+use crate::experiment::net::{Network, QueueLimit};
 use crate::experiment::plan::{Plan, PlannedRun};
 use crate::experiment::results::{ResultDir, RunFolder};
 use crate::experiment::scenario::{Cell, FlowSpec};
@@ -46,7 +47,7 @@ pub struct Bench<'a> {
     pub algorithms: &'a Algorithms,
     pub conditions: &'a Conditions,
     pub follower: &'a Follower,
-    pub driver: &'a dyn LinkDriver,
+    pub network: &'a dyn Network,
     pub stop: &'a AtomicBool,
 }
 
@@ -117,7 +118,7 @@ impl Bench<'_> {
 
     fn measure(&self, run: &PlannedRun, cell: &Cell, folder: &RunFolder) -> Result<Measured> {
         let configs = self.plan.link_configs(run);
-        let topology = Topology::build(&cell.links, &configs, self.plan.profile, self.driver)?;
+        let topology = self.network.build(&Layout::new(cell, &configs, self.plan.profile))?;
         let followed = self.follower.follow(&senders(cell, &topology)?)?;
         let transfers = self.listen(cell, &topology, folder)?;
         for (link, config) in topology.links.iter().zip(&configs) {
@@ -125,7 +126,7 @@ impl Bench<'_> {
             link.restart_counters();
         }
         let reports = self.transfer(cell, &topology, transfers)?;
-        let links = link_records(cell, &topology, self.driver.name());
+        let links = link_records(cell, &topology, self.network.link_driver());
         let events = gather(cell, &topology, &followed)?;
         self.confirm_conditions(cell, &topology)?;
         let mut flows = Vec::new();
@@ -298,12 +299,11 @@ mod tests {
         let counters = LinkCounters {
             received_pkts: 1000,
             sent_pkts: 1000,
-            sent_bytes: 0,
-            lost_pkts: 0,
             overflow_pkts,
             failed_pkts,
             max_queue_pkts: Some(50),
             lateness_us,
+            ..LinkCounters::default()
         };
         let record = LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] };
         lateness(&cell(), &[record])

@@ -1,5 +1,6 @@
 //! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
 
+mod link;
 mod resolve;
 mod selection;
 mod value;
@@ -13,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use self::link::LinkText;
 pub use self::selection::{Goal, SelectionSpec};
-use self::value::{Count, Ordered, Text, some_duration};
+use self::value::{Count, Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
-use crate::experiment::net::Direction;
 use crate::model::run::At;
-use crate::units::{self, BitsPerSec, Bytes, QueueSize, Share};
+use crate::units::{self, Bytes, Share};
 
 /// Where published numbers come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,33 +128,6 @@ fn default_sample() -> Duration {
 /// Ethernet's.
 fn default_mtu() -> u32 {
     1500
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LinkText {
-    ends: [String; 2],
-    rate: Option<BitsPerSec>,
-    #[serde(default, with = "units::duration_text")]
-    delay: Duration,
-    #[serde(default, with = "units::duration_text")]
-    jitter: Duration,
-    queue: Option<QueueSize>,
-    loss: Option<Share>,
-    #[serde(default)]
-    reverse: ReverseText,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct ReverseText {
-    rate: Option<BitsPerSec>,
-    #[serde(deserialize_with = "some_duration")]
-    delay: Option<Duration>,
-    #[serde(deserialize_with = "some_duration")]
-    jitter: Option<Duration>,
-    queue: Option<QueueSize>,
-    loss: Option<Share>,
 }
 
 #[derive(Debug, Deserialize)]

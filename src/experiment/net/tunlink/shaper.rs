@@ -178,10 +178,9 @@ mod tests {
         Direction {
             rate: Some(BitsPerSec(10_000_000)),
             delay: Duration::from_millis(50),
-            jitter: Duration::ZERO,
             queue: QueueSize::Packets(3),
-            loss: Share(0.0),
             seed: 7,
+            ..Direction::default()
         }
     }
 

@@ -6,10 +6,6 @@ use crate::experiment::net::path::shortest_path;
 use crate::experiment::plan::{PLANNED_RUNS_MAX, RUNS_MAX};
 use crate::model::metrics::{METRICS, Metric};
 
-/// Queue of a link that names none: the transmit queue length of a Linux device.
-const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
-/// A node's name becomes part of an interface name, which has at most 15 characters.
-const NODE_NAME_LENGTH: usize = 8;
 /// A flow's name stands in tables and legends.
 const FLOW_NAME_LENGTH: usize = 32;
 /// Longest run: what iperf3 can time.
@@ -63,65 +59,6 @@ impl Reader<'_> {
             return Err(self.refuse(&[Step::Key("flow")], "expected at least one [[flow]]"));
         }
         Ok(())
-    }
-
-    fn link(&self, document: &Document, index: usize, link: &LinkText) -> Result<LinkSpec, ScenarioError> {
-        let path = [Step::Key("link"), Step::Item(index), Step::Key("ends")];
-        for node in &link.ends {
-            let plain = node.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-            if !plain || node.is_empty() || node.len() > NODE_NAME_LENGTH {
-                let what = format!("\"{node}\": expected a name of 1 to {NODE_NAME_LENGTH} letters, digits or -");
-                return Err(self.refuse(&path, what));
-            }
-        }
-        if link.ends[0] == link.ends[1] {
-            return Err(self.refuse(&path, "expected two different nodes"));
-        }
-        let queue = link.queue.unwrap_or(DEFAULT_QUEUE);
-        let forward = Direction {
-            rate: link.rate,
-            delay: link.delay,
-            jitter: link.jitter,
-            queue,
-            loss: link.loss.unwrap_or(Share(0.0)),
-            seed: 0,
-        };
-        let backward = Direction {
-            rate: link.reverse.rate.or(link.rate),
-            delay: link.reverse.delay.unwrap_or(link.delay),
-            jitter: link.reverse.jitter.unwrap_or(link.jitter),
-            queue: link.reverse.queue.unwrap_or(queue),
-            loss: link.reverse.loss.unwrap_or(Share(0.0)),
-            seed: 0,
-        };
-        let link = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };
-        self.check_link(document, index, &link)?;
-        Ok(link)
-    }
-
-    fn check_link(&self, document: &Document, index: usize, link: &LinkSpec) -> Result<(), ScenarioError> {
-        let same = |other: &LinkText| other.ends.iter().all(|end| link.ends.contains(end));
-        if document.link[..index].iter().any(same) {
-            let path = [Step::Key("link"), Step::Item(index), Step::Key("ends")];
-            return Err(self.refuse(&path, "another link joins these two nodes"));
-        }
-        if let Some(out) = link.config(document.mtu).out_of_range() {
-            return Err(self.refuse(&self.link_field(index, out.direction, out.field), out.what));
-        }
-        let lost = link.directions.iter().position(|direction| direction.loss.0 >= 1.0);
-        lost.map_or(Ok(()), |direction| {
-            let what =
-                format!("\"{}\": expected less than 100%: nothing would arrive", link.directions[direction].loss);
-            Err(self.refuse(&self.link_field(index, direction, "loss"), what))
-        })
-    }
-
-    /// Where a direction's value is written: in `reverse` when that has it, else beside it.
-    fn link_field(&self, index: usize, direction: usize, field: &'static str) -> Vec<Step<'static>> {
-        let link = [Step::Key("link"), Step::Item(index)];
-        let reverse = [&link[..], &[Step::Key("reverse"), Step::Key(field)]].concat();
-        let is_reverse = direction == 1 && value_at(self.table.get_ref(), &reverse).is_some();
-        if is_reverse { reverse } else { [&link[..], &[Step::Key(field)]].concat() }
     }
 
     fn check_flow(&self, document: &Document, index: usize) -> Result<(), ScenarioError> {
