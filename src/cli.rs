@@ -20,6 +20,7 @@ pub mod list;
 pub mod load;
 pub mod naming;
 pub mod plain;
+mod progress;
 pub mod report;
 pub mod run;
 pub mod selection;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
@@ -18,6 +18,7 @@ use tccc::experiment::net::netns::Namespaces;
 use tccc::experiment::net::topology::Topology;
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd, Network};
+use tccc::experiment::part::Part;
 use tccc::experiment::plan::{Choices, Plan};
 use tccc::experiment::runner::{self, Options};
 use tccc::experiment::scenario::{Profile, Scenario};
@@ -166,24 +167,31 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
     let _alone = alone();
     let before = HostSnapshot::take(&["tccc_ss"]);
     let (_place, scenario, out) = place();
-    let mut child = run_command(&scenario, &out)
-        .args(["--jobs", "1", "--only", "variant=capped", "--runs", "3"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let part = ["--jobs", "2", "--only", "variant=capped", "--runs", "3"];
+    let mut child =
+        run_command(&scenario, &out).args(part).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     poll_until(Duration::from_secs(90), "the first run is finished", || !finished(&out).is_empty());
-    // The moment differs each time: wherever the second run is by now.
+    // Any moment of what follows: another run is built, sends, or is put away.
+    let moment = Duration::from_millis(u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_millis()) * 3);
+    println!("killed {moment:?} after the first run");
+    let (reached, began) = (finished(&out).len(), Instant::now());
+    let ended = &mut || finished(&out).len() >= reached + 2 || child.try_wait().unwrap().is_some();
+    poll_until(Duration::from_secs(90), "the moment has come", || began.elapsed() >= moment || ended());
     let owned = own_processes(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
     poll_until(Duration::from_secs(5), "its processes are gone", || owned.iter().all(|pid| !is_alive(*pid)));
     let kept = finished(&out);
-    let again = run_command(&scenario, &out).args(["--only", "variant=capped", "--runs", "3"]).output().unwrap();
+    let again = run_command(&scenario, &out).args(part).output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
     let after = finished(&out);
     assert!(kept.iter().all(|one| after.contains(one)), "a finished run was made again");
     assert_eq!(done(&out).len(), 3);
+    // The same directory takes another part of the plan, and fewer repeats of it.
+    let other = run_command(&scenario, &out).args(["--only", "variant=open", "--runs", "1"]).output().unwrap();
+    assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
+    assert!(after.iter().all(|one| finished(&out).contains(one)));
+    assert_eq!(done(&out).iter().filter(|run| run.at["variant"] == "open").count(), 1);
     assert!(
         fs::read_dir(out.join("runs")).unwrap().flatten().all(|e| !e.file_name().to_string_lossy().starts_with('.'))
     );
@@ -289,8 +297,13 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let stop = AtomicBool::new(false);
-    let options =
-        Options { out: out.clone(), jobs: Jobs::Auto, network: &Namespaces::new(Box::new(Half)), stop: &stop };
+    let options = Options {
+        out: out.clone(),
+        part: &Part::default(),
+        jobs: Jobs::Auto,
+        network: &Namespaces::new(Box::new(Half)),
+        stop: &stop,
+    };
     let error = runner::run(&scenario, &plan, &options, &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
     assert_eq!(failure.kind, Kind::Outside);
@@ -306,9 +319,37 @@ fn dry_run_prints_the_plan_and_changes_nothing() {
     let output = run_command(&scenario, &out).arg("--dry-run").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("expected time: ") && text.contains("nothing was changed"), "{text}");
+    assert!(text.contains("to do: 6 runs on 1 path, about ") && text.contains("nothing was changed"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains("  seed ")).count(), 6);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn shards_of_a_plan_are_all_of_it() {
+    let (_place, scenario, out) = place();
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let output = run_command(&scenario, &out).arg("--dry-run").args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| line.contains("  seed ")).map(str::to_owned).collect()
+    };
+    let (first, second) = (ids(&["--shard", "1/2"]), ids(&["--shard", "2/2"]));
+    assert_eq!((first.len(), second.len()), (3, 3));
+    assert_eq!([first, second].concat(), ids(&[]), "each repeat is a seed, and stays together");
+    let refused = run_command(&scenario, &out).args(["--dry-run", "--shard", "3/2"]).output().unwrap();
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("expected I/N"));
+}
+
+#[test]
+fn folder_stands_for_its_scenarios() {
+    let (place, scenario, out) = place();
+    fs::copy(&scenario, place.path().join("second.toml")).unwrap();
+    fs::write(place.path().join("notes.md"), "no scenario").unwrap();
+    let output = run_command(place.path(), &out).arg("--dry-run").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("second: Tiny") && text.contains("tiny: Tiny") && text.contains("2 scenarios: "), "{text}");
+    let empty = tempfile::tempdir().unwrap();
+    let refused = run_command(empty.path(), &out).arg("--dry-run").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `tccc run`: experiments from scenarios.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,17 +10,18 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::progress::{self, Display};
 use crate::experiment::algorithms;
-use crate::experiment::cost::{self, Jobs, Limit};
+use crate::experiment::cost::Jobs;
 use crate::experiment::net::LinkDriver;
 use crate::experiment::net::netem::Netem;
 use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
+use crate::experiment::part::{Part, Shard};
 use crate::experiment::plan::{Choices, Plan, RUNS_MAX};
 use crate::experiment::results::ResultDir;
-use crate::experiment::runner::{self, Options, Outcome, Progress};
+use crate::experiment::runner::{self, Forecast, Options, Outcome};
 use crate::experiment::scenario::{Profile, Scenario};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
@@ -27,10 +30,11 @@ use crate::report;
 /// Run experiments: scenario to plan to runs to result directory
 ///
 /// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
-/// where it is not what the scenario asks. Run again with the same --out, an interrupted experiment goes on.
+/// where it is not what the scenario asks. Run again with the same --out, an interrupted experiment goes on; so do parts
+/// of it by --only and --shard, and more --runs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Scenario files; scenarios/README.md describes them
+    /// Scenario files, or folders of them; scenarios/README.md describes them
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
     /// Result directory [default: runs/SCENARIO-TIME]; one below it for each of several scenarios
@@ -48,6 +52,9 @@ pub struct Args {
     /// Only cells with this value of this sweep variable; repeat for more
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub only: Vec<(String, String)>,
+    /// Only the I-th of N shares of the runs, for N hosts; `tccc report` takes all their directories together
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// Socket conditions, instead of the scenario's
     #[arg(long, value_enum)]
     pub profile: Option<Profile>,
@@ -102,17 +109,20 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 /// Side effects: those of [`runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {
     let mut planned = Vec::new();
-    for path in &args.scenarios {
-        let scenario = Scenario::load(path)?;
-        let plan = Plan::new(&scenario, &choices(args))?;
-        algorithms::check(&scenario, &plan)?;
-        planned.push((scenario, plan));
+    for path in scenario_files(&args.scenarios)? {
+        let scenario = Scenario::load(&path)?;
+        let plan = Plan::new(&scenario, &args.choices())?;
+        let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
+        algorithms::check(&scenario, cells.into_iter().map(|cell| &plan.cells[cell]))?;
+        planned.push(Planned { out: PathBuf::new(), scenario, plan });
     }
+    name_places(args, &mut planned);
     if args.dry_run {
-        return planned.iter().try_for_each(|(scenario, plan)| {
-            ResultDir::check(&out_of(args, scenario, planned.len()), plan, &scenario.text)?;
-            print_plan(scenario, plan, args)
-        });
+        for one in &planned {
+            ResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
+            print_plan(one, args)?;
+        }
+        return if planned.len() > 1 { print_total(&planned, args) } else { Ok(()) };
     }
     let network = Namespaces::new(args.link.driver()?);
     let stop = Arc::new(AtomicBool::new(false));
@@ -120,9 +130,12 @@ pub fn run(args: &Args) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
     }
     let mut unmeasured = Vec::new();
-    for (scenario, plan) in &planned {
-        let out = out_of(args, scenario, planned.len());
-        let outcome = run_one(scenario, plan, &Options { out, jobs: args.jobs, network: &network, stop: &stop })?;
+    let part = args.part();
+    for (index, one) in planned.iter().enumerate() {
+        let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
+        let display = Display::new(format!("{}{nth}", one.scenario.name));
+        let options = Options { out: one.out.clone(), part: &part, jobs: args.jobs, network: &network, stop: &stop };
+        let outcome = run_one(one, &options, &display)?;
         unmeasured.extend(outcome.late.into_iter().chain(outcome.failed.into_iter().map(|(id, _)| id)));
     }
     if unmeasured.is_empty() {
@@ -132,27 +145,69 @@ pub fn run(args: &Args) -> Result<()> {
     Err(Failure::failed(what).hint("run again with the same `--out` and `--jobs 1`").into())
 }
 
-fn choices(args: &Args) -> Choices {
-    Choices { runs: args.runs, seed: args.seed, profile: args.profile, only: args.only.clone() }
+/// The files that are asked for: of a folder all its scenarios, by name.
+fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let entries = fs::read_dir(path).with_context(|| format!("list \"{}\"", path.display()))?;
+        let mut inside: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        inside.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+        if inside.is_empty() {
+            let what = format!("no scenario in \"{}\": it holds no TOML file", path.display());
+            return Err(Failure::usage(what).hint("`ls scenarios/*` shows those that come with tccc").into());
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
 }
 
-/// The result directory: as asked, below it for several scenarios, or a new one named after scenario and time.
-fn out_of(args: &Args, scenario: &Scenario, scenarios: usize) -> PathBuf {
-    match &args.out {
-        Some(out) if scenarios > 1 => out.join(&scenario.name),
-        Some(out) => out.clone(),
-        None => {
-            let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-            let now = now.trim_end_matches('Z').replace(':', "-");
-            Path::new("runs").join(format!("{}-{now}", scenario.name))
-        }
+/// A scenario with its plan and the directory of its results.
+struct Planned {
+    out: PathBuf,
+    scenario: Scenario,
+    plan: Plan,
+}
+
+impl Args {
+    fn choices(&self) -> Choices {
+        Choices { runs: self.runs, seed: self.seed, profile: self.profile }
+    }
+
+    fn part(&self) -> Part {
+        Part { only: self.only.clone(), shard: self.shard }
     }
 }
 
-fn run_one(scenario: &Scenario, plan: &Plan, options: &Options) -> Result<Outcome> {
-    let display = Display::new();
-    let outcome = runner::run(scenario, plan, options, &mut |progress| display.show(&progress));
-    display.bar.finish_and_clear();
+/// The result directories: as asked, or new ones named after scenario and time; below one for several scenarios, by
+/// their names, and by their folders too where names are the same.
+fn name_places(args: &Args, planned: &mut [Planned]) {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now = now.trim_end_matches('Z').replace(':', "-");
+    let names: Vec<String> = planned.iter().map(|one| one.scenario.name.clone()).collect();
+    let several = planned.len() > 1;
+    for one in planned {
+        let name = &one.scenario.name;
+        one.out = match (&args.out, several) {
+            (Some(out), false) => out.clone(),
+            (None, false) => Path::new("runs").join(format!("{name}-{now}")),
+            (out, true) => {
+                let base = out.clone().unwrap_or_else(|| Path::new("runs").join(&now));
+                let folder = Path::new(&one.scenario.file).parent().and_then(Path::file_name);
+                let is_alone = names.iter().filter(|other| *other == name).count() == 1;
+                folder.filter(|_| !is_alone).map_or(base.clone(), |folder| base.join(folder)).join(name)
+            }
+        };
+    }
+}
+
+fn run_one(one: &Planned, options: &Options, display: &Display) -> Result<Outcome> {
+    let outcome = runner::run(&one.scenario, &one.plan, options, &mut |progress| display.show(&progress));
+    display.end();
     let outcome = outcome?;
     for notice in &outcome.notices {
         display.say(&format!("tccc: warning: {notice}"));
@@ -164,84 +219,42 @@ fn run_one(scenario: &Scenario, plan: &Plan, options: &Options) -> Result<Outcom
     Ok(outcome)
 }
 
-/// Progress on stderr: a bar on a terminal, sentences for what went wrong.
-struct Display {
-    bar: ProgressBar,
-}
-
-impl Display {
-    fn new() -> Self {
-        let bar = ProgressBar::hidden();
-        if !super::is_quiet() {
-            bar.set_draw_target(ProgressDrawTarget::stderr()); // hides itself where stderr is no terminal
-        }
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Display { bar }
-    }
-
-    fn say(&self, line: &str) {
-        if !super::is_quiet() {
-            self.bar.suspend(|| eprintln!("{line}"));
-        }
-    }
-
-    fn show(&self, progress: &Progress) {
-        match progress {
-            Progress::Calibrating(place) => self.bar.set_message(format!("measuring the empty path: {place}")),
-            Progress::Begins { to_do, finished, expected } => self.begin(*to_do, *finished, *expected),
-            Progress::Finished(id) => {
-                self.bar.set_message(id.clone());
-                self.bar.inc(1);
-            }
-            Progress::Again { id, attempt, why, last: false } => {
-                self.say(&format!("tccc: warning: {id}: attempt {attempt} does not count and is repeated: {why}"));
-            }
-            Progress::Again { id, attempt, why, last: true } => {
-                self.say(&format!("tccc: warning: {id}: given up after {attempt} attempts: {why}"));
-            }
-        }
-    }
-
-    fn begin(&self, to_do: usize, finished: usize, expected: Duration) {
-        let before = if finished > 0 { format!(", {finished} finished before") } else { String::new() };
-        let expected = humantime::format_duration(Duration::from_secs(expected.as_secs()));
-        self.say(&format!("tccc: note: {to_do} runs{before}, about {expected}"));
-        let template = "{bar:30} {pos}/{len} runs, {elapsed} of about {prefix}, {eta} left  {msg}";
-        self.bar.set_prefix(expected.to_string());
-        self.bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        self.bar.set_length(to_do as u64);
-    }
-}
-
 /// Prints what would be done.
-fn print_plan(scenario: &Scenario, plan: &Plan, args: &Args) -> Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}: {}", scenario.name, scenario.title)?;
-    writeln!(
-        out,
-        "profile {}, seed {}, {} runs of {} cells:",
-        plan.profile.name(),
-        plan.seed,
-        plan.repeats,
-        plan.cells.len()
-    )?;
+fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
+    let Planned { scenario, plan, out } = planned;
+    let part = args.part();
+    let runs = part.runs(scenario, plan)?;
+    let forecast = Forecast::new(plan, &runs, &ResultDir::finished_in(out)?, args.jobs);
+    let mut text = io::stdout().lock();
+    let (profile, seed, repeats) = (plan.profile.name(), plan.seed, plan.repeats);
+    writeln!(text, "{}: {}", scenario.name, scenario.title)?;
+    writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
     for cell in &plan.cells {
         let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let flows: Vec<String> = cell.flows.iter().map(|flow| format!("{} by {}", flow.name, flow.algorithm)).collect();
-        writeln!(out, "  {}: {} for {}s", at.join(", "), flows.join(", "), cell.duration.as_secs())?;
+        writeln!(text, "  {}: {} for {}s", at.join(", "), flows.join(", "), cell.duration.as_secs())?;
     }
-    writeln!(out, "order of runs:")?;
-    for run in &plan.runs {
-        writeln!(out, "  {}  seed {}", run.id, run.seed)?;
+    let part =
+        if runs.len() < plan.runs.len() { format!(", {} of {}", runs.len(), plan.runs.len()) } else { "".into() };
+    writeln!(text, "order of runs{part}:")?;
+    for run in &runs {
+        writeln!(text, "  {}  seed {}", run.id, run.seed)?;
     }
-    let limit = Limit::of(args.jobs, runner::processors());
-    let costs = plan.runs.iter().map(|run| &plan.cells[run.cell]);
-    let time = cost::total_time(costs.map(|cell| (cost::traffic_bps(cell), cost::run_time(cell))), limit);
-    let time = humantime::format_duration(Duration::from_secs(time.as_secs()));
-    writeln!(out, "expected time: {time}, and a few seconds for each distinct path before")?;
     let place =
-        args.out.as_ref().map_or("a new directory below runs/".to_owned(), |out| format!("\"{}\"", out.display()));
-    writeln!(out, "results would go to {place}; nothing was changed")?;
+        if args.out.is_some() { format!("\"{}\"", out.display()) } else { "a new directory below runs/".into() };
+    writeln!(text, "to do: {}", progress::sentence(&forecast))?;
+    writeln!(text, "results would go to {place}; nothing was changed")?;
+    Ok(())
+}
+
+/// Prints how long all scenarios take, one after the other.
+fn print_total(planned: &[Planned], args: &Args) -> Result<()> {
+    let mut total = Duration::ZERO;
+    for one in planned {
+        let runs = args.part().runs(&one.scenario, &one.plan)?;
+        let finished = ResultDir::finished_in(&one.out)?;
+        total += Forecast::new(&one.plan, &runs, &finished, args.jobs).expected;
+    }
+    writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
     Ok(())
 }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::catalog::{self, NAME_LENGTH_MAX};
-use crate::experiment::plan::Plan;
-use crate::experiment::scenario::{FlowSpec, Scenario};
+use crate::experiment::scenario::{Cell, FlowSpec, Scenario};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
@@ -84,8 +83,8 @@ impl Algorithms {
 ///
 /// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable that the algorithm does not have or that
 /// is out of range; each with its place in the scenario.
-pub fn check(scenario: &Scenario, plan: &Plan) -> Result<()> {
-    for cell in &plan.cells {
+pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    for cell in cells {
         for flow in &cell.flows {
             let algorithm = match catalog::find(&flow.algorithm) {
                 Ok(algorithm) => Ok(algorithm),

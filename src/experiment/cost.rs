@@ -57,6 +57,16 @@ impl Limit {
             }
     }
 
+    /// The limit after as many runs as it takes were in time: a quarter more, up to what the host should carry. One
+    /// disturbance of the host then does not slow down all that follows.
+    pub fn raised(&self, most: &Limit) -> Limit {
+        match (self, most) {
+            (Limit::Traffic(now), Limit::Traffic(most)) => Limit::Traffic((now * 1.25).min(*most)),
+            (Limit::Runs(now), Limit::Runs(most)) => Limit::Runs((now + now.div_ceil(4)).min(*most)),
+            _ => *self,
+        }
+    }
+
     /// The limit after a link was late with so many runs and so much traffic: half of what went on.
     pub fn halved(&self, running: u32, traffic_bps: f64) -> Limit {
         match self {
@@ -104,23 +114,17 @@ pub fn longest_round_trip(cell: &Cell) -> Duration {
     cell.flows.iter().map(|flow| round_trip(cell, flow)).max().unwrap_or_default()
 }
 
+/// What measuring one empty path takes, beside round trips: its probes, its losses, its overload, each once.
+const CALIBRATION: Duration = Duration::from_secs(4);
+
+/// How long the empty path of this cell takes to measure.
+pub fn calibration_time(cell: &Cell) -> Duration {
+    CALIBRATION + longest_round_trip(cell) * EXTRA_ROUND_TRIPS
+}
+
 /// How long one run of this cell takes from start to end.
 pub fn run_time(cell: &Cell) -> Duration {
     cell.duration + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
-}
-
-/// How long runs with these costs and times take under a limit, started in this order.
-pub fn total_time(runs: impl Iterator<Item = (f64, Duration)>, limit: Limit) -> Duration {
-    let mut now = Duration::ZERO;
-    let mut going: Vec<(Duration, f64)> = Vec::new();
-    for (cost, time) in runs {
-        while !limit.allows(going.len() as u32, going.iter().map(|one| one.1).sum(), cost) {
-            going.sort_by_key(|one| one.0);
-            now = going.remove(0).0;
-        }
-        going.push((now + time, cost));
-    }
-    going.iter().map(|one| one.0).max().unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -142,6 +146,9 @@ mod tests {
         assert_eq!(Limit::Runs(12).halved(8, 0.0), Limit::Runs(4));
         assert_eq!(Limit::Runs(1).halved(1, 0.0), Limit::Runs(1));
         assert_eq!(Limit::Traffic(100e6).halved(3, 60e6), Limit::Traffic(30e6));
+        assert_eq!(Limit::Runs(1).raised(&Limit::Runs(12)), Limit::Runs(2));
+        assert_eq!(Limit::Runs(11).raised(&Limit::Runs(12)), Limit::Runs(12));
+        assert_eq!(Limit::Traffic(30e6).raised(&Limit::Traffic(100e6)), Limit::Traffic(37.5e6));
     }
 
     #[test]
@@ -158,13 +165,5 @@ mod tests {
         assert_eq!(cost(&flow("one", "a")), 40e6, "20 Mbit/s over two links");
         assert_eq!(cost(&(flow("one", "b") + &flow("two", "b"))), 20e6);
         assert_eq!(cost(&(flow("one", "a") + &flow("two", "a") + &flow("three", "a"))), 50e6 + 20e6);
-    }
-
-    #[test]
-    fn total_time_follows_the_limit() {
-        let runs = || std::iter::repeat_n((1e6, Duration::from_secs(10)), 6);
-        assert_eq!(total_time(runs(), Limit::Runs(3)), Duration::from_secs(20));
-        assert_eq!(total_time(runs(), Limit::Runs(1)), Duration::from_secs(60));
-        assert_eq!(total_time(std::iter::empty(), Limit::Runs(1)), Duration::ZERO);
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::net::LinkConfig;
 use crate::experiment::scenario::{Cell, Profile, Scenario};
 use crate::failure::Failure;
-use crate::model::run::{At, RESULT_SCHEMA};
+use crate::model::run::RESULT_SCHEMA;
 use crate::units::duration_text;
 
 /// Most runs of a cell.
@@ -24,8 +24,6 @@ pub struct Choices {
     pub seed: Option<u64>,
     /// Socket conditions.
     pub profile: Option<Profile>,
-    /// Only cells with these values of these variables; several values of one variable widen the choice.
-    pub only: Vec<(String, String)>,
 }
 
 /// One run that is to be made.
@@ -57,7 +55,7 @@ pub struct Plan {
     /// Interval of the traced samples.
     #[serde(with = "duration_text")]
     pub sample: Duration,
-    /// The chosen combinations of the sweep, resolved.
+    /// Every combination of the sweep, resolved.
     pub cells: Vec<Cell>,
     /// The runs in the order in which they start.
     pub runs: Vec<PlannedRun>,
@@ -67,15 +65,9 @@ impl Plan {
     /// Plans a scenario: repeats one after the other, the cells of each in random order, so that a slow change of the
     /// host spreads over all cells alike.
     ///
-    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell; more runs than
-    /// [`RUNS_MAX`] of a cell or [`PLANNED_RUNS_MAX`] together.
+    /// Errors: more runs than [`RUNS_MAX`] of a cell or [`PLANNED_RUNS_MAX`] together.
     pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
-        check_only(scenario, &choices.only)?;
-        let cells: Vec<Cell> =
-            scenario.cells.iter().filter(|cell| is_chosen(&cell.at, &choices.only)).cloned().collect();
-        if cells.is_empty() {
-            return Err(Failure::usage("`--only` leaves no cell of the scenario"));
-        }
+        let cells = scenario.cells.clone();
         let repeats = choices.runs.unwrap_or(scenario.runs);
         if !(1..=RUNS_MAX).contains(&repeats) || cells.len() * repeats as usize > PLANNED_RUNS_MAX {
             let what = format!("{repeats} runs of {} cells are too many", cells.len());
@@ -96,6 +88,13 @@ impl Plan {
         let series = scenario.series_variable();
         plan.runs = (0..repeats).flat_map(|repeat| plan.repeat(repeat, series)).collect();
         Ok(plan)
+    }
+
+    /// The same plan with this many repeats at most: repeats depend on the seed and not on how many there are.
+    pub fn limited_to(&self, repeats: u32) -> Plan {
+        let mut plan = Plan { repeats: self.repeats.min(repeats), ..self.clone() };
+        plan.runs.retain(|run| run.repeat < plan.repeats);
+        plan
     }
 
     /// The runs of one repeat, in random order.
@@ -125,27 +124,6 @@ impl Plan {
         });
         links.collect()
     }
-}
-
-fn check_only(scenario: &Scenario, only: &[(String, String)]) -> Result<(), Failure> {
-    for (name, value) in only {
-        let values = scenario.values_of(name);
-        if values.is_empty() {
-            let known: Vec<&str> = scenario.sweep.iter().map(|variable| variable.name.as_str()).collect();
-            let what = format!("`--only {name}={value}`: the scenario sweeps no \"{name}\"");
-            return Err(Failure::usage(what).hint(format!("it sweeps {}", known.join(", "))));
-        }
-        if !values.contains(value) {
-            let what = format!("`--only {name}={value}`: \"{name}\" does not take the value \"{value}\"");
-            return Err(Failure::usage(what).hint(format!("it takes {}", values.join(", "))));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a cell has, for every variable that is limited, one of the chosen values.
-fn is_chosen(at: &At, only: &[(String, String)]) -> bool {
-    only.iter().all(|(name, _)| only.iter().any(|(other, value)| other == name && at.get(name) == Some(value)))
 }
 
 /// A name that every file system takes.
@@ -244,15 +222,10 @@ algorithm = "$algorithm"
     }
 
     #[test]
-    fn only_chooses_cells_and_names_what_it_does_not_know() {
-        let only = |pairs: &[(&str, &str)]| {
-            let only = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            plan(&Choices { only, ..Choices::default() })
-        };
-        assert_eq!(only(&[("algorithm", "reno")]).unwrap().cells.len(), 2);
-        assert_eq!(only(&[("algorithm", "reno"), ("algorithm", "bbr"), ("loss", "0")]).unwrap().cells.len(), 2);
-        assert!(only(&[("loss", "2%")]).unwrap_err().hint.unwrap().contains("it takes 0, 1%"));
-        assert!(only(&[("delay", "2")]).unwrap_err().hint.unwrap().contains("it sweeps algorithm, loss"));
+    fn fewer_repeats_are_the_first_of_more() {
+        let of = |runs| plan(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
+        assert_eq!(of(9).limited_to(4), of(4));
+        assert_eq!(of(4).limited_to(9), of(4));
     }
 
     #[test]

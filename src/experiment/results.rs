@@ -39,11 +39,11 @@ impl ResultDir {
         let lock = lock(path)?;
         let opened = ResultDir { path: path.to_owned(), _lock: lock };
         let written = path.join("plan.json");
-        if written.exists() {
-            check_same(path, plan, scenario)?; // another process may have come first
-        } else {
+        if !written.exists() {
             write_whole(&path.join("scenario.toml"), scenario.as_bytes())?;
             write_json(&written, plan)?;
+        } else if check_same(path, plan, scenario)?.repeats < plan.repeats {
+            write_json(&written, plan)?; // the runs that are there are the first of these
         }
         for entry in fs::read_dir(&runs)?.filter_map(|entry| entry.ok()) {
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
@@ -69,7 +69,7 @@ impl ResultDir {
             other => other.with_context(|| format!("list \"{}\"", path.display()))?,
         };
         if path.join("plan.json").exists() {
-            return check_same(path, plan, scenario);
+            return check_same(path, plan, scenario).map(drop);
         }
         // What a start leaves that was killed before it wrote its plan.
         let ours = ["runs", "lock", "scenario.toml", "scenario.partial", "plan.partial"];
@@ -89,8 +89,19 @@ impl ResultDir {
     ///
     /// Errors: a folder of a run cannot be read.
     pub fn finished(&self) -> Result<BTreeSet<String>> {
+        ResultDir::finished_in(&self.path)
+    }
+
+    /// The same of a directory that is only looked at; none where there is no such directory.
+    ///
+    /// Errors: a folder of a run cannot be read.
+    pub fn finished_in(path: &Path) -> Result<BTreeSet<String>> {
         let mut finished = BTreeSet::new();
-        for entry in fs::read_dir(self.path.join("runs")).context("list the finished runs")? {
+        let entries = match fs::read_dir(path.join("runs")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(finished),
+            other => other.context("list the finished runs")?,
+        };
+        for entry in entries {
             let file = entry?.path().join("run.json");
             let bytes = match fs::read(&file) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -183,7 +194,8 @@ impl Drop for RunFolder {
     }
 }
 
-fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
+/// The plan that the directory holds, if it is of the same experiment, maybe with more or fewer repeats.
+fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     let other = |what: String| {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
         Failure::usage(what).hint("choose another directory with `--out DIR`")
@@ -197,10 +209,10 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
     if held.seed != plan.seed {
         return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
     }
-    if held != *plan {
+    if held.limited_to(plan.repeats) != plan.limited_to(held.repeats) {
         return Err(other("its runs, cells or profile differ".into()).into());
     }
-    Ok(())
+    Ok(held)
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -316,6 +328,20 @@ algorithm = "reno"
         assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
         let fewer = Plan { runs: Vec::new(), ..plan(7) };
         assert!(refusal(&fewer, TEXT).ends_with("its runs, cells or profile differ"));
+    }
+
+    #[test]
+    fn more_repeats_extend_the_plan_and_fewer_leave_it() {
+        let place = tempfile::tempdir().unwrap();
+        let of = |runs| {
+            let choices = Choices { runs: Some(runs), seed: Some(7), ..Choices::default() };
+            Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &choices).unwrap()
+        };
+        for (asked, held) in [(3, 3), (5, 5), (2, 5)] {
+            drop(ResultDir::open(place.path(), &of(asked), TEXT).unwrap());
+            let plan: Plan = serde_json::from_slice(&fs::read(place.path().join("plan.json")).unwrap()).unwrap();
+            assert_eq!(plan, of(held));
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A plan carried out: calibrate, register, trace, send, measure, keep; as many runs at once as the host carries.
 
 mod attempt;
+mod queue;
+mod together;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,25 +18,29 @@ use crate::experiment::cost::{self, Jobs, Limit};
 use crate::experiment::follow::Follower;
 use crate::experiment::net::Network;
 use crate::experiment::net::layout::Layout;
+use crate::experiment::part::Part;
 use crate::experiment::plan::{Plan, PlannedRun, mix};
 use crate::experiment::results::ResultDir;
 use crate::experiment::scenario::{Cell, Scenario};
+use crate::experiment::schedule;
 use crate::experiment::traffic::iperf3_version;
 use crate::failure::Failure;
 use crate::kernel::cgroup::RunCgroup;
-use crate::model::run::{Calibration, HostRecord, RESULT_SCHEMA, RunStatus};
+use crate::model::run::{Calibration, HostRecord, RESULT_SCHEMA};
 
-use attempt::{Attempt, Bench};
+use attempt::Bench;
+use queue::Queue;
+use together::Together;
 
 /// Attempts at a run whose link was late or whose traffic failed.
 pub const ATTEMPTS: u32 = 3;
-/// How often the scheduler looks up when no run ends.
-const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// How a plan is carried out.
 pub struct Options<'a> {
     /// Result directory.
     pub out: PathBuf,
+    /// Which part of the plan.
+    pub part: &'a Part,
     /// Runs at once.
     pub jobs: Jobs,
     /// How networks are built.
@@ -47,16 +52,16 @@ pub struct Options<'a> {
 /// What happens while a plan is carried out, for whoever shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
+    /// What this call has to do.
+    Begins(Forecast),
     /// The path of a cell is being measured.
     Calibrating(String),
-    /// The runs begin: how many are to be made, and how many were finished before.
-    Begins {
-        /// Runs to make.
-        to_do: usize,
-        /// Runs that an earlier call finished.
-        finished: usize,
-        /// How long they are expected to take.
-        expected: Duration,
+    /// How many runs go on, and how long the rest takes from now.
+    Left {
+        /// Runs that go on.
+        going: usize,
+        /// Until all are finished.
+        left: Duration,
     },
     /// A run is finished.
     Finished(String),
@@ -71,6 +76,36 @@ pub enum Progress {
         /// Whether another attempt follows.
         last: bool,
     },
+}
+
+/// What one call has to do, and how long that should take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forecast {
+    /// Distinct paths to measure first.
+    pub paths: usize,
+    /// Runs to make.
+    pub to_do: usize,
+    /// Runs of the part that an earlier call finished.
+    pub finished: usize,
+    /// How long all of it should take.
+    pub expected: Duration,
+}
+
+impl Forecast {
+    /// What is left of a part when these runs are finished.
+    pub fn new(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+        let to_do: Vec<&PlannedRun> = part.iter().copied().filter(|run| !finished.contains(&run.id)).collect();
+        let paths = distinct_paths(plan, &to_do);
+        let measuring: Duration = paths.iter().map(|run| cost::calibration_time(&plan.cells[run.cell])).sum();
+        let wanted = to_do.iter().map(|run| queue::wanted(plan, run)).collect();
+        let runs = schedule::total_time(wanted, Vec::new(), Limit::of(jobs, processors()));
+        Forecast {
+            paths: paths.len(),
+            to_do: to_do.len(),
+            finished: part.len() - to_do.len(),
+            expected: measuring + runs,
+        }
+    }
 }
 
 /// What is left to say at the end.
@@ -88,8 +123,8 @@ pub struct Outcome {
 
 /// Carries out what is left of a plan.
 ///
-/// Errors: iperf3, root or a kernel feature is missing; the directory holds another plan; the path is not what the
-/// scenario asks; `stop` was set; every run fails.
+/// Errors: iperf3, root or a kernel feature is missing; the plan has no such part; the directory holds another plan; the
+/// path is not what the scenario asks; `stop` was set; every run fails.
 /// Side effects: namespaces, a cgroup, registered algorithms and processes, none of which outlive the call; the result
 /// directory.
 pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
@@ -97,7 +132,9 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     require_root()?;
     let results = ResultDir::open(&options.out, plan, &scenario.text)?;
     let finished = results.finished()?;
-    let to_do: Vec<&PlannedRun> = plan.runs.iter().filter(|run| !finished.contains(&run.id)).collect();
+    let part = options.part.runs(scenario, plan)?;
+    let to_do: Vec<&PlannedRun> = part.iter().copied().filter(|run| !finished.contains(&run.id)).collect();
+    tell(Progress::Begins(Forecast::new(plan, &part, &finished, options.jobs)));
     if to_do.is_empty() {
         return Ok(Outcome::default());
     }
@@ -129,17 +166,12 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
         conditions: &Conditions::attach(&cgroup, ssthresh_alone)?,
         follower: &Follower::start(plan.sample)?,
         network: options.network,
+        together: &Together::default(),
         stop: options.stop,
     };
-    let limit = Limit::of(options.jobs, processors());
-    let costs =
-        to_do.iter().map(|run| (cost::traffic_bps(&plan.cells[run.cell]), cost::run_time(&plan.cells[run.cell])));
-    let expected = cost::total_time(costs, limit);
-    tell(Progress::Begins { to_do: to_do.len(), finished: finished.len(), expected });
-    let mut schedule = Schedule::new(to_do, limit, finished.len());
-    let ended = std::thread::scope(|scope| schedule.carry_out(scope, &bench, tell));
-    ended?;
-    Ok(Outcome { notices, ..schedule.outcome })
+    let mut queue = Queue::new(plan, to_do, Limit::of(options.jobs, processors()), finished.len());
+    std::thread::scope(|scope| queue.carry_out(scope, &bench, tell))?;
+    Ok(Outcome { notices, ..queue.outcome })
 }
 
 fn require_root() -> Result<()> {
@@ -155,6 +187,18 @@ pub fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
+/// The first run on each distinct path.
+fn distinct_paths<'a>(plan: &Plan, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
+    let cell = |run: &PlannedRun| &plan.cells[run.cell];
+    let mut first: Vec<&PlannedRun> = Vec::new();
+    for run in runs {
+        if !first.iter().any(|other| has_same_path(cell(other), cell(run))) {
+            first.push(run);
+        }
+    }
+    first
+}
+
 /// Measures every distinct path once, while nothing else goes on.
 fn calibrate_paths(
     plan: &Plan,
@@ -163,15 +207,10 @@ fn calibrate_paths(
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Paths> {
     let mut paths = Paths::default();
-    let mut seen: Vec<&Cell> = Vec::new();
-    for run in to_do {
+    for (index, run) in distinct_paths(plan, to_do).into_iter().enumerate() {
         let cell = &plan.cells[run.cell];
-        if seen.iter().any(|other| has_same_path(other, cell)) {
-            continue;
-        }
-        seen.push(cell);
         if options.stop.load(Ordering::Relaxed) {
-            return Err(interrupted(options));
+            return Err(interrupted(&options.out));
         }
         tell(Progress::Calibrating(place(cell)));
         let topology = options.network.build(&Layout::new(cell, &plan.link_configs(run), plan.profile))?;
@@ -179,7 +218,7 @@ fn calibrate_paths(
             .notices
             .extend(topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")));
         paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()));
-        let seed = mix(plan.seed, seen.len() as u64);
+        let seed = mix(plan.seed, index as u64 + 1);
         paths.offloads.insert(topology.offloads()?);
         paths.sysctls = topology.settings_in_force()?;
         paths.calibration.extend(calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell))?);
@@ -258,9 +297,9 @@ fn place(cell: &Cell) -> String {
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
 }
 
-fn interrupted(options: &Options<'_>) -> anyhow::Error {
+fn interrupted(out: &Path) -> anyhow::Error {
     let failure = Failure::failed("interrupted; finished runs are kept");
-    failure.hint(format!("`tccc run` with `--out {}` resumes it", options.out.display())).into()
+    failure.hint(format!("`tccc run` with `--out {}` resumes it", out.display())).into()
 }
 
 fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iperf3: String) -> Result<HostRecord> {
@@ -279,116 +318,6 @@ fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iper
         algorithms: algorithms.digests(),
         calibration: Vec::new(),
     })
-}
-
-/// A run that waits for its turn.
-#[derive(Debug, Clone, Copy)]
-struct Waiting<'a> {
-    run: &'a PlannedRun,
-    /// Attempts that came to nothing.
-    tried: u32,
-    /// Those of them whose link was late.
-    late: u32,
-}
-
-/// Which runs wait, which go on, and what came of the others.
-struct Schedule<'a> {
-    waiting: VecDeque<Waiting<'a>>,
-    going: u32,
-    traffic_bps: f64,
-    limit: Limit,
-    /// Runs that an earlier call finished.
-    before: usize,
-    outcome: Outcome,
-}
-
-/// What a run's thread reports.
-struct Report<'a> {
-    waiting: Waiting<'a>,
-    result: Result<Attempt>,
-}
-
-impl<'a> Schedule<'a> {
-    fn new(to_do: Vec<&'a PlannedRun>, limit: Limit, before: usize) -> Self {
-        let waiting = to_do.into_iter().map(|run| Waiting { run, tried: 0, late: 0 }).collect();
-        Schedule { waiting, going: 0, traffic_bps: 0.0, limit, before, outcome: Outcome::default() }
-    }
-
-    /// Starts runs as they fit and takes in their results, until none is left.
-    fn carry_out<'scope, 'env>(
-        &mut self,
-        scope: &'scope std::thread::Scope<'scope, 'env>,
-        bench: &'env Bench<'env>,
-        tell: &mut dyn FnMut(Progress),
-    ) -> Result<()>
-    where
-        'a: 'scope,
-    {
-        let (sender, reports): (Sender<Report<'a>>, Receiver<Report<'a>>) = mpsc::channel();
-        loop {
-            let stopping = bench.stop.load(Ordering::Relaxed);
-            while !stopping && let Some(next) = self.next_to_start(bench) {
-                let (sender, jobs) = (sender.clone(), self.going);
-                scope.spawn(move || {
-                    let result = bench.attempt(next.run, next.tried, next.late, jobs);
-                    let _ = sender.send(Report { waiting: next, result }); // nobody listens after an error
-                });
-            }
-            if self.going == 0 {
-                let interrupted = || Failure::failed("interrupted; finished runs are kept");
-                let hint = || format!("`tccc run` with `--out {}` resumes it", bench.results.path().display());
-                return if stopping { Err(interrupted().hint(hint()).into()) } else { Ok(()) };
-            }
-            if let Ok(report) = reports.recv_timeout(LOOK_UP) {
-                self.take_in(report, bench, tell)?;
-            }
-        }
-    }
-
-    /// The first run that waits, if it fits beside those that go on.
-    fn next_to_start(&mut self, bench: &Bench<'_>) -> Option<Waiting<'a>> {
-        let cost = cost::traffic_bps(&bench.plan.cells[self.waiting.front()?.run.cell]);
-        if !self.limit.allows(self.going, self.traffic_bps, cost) {
-            return None;
-        }
-        self.going += 1;
-        self.traffic_bps += cost;
-        self.waiting.pop_front()
-    }
-
-    fn take_in(&mut self, report: Report<'a>, bench: &Bench<'_>, tell: &mut dyn FnMut(Progress)) -> Result<()> {
-        let Report { mut waiting, result } = report;
-        let (going, traffic_bps) = (self.going, self.traffic_bps);
-        self.going -= 1;
-        self.traffic_bps -= cost::traffic_bps(&bench.plan.cells[waiting.run.cell]);
-        if bench.stop.load(Ordering::Relaxed) && result.as_ref().map_or(true, |attempt| attempt.why.is_some()) {
-            return Ok(()); // stopped in the middle, so it says nothing
-        }
-        let attempt = result.with_context(|| format!("make the run {}", waiting.run.id))?;
-        let Some(why) = attempt.why else {
-            self.outcome.finished += 1;
-            tell(Progress::Finished(waiting.run.id.clone()));
-            return Ok(());
-        };
-        waiting.tried += 1;
-        let last = waiting.tried >= ATTEMPTS;
-        tell(Progress::Again { id: waiting.run.id.clone(), attempt: waiting.tried, why: why.clone(), last });
-        if attempt.status == RunStatus::Late {
-            waiting.late += 1;
-            self.limit = self.limit.halved(going, traffic_bps);
-        }
-        match (last, attempt.status) {
-            (false, _) => self.waiting.push_back(waiting),
-            (true, RunStatus::Late) => self.outcome.late.push(waiting.run.id.clone()),
-            (true, _) => self.outcome.failed.push((waiting.run.id.clone(), why.clone())),
-        }
-        if self.before + self.outcome.finished == 0 && !self.outcome.failed.is_empty() {
-            // It is not this run: nothing works.
-            bench.stop.store(true, Ordering::Relaxed);
-            return Err(Failure::failed(format!("no run works: {why}")).into());
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

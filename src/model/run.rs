@@ -87,7 +87,7 @@ pub struct RunRecord {
     pub flows: Vec<FlowRecord>,
     /// Links in the scenario's order.
     pub links: Vec<LinkRecord>,
-    /// Runs that went on when this one started, this one included.
+    /// Runs that sent at once while this one did, at most, this one included.
     pub jobs: u32,
     /// Events the tracer had to drop during this run.
     pub events_dropped: u64,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
+use super::together::Together;
 use crate::experiment::algorithms::Algorithms;
 use crate::experiment::conditions::Conditions;
 use crate::experiment::cost::longest_round_trip;
@@ -48,7 +49,18 @@ pub struct Bench<'a> {
     pub conditions: &'a Conditions,
     pub follower: &'a Follower,
     pub network: &'a dyn Network,
+    pub together: &'a Together,
     pub stop: &'a AtomicBool,
+}
+
+/// A run and what came of it so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Try<'a> {
+    pub run: &'a PlannedRun,
+    /// Attempts that came to nothing.
+    pub tried: u32,
+    /// Those of them whose link was late.
+    pub late: u32,
 }
 
 /// How an attempt went.
@@ -56,6 +68,8 @@ pub struct Bench<'a> {
 pub struct Attempt {
     pub status: RunStatus,
     pub why: Option<String>,
+    /// Runs that sent at once while this one did, at most.
+    pub jobs: u32,
 }
 
 /// What an attempt measured.
@@ -65,6 +79,7 @@ struct Measured {
     links: Vec<LinkRecord>,
     events: Vec<Event>,
     events_dropped: u64,
+    jobs: u32,
 }
 
 impl Measured {
@@ -75,14 +90,16 @@ impl Measured {
 }
 
 impl Bench<'_> {
-    /// Makes a run and keeps it, whatever came of it; an interrupted one is not kept.
+    /// Makes a run and keeps it, whatever came of it; an interrupted one is not kept. Calls `sent` when its traffic is
+    /// over and its results are still to be put away.
     ///
     /// Errors: the result directory cannot be written; the run was interrupted.
-    pub fn attempt(&self, run: &PlannedRun, tried: u32, late: u32, jobs: u32) -> Result<Attempt> {
+    pub fn attempt(&self, one: &Try<'_>, sent: &dyn Fn()) -> Result<Attempt> {
+        let Try { run, tried, late } = *one;
         let cell = &self.plan.cells[run.cell];
         let started = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let folder = self.results.begin(&format!("{}-{tried}", run.id))?;
-        let (status, why, measured) = match self.measure(run, cell, &folder) {
+        let (status, why, measured) = match self.measure(run, &folder, sent) {
             Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
             Err(error) => (RunStatus::Failed, Some(format!("{error:#}")), Measured::default()),
             Ok(measured) => match (skipped_callback(measured.windows()), lateness(cell, &measured.links)) {
@@ -91,6 +108,7 @@ impl Bench<'_> {
                 (None, None) => (RunStatus::Done, None, measured),
             },
         };
+        let jobs = measured.jobs.max(1);
         let id = match status {
             RunStatus::Done => run.id.clone(),
             RunStatus::Late => self.results.unused_id(&format!("{}-late", run.id)),
@@ -113,10 +131,11 @@ impl Bench<'_> {
             events_dropped: measured.events_dropped,
         };
         folder.finish(&record, &measured.events)?;
-        Ok(Attempt { status, why })
+        Ok(Attempt { status, why, jobs })
     }
 
-    fn measure(&self, run: &PlannedRun, cell: &Cell, folder: &RunFolder) -> Result<Measured> {
+    fn measure(&self, run: &PlannedRun, folder: &RunFolder, sent: &dyn Fn()) -> Result<Measured> {
+        let cell = &self.plan.cells[run.cell];
         let configs = self.plan.link_configs(run);
         let topology = self.network.build(&Layout::new(cell, &configs, self.plan.profile))?;
         let followed = self.follower.follow(&senders(cell, &topology)?)?;
@@ -125,7 +144,11 @@ impl Bench<'_> {
             link.reseed([config.directions[0].seed, config.directions[1].seed]);
             link.restart_counters();
         }
+        let sender = self.together.begin();
         let reports = self.transfer(cell, &topology, transfers)?;
+        let jobs = sender.most();
+        drop(sender);
+        sent();
         let links = link_records(cell, &topology, self.network.link_driver());
         let events = gather(cell, &topology, &followed)?;
         self.confirm_conditions(cell, &topology)?;
@@ -134,7 +157,7 @@ impl Bench<'_> {
             let own: Vec<Event> = of_flow(&events, index, topology.node(&flow.from)?).cloned().collect();
             flows.push(flow_record(flow, cell.label(flow), report, &own, cell.duration - flow.start)?);
         }
-        Ok(Measured { flows, links, events, events_dropped: followed.dropped() })
+        Ok(Measured { flows, links, events, events_dropped: followed.dropped(), jobs })
     }
 
     /// Starts every server, and asks for every flow's conditions.

@@ -1,0 +1,188 @@
+//! Which part of a plan one call carries out: chosen cells, and one shard of their runs.
+//!
+//! The plan in a result directory is always the whole one, so that parts made by several calls, or in several
+//! directories on several hosts, are parts of the same experiment.
+
+use std::str::FromStr;
+
+use crate::experiment::plan::{Plan, PlannedRun};
+use crate::experiment::scenario::Scenario;
+use crate::failure::Failure;
+use crate::model::run::At;
+
+/// Most shards of a plan.
+const SHARDS_MAX: u32 = 10_000;
+
+/// The part of a plan that is to be carried out; by default all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Only cells with these values of these variables; several values of one variable widen the choice.
+    pub only: Vec<(String, String)>,
+    /// One of so many equal shares of the runs.
+    pub shard: Option<Shard>,
+}
+
+/// One of equal shares: `2/5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which, from 1.
+    pub number: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let expected = || format!("expected I/N, such as 2/5: I from 1 to N, N at most {SHARDS_MAX}");
+        let (number, of) = text.split_once('/').ok_or_else(expected)?;
+        let shard = Shard { number: number.parse().map_err(|_| expected())?, of: of.parse().map_err(|_| expected())? };
+        let is_one = (1..=shard.of).contains(&shard.number) && shard.of <= SHARDS_MAX;
+        is_one.then_some(shard).ok_or_else(expected)
+    }
+}
+
+impl Part {
+    /// The runs of the part, in the plan's order.
+    ///
+    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell; the shard has no run.
+    pub fn runs<'a>(&self, scenario: &Scenario, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Failure> {
+        self.check_only(scenario)?;
+        let chosen: Vec<&PlannedRun> =
+            plan.runs.iter().filter(|run| self.is_chosen(&plan.cells[run.cell].at)).collect();
+        if chosen.is_empty() {
+            return Err(Failure::usage("`--only` leaves no cell of the scenario"));
+        }
+        let Some(shard) = self.shard else { return Ok(chosen) };
+        let runs = shard.deal(&chosen);
+        if runs.is_empty() {
+            let what = format!("`--shard {}/{}` leaves no run", shard.number, shard.of);
+            return Err(Failure::usage(what).hint(format!("there are {} runs to share", chosen.len())));
+        }
+        Ok(runs)
+    }
+
+    fn check_only(&self, scenario: &Scenario) -> Result<(), Failure> {
+        for (name, value) in &self.only {
+            let values = scenario.values_of(name);
+            if values.is_empty() {
+                let known: Vec<&str> = scenario.sweep.iter().map(|variable| variable.name.as_str()).collect();
+                let what = format!("`--only {name}={value}`: the scenario sweeps no \"{name}\"");
+                return Err(Failure::usage(what).hint(format!("it sweeps {}", known.join(", "))));
+            }
+            if !values.contains(value) {
+                let what = format!("`--only {name}={value}`: \"{name}\" does not take the value \"{value}\"");
+                return Err(Failure::usage(what).hint(format!("it takes {}", values.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a cell has, for every variable that is limited, one of the chosen values.
+    fn is_chosen(&self, at: &At) -> bool {
+        let only = &self.only;
+        only.iter().all(|(name, _)| only.iter().any(|(other, value)| other == name && at.get(name) == Some(value)))
+    }
+}
+
+impl Shard {
+    /// The share's runs. Runs of one seed pair over the variants, so they stay on one host, unless there are fewer
+    /// seeds than shares.
+    fn deal<'a>(self, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
+        let mut seeds: Vec<(u32, u64)> = Vec::new();
+        for run in runs {
+            if !seeds.contains(&(run.repeat, run.seed)) {
+                seeds.push((run.repeat, run.seed));
+            }
+        }
+        let by_seed = seeds.len() >= self.of as usize;
+        let share = |(index, run): &(usize, &&PlannedRun)| match by_seed {
+            true => seeds.iter().position(|seed| *seed == (run.repeat, run.seed)).unwrap_or(*index),
+            false => *index,
+        };
+        let own = |one: &(usize, &&PlannedRun)| share(one) % self.of as usize == self.number as usize - 1;
+        runs.iter().enumerate().filter(own).map(|(_, run)| *run).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::plan::Choices;
+
+    const TEXT: &str = r#"
+title = "t"
+claim = "c"
+profile = "native"
+duration = "1s"
+runs = 4
+seed = 7
+[sweep]
+algorithm = ["reno", "cubic", "bbr"]
+loss = ["0", "1%"]
+[[link]]
+ends = ["s", "r"]
+loss = "$loss"
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "$algorithm"
+"#;
+
+    fn scenario() -> Scenario {
+        Scenario::parse("t.toml", TEXT).unwrap()
+    }
+
+    fn plan() -> Plan {
+        Plan::new(&scenario(), &Choices::default()).unwrap()
+    }
+
+    fn ids(part: &Part) -> Vec<String> {
+        part.runs(&scenario(), &plan()).unwrap().into_iter().map(|run| run.id.clone()).collect()
+    }
+
+    #[test]
+    fn only_chooses_cells_and_names_what_it_does_not_know() {
+        let part = |pairs: &[(&str, &str)]| {
+            let only = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            Part { only, shard: None }
+        };
+        let cells = |pairs: &[(&str, &str)]| ids(&part(pairs)).len() / 4;
+        assert_eq!(cells(&[("algorithm", "reno")]), 2);
+        assert_eq!(cells(&[("algorithm", "reno"), ("algorithm", "bbr"), ("loss", "0")]), 2);
+        let hint = |pairs: &[(&str, &str)]| part(pairs).runs(&scenario(), &plan()).unwrap_err().hint.unwrap();
+        assert!(hint(&[("loss", "2%")]).contains("it takes 0, 1%"));
+        assert!(hint(&[("delay", "2")]).contains("it sweeps algorithm, loss"));
+    }
+
+    #[test]
+    fn shards_share_all_runs_and_keep_pairs_together() {
+        for of in [1, 2, 3, 5, 8, 24] {
+            let shards: Vec<Vec<String>> =
+                (1..=of).map(|number| ids(&Part { shard: Some(Shard { number, of }), only: vec![] })).collect();
+            let mut all: Vec<String> = shards.concat();
+            all.sort_unstable();
+            let mut planned = ids(&Part::default());
+            planned.sort_unstable();
+            assert_eq!(all, planned, "{of} shards");
+            let plan = plan();
+            let seed = |id: &String| plan.runs.iter().find(|run| run.id == *id).unwrap().seed;
+            let pairs = |shard: &Vec<String>| {
+                shard.iter().all(|id| shard.iter().filter(|other| seed(other) == seed(id)).count() == 3)
+            };
+            assert_eq!(shards.iter().all(pairs), of <= 8, "{of} shards of 8 seeds");
+        }
+    }
+
+    #[test]
+    fn shards_are_written_as_one_of_so_many() {
+        assert_eq!("2/5".parse(), Ok(Shard { number: 2, of: 5 }));
+        for wrong in ["0/5", "6/5", "5", "1/0", "a/b", "-1/2", "1/99999"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+        let none = Part { shard: Some(Shard { number: 25, of: 25 }), only: vec![] };
+        assert_eq!(none.runs(&scenario(), &plan()).unwrap_err().what, "`--shard 25/25` leaves no run");
+    }
+}
