@@ -19,6 +19,7 @@ mod setup;
 mod test;
 mod tidy;
 mod verify;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,8 @@ enum Command {
     Prove(prove::Arguments),
     /// Count the instructions the verifier walks, per algorithm and callback
     Verify,
+    /// Run a command under another kernel, in a virtual machine
+    Vm(vm::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
 }
@@ -74,12 +77,16 @@ fn main() -> ExitCode {
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify => verify::run(),
+        Command::Vm(arguments) => vm::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<count::Failed>() => ExitCode::FAILURE,
         Err(error) => {
+            if let Some(ended) = error.downcast_ref::<vm::EndedWith>() {
+                return ExitCode::from(ended.0);
+            }
             eprintln!("xtask: error: {error:#}");
             ExitCode::from(if error.is::<setup::Unmet>() { 4 } else { 1 })
         }

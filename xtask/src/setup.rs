@@ -35,10 +35,13 @@ pub enum Purpose {
     Prove,
     /// `cargo xtask fuzz`
     Fuzz,
+    /// `cargo xtask vm`
+    Vm,
 }
 
 impl Purpose {
-    const ALL: &[Purpose] = &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench, Purpose::Prove, Purpose::Fuzz];
+    const ALL: &[Purpose] =
+        &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench, Purpose::Prove, Purpose::Fuzz, Purpose::Vm];
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
@@ -75,7 +78,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 14] = [
+const PACKAGES: [Package; 18] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -113,6 +116,30 @@ const PACKAGES: [Package; 14] = [
         why: "samples what congestion control takes of a processor, the kernel's own included",
         content: Content::Program("perf"),
         purposes: &[Purpose::Bench],
+    },
+    Package {
+        name: "qemu-system-x86",
+        why: "runs kernels older and newer than this machine's",
+        content: Content::Program("qemu-system-x86_64"),
+        purposes: &[Purpose::Vm],
+    },
+    Package {
+        name: "busybox-static",
+        why: "the first programs in a virtual machine, before it sees any library",
+        content: Content::Program("busybox"),
+        purposes: &[Purpose::Vm],
+    },
+    Package {
+        name: "kmod",
+        why: "finds what a kernel module needs, here and in a virtual machine",
+        content: Content::Program("modprobe"),
+        purposes: &[Purpose::Vm],
+    },
+    Package {
+        name: "xz-utils",
+        why: "unpacks the modules that a virtual machine starts with",
+        content: Content::Program("xz"),
+        purposes: &[Purpose::Vm],
     },
     Package {
         name: "git",

@@ -1,0 +1,135 @@
+//! Which QEMU, and how it computes: with the processor's help where that works, else in software.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use super::kernel;
+use super::packages::Packages;
+use crate::process;
+
+/// The first QEMU whose software emulation runs kernels from 6.12 on without crashing some of their boots.
+const FIRST_SOUND: u32 = 8;
+const NAME: &str = "qemu-system-x86_64";
+
+/// How the guest's instructions are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Acceleration {
+    /// By the processor where the host has KVM on hardware that can do it, else in software
+    Auto,
+    /// By the processor
+    Kvm,
+    /// In software
+    Tcg,
+}
+
+impl Acceleration {
+    /// The choice made: KVM on a host that is itself a guest without hardware help hangs, so the processor decides.
+    pub fn resolved(self) -> Acceleration {
+        let is_there = || File::options().read(true).write(true).open("/dev/kvm").is_ok();
+        let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        match self {
+            Acceleration::Auto if has_virtualization(&processor) && is_there() => Acceleration::Kvm,
+            Acceleration::Auto => Acceleration::Tcg,
+            chosen => chosen,
+        }
+    }
+
+    /// QEMU's words for it.
+    pub fn arguments(self) -> [&'static str; 4] {
+        match self {
+            Acceleration::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            _ => ["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max"],
+        }
+    }
+}
+
+fn has_virtualization(processor: &str) -> bool {
+    let flags = processor.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    flags.split_whitespace().any(|flag| ["vmx", "svm"].contains(&flag))
+}
+
+/// A QEMU that can be started.
+#[derive(Debug, Clone)]
+pub struct Emulator {
+    /// The program.
+    pub program: PathBuf,
+    /// Where its firmware lies, when that is not where it looks itself.
+    pub firmware: Vec<PathBuf>,
+}
+
+impl Emulator {
+    /// The one that would be started, found without changing anything.
+    pub fn likely() -> Self {
+        let place = kernel::folder().join("qemu");
+        if place.exists() { Self::at(&place) } else { Emulator { program: NAME.into(), firmware: Vec::new() } }
+    }
+
+    fn at(place: &Path) -> Self {
+        let share = |name: &str| place.join("usr/share").join(name);
+        Emulator { program: place.join("usr/bin").join(NAME), firmware: vec![share("qemu"), share("seabios")] }
+    }
+}
+
+/// The installed QEMU, or, where that one is too old, the one of this release's backports, unpacked beside the kernels.
+///
+/// Falls back to the installed one, with a warning, where the backports cannot be had.
+pub fn find() -> Result<Emulator> {
+    let installed = Emulator { program: NAME.into(), firmware: Vec::new() };
+    let version = process::output("ask QEMU for its version", process::program(NAME).arg("--version"))?;
+    if major(&version).is_none_or(|major| major >= FIRST_SOUND) {
+        return Ok(installed);
+    }
+    unpacked().or_else(|error| {
+        eprintln!("xtask: warning: vm: {}: {error:#}", version.lines().next().unwrap_or_default());
+        eprintln!("  hint: before QEMU {FIRST_SOUND} some boots of newer kernels crash; they are tried twice");
+        Ok(installed)
+    })
+}
+
+/// `QEMU emulator version 7.2.22 (Debian …)` to 7.
+fn major(version: &str) -> Option<u32> {
+    version.split("version ").nth(1)?.split('.').next()?.parse().ok()
+}
+
+fn unpacked() -> Result<Emulator> {
+    const PARTS: [&str; 4] = ["qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios"];
+    let folder = kernel::folder();
+    let place = folder.join("qemu");
+    if !place.exists() {
+        let release = fs::read_to_string("/etc/os-release").context("read /etc/os-release")?;
+        let release = release_name(&release).context("/etc/os-release names no release of Debian")?;
+        let packages = Packages::open(&folder.join("apt"), false)?;
+        let fresh = folder.join("unpacking-qemu");
+        let _ = fs::remove_dir_all(&fresh);
+        packages.unpack(&PARTS.map(|part| format!("{part}/{release}-backports")), &fresh)?;
+        fs::rename(&fresh, &place).with_context(|| format!("move QEMU to {}", place.display()))?;
+    }
+    Ok(Emulator::at(&place))
+}
+
+fn release_name(os_release: &str) -> Option<&str> {
+    os_release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_without_virtualization_computes_in_software() {
+        assert!(has_virtualization("processor : 0\nflags\t\t: fpu vmx sse\n"));
+        assert!(!has_virtualization("flags\t\t: fpu hypervisor sse\nbugs : svm\n"));
+        assert_eq!(Acceleration::Tcg.resolved(), Acceleration::Tcg);
+        assert_eq!(Acceleration::Kvm.arguments()[1], "kvm");
+    }
+
+    #[test]
+    fn version_is_read_from_what_qemu_says() {
+        assert_eq!(major("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright\n"), Some(10));
+        assert_eq!(major("bash: not found"), None);
+        assert_eq!(release_name("ID=debian\nVERSION_CODENAME=bookworm\n"), Some("bookworm"));
+    }
+}

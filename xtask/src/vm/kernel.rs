@@ -1,0 +1,196 @@
+//! Which of Debian's kernels, and where it lies unpacked.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+
+use super::packages::Packages;
+use crate::process;
+
+/// A kernel as a person names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The newest package of a series, for example `6.12`.
+    Series(String),
+    /// The newest package of all.
+    Newest,
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_series = text.split('.').count() == 2 && text.split('.').all(|part| part.parse::<u32>().is_ok());
+        match text {
+            "newest" => Ok(Choice::Newest),
+            _ if is_series => Ok(Choice::Series(text.to_owned())),
+            _ => Err(format!("{text:?} is neither `newest` nor a series such as 6.1 or 6.12")),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Series(series) => f.write_str(series),
+            Choice::Newest => f.write_str("newest"),
+        }
+    }
+}
+
+/// A kernel that is unpacked and can be booted.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// What `uname -r` says in it.
+    pub release: String,
+    /// The compressed kernel.
+    pub image: PathBuf,
+    /// The folder named after the release, with `modules.dep`.
+    pub modules: PathBuf,
+}
+
+impl Kernel {
+    /// Where a kernel would lie that is not unpacked yet.
+    pub fn awaited(place: &Path) -> Self {
+        let release = "RELEASE".to_owned();
+        let (image, modules) = (place.join("boot/vmlinuz-RELEASE"), place.join("lib/modules/RELEASE"));
+        Kernel { release, image, modules }
+    }
+}
+
+/// Where everything of the virtual machines lies.
+pub fn folder() -> PathBuf {
+    process::target().join("vm")
+}
+
+/// The kernel, downloaded and unpacked when it is not there yet or shall be renewed.
+///
+/// Errors: no such package, no network, no `depmod`.
+/// Side effects: writes below [`folder`] only; two at a time wait for each other.
+pub fn prepare(choice: &Choice, is_renewed: bool) -> Result<Kernel> {
+    let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let lock = File::create(folder.join("lock")).context("create the lock of the kernels")?;
+    lock.lock().context("wait for another that unpacks kernels")?;
+    let place = folder.join(format!("kernel-{choice}"));
+    if place.exists() && !is_renewed {
+        return open(&place);
+    }
+    let packages = Packages::open(&folder.join("apt"), is_renewed)?;
+    let fresh = folder.join(format!("unpacking-{choice}"));
+    let _ = fs::remove_dir_all(&fresh);
+    packages.unpack(&packages_of(choice, &packages.names("linux-")?)?, &fresh)?;
+    index_modules(&fresh)?;
+    let _ = fs::remove_dir_all(&place);
+    fs::rename(&fresh, &place).with_context(|| format!("move the kernel to {}", place.display()))?;
+    open(&place)
+}
+
+/// The packages that make up a kernel, of those whose names are given.
+///
+/// Up to 6.19 a kernel is one package; later the image, its binary and its modules are packages of their own.
+fn packages_of(choice: &Choice, names: &[String]) -> Result<Vec<String>> {
+    let versions = names.iter().filter_map(|name| name.strip_prefix("linux-image-"));
+    let fitting = versions.filter(|version| is_plain(version) && choice.takes(&numbers(version)));
+    let Some(version) = fitting.max_by_key(|version| numbers(version)) else {
+        bail!("no release of Debian on this mirror packages kernel {choice}");
+    };
+    let parts = ["linux-image", "linux-binary", "linux-modules"].map(|part| format!("{part}-{version}"));
+    Ok(parts.into_iter().filter(|part| names.contains(part)).collect())
+}
+
+impl Choice {
+    fn takes(&self, version: &[u32]) -> bool {
+        match self {
+            Choice::Newest => true,
+            Choice::Series(series) => version.starts_with(&numbers(series)),
+        }
+    }
+}
+
+/// A version and the architecture, without a flavour: the cloud kernels have no 9p.
+fn is_plain(version: &str) -> bool {
+    let bare = version.strip_suffix("-amd64").unwrap_or_default();
+    bare.starts_with(|c: char| c.is_ascii_digit())
+        && !["cloud", "rt", "unsigned"].iter().any(|word| bare.contains(word))
+}
+
+/// All numbers in a version, for comparing two of them: 6.12.95+deb12 is 6, 12, 95, 12.
+fn numbers(version: &str) -> Vec<u32> {
+    let version = version.strip_suffix("-amd64").unwrap_or(version);
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Writes `modules.dep`, which a package leaves to its installation.
+fn index_modules(root: &Path) -> Result<()> {
+    // Kernels of merged-/usr releases have them below `usr`, where depmod does not look.
+    let (merged, plain) = (root.join("usr/lib"), root.join("lib"));
+    if !plain.exists() {
+        std::os::unix::fs::symlink("usr/lib", &plain).with_context(|| format!("link {}", merged.display()))?;
+    }
+    let release = release_in(root)?;
+    process::output("index the modules", process::program("depmod").arg("-b").arg(root).arg(release)).map(drop)
+}
+
+fn release_in(root: &Path) -> Result<String> {
+    let modules = root.join("lib/modules");
+    let mut entries = fs::read_dir(&modules).with_context(|| format!("list {}", modules.display()))?;
+    let entry = entries.next().with_context(|| format!("{} is empty", modules.display()))?;
+    Ok(entry.with_context(|| format!("list {}", modules.display()))?.file_name().to_string_lossy().into_owned())
+}
+
+/// The kernel that is unpacked there.
+///
+/// Errors: none is, or half of one.
+pub fn open(place: &Path) -> Result<Kernel> {
+    let release = release_in(place)?;
+    let modules = place.join("lib/modules").join(&release);
+    let images = [place.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")];
+    let Some(image) = images.into_iter().find(|image| image.exists()) else {
+        bail!("{} holds no kernel image", place.display());
+    };
+    Ok(Kernel { release, image, modules })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        [
+            "linux-image-6.1.0-47-amd64",
+            "linux-image-6.1.0-50-amd64",
+            "linux-image-6.1.0-50-cloud-amd64",
+            "linux-image-6.1.0-51-rt-amd64",
+            "linux-image-6.12.95+deb12-amd64",
+            "linux-image-6.12.107+deb13-amd64",
+            "linux-image-7.3.4+deb13-amd64",
+            "linux-image-7.3.4+deb13-amd64-unsigned",
+            "linux-image-amd64",
+            "linux-binary-7.3.4+deb13-amd64",
+            "linux-modules-7.3.4+deb13-amd64",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    #[test]
+    fn newest_package_of_the_series_is_chosen() {
+        let chosen = |text: &str| packages_of(&text.parse().unwrap(), &names());
+        assert_eq!(chosen("6.1").unwrap(), ["linux-image-6.1.0-50-amd64"]);
+        assert_eq!(chosen("6.12").unwrap(), ["linux-image-6.12.107+deb13-amd64"]);
+        assert_eq!(chosen("newest").unwrap().len(), 3, "image, binary and modules");
+        assert!(chosen("5.4").unwrap_err().to_string().contains("kernel 5.4"));
+    }
+
+    #[test]
+    fn kernel_that_is_no_series_is_refused() {
+        for text in ["", "6", "6.1.2", "latest", "six.one"] {
+            assert!(text.parse::<Choice>().is_err(), "{text}");
+        }
+        assert_eq!("6.12".parse::<Choice>().unwrap().to_string(), "6.12");
+    }
+}

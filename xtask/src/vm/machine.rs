@@ -1,0 +1,153 @@
+//! One boot of a guest: its command line, its end, and nothing left of it whatever happens to us.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, Write};
+use std::os::fd::AsRawFd as _;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::emulator::{Acceleration, Emulator};
+use super::guest::{self, Job};
+use super::kernel::{self, Kernel};
+use crate::process;
+
+/// What `timeout` ends with when the limit is over, and when it had to kill.
+const OUT_OF_TIME: [i32; 2] = [124, 137];
+/// How much of the console is shown when a guest dies.
+const CONSOLE_LINES: usize = 20;
+
+/// The hardware of a guest.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// What emulates it.
+    pub emulator: Emulator,
+    /// How.
+    pub acceleration: Acceleration,
+    /// Processors.
+    pub processors: u32,
+    /// Memory in megabytes; files that the guest writes are in it.
+    pub memory_megabytes: u32,
+    /// When the guest is stopped.
+    pub limit: Duration,
+}
+
+/// How a guest ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The job ended with this exit code.
+    Code(u8),
+    /// The limit was over first.
+    OutOfTime,
+    /// The guest or the emulator died; the end of what they said.
+    Died(String),
+}
+
+/// A file without a name: QEMU opens it through our own table of open files, and it is gone when we are.
+struct Nameless {
+    file: File,
+}
+
+impl Nameless {
+    fn with(content: &[u8]) -> Result<Self> {
+        let path = kernel::folder().join(format!("nameless-{}", std::process::id()));
+        let open = File::options().read(true).write(true).create_new(true).open(&path);
+        let mut file = open.with_context(|| format!("create {}", path.display()))?;
+        fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        file.write_all(content).context("write a file for QEMU")?;
+        Ok(Nameless { file })
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let mut bytes = Vec::new();
+        self.file.rewind().and_then(|()| self.file.read_to_end(&mut bytes)).context("read what QEMU wrote")?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Where the parts of a boot lie, as QEMU is told.
+pub struct Places<'a> {
+    /// The first file system.
+    pub first_file_system: &'a str,
+    /// Where the kernel's console is written.
+    pub console: &'a str,
+    /// Where the exit code is written.
+    pub code: &'a str,
+}
+
+impl Machine {
+    /// Boots the kernel and runs the job; its output goes to `stdout` and to our standard error.
+    ///
+    /// Errors: QEMU cannot be started, or the first file system cannot be made.
+    /// Side effects: none that outlive us: every process of it is killed when we die.
+    pub fn run(&self, kernel: &Kernel, job: &Job, stdout: &mut dyn Write) -> Result<Ended> {
+        let archive = Nameless::with(&guest::first_file_system(kernel, job)?)?;
+        let (mut console, mut code) = (Nameless::with(b"")?, Nameless::with(b"")?);
+        let (archive_path, console_path, code_path) = (archive.path(), console.path(), code.path());
+        let places = Places { first_file_system: &archive_path, console: &console_path, code: &code_path };
+        let status = passing_output_on(&mut self.command(kernel, &places), stdout)?;
+        if let Ok(code) = code.text()?.trim().parse::<u8>() {
+            return Ok(Ended::Code(code));
+        }
+        if status.code().is_some_and(|code| OUT_OF_TIME.contains(&code)) {
+            return Ok(Ended::OutOfTime);
+        }
+        let said = console.text()?;
+        let lines: Vec<&str> = said.lines().collect();
+        let last = &lines[lines.len().saturating_sub(CONSOLE_LINES)..];
+        Ok(Ended::Died(format!("QEMU ended with {status}; the console's end:\n{}", last.join("\n"))))
+    }
+
+    /// The command that boots the kernel; `setpriv` has it die with us, `timeout` with the limit.
+    pub fn command(&self, kernel: &Kernel, places: &Places) -> Command {
+        let seconds = self.limit.as_secs().max(1).to_string();
+        let mut command = process::program("setpriv");
+        command.args(["--pdeathsig", "KILL", "timeout", "--kill-after=5", &seconds, "setpriv", "--pdeathsig", "KILL"]);
+        command.arg(&self.emulator.program);
+        for folder in &self.emulator.firmware {
+            command.arg("-L").arg(folder);
+        }
+        command.args(["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.args(self.acceleration.arguments());
+        command.args(["-smp", &self.processors.to_string(), "-m", &self.memory_megabytes.to_string()]);
+        command.args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"]);
+        command.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-device", "virtio-serial-pci"]);
+        for (number, path) in ["/dev/stdout", "/dev/stderr", places.code].iter().enumerate() {
+            command.args(["-chardev", &format!("file,id=port{number},path={path},append=on")]);
+            command.args(["-device", &format!("virtserialport,chardev=port{number},nr={}", number + 1)]);
+        }
+        command.args(["-serial", &format!("file:{}", places.console)]);
+        command.arg("-kernel").arg(&kernel.image).args(["-initrd", places.first_file_system]);
+        command.args(["-append", "console=ttyS0 loglevel=5 panic=-1 oops=panic"]);
+        command
+    }
+}
+
+/// Runs a command; what it says on the way goes to `stdout` and to our standard error.
+///
+/// Through pipes, for QEMU opens what it writes to a second time: of a file it would overwrite the beginning.
+fn passing_output_on(command: &mut Command, stdout: &mut dyn Write) -> Result<ExitStatus> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start QEMU")?;
+    let (mut said, mut complained) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
+    std::thread::scope(|scope| {
+        scope.spawn(move || io::copy(&mut complained, &mut io::stderr()));
+        io::copy(&mut said, stdout).context("pass the guest's output on")?;
+        child.wait().context("wait for QEMU")
+    })
+}
+
+/// The command in a form that can be pasted into a shell.
+pub fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:%@".contains(c);
+    let shown = words.map(|word| word.to_string_lossy()).map(|word| match word.chars().all(is_plain) {
+        true => word.into_owned(),
+        false => format!("'{word}'"),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
