@@ -27,6 +27,8 @@ const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// Reductions that the kernel took back.
 const UNDONE: [&str; 4] = ["TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"];
 const MEGABYTE: usize = 1 << 20;
+/// Transfers of a megabyte in one of which what depends on chance must happen.
+const TRIES: usize = 8;
 
 fn carry_soundly(connection: &Connection, subject: &Subject) {
     carry(connection, MEGABYTE, |client| {
@@ -81,8 +83,12 @@ fn every_algorithm_takes_back_reductions_for_reordered_packets() {
         let path = Path::build(&[]);
         path.wire.conditions.late_every.store(50, Relaxed);
         let connection = path.connect(subject);
-        carry_soundly(&connection, subject);
-        assert!(path.count(&UNDONE) > 0, "no reduction was undone");
+        // Whether a reduction is undone depends on which packets are late: most transfers have one, not all.
+        let is_undone = (0..TRIES).any(|_| {
+            carry_soundly(&connection, subject);
+            path.count(&UNDONE) > 0
+        });
+        assert!(is_undone, "no reduction was undone in {TRIES} transfers");
         path.close(connection);
     });
 }

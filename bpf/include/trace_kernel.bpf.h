@@ -140,6 +140,8 @@ struct tcp_sock___trace {
 	struct tcp_rack___trace rack;
 } KERNEL_TYPE;
 
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
+
 struct seq_file;
 
 struct bpf_iter_meta___trace {

@@ -72,6 +72,14 @@ static __always_inline const struct tcp_sock___trace *tcp_sock_of(const void *sk
 	return (const struct tcp_sock___trace *)bpf_skc_to_tcp_sock((void *)sk);
 }
 
+/* The same without a call, for a socket that a tracepoint gives only when it is one; kernels before 6.2 need the call. */
+static __always_inline const struct tcp_sock___trace *established_tcp_sock(const struct sock *sk)
+{
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock___trace));
+	return tcp_sock_of(sk);
+}
+
 static __always_inline u8 ca_state_of(const struct tcp_sock___trace *tp)
 {
 	return BPF_CORE_READ_BITFIELD(icsk_of(tp), icsk_ca_state);
@@ -264,9 +272,14 @@ static __always_inline void send_loss(const struct sock *sk, const struct tcp_so
 	send(sk, tp, TCCC_EVENT_LOSS);
 }
 
-/* Every packet of an established connection, before it is processed. */
-SEC("tp_btf/tcp_probe")
-int BPF_PROG(on_packet, struct sock *sk)
+/* Something may be due: everything else about a packet is decided in due time. Nearly every packet stops here. */
+static __always_inline bool is_worth_a_look(const struct flow *flow, const struct tcp_sock___trace *tp)
+{
+	return ca_state_of(tp) != flow->ca_state || tp->lost != flow->lost_pkts ||
+	       tp->total_retrans != flow->retrans_pkts || bpf_jiffies64() - flow->sampled_jiffies >= interval_jiffies;
+}
+
+static __noinline int look(struct sock *sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct flow *flow = tp ? flow_of(sk, tp) : 0;
@@ -284,6 +297,17 @@ int BPF_PROG(on_packet, struct sock *sk)
 		send_sample(sk, tp, flow);
 	}
 	return 0;
+}
+
+/* Every packet of an established connection, before it is processed. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_packet, struct sock *sk)
+{
+	const struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (flow && flow->is_known && !is_worth_a_look(flow, established_tcp_sock(sk)))
+		return 0;
+	return look(sk);
 }
 
 /* Before the change; not on every kernel, on_packet notices a change at the next packet. */
