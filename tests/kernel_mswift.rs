@@ -4,6 +4,7 @@
 mod common;
 mod pair_lab;
 
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use common::{HostSnapshot, needs, poll_until};
@@ -18,9 +19,17 @@ const LONGEST_S: f64 = 10.0;
 /// Payload beside timestamps and the option: 1500 - 20 - 20 - 12 - 8.
 const MARKED_BYTES: usize = 1440;
 
+/// Written by the test that needs a peer without the program, read by those that attach it to the root cgroup, of all peers.
+static EVERY_PEER: RwLock<()> = RwLock::new(());
+
 const INITIAL_WINDOW: u64 = 4;
 /// Connections among which one must find the link on time: user space cannot keep time on a busy machine.
 const TRIES: usize = 8;
+
+/// Holds off the test whose peer must not have the program.
+fn with_every_peer() -> RwLockReadGuard<'static, ()> {
+    EVERY_PEER.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Interval that the link gives to a pair, microseconds.
 fn nominal_dt_us(rate: u64) -> f64 {
@@ -60,6 +69,7 @@ fn check_first_windows(seen: &Seen, rate: u64) -> Vec<u64> {
 #[test]
 fn first_window_is_rtt_over_dt_on_t1_and_oc1() {
     needs!(root, struct_ops, tun, cgroup2);
+    let _attached = with_every_peer();
     let before = HostSnapshot::take(&["mswk", "pair"]);
     let mswift = registered("mswift", "mswk_rtt", &[]);
     for (rate, bytes, rtts_ms) in [(T1, BYTES / 8, [60, 100, 300]), (OC1, BYTES, [75, 100, 300])] {
@@ -82,6 +92,7 @@ fn first_window_is_rtt_over_dt_on_t1_and_oc1() {
 #[test]
 fn second_round_trip_is_paced() {
     needs!(root, struct_ops, tun, cgroup2);
+    let _attached = with_every_peer();
     let mswift = registered("mswift", "mswk_pace", &[]);
     let seen = Lab::new(OC1, RTT).transfer(mswift.name(), BYTES);
     let paced = seen.events.iter().filter(|event| event.algorithm == mswift.name());
@@ -123,6 +134,7 @@ fn strip(option: &mut [u8; 8]) {
 #[test]
 fn peer_without_the_option_is_left_to_slow_start_within_two_round_trips() {
     needs!(root, struct_ops, tun, cgroup2);
+    let _attached = with_every_peer();
     let before = HostSnapshot::take(&["mswk", "pair"]);
     let plain = registered("mswift", "mswk_slow", &[]);
     let swift = registered("mswift", "mswk_swift", &["fallback=1"]);
@@ -137,7 +149,7 @@ fn peer_without_the_option_is_left_to_slow_start_within_two_round_trips() {
     before.assert_unchanged();
 }
 
-/// The program is attached by nobody: another test's, in the root cgroup, would answer for a peer that has none.
+/// The program is attached by nobody: another process's, in the root cgroup, would answer for a peer that has none.
 fn is_attached_by_nobody() -> bool {
     let mut programs = ProgInfoIter::default().filter(|program| program.name == "pair_delta");
     programs.next().is_none()
@@ -146,6 +158,7 @@ fn is_attached_by_nobody() -> bool {
 #[test]
 fn peer_without_the_program_gets_marks_and_returns_nothing() {
     needs!(root, struct_ops, tun, cgroup2);
+    let _alone = EVERY_PEER.write().unwrap_or_else(PoisonError::into_inner);
     let before = HostSnapshot::take(&["mswk", "pair"]);
     poll_until(Duration::from_secs(60), "no other test has the program attached", is_attached_by_nobody);
     let cgroup = Cgroup::create("mswk_sender");
@@ -162,6 +175,7 @@ fn peer_without_the_program_gets_marks_and_returns_nothing() {
 #[test]
 fn peer_that_sends_nonsense_harms_nothing() {
     needs!(root, struct_ops, tun, cgroup2);
+    let _attached = with_every_peer();
     let before = HostSnapshot::take(&["mswk", "pair"]);
     let mswift = registered("mswift", "mswk_lies", &[]);
     let refused: [(&str, Tamper); 8] = [

@@ -57,7 +57,7 @@ fn every_algorithm_survives_an_outage_with_timeouts() {
         let path = Path::build(&[]);
         let connection = path.connect(subject);
         let mut is_over = false;
-        carry(&connection, MEGABYTE, |client| {
+        carry(&connection, 8 * MEGABYTE, |client| {
             if !is_over && assert_sound(client, subject.name()).delivered_pkts > 50 {
                 go_dark_until(&path, 2);
                 assert_eq!(assert_sound(client, subject.name()).ca_state, LOSS);
@@ -100,7 +100,7 @@ fn every_algorithm_takes_back_spurious_timeouts() {
         let path = Path::build(&[]);
         let connection = path.connect(subject);
         let (mut has_threshold, mut is_over) = (false, false);
-        carry(&connection, 8 * MEGABYTE, |client| {
+        let mut watch = |client: &TcpStream| {
             let info = assert_sound(client, subject.name());
             // A real timeout ends slow start, in which a window that was not restored would soon be as large as before.
             if !has_threshold && info.delivered_pkts > 50 {
@@ -110,8 +110,14 @@ fn every_algorithm_takes_back_spurious_timeouts() {
                 delay_until_timeout(&path, client);
                 is_over = true;
             }
+            is_over
+        };
+        let is_over = (0..TRIES).any(|_| {
+            let mut is_over = false;
+            carry(&connection, 8 * MEGABYTE, |client| is_over = watch(client));
+            is_over
         });
-        assert!(is_over, "the transfer ended before the delay");
+        assert!(is_over, "{TRIES} transfers ended before the delay");
         path.close(connection);
     });
 }
@@ -148,7 +154,8 @@ fn every_algorithm_restarts_after_idle_time() {
         carry(&connection, MEGABYTE, |client| {
             let info = assert_sound(client, subject.name());
             if at_restart.is_none() && info.bytes_sent > idle.bytes_sent {
-                at_restart = Some(info.cwnd_pkts);
+                // The kernel reads the window before it takes the lock under which it reads the rest.
+                at_restart = Some(assert_sound(client, subject.name()).cwnd_pkts);
                 path.wire.conditions.is_held.store(false, Relaxed);
             }
         });

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
@@ -30,6 +30,8 @@ use crate::trace_lab::{Connection, TcpInfo, tcp_info};
 pub const LIMIT: Duration = Duration::from_secs(40);
 /// Words in the names of all algorithms that these tests register.
 const NAMES: &str = "ktr";
+/// Every situation registers under the same names.
+static NAMES_IN_USE: Mutex<()> = Mutex::new(());
 /// Characters of a name in the kernel.
 const NAME_LENGTH: usize = 15;
 const INTERFACES: [&str; 2] = ["ktr0", "ktr1"];
@@ -51,6 +53,7 @@ impl Subject {
 ///
 /// Panics: naming each algorithm that did not stand it, left something behind, or made the kernel complain.
 pub fn for_every_algorithm(situation: impl Fn(&Subject) + Sync) {
+    let _alone = NAMES_IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = HostSnapshot::take(&[NAMES]);
     let mut log = KernelLog::from_now_on();
     let subjects = register_all();
