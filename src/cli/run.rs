@@ -25,6 +25,7 @@ use crate::experiment::runner::{self, Forecast, Options, Outcome};
 use crate::experiment::scenario::{Profile, Scenario};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
+use crate::model::run::Engine;
 use crate::report;
 
 /// Run experiments: scenario to plan to runs to result directory
@@ -175,7 +176,7 @@ struct Planned {
 
 impl Args {
     fn choices(&self) -> Choices {
-        Choices { runs: self.runs, seed: self.seed, profile: self.profile }
+        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: Engine::Kernel }
     }
 
     fn part(&self) -> Part {

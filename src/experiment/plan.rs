@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::net::LinkConfig;
 use crate::experiment::scenario::{Cell, Profile, Scenario};
 use crate::failure::Failure;
-use crate::model::run::RESULT_SCHEMA;
+use crate::model::run::{Engine, RESULT_SCHEMA};
 use crate::units::duration_text;
 
 /// Most runs of a cell.
@@ -24,6 +24,8 @@ pub struct Choices {
     pub seed: Option<u64>,
     /// Socket conditions.
     pub profile: Option<Profile>,
+    /// What carries it out.
+    pub engine: Engine,
 }
 
 /// One run that is to be made.
@@ -46,6 +48,9 @@ pub struct Plan {
     pub schema: u32,
     /// Name of the scenario.
     pub scenario: String,
+    /// What carries it out.
+    #[serde(default)]
+    pub engine: Engine,
     /// Socket conditions.
     pub profile: Profile,
     /// Runs per cell.
@@ -78,6 +83,7 @@ impl Plan {
         let mut plan = Plan {
             schema: RESULT_SCHEMA,
             scenario: scenario.name.clone(),
+            engine: choices.engine,
             profile: choices.profile.unwrap_or(scenario.profile),
             repeats,
             seed,

@@ -209,6 +209,9 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     if held.seed != plan.seed {
         return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
     }
+    if held.engine != plan.engine {
+        return Err(other(format!("its engine is {}, not {}", held.engine.name(), plan.engine.name())).into());
+    }
     if held.limited_to(plan.repeats) != plan.limited_to(held.repeats) {
         return Err(other("its runs, cells or profile differ".into()).into());
     }
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
     use crate::experiment::plan::Choices;
     use crate::experiment::scenario::Scenario;
-    use crate::model::run::{At, RESULT_SCHEMA};
+    use crate::model::run::{At, Engine, RESULT_SCHEMA};
 
     const TEXT: &str = r#"
 title = "t"
@@ -276,6 +279,7 @@ algorithm = "reno"
             at: At::new(),
             repeat: 0,
             seed: 1,
+            engine: Engine::Kernel,
             status,
             why: None,
             late_attempts: 0,

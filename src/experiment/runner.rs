@@ -26,7 +26,7 @@ use crate::experiment::schedule;
 use crate::experiment::traffic::iperf3_version;
 use crate::failure::Failure;
 use crate::kernel::cgroup::RunCgroup;
-use crate::model::run::{Calibration, HostRecord, RESULT_SCHEMA};
+use crate::model::run::{Calibration, Engine, HostRecord, RESULT_SCHEMA};
 
 use attempt::Bench;
 use queue::Queue;
@@ -307,6 +307,7 @@ fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iper
     let tools = [("iperf3".to_owned(), iperf3), ("tccc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
     Ok(HostRecord {
         schema: RESULT_SCHEMA,
+        engine: Engine::Kernel,
         kernel: kernel.release().to_string_lossy().into_owned(),
         cpus: processors(),
         link: options.network.link_driver().to_owned(),

@@ -5,6 +5,7 @@
 
 mod bottleneck;
 mod document;
+mod ns2;
 mod position;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::model::run::{At, compared_unless_said};
 use crate::units::{Bytes, Share, duration_text};
 
 pub use document::{Expected, Goal, Of, Published, ReportSpec, SelectionSpec, Source};
+pub use ns2::Ns2Spec;
 
 /// Sweep variable that names the bundles of `[variant.NAME]`.
 pub const VARIANT: &str = "variant";
@@ -205,6 +207,8 @@ pub struct Scenario {
     pub report: ReportSpec,
     /// The parameter to choose, where the scenario is a sweep to choose one.
     pub selection: Option<SelectionSpec>,
+    /// How the simulator ns-2 runs it, where it can.
+    pub ns2: Option<Ns2Spec>,
     /// Numbers of the source.
     pub published: Vec<Published>,
     /// Numbers a faithful implementation should give, with the reason.

@@ -48,6 +48,27 @@ pub struct Lateness {
 /// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
 pub type At = BTreeMap<String, String>;
 
+/// What carried out the runs of a result directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Linux itself, over emulated links: what tccc measures. Older records say nothing and are of it.
+    #[default]
+    Kernel,
+    /// The simulator ns-2 with its own TCP agents: what the papers ran, for comparison beside the measured.
+    Ns2,
+}
+
+impl Engine {
+    /// The word options, files and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Kernel => "kernel",
+            Engine::Ns2 => "ns2",
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,8 +92,11 @@ pub struct RunRecord {
     pub at: At,
     /// Repeat number, from 0; runs of one repeat share their seed over all algorithms, so they pair.
     pub repeat: u32,
-    /// Seed of the links in this run.
+    /// Seed of the links in this run; the simulator's own seed where that made the run.
     pub seed: u64,
+    /// What carried it out.
+    #[serde(default)]
+    pub engine: Engine,
     /// How it ended.
     pub status: RunStatus,
     /// Why it is not `Done`.
@@ -164,13 +188,16 @@ pub struct Calibration {
 pub struct HostRecord {
     /// Version of this file.
     pub schema: u32,
+    /// What carried out every run of the directory.
+    #[serde(default)]
+    pub engine: Engine,
     /// `uname -r`.
     pub kernel: String,
     /// Number of processors.
     pub cpus: u32,
-    /// Link driver.
+    /// Link driver; `ns2` where the simulator carried out the runs.
     pub link: String,
-    /// `netns` or `mininet`.
+    /// `netns` or `mininet`; `ns2` where the simulator carried out the runs.
     pub network: String,
     /// Offloads on the path as they were measured, as one phrase: "off" or what is on.
     pub offloads: String,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::{METRICS, Metric, Value};
 use crate::model::notice::Notice;
-use crate::model::run::{At, RunRecord, RunStatus};
+use crate::model::run::{At, Engine, RunRecord, RunStatus};
 use crate::model::stats;
 
 /// Metrics of a scenario that names none.
@@ -356,7 +356,8 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
     let mut notices = Vec::new();
     if !directory.scenario.published.is_empty() {
         notices.push(Notice::published_without_spread());
-        if directory.host.profile == crate::experiment::scenario::Profile::Paper.name() {
+        let is_paper = directory.host.profile == crate::experiment::scenario::Profile::Paper.name();
+        if is_paper && directory.host.engine == Engine::Kernel {
             notices.push(Notice::recovery_differs());
         }
     }

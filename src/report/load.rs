@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::experiment::scenario::Scenario;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{HostRecord, RESULT_SCHEMA, RunRecord, UNFINISHED};
+use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, UNFINISHED};
 use crate::trace::event::Event;
 
 /// What to do about a broken record of one run.
@@ -79,6 +79,9 @@ impl ResultDir {
         let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         scenario.name = plan.scenario;
         scenario.seed = plan.seed;
+        if host.engine == Engine::Ns2 {
+            scenario = scenario.simulated()?;
+        }
         let mut directory = ResultDir { path: path.to_owned(), scenario, host, runs: Vec::new(), notices: Vec::new() };
         directory.read_runs()?;
         Ok(directory)

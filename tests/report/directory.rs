@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tccc::model::run::{
-    Calibration, FlowRecord, HostRecord, Lateness, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus,
+    Calibration, Engine, FlowRecord, HostRecord, Lateness, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord,
+    RunStatus,
 };
 use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES, Recorded};
 
@@ -133,6 +134,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
         at: BTreeMap::from([("loss".to_owned(), loss.to_owned()), ("variant".to_owned(), variant.to_owned())]),
         repeat,
         seed: 7000 + u64::from(repeat),
+        engine: Engine::Kernel,
         status: RunStatus::Done,
         why: None,
         late_attempts: 0,
@@ -182,6 +184,7 @@ fn host() -> HostRecord {
     };
     HostRecord {
         schema: RESULT_SCHEMA,
+        engine: Engine::Kernel,
         kernel: "6.18.0".into(),
         cpus: 2,
         link: "tunlink".into(),

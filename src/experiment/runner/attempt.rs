@@ -20,7 +20,7 @@ use crate::experiment::scenario::{Cell, FlowSpec};
 use crate::experiment::traffic::{Transfer, TransferReport, ports};
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::netns::Netns;
-use crate::model::run::{FlowRecord, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 use crate::trace::event::{Event, EventKind};
 
 /// A link that delivers later than this in one of a hundred packets, or than the share below of the round trip if
@@ -120,6 +120,7 @@ impl Bench<'_> {
             at: cell.at.clone(),
             repeat: run.repeat,
             seed: run.seed,
+            engine: Engine::Kernel,
             status,
             why: why.clone(),
             late_attempts: late,

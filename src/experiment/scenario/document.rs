@@ -1,6 +1,7 @@
 //! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
 
 mod link;
+mod ns2;
 mod resolve;
 mod selection;
 mod value;
@@ -15,6 +16,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use self::link::LinkText;
+use self::ns2::Ns2Text;
 pub use self::selection::{Goal, SelectionSpec};
 use self::value::{Count, Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
@@ -114,6 +116,7 @@ struct Document {
     #[serde(default)]
     report: ReportSpec,
     selection: Option<SelectionSpec>,
+    ns2: Option<Ns2Text>,
     #[serde(default)]
     published: Vec<Published>,
     #[serde(default)]
@@ -189,7 +192,8 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         cells.push(reader.cell(&document, at)?);
         first.get_or_insert(document);
     }
-    let document = first.expect("a sweep has at least one combination");
+    let mut document = first.expect("a sweep has at least one combination");
+    let ns2 = reader.ns2(document.ns2.take(), &cells[0].links)?;
     reader.check_distinct(&sweep, &cells)?;
     reader.check_report(&document, &sweep, &measured(&sweep, &cells))?;
     let stem = std::path::Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -207,6 +211,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         sweep,
         report: document.report,
         selection: document.selection,
+        ns2,
         published: document.published,
         expected: document.expected,
         cells,
