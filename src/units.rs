@@ -95,6 +95,14 @@ impl FromStr for Share {
     }
 }
 
+impl Share {
+    /// Writes the share so that it reads back as exactly this number: `1%` where that does, else a plain fraction.
+    pub fn exact(self) -> String {
+        let short = self.to_string();
+        if short.parse() == Ok(self) { short } else { self.0.to_string() }
+    }
+}
+
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{:.4}", self.0 * 100.0);
@@ -229,7 +237,21 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(BitsPerSec, Share, QueueSize, Bytes);
+serde_as_text!(BitsPerSec, QueueSize, Bytes);
+
+/// Exactly, where [`Share`]'s own text is rounded for people.
+impl Serialize for Share {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.exact())
+    }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = TextOrNumber::deserialize(deserializer)?;
+        text.0.parse().map_err(serde::de::Error::custom)
+    }
+}
 
 /// Accepts `0.001` as well as `"0.1%"` in TOML, so that a sweep may list plain numbers.
 struct TextOrNumber(String);
@@ -286,6 +308,9 @@ mod tests {
         }
         for text in ["1%", "0.1%", "0%", "100%"] {
             assert_eq!(text.parse::<Share>().unwrap().to_string(), text);
+        }
+        for share in [0.0, 1.0, 0.07, 1.234_567_8e-7, 1.0 - f64::EPSILON, f64::MIN_POSITIVE] {
+            assert_eq!(Share(share).exact().parse(), Ok(Share(share)));
         }
         for text in ["50pkts", "1500B", "1.5bdp"] {
             assert_eq!(text.parse::<QueueSize>().unwrap().to_string(), text);

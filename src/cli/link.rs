@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,6 +11,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli::trace::parse_length;
 use crate::cli::{Format, note, warn};
+use crate::experiment::net::loss::{LossModel, LossPositions, LossText};
+use crate::experiment::net::trace_file;
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
 use crate::failure::Failure;
@@ -17,7 +20,7 @@ use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::model::run::LinkCounters;
-use crate::units::{BitsPerSec, QueueSize, Share, format_duration, parse_duration};
+use crate::units::{BitsPerSec, QueueSize, format_duration, parse_duration};
 
 /// Name of an end's interface where none is given.
 const INTERFACE: &str = "tccc0";
@@ -50,9 +53,13 @@ pub struct Args {
     /// Drop-tail queue: 50pkts, 64kB or 1bdp
     #[arg(long, default_value = "50pkts")]
     pub queue: QueueSize,
-    /// Independent loss of both directions, such as 1%
-    #[arg(long, default_value = "0%")]
-    pub loss: Share,
+    /// Loss of both directions, such as 1%
+    ///
+    /// 1% is lost each packet by itself; gilbert:p=1%,r=25%,1-h=100%,1-k=0% has two states, with the names of
+    /// tc-netem; bursts:loss=1%,mean=4 has runs of losses; positions:3,17 are the numbers of the packets lost, from 1;
+    /// trace:FILE has such numbers, one a line.
+    #[arg(long, default_value = "0%", value_parser = parse_loss)]
+    pub loss: LossModel,
     /// Seed of the losses; the way back uses the next number
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -63,8 +70,8 @@ pub struct Args {
     #[arg(long, value_name = "RATE")]
     pub reverse_rate: Option<BitsPerSec>,
     /// Loss from the second to the first namespace, if another
-    #[arg(long, value_name = "LOSS")]
-    pub reverse_loss: Option<Share>,
+    #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
+    pub reverse_loss: Option<LossModel>,
     /// End after this time, such as 10s
     #[arg(long, value_parser = parse_length)]
     pub duration: Option<Duration>,
@@ -112,17 +119,27 @@ fn config_of(args: &Args) -> LinkConfig {
         delay: args.delay,
         jitter: args.jitter,
         queue: args.queue,
-        loss: args.loss,
+        loss: args.loss.clone(),
         seed: args.seed,
-        ..Direction::default()
     };
     let back = Direction {
         rate: args.reverse_rate.or(args.rate),
-        loss: args.reverse_loss.unwrap_or(args.loss),
+        loss: args.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
         seed: args.seed.wrapping_add(1),
         ..there.clone()
     };
     LinkConfig { directions: [there, back], mtu: args.mtu }
+}
+
+/// A loss model, with the file that it may name read.
+fn parse_loss(text: &str) -> Result<LossModel, String> {
+    match text.parse()? {
+        LossText::Model(model) => Ok(model),
+        LossText::File(file) => {
+            let read = LossPositions::read(&file, &trace_file::read(Path::new(&file))?);
+            read.map(LossModel::Positions).map_err(|why| format!("{file}: {why}"))
+        }
+    }
 }
 
 /// `NS[:IF]` as it is shown, and the end it means; a path may hold no `:` of its own.
@@ -235,7 +252,8 @@ impl Summary {
             writeln!(out, "{from} to {to}, {:.1} s", self.duration_s)?;
             writeln!(out, "  received  {} pkts", counters.received_pkts)?;
             writeln!(out, "  sent      {} pkts, {} bytes, {mbit:.3} Mbit/s", counters.sent_pkts, counters.sent_bytes)?;
-            writeln!(out, "  lost      {} pkts by the random loss", counters.lost_pkts)?;
+            let runs = counters.loss_runs.map_or(String::new(), |runs| format!(" in {runs} runs"));
+            writeln!(out, "  lost      {} pkts by the loss model{runs}", counters.lost_pkts)?;
             let waited = counters.max_queue_pkts.map_or(String::new(), |most| format!(" (at most {most} waited)"));
             writeln!(out, "  overflow  {} pkts by the full queue{waited}", counters.overflow_pkts)?;
             writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;

@@ -2,13 +2,14 @@
 //!
 //! An experiment on a path that is not what it says is worth nothing, so a measurement outside its tolerance stops it.
 
+mod losses;
 mod probe;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use statrs::distribution::{Binomial, DiscreteCDF};
 
+use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::path::{Hop, shortest_path};
 use crate::experiment::net::topology::{Node, Topology};
 use crate::experiment::net::{Link, QueueLimit};
@@ -18,6 +19,7 @@ use crate::failure::Failure;
 use crate::model::run::{Calibration, LinkCounters};
 use crate::units::{BitsPerSec, Share};
 
+use losses::expected_ratio;
 use probe::Receiver;
 
 /// How far the delivered rate may lie from the asked one.
@@ -28,8 +30,6 @@ const RTT_TOLERANCE: Duration = Duration::from_millis(1);
 const RTT_TOLERANCE_SHARE: f64 = 0.02;
 /// A clock reads no earlier than this before the packet is due.
 const RTT_TOLERANCE_BELOW: Duration = Duration::from_micros(100);
-/// Chance that a link whose loss is as asked is refused at one attempt, on each side.
-const LOSS_FALSE_ALARM: f64 = 0.0005;
 /// Attempts: a busy host or an unlikely sample passes, a wrong path fails them all.
 const ATTEMPTS: u32 = 3;
 
@@ -114,8 +114,9 @@ fn asked(links: &[LinkSpec], way: &[Hop], mtu: u32) -> Asked {
     let mut queue_pkts = u32::MAX;
     for hop in way {
         let (there, back) = (hop.direction(links), hop.reverse(links));
-        passing *= 1.0 - there.loss.0;
-        rate_bps *= 1.0 - there.loss.0; // what the loss takes does not reach the queue
+        let loss = there.loss.long_run().0;
+        passing *= 1.0 - loss;
+        rate_bps *= 1.0 - loss; // what the loss takes does not reach the queue
         rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
         for direction in [there, back] {
             let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
@@ -223,8 +224,10 @@ impl Path<'_> {
         let overflow: u64 = self.way.iter().map(|hop| self.counters(hop).overflow_pkts).sum();
         let offered = got.sent.saturating_sub(overflow);
         let lost = offered.saturating_sub(got.arrivals.len() as u64);
-        let allowed = loss_range(asked.loss, offered)?;
-        Ok(self.calibration("loss", "ratio", [asked.loss, lost as f64 / offered.max(1) as f64], allowed))
+        let models: Vec<&LossModel> = self.way.iter().map(|hop| &hop.direction(&self.cell.links).loss).collect();
+        let expected = expected_ratio(&models, offered)?;
+        let measured = lost as f64 / offered.max(1) as f64;
+        Ok(self.calibration("loss", "ratio", [expected.asked, measured], expected.allowed))
     }
 
     fn counters(&self, hop: &Hop) -> LinkCounters {
@@ -250,16 +253,6 @@ impl Path<'_> {
         let allowed = [rate * (1.0 - RATE_TOLERANCE), rate * (1.0 + RATE_TOLERANCE)];
         Ok(self.calibration("rate", "bit/s", [rate, measured], allowed))
     }
-}
-
-/// Loss ratios that `packets` packets show when their loss is as asked: exact binomial quantiles.
-fn loss_range(loss: f64, packets: u64) -> Result<[f64; 2]> {
-    if loss == 0.0 || packets == 0 {
-        return Ok([0.0, 0.0]);
-    }
-    let lost = Binomial::new(loss, packets).map_err(|error| anyhow!("{error}"))?;
-    let ratio = |quantile: f64| lost.inverse_cdf(quantile) as f64 / packets as f64;
-    Ok([ratio(LOSS_FALSE_ALARM), ratio(1.0 - LOSS_FALSE_ALARM)])
 }
 
 /// Packets per second: the median over groups of arrivals, which a short stall of this host does not change.
@@ -307,14 +300,6 @@ mod tests {
         assert_eq!(asked.queue_pkts, 50);
         let serialisation = Duration::from_secs_f64(4.0 * 64.0 * 8.0 / 10e6);
         assert_eq!(asked.rtt, Duration::from_millis(26) + serialisation);
-    }
-
-    #[test]
-    fn loss_range_is_exact_and_nothing_lost_means_nothing() {
-        assert_eq!(loss_range(0.0, 1000).unwrap(), [0.0, 0.0]);
-        let [low, high] = loss_range(0.01, 10_000).unwrap();
-        // 100 lost are expected with a standard deviation of 9.95; the 0.05 % quantiles lie 3.3 of them away.
-        assert!((0.0066..0.0071).contains(&low) && (0.0131..0.0137).contains(&high), "{low} {high}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
     let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
     let rate = rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min);
-    let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.0).product();
+    let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.long_run().0).product();
     let by_loss = LOSS_CONSTANT / (1.0 - passing).sqrt();
     let window = f64::from(flow.window_cap.unwrap_or(u32::MAX)).min(by_loss);
     let per_window = 8.0 * f64::from(cell.mtu) / round_trip(cell, flow).as_secs_f64().max(1e-4);

@@ -1,10 +1,13 @@
 //! What a scenario's path is made of, and the traits behind which it is built: [`Network`], [`LinkDriver`] and [`Link`].
 
 pub mod layout;
+pub mod loss;
+pub mod named;
 pub mod netem;
 pub mod netns;
 pub mod path;
 pub mod topology;
+pub mod trace_file;
 pub mod tunlink;
 mod wires;
 
@@ -14,11 +17,12 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use self::layout::Layout;
+use self::loss::LossModel;
 use self::topology::Topology;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
-use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
+use crate::units::{BitsPerSec, QueueSize, duration_text, format_duration};
 
 /// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay.
 ///
@@ -35,8 +39,8 @@ pub struct Direction {
     pub jitter: Duration,
     /// Drop-tail queue in front of the serialiser; the packet being serialised is not in it.
     pub queue: QueueSize,
-    /// Independent loss probability per packet, drawn before the queue.
-    pub loss: Share,
+    /// Which packets are lost, decided before the queue.
+    pub loss: LossModel,
     /// Seed of this direction's random numbers: the same seed drops the same packets, counted from the first.
     pub seed: u64,
 }
@@ -202,7 +206,7 @@ impl Default for Direction {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             queue: DEFAULT_QUEUE,
-            loss: Share(0.0),
+            loss: LossModel::default(),
             seed: 0,
         }
     }
@@ -220,6 +224,14 @@ impl Direction {
                 return Some((name, format!("\"{time}\" is outside 0us..{most}")));
             }
         }
-        (!(0.0..=1.0).contains(&self.loss.0)).then(|| ("loss", format!("{} is outside 0..1", self.loss.0)))
+        match &self.loss {
+            LossModel::Independent(loss) if !(0.0..=1.0).contains(&loss.0) => {
+                Some(("loss", format!("{} is outside 0..1", loss.0)))
+            }
+            LossModel::Positions(trace) if trace.positions.is_empty() => {
+                Some(("loss", format!("\"{}\": its packet numbers were not read", trace.name)))
+            }
+            _ => None,
+        }
     }
 }

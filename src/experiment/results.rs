@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan.json       what is done, in order, resolved, with every seed
-//! scenario.toml   the scenario as it was
+//! scenario.toml   the scenario as it was, with the files it names beside it
 //! host.json       machine, tools, settings, calibration
 //! runs/<id>/      run.json, events.jsonl, flow-N.json; appears whole, by renaming
 //! lock            held while a process works here
@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::experiment::plan::Plan;
+use crate::experiment::scenario::ScenarioFile;
 use crate::failure::Failure;
 use crate::model::run::{HostRecord, RunRecord, RunStatus, UNFINISHED};
 use crate::trace::event::{Event, Recorded};
@@ -78,6 +79,20 @@ impl ResultDir {
         foreign.map_or(Ok(()), |entry| {
             Err(refuse(&format!("it holds \"{}\", which is not of an experiment", entry.file_name().display())).into())
         })
+    }
+
+    /// Copies the files that the scenario names, so that the directory is complete without the folder it came from.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn keep_files(&self, files: &[ScenarioFile]) -> Result<()> {
+        for file in files {
+            let path = self.path.join(&file.name);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
+            }
+            write_whole(&path, file.text.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// Where it is.

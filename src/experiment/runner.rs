@@ -131,6 +131,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     let iperf3 = iperf3_version()?;
     require_root()?;
     let results = ResultDir::open(&options.out, plan, &scenario.text)?;
+    results.keep_files(&scenario.files)?;
     let finished = results.finished()?;
     let part = options.part.runs(scenario, plan)?;
     let to_do: Vec<&PlannedRun> = part.iter().copied().filter(|run| !finished.contains(&run.id)).collect();

@@ -178,6 +178,15 @@ impl Cell {
     }
 }
 
+/// A file that a scenario names: a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioFile {
+    /// Its path from the scenario's folder, never out of it.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+}
+
 /// A scenario that reads without mistakes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -187,6 +196,8 @@ pub struct Scenario {
     pub name: String,
     /// The file's text, copied into every result directory.
     pub text: String,
+    /// The files it names, copied beside it.
+    pub files: Vec<ScenarioFile>,
     /// One line for headings.
     pub title: String,
     /// What the scenario shows, one sentence.

@@ -20,8 +20,11 @@ pub struct LinkCounters {
     pub sent_pkts: u64,
     /// Bytes that left it (whole IP packets).
     pub sent_bytes: u64,
-    /// Packets dropped by the random loss.
+    /// Packets that the loss model took.
     pub lost_pkts: u64,
+    /// Runs of such packets without one between them that passed; none for a kernel link, and in older records.
+    #[serde(default)]
+    pub loss_runs: Option<u64>,
     /// Packets dropped because the queue was full.
     pub overflow_pkts: u64,
     /// Packets the emulator itself could not carry (a full socket or device queue): not part of the path.

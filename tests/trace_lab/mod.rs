@@ -100,7 +100,7 @@ impl LossyPath {
             rate: Some(BitsPerSec(50_000_000)),
             delay: Duration::from_millis(5),
             queue: QueueSize::Packets(500),
-            loss: Share(loss),
+            loss: Share(loss).into(),
             seed,
             ..Direction::default()
         };

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use self::chain::StageCounts;
 use self::options::NetemOptions;
+use super::loss::LossModel;
 use super::wires::Wires;
 use super::{Direction, Link, LinkConfig, LinkDriver, LinkEnd, QueueLimit};
 use crate::failure::Failure;
@@ -38,6 +39,7 @@ impl LinkDriver for Netem {
 
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
+        check_expressible(config)?;
         let limits = config.queue_limits()?;
         let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
         let mut link = NetemLink { wires, config: config.clone(), limits, before: Mutex::default(), is_seeded: true };
@@ -63,6 +65,20 @@ impl Netem {
         if has_netem() { Ok(Netem) } else { Err(unmet("the links", "").into()) }
     }
 }
+
+/// Errors: something that the kernel's netem has no parameter for.
+fn check_expressible(config: &LinkConfig) -> Result<(), Failure> {
+    for direction in &config.directions {
+        if let LossModel::Positions(trace) = &direction.loss {
+            let what = format!("cannot emulate loss \"{}\": netem loses packets by chance, not by number", trace.name);
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
+    }
+    Ok(())
+}
+
+/// The way out where netem has none.
+const OTHER_DRIVER: &str = "the user-space link can: `--link tunlink`";
 
 fn unmet(emulated: &str, why: &str) -> Failure {
     let unmet = Failure::unmet(format!("cannot emulate {emulated}: this kernel has no netem qdisc{why}"));
@@ -102,7 +118,12 @@ fn limit_pkts(limit: QueueLimit, mtu: u32) -> u32 {
 
 fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> [NetemOptions; 3] {
     let nanos = |time: Duration| time.as_nanos() as i64;
-    let loss = NetemOptions { loss: direction.loss.0, seed: Some(seed), ..NetemOptions::passing(AMPLE_PKTS) };
+    let loss = NetemOptions {
+        loss: direction.loss.independent().map_or(0.0, |loss| loss.0),
+        states: direction.loss.gilbert(),
+        seed: Some(seed),
+        ..NetemOptions::passing(AMPLE_PKTS)
+    };
     let rate = match direction.rate {
         // One more than the queue: netem counts the packet that is being serialised.
         Some(rate) => {
@@ -136,6 +157,7 @@ fn counters_of(before: &[StageCounts; 3], after: &[StageCounts; 3]) -> LinkCount
         failed_pkts: failed,
         max_queue_pkts: None,
         lateness_us: None,
+        ..LinkCounters::default()
     }
 }
 
@@ -177,6 +199,7 @@ impl Link for NetemLink {
 
 #[cfg(test)]
 mod tests {
+    use super::super::loss::{Gilbert, LossPositions};
     use super::*;
     use crate::units::{BitsPerSec, QueueSize, Share};
 
@@ -185,7 +208,7 @@ mod tests {
             rate: Some(BitsPerSec(100_000_000)),
             delay: Duration::from_millis(50),
             queue: QueueSize::Packets(50),
-            loss: Share(0.01),
+            loss: Share(0.01).into(),
             seed: 7,
             ..Direction::default()
         }
@@ -197,6 +220,24 @@ mod tests {
         assert_eq!((loss.loss, loss.seed, loss.bytes_per_sec, loss.delay_nanos), (0.01, Some(9), None, 0));
         assert_eq!((rate.limit_pkts, rate.bytes_per_sec, rate.loss), (51, Some(12_500_000), 0.0));
         assert_eq!((delay.delay_nanos, delay.jitter_nanos, delay.bytes_per_sec), (50_000_000, 0, None));
+    }
+
+    #[test]
+    fn losses_by_two_states_are_the_kernels_own_model() {
+        let model = Gilbert { to_bad: Share(0.01), to_good: Share(0.25), bad_loss: Share(1.0), good_loss: Share(0.0) };
+        let [loss, ..] = stages_of(&Direction { loss: LossModel::Gilbert(model), ..direction() }, 50, 9);
+        assert_eq!((loss.states, loss.loss), (Some(model), 0.0));
+    }
+
+    #[test]
+    fn losses_by_number_are_refused_with_the_way_out() {
+        let positions = LossPositions::new("positions:3".into(), vec![3]).unwrap();
+        let given = Direction { loss: LossModel::Positions(positions), ..direction() };
+        let config = LinkConfig { directions: [direction(), given], mtu: 1500 };
+        let refusal = check_expressible(&config).unwrap_err();
+        assert_eq!(refusal.kind, crate::failure::Kind::Unmet);
+        assert!(refusal.what.starts_with("cannot emulate loss \"positions:3\": netem loses"), "{refusal}");
+        assert!(refusal.hint.unwrap().contains("--link tunlink"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::model::run::LinkCounters;
 mod clock;
 mod engine;
 mod lane;
+mod losses;
 mod meter;
 mod pool;
 mod port;

@@ -1,5 +1,6 @@
 //! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
 
+mod files;
 mod link;
 mod ns2;
 mod resolve;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use self::files::Files;
 use self::link::LinkText;
 use self::ns2::Ns2Text;
 pub use self::selection::{Goal, SelectionSpec};
@@ -167,6 +169,7 @@ struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     table: Spanned<DeTable<'a>>,
+    files: Files,
 }
 
 /// Reads the file: variables first, then the whole once per combination of their values.
@@ -182,7 +185,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
             hint: None,
         }
     })?;
-    let reader = Reader { file, text, table };
+    let reader = Reader { file, text, table, files: Files::beside(file) };
     let sweep = reader.sweep()?;
     reader.check_amount(&sweep)?;
     let mut cells = Vec::new();
@@ -201,6 +204,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         file: file.to_owned(),
         name: stem.unwrap_or_else(|| file.to_owned()),
         text: text.to_owned(),
+        files: reader.files.into_texts(),
         title: document.title,
         claim: document.claim,
         profile: document.profile,

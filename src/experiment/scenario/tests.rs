@@ -73,8 +73,8 @@ fn variants_come_first_in_the_sweep_and_override_the_flow() {
 fn names_are_replaced_in_every_cell_and_reverse_takes_the_defaults() {
     let scenario = Scenario::parse("x.toml", GOOD).unwrap();
     let [forward, backward] = &scenario.cells[2].links[0].directions;
-    assert_eq!(forward.loss, Share(0.01));
-    assert_eq!(backward.loss, Share(0.0));
+    assert_eq!(forward.loss, Share(0.01).into());
+    assert_eq!(backward.loss, Share(0.0).into());
     assert_eq!(backward.rate, forward.rate);
     assert_eq!(backward.delay, Duration::from_millis(5));
 }
@@ -103,6 +103,11 @@ fn mistakes_are_named_by_file_line_and_field() {
     check(("queue = \"50pkts\"", "queue = \"100001pkts\""), "link.queue", "more than 100000 pkts");
     check(("queue = \"50pkts\"", "queue = \"0pkts\""), "link.queue", "above 0");
     check(("loss = \"$loss\"", "loss = \"100%\""), "link.loss", "nothing would arrive");
+    check(("loss = \"$loss\"", "loss = \"gilbert:p=1%,r=2\""), "link.loss", "r = \"2\": expected a share");
+    check(("loss = \"$loss\"", "loss = \"trace:../x\""), "link.loss", "a file in the scenario's folder or below");
+    check(("loss = \"$loss\"", "loss = \"trace:none\""), "link.loss", "no such file or directory");
+    check(("loss = \"$loss\"", "loss = [3, 2]"), "link.loss", "2 after 3: expected each packet number once");
+    check(("loss = \"$loss\"", "loss = { p = 1 }"), "link.loss", "a text, a number or a list of numbers");
     check(("loss = [0, 0.001, \"1%\"]", "loss = [0, 0.01, \"1%\"]"), "sweep.loss", "\"0.01\" and \"1%\" mean the same");
     check(("name = \"data\"", "name = \"../../etc/x\""), "flow.name", "letters, digits");
     check(

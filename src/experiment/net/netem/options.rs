@@ -1,17 +1,27 @@
 //! The bytes of netem's TCA_OPTIONS, as linux/pkt_sched.h lays them out: a `tc_netem_qopt`, then attributes.
 
+use crate::experiment::net::loss::Gilbert;
+
 /// Attributes after the fixed part.
+const TCA_NETEM_LOSS: u16 = 5;
 const TCA_NETEM_RATE: u16 = 6;
 const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
+/// Inside TCA_NETEM_LOSS.
+const NETEM_LOSS_GE: u16 = 2;
 /// `struct tc_netem_qopt`: latency, limit, loss, gap, duplicate, jitter.
 const FIXED_LEN: usize = 24;
 const ATTRIBUTE_HEADER: usize = 4;
 const ATTRIBUTE_ALIGN: usize = 4;
 /// The kernel's packet lengths count the Ethernet header, a link's rate does not.
 const ETHERNET_OVERHEAD: i32 = -14;
+
+/// A probability as netem counts it: 2^32 - 1 is certain.
+fn share(probability: f64) -> u32 {
+    (probability * f64::from(u32::MAX)).round() as u32
+}
 
 /// What one netem qdisc does.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +30,8 @@ pub struct NetemOptions {
     pub limit_pkts: u32,
     /// Loss probability.
     pub loss: f64,
+    /// Loss by two states, instead of the probability.
+    pub states: Option<Gilbert>,
     /// Middle of the delay, nanoseconds.
     pub delay_nanos: i64,
     /// Deviation from the middle to either side, nanoseconds.
@@ -33,14 +45,21 @@ pub struct NetemOptions {
 impl NetemOptions {
     /// A qdisc that lets everything pass at once, with room for this many packets.
     pub fn passing(limit_pkts: u32) -> Self {
-        NetemOptions { limit_pkts, loss: 0.0, delay_nanos: 0, jitter_nanos: 0, bytes_per_sec: None, seed: None }
+        NetemOptions {
+            limit_pkts,
+            loss: 0.0,
+            states: None,
+            delay_nanos: 0,
+            jitter_nanos: 0,
+            bytes_per_sec: None,
+            seed: None,
+        }
     }
 
     /// The value of TCA_OPTIONS.
     pub fn bytes(&self) -> Vec<u8> {
         // Latency and jitter go as 64-bit nanoseconds below; the fixed fields count ticks of a unit of their own.
-        let loss = (self.loss * f64::from(u32::MAX)).round() as u32;
-        let fixed: [u32; FIXED_LEN / 4] = [0, self.limit_pkts, loss, 0, 0, 0];
+        let fixed: [u32; FIXED_LEN / 4] = [0, self.limit_pkts, share(self.loss), 0, 0, 0];
         let mut bytes: Vec<u8> = fixed.iter().flat_map(|field| field.to_ne_bytes()).collect();
         push(&mut bytes, TCA_NETEM_LATENCY64, &self.delay_nanos.to_ne_bytes());
         push(&mut bytes, TCA_NETEM_JITTER64, &self.jitter_nanos.to_ne_bytes());
@@ -53,6 +72,13 @@ impl NetemOptions {
             if rate > u64::from(u32::MAX) {
                 push(&mut bytes, TCA_NETEM_RATE64, &rate.to_ne_bytes());
             }
+        }
+        if let Some(Gilbert { to_bad, to_good, bad_loss, good_loss }) = self.states {
+            // `struct tc_netem_gemodel`: p, r, h, k1. The kernel takes h, the share that the bad state lets through.
+            let fields = [to_bad.0, to_good.0, 1.0 - bad_loss.0, good_loss.0].map(|value| share(value).to_ne_bytes());
+            let mut nested = Vec::new();
+            push(&mut nested, NETEM_LOSS_GE, fields.as_flattened());
+            push(&mut bytes, TCA_NETEM_LOSS, &nested);
         }
         if let Some(seed) = self.seed {
             push(&mut bytes, TCA_NETEM_PRNG_SEED, &seed.to_ne_bytes());
@@ -107,6 +133,16 @@ mod tests {
         assert_eq!(&bytes[48..], &[12, 0, 14, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
         let certain = NetemOptions { loss: 1.0, ..NetemOptions::passing(1) }.bytes();
         assert_eq!(&certain[8..12], &[0xff; 4]);
+    }
+
+    #[test]
+    fn states_of_losses_are_a_nested_attribute() {
+        use crate::units::Share;
+        let [to_bad, to_good, bad_loss, good_loss] = [0.0, 1.0, 1.0, 0.0].map(Share);
+        let states = Some(Gilbert { to_bad, to_good, bad_loss, good_loss });
+        let bytes = NetemOptions { states, ..NetemOptions::passing(50) }.bytes();
+        assert_eq!(&bytes[48..56], &[24, 0, 5, 0, 20, 0, 2, 0]);
+        assert_eq!(&bytes[56..], &[[0; 4], [0xff; 4], [0; 4], [0; 4]].concat());
     }
 
     #[test]

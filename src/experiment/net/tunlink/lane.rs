@@ -137,14 +137,14 @@ impl Lane {
     /// The counters as a run records them.
     pub fn counters(&mut self, input: &Port) -> LinkCounters {
         self.meter.failed_pkts += input.take_drops();
-        self.meter.counters(self.shaper.max_queue_pkts())
+        LinkCounters { loss_runs: Some(self.shaper.loss_runs()), ..self.meter.counters(self.shaper.max_queue_pkts()) }
     }
 
     /// Starts the counters at zero.
     pub fn restart_counters(&mut self, input: &Port) {
         input.take_drops();
         self.meter.restart();
-        self.shaper.restart_max_queue();
+        self.shaper.restart_counters();
     }
 
     /// Starts the random numbers anew.

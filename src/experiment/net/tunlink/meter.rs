@@ -68,6 +68,7 @@ impl Meter {
             failed_pkts: self.failed_pkts,
             max_queue_pkts: Some(max_queue_pkts),
             lateness_us: self.lateness_us(),
+            ..LinkCounters::default()
         }
     }
 

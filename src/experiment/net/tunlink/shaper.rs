@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
+use super::losses::Losses;
+use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::{Direction, QueueLimit};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
@@ -19,7 +21,7 @@ const QUEUE_READY: usize = 4_096;
 /// What a packet meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Dropped by the random loss.
+    /// Taken by the loss model.
     Lost,
     /// Dropped because the queue was full.
     Overflow,
@@ -41,8 +43,8 @@ pub struct Shaper {
     delay: u64,
     jitter: u64,
     limit: QueueLimit,
-    loss: f64,
-    loss_draws: Pcg64,
+    loss: LossModel,
+    losses: Losses,
     jitter_draws: Pcg64,
     /// When the serialiser is free, with the part of a nanosecond that is carried on, in `1 / bits_per_sec`.
     free_at: u64,
@@ -65,8 +67,8 @@ impl Shaper {
             delay: direction.delay.as_nanos() as u64,
             jitter: direction.jitter.as_nanos() as u64,
             limit,
-            loss: direction.loss.0,
-            loss_draws: Pcg64::seed_from_u64(0),
+            loss: direction.loss.clone(),
+            losses: Losses::new(&direction.loss, direction.seed),
             jitter_draws: Pcg64::seed_from_u64(0),
             free_at: 0,
             free_at_rest: 0,
@@ -81,16 +83,15 @@ impl Shaper {
 
     /// Starts the random numbers anew: the next packet is the seed's first packet.
     pub fn reseed(&mut self, seed: u64) {
-        self.loss_draws = Pcg64::seed_from_u64(seed);
+        self.losses = Losses::new(&self.loss, seed);
         self.jitter_draws = Pcg64::seed_from_u64(seed ^ JITTER_STREAM);
     }
 
     /// Decides what happens to a packet of this many bytes (the whole IP packet) that arrives at this moment.
     ///
-    /// Packets are given in arrival order. One loss number is drawn for each, also without loss, so the packets lost
-    /// at a small loss are among those lost at a larger one.
+    /// Packets are given in arrival order.
     pub fn admit(&mut self, arrival: u64, bytes: u32) -> Verdict {
-        if self.draws_loss() {
+        if self.losses.takes_next() {
             return Verdict::Lost;
         }
         self.leave_queue(arrival);
@@ -113,15 +114,15 @@ impl Shaper {
         self.max_queue_pkts
     }
 
-    /// Forgets the largest backlog seen so far.
-    pub fn restart_max_queue(&mut self) {
-        self.max_queue_pkts = 0;
+    /// Runs of losses without a packet between them that passed.
+    pub fn loss_runs(&self) -> u64 {
+        self.losses.runs()
     }
 
-    /// A draw is a number in [0, 1) with 53 bits, as exact as an `f64` holds it.
-    fn draws_loss(&mut self) -> bool {
-        const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
-        ((self.loss_draws.next_u64() >> 11) as f64) * SCALE < self.loss
+    /// Forgets the largest backlog and counts runs of losses from here.
+    pub fn restart_counters(&mut self) {
+        self.max_queue_pkts = 0;
+        self.losses.restart_runs();
     }
 
     /// Uniform in 0..=jitter: the high half of a 64 by 64 bit product.
@@ -185,8 +186,10 @@ mod tests {
     }
 
     fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
-        let mut shaper =
-            Shaper::new(&Direction { rate: None, loss: Share(loss), seed, ..direction() }, QueueLimit::Packets(1));
+        let mut shaper = Shaper::new(
+            &Direction { rate: None, loss: Share(loss).into(), seed, ..direction() },
+            QueueLimit::Packets(1),
+        );
         (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == Verdict::Lost).collect()
     }
 
@@ -255,7 +258,8 @@ mod tests {
 
     #[test]
     fn jitter_neither_reorders_nor_changes_the_loss() {
-        let jittered = Direction { rate: None, jitter: Duration::from_millis(5), loss: Share(0.01), ..direction() };
+        let jittered =
+            Direction { rate: None, jitter: Duration::from_millis(5), loss: Share(0.01).into(), ..direction() };
         let mut shaper = Shaper::new(&jittered, QueueLimit::Packets(1));
         let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
         for n in 0..10_000u64 {
@@ -278,7 +282,7 @@ mod tests {
     #[test]
     fn reseed_starts_the_pattern_anew() {
         let mut shaper =
-            Shaper::new(&Direction { rate: None, loss: Share(0.01), ..direction() }, QueueLimit::Packets(1));
+            Shaper::new(&Direction { rate: None, loss: Share(0.01).into(), ..direction() }, QueueLimit::Packets(1));
         for n in 0..777 {
             shaper.admit(n * MS, 100);
         }

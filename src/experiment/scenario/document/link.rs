@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de;
+use serde::{Deserialize, Deserializer};
 
-use super::value::some_duration;
+use super::value::{TextOrList, some_duration};
 use super::{Document, Reader};
 use crate::experiment::net::Direction;
+use crate::experiment::net::loss::{FILE_PREFIX, LossModel, LossText};
+use crate::experiment::net::named::shown;
 use crate::experiment::scenario::position::{Step, value_at};
 use crate::experiment::scenario::{LinkSpec, ScenarioError};
-use crate::units::{self, BitsPerSec, QueueSize, Share};
+use crate::units::{self, BitsPerSec, QueueSize};
 
 /// A node's name becomes part of an interface name, which has at most 15 characters.
 const NODE_NAME_LENGTH: usize = 8;
@@ -25,7 +28,7 @@ pub(super) struct LinkText {
     #[serde(default, with = "units::duration_text")]
     jitter: Duration,
     queue: Option<QueueSize>,
-    loss: Option<Share>,
+    loss: Option<LossValue>,
     #[serde(default)]
     reverse: ReverseText,
 }
@@ -40,7 +43,19 @@ struct ReverseText {
     #[serde(deserialize_with = "some_duration")]
     jitter: Option<Duration>,
     queue: Option<QueueSize>,
-    loss: Option<Share>,
+    loss: Option<LossValue>,
+}
+
+/// A loss model as text, as a number, or as a list of packet numbers.
+#[derive(Debug, Clone)]
+struct LossValue(LossText);
+
+impl<'de> Deserialize<'de> for LossValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = TextOrList::deserialize(deserializer)?;
+        let text = written.list.map_or(written.text, |list| format!("positions:{}", list.join(",")));
+        text.parse().map(LossValue).map_err(de::Error::custom)
+    }
 }
 
 impl Reader<'_> {
@@ -59,15 +74,16 @@ impl Reader<'_> {
         }
         let open = Direction::default();
         let queue = link.queue.unwrap_or(open.queue);
-        let loss = link.loss.unwrap_or(open.loss);
+        let [there, back] = [(0, &link.loss), (1, &link.reverse.loss)]
+            .map(|(side, written)| written.as_ref().map_or(Ok(open.loss.clone()), |loss| self.loss(index, side, loss)));
         let forward =
-            Direction { rate: link.rate, delay: link.delay, jitter: link.jitter, queue, loss, ..open.clone() };
+            Direction { rate: link.rate, delay: link.delay, jitter: link.jitter, queue, loss: there?, ..open.clone() };
         let backward = Direction {
             rate: link.reverse.rate.or(link.rate),
             delay: link.reverse.delay.unwrap_or(link.delay),
             jitter: link.reverse.jitter.unwrap_or(link.jitter),
             queue: link.reverse.queue.unwrap_or(queue),
-            loss: link.reverse.loss.unwrap_or(open.loss),
+            loss: back?,
             ..open
         };
         let link = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };
@@ -84,12 +100,22 @@ impl Reader<'_> {
         if let Some(out) = link.config(document.mtu).out_of_range() {
             return Err(self.refuse(&self.link_field(index, out.direction, out.field), out.what));
         }
-        let lost = link.directions.iter().position(|direction| direction.loss.0 >= 1.0);
+        let is_cut = |loss: &LossModel| loss.long_run().0 >= 1.0 && !matches!(loss, LossModel::Positions(_));
+        let lost = link.directions.iter().position(|direction| is_cut(&direction.loss));
         lost.map_or(Ok(()), |direction| {
             let what =
                 format!("\"{}\": expected less than 100%: nothing would arrive", link.directions[direction].loss);
             Err(self.refuse(&self.link_field(index, direction, "loss"), what))
         })
+    }
+
+    fn loss(&self, index: usize, side: usize, written: &LossValue) -> Result<LossModel, ScenarioError> {
+        match &written.0 {
+            LossText::Model(model) => Ok(model.clone()),
+            LossText::File(name) => self.files.losses(name).map(LossModel::Positions).map_err(|why| {
+                self.refuse(&self.link_field(index, side, "loss"), format!("\"{FILE_PREFIX}{}\": {why}", shown(name)))
+            }),
+        }
     }
 
     /// Where a direction's value is written: in `reverse` when that has it, else beside it.

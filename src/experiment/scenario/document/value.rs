@@ -37,6 +37,33 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
+/// A text or a number as it is written, or a list of such.
+#[derive(Debug)]
+pub(super) struct TextOrList {
+    /// Empty where it is a list.
+    pub(super) text: String,
+    pub(super) list: Option<Vec<String>>,
+}
+
+impl<'de> Deserialize<'de> for TextOrList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            One(Text),
+            List(Vec<Text>),
+        }
+        Ok(match Written::deserialize(deserializer) {
+            Ok(Written::One(text)) => TextOrList { text: text.0, list: None },
+            Ok(Written::List(list)) => {
+                let list = list.into_iter().map(|one| one.0).collect();
+                TextOrList { text: String::new(), list: Some(list) }
+            }
+            Err(_) => return Err(de::Error::custom("expected a text, a number or a list of numbers")),
+        })
+    }
+}
+
 /// Most packets of a window: far above what any path of ours holds.
 const COUNT_MAX: u32 = 1_000_000;
 

@@ -1,0 +1,92 @@
+//! How many probes a path should lose: pure.
+
+use anyhow::{Result, anyhow};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use crate::experiment::net::loss::LossModel;
+
+/// Chance that a link whose loss is as asked is refused at one attempt, on each side.
+const LOSS_FALSE_ALARM: f64 = 0.0005;
+/// Half the width of the range of losses that depend on each other, in standard deviations; their numbers lie less
+/// evenly around the mean than a binomial's.
+const DEVIATIONS: f64 = 4.0;
+/// No number of packets lies this far from the right one.
+const HALF_A_PACKET: f64 = 0.5;
+
+/// What a number of packets should show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpectedRatio {
+    /// Loss ratio asked.
+    pub asked: f64,
+    /// Range in which it lies when the path is as asked.
+    pub allowed: [f64; 2],
+}
+
+/// Loss ratio of the first packets over links with these models, in the order in which they are crossed.
+///
+/// Errors: a model without a meaning, which reading a scenario refuses.
+pub fn expected_ratio(models: &[&LossModel], packets: u64) -> Result<ExpectedRatio> {
+    let mut passing = packets as f64;
+    let (mut variance, mut run) = (0.0, 0.0_f64);
+    for model in models {
+        let expected = model.expected(passing.round() as u64);
+        passing -= expected.mean.clamp(0.0, passing);
+        variance += expected.variance;
+        run = run.max(model.gilbert().map_or(0.0, |model| 1.0 / model.to_good.0));
+    }
+    let asked = if packets == 0 { 0.0 } else { 1.0 - passing / packets as f64 };
+    if models.iter().all(|model| model.independent().is_some()) {
+        return Ok(ExpectedRatio { asked, allowed: loss_range(asked, packets)? });
+    }
+    let spread = (DEVIATIONS * variance.sqrt() + run + HALF_A_PACKET) / packets.max(1) as f64;
+    Ok(ExpectedRatio { asked, allowed: [(asked - spread).max(0.0), (asked + spread).min(1.0)] })
+}
+
+/// Loss ratios that `packets` packets show when their loss is as asked: exact binomial quantiles.
+fn loss_range(loss: f64, packets: u64) -> Result<[f64; 2]> {
+    if loss == 0.0 || packets == 0 {
+        return Ok([0.0, 0.0]);
+    }
+    let lost = Binomial::new(loss, packets).map_err(|error| anyhow!("{error}"))?;
+    let ratio = |quantile: f64| lost.inverse_cdf(quantile) as f64 / packets as f64;
+    Ok([ratio(LOSS_FALSE_ALARM), ratio(1.0 - LOSS_FALSE_ALARM)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::net::loss::LossText;
+
+    fn expected(models: &[&str], packets: u64) -> ExpectedRatio {
+        let model = |text: &&str| match text.parse() {
+            Ok(LossText::Model(model)) => model,
+            other => panic!("{text}: {other:?}"),
+        };
+        let models: Vec<LossModel> = models.iter().map(model).collect();
+        expected_ratio(&models.iter().collect::<Vec<_>>(), packets).unwrap()
+    }
+
+    #[test]
+    fn loss_range_is_exact_and_nothing_lost_means_nothing() {
+        assert_eq!(loss_range(0.0, 1000).unwrap(), [0.0, 0.0]);
+        let [low, high] = loss_range(0.01, 10_000).unwrap();
+        // 100 lost are expected with a standard deviation of 9.95; the 0.05 % quantiles lie 3.3 of them away.
+        assert!((0.0066..0.0071).contains(&low) && (0.0131..0.0137).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn losses_of_links_in_a_row_add_up() {
+        let both = expected(&["10%", "20%"], 10_000);
+        assert!((both.asked - 0.28).abs() < 1e-9, "{both:?}");
+        let given = expected(&["positions:1,5,7000"], 5_000);
+        let [low, high] = given.allowed.map(|ratio| ratio * 5_000.0);
+        assert!((1.4..1.6).contains(&low) && (2.4..2.6).contains(&high), "two packets and no other number: {given:?}");
+    }
+
+    #[test]
+    fn runs_of_losses_widen_the_range() {
+        let [single, runs] = [expected(&["1%"], 10_000), expected(&["bursts:loss=1%,mean=20"], 10_000)];
+        assert!((runs.asked - 0.01).abs() < 0.001, "{runs:?}");
+        assert!(runs.allowed[1] > 2.0 * single.allowed[1] - 0.01 && runs.allowed[0] < single.allowed[0], "{runs:?}");
+    }
+}

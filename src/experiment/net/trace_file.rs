@@ -1,0 +1,110 @@
+//! Files of numbers, one a line: read within bounds, so that no file can use up the memory, and every mistake has its line.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::named::shown;
+
+/// Largest file that is read, bytes: a day of deliveries at 1 Mbit/s.
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Most numbers of a file.
+pub const NUMBERS_MAX: usize = 4_000_000;
+
+/// A file's text.
+///
+/// Errors: no such file; not a regular file; larger than [`FILE_BYTES_MAX`]; not UTF-8 text.
+pub fn read(path: &Path) -> Result<String, String> {
+    let refuse = |why: String| format!("cannot read \"{}\": {why}", path.display());
+    let is_file = fs::metadata(path).map_err(|error| refuse(reason(&error)))?.is_file();
+    if !is_file {
+        return Err(refuse("it is not a regular file".into()));
+    }
+    let file = File::open(path).map_err(|error| refuse(reason(&error)))?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| refuse(reason(&error)))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(refuse(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| refuse("it is not text".into()))
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
+        None => error.to_string().to_lowercase(),
+    }
+}
+
+/// The numbers of a text, one a line; blank lines and lines that begin with `#` are left out.
+///
+/// Errors: a line that is no number of the range, with its number; more than [`NUMBERS_MAX`] of them.
+pub fn numbers(text: &str, range: RangeInclusive<u64>) -> Result<Vec<(usize, u64)>, String> {
+    let mut numbers = Vec::new();
+    for (line, written) in (1..).zip(text.lines()) {
+        let written = written.trim();
+        if written.is_empty() || written.starts_with('#') {
+            continue;
+        }
+        let number = written.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            let (low, high) = (range.start(), range.end());
+            format!("line {line}: \"{}\": expected a whole number from {low} to {high}", shown(written))
+        })?;
+        if numbers.len() == NUMBERS_MAX {
+            return Err(format!("line {line}: expected at most {NUMBERS_MAX} numbers"));
+        }
+        numbers.push((line, number));
+    }
+    Ok(numbers)
+}
+
+/// A number that tells numbers apart from others: SHA-256 over each as eight little-endian bytes, hexadecimal.
+pub fn digest(numbers: impl Iterator<Item = u64>) -> String {
+    let mut hash = Sha256::new();
+    numbers.for_each(|number| hash.update(number.to_le_bytes()));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_with_their_lines() {
+        assert_eq!(numbers("# losses\n3\n\n 17 \r\n", 1..=99), Ok(vec![(2, 3), (4, 17)]));
+        let refused = |text: &str| numbers(text, 1..=99).unwrap_err();
+        assert_eq!(refused("3\n100"), "line 2: \"100\": expected a whole number from 1 to 99");
+        assert_eq!(refused("-1"), "line 1: \"-1\": expected a whole number from 1 to 99");
+        assert!(refused("1\nNaN").starts_with("line 2: \"NaN\""));
+        assert!(refused(&"7\n".repeat(NUMBERS_MAX + 1)).contains("at most 4000000 numbers"));
+    }
+
+    #[test]
+    fn files_that_cannot_be_a_trace_are_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let refused = |name: &str| read(&path(name)).unwrap_err();
+        assert!(refused("none").ends_with("no such file or directory"), "{}", refused("none"));
+        assert!(refused("").ends_with("it is not a regular file"));
+        std::os::unix::fs::symlink("/dev/zero", path("endless")).unwrap();
+        assert!(refused("endless").ends_with("it is not a regular file"));
+        nix::unistd::mkfifo(&path("waits"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert!(refused("waits").ends_with("it is not a regular file"), "a pipe without a writer is not waited for");
+        File::create(path("large")).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        assert!(refused("large").ends_with("it is larger than 16 MiB"));
+        fs::write(path("binary"), [0xff, 0xfe]).unwrap();
+        assert!(refused("binary").ends_with("it is not text"));
+        fs::write(path("good"), "1\n2\n").unwrap();
+        assert_eq!(read(&path("good")).unwrap(), "1\n2\n");
+    }
+
+    #[test]
+    fn digest_tells_other_numbers_apart() {
+        assert_eq!(digest([1, 2].into_iter()), digest([1, 2].into_iter()));
+        assert_ne!(digest([1, 2].into_iter()), digest([1, 3].into_iter()));
+        assert_eq!(digest(std::iter::empty()).len(), 64);
+    }
+}

@@ -1,0 +1,240 @@
+//! The draw that decides for each packet of a direction whether the loss model takes it.
+
+use std::sync::Arc;
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+use crate::experiment::net::loss::{Gilbert, LossModel};
+
+/// The states of a loss model draw from a generator of their own, so that the draw of a packet's loss is the same
+/// number in every model.
+const STATE_STREAM: u64 = 0x0073_7461_7465;
+
+/// A model with its state.
+#[derive(Debug)]
+enum Law {
+    Independent(f64),
+    States { model: Gilbert, is_bad: bool },
+    Positions { positions: Arc<[u64]>, next: usize },
+}
+
+/// The losses of one direction.
+#[derive(Debug)]
+pub struct Losses {
+    law: Law,
+    draws: Pcg64,
+    state_draws: Pcg64,
+    /// Number of the packet seen last, from 1.
+    packet: u64,
+    last_lost: u64,
+    runs: u64,
+}
+
+impl Losses {
+    /// Losses by this model that have seen no packet yet.
+    pub fn new(model: &LossModel, seed: u64) -> Self {
+        let mut losses = Losses {
+            law: Law::Independent(0.0),
+            draws: Pcg64::seed_from_u64(seed),
+            state_draws: Pcg64::seed_from_u64(seed ^ STATE_STREAM),
+            packet: 0,
+            last_lost: 0,
+            runs: 0,
+        };
+        losses.change(model);
+        losses
+    }
+
+    /// Goes on by another model; the numbers drawn and the count of packets go on, states begin in the good one.
+    pub fn change(&mut self, model: &LossModel) {
+        self.law = match (model, model.gilbert()) {
+            (LossModel::Positions(trace), _) => {
+                let next = trace.positions.partition_point(|&position| position <= self.packet);
+                Law::Positions { positions: Arc::clone(&trace.positions), next }
+            }
+            (LossModel::Independent(share), _) => Law::Independent(share.0),
+            (_, Some(model)) => Law::States { model, is_bad: false },
+            (_, None) => Law::Independent(0.0),
+        };
+    }
+
+    /// Whether the next packet is lost.
+    ///
+    /// One number is drawn for each packet, also without loss, so the packets lost at a small independent loss are
+    /// among those lost at a larger one.
+    pub fn takes_next(&mut self) -> bool {
+        self.packet += 1;
+        let is_lost = match &mut self.law {
+            Law::Independent(loss) => draw(&mut self.draws) < *loss,
+            Law::States { model, is_bad } => {
+                let (loss, change) =
+                    if *is_bad { (model.bad_loss, model.to_good) } else { (model.good_loss, model.to_bad) };
+                *is_bad ^= draw(&mut self.state_draws) < change.0;
+                draw(&mut self.draws) < loss.0
+            }
+            Law::Positions { positions, next } => {
+                let is_lost = positions.get(*next) == Some(&self.packet);
+                *next += usize::from(is_lost);
+                is_lost
+            }
+        };
+        if is_lost {
+            self.runs += u64::from(self.last_lost + 1 != self.packet || self.runs == 0);
+            self.last_lost = self.packet;
+        }
+        is_lost
+    }
+
+    /// Runs of losses without a packet between them that passed.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Counts runs from here.
+    pub fn restart_runs(&mut self) {
+        self.runs = 0;
+    }
+}
+
+/// A number in [0, 1) with 53 bits, as exact as an `f64` holds it.
+pub fn draw(draws: &mut Pcg64) -> f64 {
+    const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
+    (draws.next_u64() >> 11) as f64 * SCALE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::net::loss::LossText;
+
+    const PACKETS: u64 = 400_000;
+    /// Half the width of an interval in standard deviations: seeds are fixed, so a test that passes once always does.
+    const WIDTH: f64 = 3.5;
+
+    fn model(text: &str) -> LossModel {
+        match text.parse().unwrap() {
+            LossText::Model(model) => model,
+            LossText::File(file) => panic!("a file: {file}"),
+        }
+    }
+
+    fn pattern(text: &str, seed: u64, packets: u64) -> Vec<bool> {
+        let mut losses = Losses::new(&model(text), seed);
+        (0..packets).map(|_| losses.takes_next()).collect()
+    }
+
+    /// Lengths of the runs of losses.
+    fn runs(pattern: &[bool]) -> Vec<f64> {
+        pattern.chunk_by(|a, b| a == b).filter(|run| run[0]).map(|run| run.len() as f64).collect()
+    }
+
+    fn assert_within(what: &str, measured: f64, expected: f64, deviation: f64) {
+        let distance = (measured - expected) / deviation;
+        assert!(distance.abs() < WIDTH, "{what}: {measured} for {expected}, {distance:.2} standard deviations away");
+    }
+
+    #[test]
+    fn every_model_loses_as_many_as_expected() {
+        let models = [
+            "1%",
+            "30%",
+            "gilbert:p=1%",
+            "gilbert:p=0.5%,r=25%",
+            "gilbert:p=2%,r=10%,1-h=70%,1-k=0.5%",
+            "gilbert:p=90%,r=80%,1-h=60%,1-k=10%",
+            "bursts:loss=1%,mean=4",
+            "bursts:loss=20%,mean=50",
+        ];
+        for (text, seed) in models.iter().flat_map(|text| (1..=5).map(move |seed| (text, seed))) {
+            let lost = pattern(text, seed, PACKETS).iter().filter(|lost| **lost).count() as f64;
+            let expected = model(text).expected(PACKETS);
+            assert_within(&format!("{text} with seed {seed}"), lost, expected.mean, expected.variance.sqrt());
+        }
+    }
+
+    /// Geometric: mean 1/r, standard deviation sqrt(1-r)/r.
+    #[test]
+    fn runs_of_losses_have_their_mean_and_their_distribution() {
+        for (text, mean) in [("bursts:loss=2%,mean=4", 4.0), ("gilbert:p=1%,r=12.5%", 8.0), ("2%", 1.0 / 0.98)] {
+            let runs = runs(&pattern(text, 3, PACKETS));
+            let (count, end) = (runs.len() as f64, 1.0 / mean);
+            let measured = runs.iter().sum::<f64>() / count;
+            assert_within(text, measured, mean, (1.0 - end).sqrt() / end / count.sqrt());
+            for length in 1..=3 {
+                let share: f64 = (1.0 - end).powi(length - 1) * end;
+                let of_length = runs.iter().filter(|run| **run == f64::from(length)).count() as f64;
+                let deviation = (count * share * (1.0 - share)).sqrt();
+                assert_within(&format!("{text}, runs of {length}"), of_length, count * share, deviation);
+            }
+        }
+    }
+
+    /// The chance of a loss after a loss tells models of one loss share apart.
+    #[test]
+    fn loss_after_a_loss_is_as_likely_as_the_states_say() {
+        let after_loss = |text| {
+            let pattern = pattern(text, 9, PACKETS);
+            let pairs = pattern.windows(2).filter(|pair| pair[0]);
+            let (both, all) = pairs.fold((0.0, 0.0), |(both, all), pair| (both + f64::from(pair[1]), all + 1.0));
+            (both / all, all)
+        };
+        // Independent: the loss itself. Simple Gilbert: the state stays with 1-r.
+        for (text, expected) in [("10%", 0.1), ("gilbert:p=2%,r=18%", 0.82)] {
+            let (share, of) = after_loss(text);
+            assert_within(text, share, expected, (expected * (1.0 - expected) / of).sqrt());
+        }
+    }
+
+    #[test]
+    fn equal_seeds_lose_the_same_packets_and_others_different_ones() {
+        for text in ["1%", "gilbert:p=1%,r=25%", "bursts:loss=1%,mean=4"] {
+            assert_eq!(pattern(text, 7, 20_000), pattern(text, 7, 20_000));
+            assert_ne!(pattern(text, 7, 20_000), pattern(text, 8, 20_000));
+        }
+    }
+
+    /// The numbers a seed stands for must never change: published results are repeated by them.
+    #[test]
+    fn seed_stands_for_these_packets_for_ever() {
+        let lost = |text| {
+            let pattern = pattern(text, 1, 1_000);
+            (1..).zip(&pattern).filter(|(_, lost)| **lost).map(|(packet, _)| packet).collect::<Vec<u64>>()
+        };
+        assert_eq!(lost("1%"), [159, 221, 224, 246, 300, 405, 445, 593, 829, 841]);
+        assert_eq!(lost("bursts:loss=1%,mean=4"), BURSTS_OF_SEED_1);
+        assert_eq!(lost("gilbert:p=1%,r=50%,1-h=80%,1-k=0.1%"), STATES_OF_SEED_1);
+    }
+    const BURSTS_OF_SEED_1: &[u64] = &[212, 213, 214, 215, 216, 217, 429, 430, 431, 485, 486, 487, 534, 535, 536, 537];
+    const STATES_OF_SEED_1: &[u64] =
+        &[212, 246, 286, 287, 429, 430, 431, 454, 485, 486, 487, 497, 534, 535, 536, 908, 909];
+
+    #[test]
+    fn given_positions_are_lost_and_no_others() {
+        let lost = |text| pattern(text, 1, 10).iter().map(|lost| u8::from(*lost)).collect::<Vec<_>>();
+        assert_eq!(lost("positions:1,4,5,99"), [1, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn model_that_changes_goes_on_with_the_numbers_and_the_count() {
+        let mut losses = Losses::new(&model("0%"), 5);
+        let mut changed: Vec<bool> = (0..500).map(|_| losses.takes_next()).collect();
+        losses.change(&model("5%"));
+        changed.extend((0..500).map(|_| losses.takes_next()));
+        let steady = pattern("5%", 5, 1_000);
+        assert!(changed[..500].iter().all(|lost| !lost));
+        assert_eq!(changed[500..], steady[500..]);
+        losses.change(&model("positions:3,1002"));
+        assert_eq!([losses.takes_next(), losses.takes_next(), losses.takes_next()], [false, true, false]);
+    }
+
+    #[test]
+    fn runs_are_counted_from_the_last_restart() {
+        let mut losses = Losses::new(&model("positions:1,2,4,7,8"), 1);
+        assert_eq!((0..5).filter(|_| losses.takes_next()).count(), 3);
+        assert_eq!(losses.runs(), 2);
+        losses.restart_runs();
+        assert_eq!((0..5).filter(|_| losses.takes_next()).count(), 2);
+        assert_eq!(losses.runs(), 1);
+    }
+}
