@@ -29,20 +29,12 @@
  *   kernel keeps reno for itself.
  */
 #include "tccc.bpf.h"
-
-PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_RECOVERY, PHASE_LOSS);
+#include "phase.bpf.h"
 
 struct bpf_reno {
 	u8 phase;
 };
 STATE_FITS(struct bpf_reno);
-
-static void update_phase(struct sock *sk)
-{
-	struct bpf_reno *reno = inet_csk_ca(sk);
-
-	reno->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
-}
 
 CC_OP(void, bpf_reno_init, struct sock *sk)
 {
@@ -62,12 +54,7 @@ CC_OP(u32, bpf_reno_ssthresh, struct sock *sk)
 
 CC_OP(void, bpf_reno_set_state, struct sock *sk, u8 new_state)
 {
-	struct bpf_reno *reno = inet_csk_ca(sk);
-
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		reno->phase = PHASE_RECOVERY;
-	else if (new_state == TCP_CA_Loss)
-		reno->phase = PHASE_LOSS;
+	update_reduction_phase(sk, new_state);
 }
 
 CC_OP(u32, bpf_reno_undo_cwnd, struct sock *sk)

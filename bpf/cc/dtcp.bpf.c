@@ -40,6 +40,7 @@
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel.
  */
 #include "tccc.bpf.h"
+#include "phase.bpf.h"
 
 /* Share of the window kept after a loss in slow start: the last round doubled it. Figure 1. */
 TUNABLE(u32, keep_slow_start, 512, 1, 1024, "1/1024",
@@ -52,8 +53,6 @@ TUNABLE(u32, keep_avoidance, 768, 1, 1024, "1/1024",
 /* Share of the window kept as threshold after a timeout: unchanged SACK TCP. */
 TUNABLE(u32, keep_timeout, 512, 1, 1024, "1/1024", "share of cwnd kept as ssthresh after a timeout: as SACK TCP does");
 
-PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_RECOVERY, PHASE_LOSS);
-
 struct dtcp {
 	u8 phase;
 	u8 was_slow_start; /* the phase at the latest reduction */
@@ -64,19 +63,6 @@ struct dtcp {
 	u32 rtos;	   /* timeouts that reduced the threshold */
 };
 STATE_FITS(struct dtcp);
-
-/* ssthresh = max(share * cwnd, 2): pseudocode of figure 1; the minimum is ns-2's and the kernel's. */
-static u32 kept_window(u32 cwnd, u32 share)
-{
-	return ssthresh_of(share_of(cwnd, share));
-}
-
-static void update_phase(struct sock *sk)
-{
-	struct dtcp *dtcp = inet_csk_ca(sk);
-
-	dtcp->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
-}
 
 /* A timeout halves whatever the phase was. */
 static void set_timeout_ssthresh(struct sock *sk, u32 cwnd)
@@ -148,11 +134,9 @@ CC_OP(void, dtcp_set_state, struct sock *sk, u8 new_state)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		dtcp->phase = PHASE_RECOVERY;
+	update_reduction_phase(sk, new_state);
 	if (new_state != TCP_CA_Loss)
 		return;
-	dtcp->phase = PHASE_LOSS;
 	if (!dtcp->timeout_cut && timed_out_in_reduction(sk))
 		set_timeout_ssthresh(sk, dtcp->last_cwnd);
 	dtcp->timeout_cut = 0;

@@ -67,7 +67,6 @@
 #define PERCENT 100u
 #define PERMILLE 1000u
 #define MODE_DFR 0
-#define U32_LARGEST 0xffffffffu
 
 /* Section 4.2 tests 0 to 20; more is for paths whose jitter exceeds that. */
 TUNABLE(u32, tolerance, 10, 0, 100, "%",

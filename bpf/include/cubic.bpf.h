@@ -22,11 +22,6 @@
 #define CURVE_SCALE_MAX 10240u /* C = 10 */
 /* The growth of Reno with CUBIC's cut is kept in 1/8. */
 #define FRIENDLY_SHIFT 3
-/* Bandwidths are packets per second in 1/256: 32 bits reach 16 million packets per second. */
-#define BANDWIDTH_SHIFT 8
-#define US_PER_SEC 1000000ull
-#define BANDWIDTH_UNIT (US_PER_SEC << BANDWIDTH_SHIFT)
-#define U32_LARGEST 0xffffffffu
 
 /* The curve is read again after a change of cwnd, but not within 1 ms, and at the latest after 32 ms; the kernel's
  * limits are one jiffy and HZ/32 jiffies. */
@@ -228,12 +223,6 @@ static __always_inline u32 lower_limit(u32 upper)
 	return share_of(upper, SHARE_UNIT - beta_ss);
 }
 
-/* What a bandwidth sends in a time; saturates. */
-static __always_inline u32 packets_in(u32 bandwidth, u32 time_us)
-{
-	return (u32)min((u64)bandwidth * time_us / BANDWIDTH_UNIT, (u64)U32_LARGEST);
-}
-
 static void begin_round(struct sock *sk, struct cubic *cubic)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -276,7 +265,7 @@ static void update_bandwidth(struct cubic *cubic, u32 now_us, u32 acked)
 	lasted_us = now_us - cubic->train_start_us;
 	if (cubic->train_acks < min_train_acks || !lasted_us)
 		return;
-	rate = (u32)min(cubic->train_pkts * BANDWIDTH_UNIT / lasted_us, (u64)U32_LARGEST);
+	rate = bandwidth_of(cubic->train_pkts, lasted_us);
 	cubic->b_round = max(cubic->b_round, rate);
 	cubic->b_hat = max(cubic->b_hat, rate);
 }
@@ -478,11 +467,6 @@ static u32 slow_start_to_limits(struct tcp_sock *tp, const struct cubic *cubic, 
 	return acked;
 }
 
-static u32 reduced_window(u32 cwnd, u32 share)
-{
-	return ssthresh_of(share_of(cwnd, share));
-}
-
 /* With CCT-SS a loss in slow start cuts by beta_ss, to U at most. */
 static u32 slow_start_reduced_window(const struct cubic *cubic, u32 cwnd)
 {
@@ -570,7 +554,7 @@ CC_OP(u32, cubic_ssthresh, struct sock *sk)
 	cubic->w_max = next_w_max(cubic->w_max, cwnd);
 	if (with_ss && in_slow_start(tp))
 		return slow_start_reduced_window(cubic, cwnd);
-	return reduced_window(cwnd, kept_share());
+	return kept_window(cwnd, kept_share());
 }
 
 /* The kernel asked cubic_ssthresh just before CA_EVENT_LOSS, not knowing that it was a timeout. */
@@ -581,7 +565,7 @@ CC_OP(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (event == CA_EVENT_TX_START)
 		resume_after_idle(sk);
 	if (event == CA_EVENT_LOSS && with_ss)
-		tp->snd_ssthresh = reduced_window(tp->snd_cwnd, kept_share());
+		tp->snd_ssthresh = kept_window(tp->snd_cwnd, kept_share());
 }
 
 CC_OP(void, cubic_cwnd_event_tx_start, struct sock *sk)

@@ -8,6 +8,9 @@
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
 
+#define U32_LARGEST 0xffffffffu
+#define US_PER_SEC 1000000ull
+
 /* Shares of a window are fixed point: SHARE_UNIT is the whole. */
 #define SHARE_SHIFT 10
 #define SHARE_UNIT (1u << SHARE_SHIFT)
@@ -34,6 +37,25 @@ static __always_inline u32 converged_maximum(u32 cwnd, u32 kept)
 static __always_inline u32 share_of(u32 packets, u32 share)
 {
 	return (u32)(((u64)packets * share) >> SHARE_SHIFT);
+}
+
+/* Bandwidths are packets per second in 1/256: 32 bits reach 16 million packets per second. */
+#define BANDWIDTH_SHIFT 8
+#define BANDWIDTH_UNIT (US_PER_SEC << BANDWIDTH_SHIFT)
+
+/*
+ * packets / time, in 1/256 packets/s. Range: fewer than 2^36 packets, as 2^36 BANDWIDTH_UNIT fits 64 bits; saturates;
+ * a time of 0 counts as 1 us. Error: none, it is the floor.
+ */
+static __always_inline u32 bandwidth_of(u64 packets, u64 time_us)
+{
+	return (u32)min(packets * BANDWIDTH_UNIT / max(time_us, 1ull), (u64)U32_LARGEST);
+}
+
+/* Packets that a bandwidth sends in a time. Range: any; saturates. Error: none, it is the floor. */
+static __always_inline u32 packets_in(u32 bandwidth, u32 time_us)
+{
+	return (u32)min((u64)bandwidth * time_us / BANDWIDTH_UNIT, (u64)U32_LARGEST);
 }
 
 #endif

@@ -8,14 +8,10 @@
 
 #include "tccc.bpf.h"
 
-#define US_PER_SEC 1000000ull
 /* srtt_us is kept times 8. */
 #define SRTT_SHIFT 3
 /* A window of more bytes than this counts as this: times 8000000 it still fits 64 bits. Range: 2 TiB. */
 #define PACED_BYTES_MAX (1ull << 41)
-#define U32_LARGEST 0xffffffffu
-/* The SYN counts as delivered. */
-#define DELIVERED_BY_HANDSHAKE 1
 /* The kernel's TCP_INIT_CWND. */
 #define KERNEL_INITIAL_WINDOW 10
 
@@ -70,7 +66,7 @@ static __always_inline bool is_new_connection(const struct tcp_sock *tp)
 {
 	const bool is_initial = in_slow_start(tp) && tp->snd_cwnd <= KERNEL_INITIAL_WINDOW;
 
-	if (tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out)
+	if (is_unused(tp))
 		return true;
 	return is_initial && tp->max_packets_out <= tp->snd_cwnd / 2;
 }

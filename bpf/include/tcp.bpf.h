@@ -57,6 +57,15 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
+/* The SYN counts as delivered. */
+#define DELIVERED_BY_HANDSHAKE 1
+
+/* Nothing but the handshake has happened. */
+static __always_inline bool is_unused(const struct tcp_sock *tp)
+{
+	return tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out;
+}
+
 /* The window, not the application, limits what is sent; in slow start up to twice what was in flight counts. */
 static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
@@ -101,10 +110,45 @@ static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
+/* Sets the window: 2 packets and more, and no more than the clamp, which may be lower. */
+static __always_inline void set_cwnd(struct tcp_sock *tp, u32 packets)
+{
+	tp->snd_cwnd = min(max(packets, 2u), tp->snd_cwnd_clamp);
+}
+
+/*
+ * cwnd += acked * rate / cwnd, the rate in 1/1024 packets per window acknowledged: as tcp_cong_avoid_ai, for rates that
+ * are no whole number of packets or of windows. The credit, in 1/1024 packets acknowledged, is what makes no packet yet.
+ * Range: acked up to 2^28, any rate: their product and the credit stay below 2^61. Error: none, nothing is rounded away.
+ */
+static __always_inline void grow_per_window(struct tcp_sock *tp, u64 *credit, u32 acked, u32 rate)
+{
+	const u64 window = (u64)tp->snd_cwnd << SHARE_SHIFT;
+	u64 grown = 0;
+
+	if (*credit >= window) { /* saved up at a larger window: one packet, as the kernel */
+		*credit = 0;
+		grown = 1;
+	}
+	*credit += (u64)acked * rate;
+	if (*credit >= window) {
+		grown += *credit / window;
+		*credit %= window;
+	}
+	if (grown)
+		tp->snd_cwnd = (u32)min(tp->snd_cwnd + grown, (u64)tp->snd_cwnd_clamp);
+}
+
 /* A window as threshold: 2 packets and more, and no more than the kernel's "no threshold". */
 static __always_inline u32 ssthresh_of(u32 packets)
 {
 	return min(max(packets, 2u), (u32)TCP_INFINITE_SSTHRESH);
+}
+
+/* The threshold that keeps a share of the window, in 1/1024: max(share * cwnd, 2), rounded down. Packets. */
+static __always_inline u32 kept_window(u32 cwnd, u32 share)
+{
+	return ssthresh_of(share_of(cwnd, share));
 }
 
 /* RFC 5681, equation (4), with the window for the flight size. Packets, 2 and more. */
