@@ -51,6 +51,19 @@ fn every_algorithm_survives_random_loss() {
 }
 
 #[test]
+fn every_algorithm_survives_random_loss_of_netem() {
+    needs!(root, struct_ops, netem);
+    for_every_algorithm(|subject| {
+        let path = Path::by_netem();
+        let connection = path.connect(subject);
+        carry_soundly(&connection, subject);
+        let info = assert_sound(&connection.client, subject.name());
+        assert!(info.retrans_pkts > 0 && info.ssthresh_pkts < INFINITE_SSTHRESH, "nothing was lost");
+        path.close(connection);
+    });
+}
+
+#[test]
 fn every_algorithm_survives_an_outage_with_timeouts() {
     needs!(root, struct_ops, tun);
     for_every_algorithm(|subject| {

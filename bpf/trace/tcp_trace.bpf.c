@@ -244,9 +244,13 @@ static __always_inline void send_state(const struct sock *sk, const struct tcp_s
 
 static __always_inline void send_sample(const struct sock *sk, const struct tcp_sock___trace *tp, struct flow *flow)
 {
-	flow->sampled_ns = bpf_ktime_get_ns();
+	struct tccc_event *event = reserve(sk, tp, TCCC_EVENT_SAMPLE);
+
+	/* The event's own time: one read a moment before it lets the next sample come too early on a slow machine. */
+	flow->sampled_ns = event ? event->time_ns : bpf_ktime_get_ns();
 	flow->sampled_jiffies = bpf_jiffies64();
-	send(sk, tp, TCCC_EVENT_SAMPLE);
+	if (event)
+		submit(event);
 }
 
 /* The tick count costs a load, the clock tens of nanoseconds: most packets are refused by the first. */
@@ -275,7 +279,7 @@ static __always_inline void send_loss(const struct sock *sk, const struct tcp_so
 /* Something may be due: everything else about a packet is decided in due time. Nearly every packet stops here. */
 static __always_inline bool is_worth_a_look(const struct flow *flow, const struct tcp_sock___trace *tp)
 {
-	return ca_state_of(tp) != flow->ca_state || tp->lost != flow->lost_pkts ||
+	return !tp || ca_state_of(tp) != flow->ca_state || tp->lost != flow->lost_pkts ||
 	       tp->total_retrans != flow->retrans_pkts || bpf_jiffies64() - flow->sampled_jiffies >= interval_jiffies;
 }
 

@@ -8,6 +8,7 @@ pub mod need;
 mod netlink;
 pub mod state;
 pub mod tun;
+pub mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,0 +1,13 @@
+//! What each algorithm did in each situation, for whoever collects it over several kernels.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+/// Appends `verdict: SITUATION ALGORITHM sound|failed` to the file named in `TCCC_VERDICT_LOG`, if there is one.
+pub fn record(situation: &str, algorithm: &str, is_sound: bool) {
+    let Some(log) = std::env::var_os("TCCC_VERDICT_LOG") else { return };
+    let word = if is_sound { "sound" } else { "failed" };
+    let mut log = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
+    // One write a line: several threads append.
+    log.write_all(format!("verdict: {situation} {algorithm} {word}\n").as_bytes()).expect("the log can be written");
+}
