@@ -17,6 +17,7 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng;
 use tccc::catalog::{self, Algorithm};
+use tccc::experiment::net::loss::LossModel;
 use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
 use tccc::kernel::netns::Netns;
@@ -165,7 +166,7 @@ impl Path<Box<dyn Link>> {
             rate: Some(BitsPerSec(20_000_000)),
             delay: Duration::from_millis(10),
             queue: QueueSize::Packets(100),
-            loss: Share(loss),
+            loss: LossModel::Independent(Share(loss)),
             seed,
             ..Direction::default()
         };
