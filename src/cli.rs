@@ -19,6 +19,7 @@ pub mod link;
 pub mod list;
 pub mod load;
 pub mod naming;
+pub mod parquet;
 pub mod plain;
 mod progress;
 pub mod report;

@@ -6,6 +6,8 @@ pub mod filter;
 pub mod gather;
 pub mod live;
 mod program;
+pub mod record;
+pub mod replay;
 pub mod snapshot;
 pub mod source;
 pub mod watch;

@@ -20,7 +20,7 @@ const OF_BOTH: [(&[&str], &str); 12] = [
     (&["-o", "xml"], "table"),
 ];
 
-const OF_TRACE: [(&[&str], &str); 9] = [
+const OF_TRACE: [(&[&str], &str); 13] = [
     (&["--interval", "5"], "such as 100ms"),
     (&["--interval", "48h"], "1us to 24h"),
     (&["--interval=-1ms"], "such as 100ms"),
@@ -28,7 +28,11 @@ const OF_TRACE: [(&[&str], &str); 9] = [
     (&["--duration", "forever"], "such as 100ms"),
     (&["--ring", "1kB"], "4KiB to 1GiB"),
     (&["--ring", "4"], "KiB"),
-    (&["--record", "file"], "--record"),
+    (&["--keep", "2"], "--record"),
+    (&["--record", "file", "--rotate-size", "1kB"], "1MiB or more"),
+    (&["--replay", "file", "--record", "other"], "--record"),
+    (&["--replay", "file", "--cgroup", "/"], "--cgroup"),
+    (&["--replay", "Cargo.toml"], "cannot read \"Cargo.toml\": it is not a recording"),
     (&["extra"], "extra"),
 ];
 

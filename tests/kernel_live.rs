@@ -4,10 +4,17 @@ mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod trace_lab;
 
+use std::net::Shutdown;
+use std::path::Path;
 use std::time::Duration;
 
-use common::{needs, poll_until};
+use common::{needs, poll_until, tccc};
 use tccc::model::live::Live;
+use tccc::trace::arrival::Fact;
+use tccc::trace::event::{Event, EventKind};
+use tccc::trace::live::RING_BYTES;
+use tccc::trace::record::Tail;
+use tccc::trace::record::read::{Content, Damage, Reader, Want};
 use tccc::trace::source::Source;
 use tccc::trace::watch::{Settings, Watch};
 use trace_lab::{Connection, loopback_netns, only};
@@ -19,8 +26,7 @@ fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
         let kernel = std::fs::read("/sys/kernel/btf/vmlinux").ok()?;
         tccc::catalog::StateLayout::of_kernel(name, &kernel, None)
     });
-    let settings = Settings { filter: only(netns), ..Settings::new(Duration::ZERO, layouts) };
-    Watch::start(settings).unwrap()
+    Watch::start(Settings { filter: only(netns), interval: Duration::ZERO, ring_bytes: RING_BYTES, layouts }).unwrap()
 }
 
 /// A thread that lives in a namespace, so that a sweep of the host finds it; ends when the sender is dropped.
@@ -43,6 +49,56 @@ fn follow(watch: &mut Watch, live: &mut Live, what: &str, is_so: impl Fn(&Live) 
         live.advance(watch.now_ns());
         is_so(live)
     });
+}
+
+/// Everything that can be read of a recording, and its last block.
+type Recorded = (Vec<Event>, Vec<Fact>, Damage, Option<Tail>);
+
+fn recorded(file: &Path) -> Option<Recorded> {
+    let mut reader = Reader::open(file).ok()?;
+    let (mut events, mut facts) = (Vec::new(), Vec::new());
+    while let Some(content) = reader.next(Want::All).unwrap() {
+        match content {
+            Content::Events(more) => events.extend(more),
+            Content::Facts(more) => facts.extend(more),
+        }
+    }
+    Some((events, facts, reader.damage(), reader.tail()))
+}
+
+#[test]
+fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("killed");
+    let mut connection = Connection::open(&netns, "cubic");
+    let client = connection.client.local_addr().unwrap();
+    let port = client.port().to_string();
+    let mut recorder = tccc();
+    recorder.args(["--quiet", "trace", "--interval", "10ms", "--port", &port, "--record"]).arg(&file);
+    let mut recorder = recorder.spawn().unwrap();
+    let ours = |events: &[Event]| events.iter().rfind(|event| event.local == client).cloned();
+    poll_until(SOON, "the recording begins", || {
+        connection.send(1 << 20);
+        recorded(&file).is_some_and(|(events, ..)| ours(&events).is_some())
+    });
+    connection.client.shutdown(Shutdown::Write).unwrap();
+    connection.server.shutdown(Shutdown::Write).unwrap();
+    poll_until(SOON, "the end of the connection is in the file", || {
+        recorded(&file).is_some_and(|(events, ..)| ours(&events).is_some_and(|it| it.kind == EventKind::Close))
+    });
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let info = trace_lab::tcp_info(&connection.client);
+    let (events, facts, damage, tail) = recorded(&file).unwrap();
+    let last = ours(&events).unwrap();
+    assert_eq!((last.delivered_pkts, last.retrans_pkts), (info.delivered_pkts, info.retrans_pkts));
+    assert_eq!((damage, tail), (Damage::default(), None));
+    assert!(facts.iter().any(|fact| matches!(fact, Fact::Layout { algorithm, .. } if algorithm == "cubic")));
+    let replayed = tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&replayed.stdout).lines().count(), events.len());
+    assert!(String::from_utf8_lossy(&replayed.stderr).contains("the recording was cut: 0 bytes after"));
 }
 
 #[test]

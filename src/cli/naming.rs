@@ -10,11 +10,14 @@ use crate::kernel::btf::{RUNNING_KERNEL, module_types};
 use crate::loader::survey;
 use crate::state::Store;
 use crate::trace::event::Event;
+use crate::trace::gather::Layouts;
 
 /// Layouts of the algorithms that were met so far, by their kernel name.
 #[derive(Debug, Default)]
 pub struct Naming {
     layouts: HashMap<String, Option<StateLayout>>,
+    /// Only what was learnt counts: another host's algorithm of the same name may keep other things.
+    is_recorded: bool,
 }
 
 /// The private state of one event in words.
@@ -27,6 +30,16 @@ pub struct Named {
 }
 
 impl Naming {
+    /// Knows only the layouts it is told.
+    pub fn of_recording() -> Self {
+        Naming { layouts: HashMap::new(), is_recorded: true }
+    }
+
+    /// Learns what an algorithm keeps in a socket.
+    pub fn learn(&mut self, algorithm: String, layout: StateLayout) {
+        self.layouts.insert(algorithm, Some(layout));
+    }
+
     /// Names what an event's algorithm keeps in the socket; the phase is not repeated among the fields.
     pub fn name(&mut self, event: &Event) -> Named {
         let Some(layout) = self.layout(&event.algorithm) else {
@@ -40,10 +53,16 @@ impl Naming {
 
     fn layout(&mut self, algorithm: &str) -> Option<&StateLayout> {
         if !self.layouts.contains_key(algorithm) {
-            self.layouts.insert(algorithm.to_owned(), find_layout(algorithm));
+            let found = if self.is_recorded { None } else { find_layout(algorithm) };
+            self.layouts.insert(algorithm.to_owned(), found);
         }
         self.layouts[algorithm].as_ref()
     }
+}
+
+/// Finds the layouts of this host's algorithms.
+pub fn layouts() -> Layouts {
+    Box::new(find_layout)
 }
 
 /// The layout of an algorithm that tccc registered under this name, that this binary carries, or of the kernel's own.

@@ -46,6 +46,22 @@ impl Selection {
         })
     }
 
+    /// What the options say, in words for a recording.
+    pub fn phrase(&self) -> String {
+        let ports: Vec<String> = self.port.iter().map(u16::to_string).collect();
+        let addresses: Vec<String> = self.address.iter().map(Prefix::to_string).collect();
+        let given = [
+            ("port", &ports),
+            ("address", &addresses),
+            ("algorithm", &self.algorithm),
+            ("cgroup", &self.cgroup),
+            ("netns", &self.netns),
+        ];
+        let given = given.into_iter().filter(|(_, values)| !values.is_empty());
+        let words: Vec<String> = given.map(|(name, values)| format!("--{name} {}", values.join(","))).collect();
+        if words.is_empty() { "every socket".to_owned() } else { words.join(" ") }
+    }
+
     /// Whether namespaces were named, so that each one that cannot be seen is missed.
     pub fn names_namespaces(&self) -> bool {
         !self.netns.is_empty()

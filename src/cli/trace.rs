@@ -1,26 +1,25 @@
-//! `tccc trace`: the live stream of samples, losses and state changes per socket.
+//! `tccc trace`: the live stream of samples, losses and state changes per socket, or what was recorded of one.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
-use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::columns::{Row, Table, csv_names, csv_values, line_limit, note_hidden};
-use super::naming::{NamedEvent, Naming};
+use super::naming::Naming;
 use super::selection::Selection;
 use super::{note, warn};
 use crate::kernel::clock;
-use crate::trace::event::Event;
-use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, Tracer};
+use crate::trace::live::{Missing, RING_BYTES_MAX, RING_BYTES_MIN, Tracer};
 use crate::units::{Bytes, format_duration, parse_duration};
 
-/// Version of a JSON line.
-const SCHEMA: u32 = 1;
+mod record;
+mod replay;
+pub mod stream;
+
+use stream::{Stream, StreamFormat};
+
 /// Longest sampling interval: a day.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Longest stream: a year; without `--duration` there is no limit.
@@ -34,10 +33,12 @@ const INTERRUPTED: i32 = 128 + SIGINT;
 ///
 /// Connections are sampled as packets arrive, at most once per interval; openings, closings, losses and changes of
 /// the congestion state are shown as they happen. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
+/// A recording also holds every socket that sends nothing, and the names of processes, cgroups and private state.
 ///
-/// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`
+/// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`;
+/// `tccc trace --record night.tccc --rotate-size 100MB`; `tccc trace --replay night.tccc -o parquet > night.parquet`
 ///
-/// Needs CAP_BPF and CAP_PERFMON.
+/// Needs CAP_BPF and CAP_PERFMON; a recording CAP_SYS_ADMIN too; a replay nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Time between samples of one connection; 0s samples every packet
@@ -49,148 +50,89 @@ pub struct Args {
     /// Buffer between kernel and reader, rounded up to a power of two
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_ring)]
     ring: u32,
-    /// How each event is printed
-    #[arg(short, long, value_enum, default_value_t = StreamFormat::Table)]
-    output: StreamFormat,
+    /// How each event is printed; a table when absent
+    #[arg(short, long, value_enum)]
+    output: Option<StreamFormat>,
+    #[command(flatten)]
+    recording: record::Options,
     #[command(flatten)]
     selection: Selection,
 }
 
-/// How a stream prints its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StreamFormat {
-    /// Columns for people
-    Table,
-    /// One JSON object per line, with a schema number
-    Jsonl,
-    /// Comma-separated values with a header line
-    Csv,
-}
-
 impl Args {
-    /// Streams until the time is over, a signal comes or the reader goes away.
+    /// Streams or records until the time is over, a signal comes or the reader goes away; or shows a recording.
     ///
-    /// Errors: a wrong option; a need of the tracer is missing; stdout cannot be written.
+    /// Errors: a wrong option; a need of the tracer is missing; stdout or a file cannot be written or read.
     pub fn run(&self) -> Result<()> {
-        let filter = self.selection.filter()?;
+        if let Some(file) = &self.recording.replay {
+            return replay::run(self, file);
+        }
         let stop = stop_flag()?;
+        match self.recording.file() {
+            Some(file) => record::run(self, file, &stop),
+            None => self.stream(&stop),
+        }
+    }
+
+    fn stream(&self, stop: &AtomicBool) -> Result<()> {
+        let filter = self.selection.filter()?;
         let begin_ns = clock::monotonic_ns()?;
         let tracer = Tracer::start(&filter, self.interval, self.ring)?;
         // After the tracer: a refusal leaves stdout as it was.
-        let mut stream = Stream::begin(self.output, begin_ns)?;
-        for unknown in self.selection.unregistered() {
-            warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
-        }
-        for missing in tracer.missing() {
-            warn(&format!("this kernel lacks the tracepoint {}: {}", missing.tracepoint, missing.loses), None);
-        }
+        let mut stream = Stream::begin(self.output.unwrap_or(StreamFormat::Table), begin_ns, Naming::default())?;
+        self.say_what_is_missing(tracer.missing());
         let begin = Instant::now();
-        let deadline = self.duration.map(|duration| begin + duration);
-        let remaining = || deadline.map_or(POLL, |end| end.saturating_duration_since(Instant::now()).min(POLL));
-        while !stop.load(Ordering::Relaxed) && !remaining().is_zero() {
+        while !stop.load(Ordering::Relaxed) && !self.remaining(begin).is_zero() {
             // Less than a millisecond rounds to no wait at all.
-            stream.show_arrived(&tracer, remaining().max(Duration::from_millis(1)))?;
+            show_arrived(&mut stream, &tracer, self.remaining(begin).max(Duration::from_millis(1)))?;
         }
-        stream.show_arrived(&tracer, Duration::ZERO)?;
-        self.sum_up(&stream, tracer.dropped(), begin.elapsed());
+        show_arrived(&mut stream, &tracer, Duration::ZERO)?;
+        let shown = stream.finish()?;
+        self.warn_of_dropped(shown, tracer.dropped());
+        let length = format_duration(begin.elapsed());
+        note(&format!("{shown} events in {length}, {} dropped", tracer.dropped()));
         Ok(())
     }
 
-    fn sum_up(&self, stream: &Stream, dropped: u64, length: Duration) {
-        let all = stream.shown + dropped;
-        if dropped > 0 {
-            let share = dropped as f64 / all as f64 * 100.0;
-            let ring = Bytes(u64::from(self.ring.saturating_mul(2).min(RING_BYTES_MAX)));
-            warn(
-                &format!("{dropped} of {all} events were dropped ({share:.1} %): the ring buffer was full"),
-                Some(&format!("raise --ring {}; steps in the cwnd plot may be missing", ring.binary())),
-            );
-        }
-        note(&format!("{} events in {}, {dropped} dropped", stream.shown, format_duration(length)));
+    /// Until something has to be looked at again; nothing when the time is over.
+    fn remaining(&self, begin: Instant) -> Duration {
+        self.duration.map_or(POLL, |length| length.saturating_sub(begin.elapsed()).min(POLL))
     }
-}
 
-/// What goes to stdout: a header, then events as they arrive.
-struct Stream {
-    printer: Printer,
-    naming: Naming,
-    begin_ns: u64,
-    shown: u64,
-}
+    fn say_what_is_missing(&self, missing: &[Missing]) {
+        for unknown in self.selection.unregistered() {
+            warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
+        }
+        for missing in missing {
+            warn(&format!("this kernel lacks the tracepoint {}: {}", missing.tracepoint, missing.loses), None);
+        }
+    }
 
-enum Printer {
-    Table(Table, BufWriter<StdoutLock<'static>>),
-    Lines(BufWriter<StdoutLock<'static>>),
-    Csv(Box<csv::Writer<StdoutLock<'static>>>),
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    schema: u32,
-    #[serde(flatten)]
-    named: NamedEvent<'a>,
-}
-
-impl Stream {
-    fn begin(format: StreamFormat, begin_ns: u64) -> Result<Self> {
-        let stdout = io::stdout().lock();
-        let printer = match format {
-            StreamFormat::Table => Printer::Table(Table::of_stream(line_limit()), BufWriter::new(stdout)),
-            StreamFormat::Jsonl => Printer::Lines(BufWriter::new(stdout)),
-            StreamFormat::Csv => Printer::Csv(Box::new(csv::Writer::from_writer(stdout))),
+    fn warn_of_dropped(&self, shown: u64, dropped: u64) {
+        if dropped == 0 {
+            return;
+        }
+        let all = shown + dropped;
+        let share = dropped as f64 / all as f64 * 100.0;
+        let ring = Bytes(u64::from(self.ring.saturating_mul(2).min(RING_BYTES_MAX)));
+        let hint = match &self.recording.replay {
+            Some(_) => "steps in the cwnd plot may be missing".to_owned(),
+            None => format!("raise --ring {}; steps in the cwnd plot may be missing", ring.binary()),
         };
-        let mut stream = Stream { printer, naming: Naming::default(), begin_ns, shown: 0 };
-        match &mut stream.printer {
-            Printer::Table(table, out) => {
-                note_hidden(table);
-                table.write_header(out)?;
-            }
-            Printer::Csv(out) => out.write_record(csv_names()).map_err(io_error)?,
-            Printer::Lines(_) => {}
-        }
-        Ok(stream)
-    }
-
-    fn show_arrived(&mut self, tracer: &Tracer, timeout: Duration) -> Result<()> {
-        let mut written = Ok(());
-        tracer.poll(timeout, &mut |event| {
-            if written.is_ok() {
-                written = self.show(&event);
-            }
-        })?;
-        written?;
-        Ok(self.flush()?)
-    }
-
-    fn show(&mut self, event: &Event) -> io::Result<()> {
-        self.shown += 1;
-        let named = self.naming.name(event);
-        let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
-        let row = Row { event, named: &named, time_s };
-        match &mut self.printer {
-            Printer::Table(table, out) => table.write_row(out, &row),
-            Printer::Csv(out) => out.write_record(csv_values(&row)).map_err(io_error),
-            Printer::Lines(out) => {
-                serde_json::to_writer(&mut *out, &Line { schema: SCHEMA, named: NamedEvent::of(event, &named) })?;
-                out.write_all(b"\n")
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut self.printer {
-            Printer::Table(_, out) | Printer::Lines(out) => out.flush(),
-            Printer::Csv(out) => out.flush(),
-        }
+        let what = format!("{dropped} of {all} events were dropped ({share:.1} %): the ring buffer was full");
+        warn(&what, Some(&hint));
     }
 }
 
-/// The error beneath, so that a closed pipe is seen as one.
-fn io_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
-    }
+fn show_arrived(stream: &mut Stream, tracer: &Tracer, timeout: Duration) -> Result<()> {
+    let mut written = Ok(());
+    tracer.poll(timeout, &mut |event| {
+        if written.is_ok() {
+            written = stream.show(&event);
+        }
+    })?;
+    written?;
+    Ok(stream.flush()?)
 }
 
 /// Set by Ctrl-C; a second one ends the process at once, for a reader that takes nothing.

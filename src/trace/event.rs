@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+pub mod schema;
+
 /// Version of the byte layout; equal to `TCCC_EVENT_VERSION`.
 pub const EVENT_VERSION: u32 = 1;
 /// Bytes of an algorithm's private state in a socket (`icsk_ca_priv`).

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use super::event::Event;
 use crate::units::ParseError;
 
 /// Longest name of an algorithm that the kernel knows, bytes.
@@ -28,6 +29,21 @@ pub struct Filter {
     pub netns: Option<BTreeSet<u32>>,
 }
 
+impl Filter {
+    /// Whether a recorded event passes, as the kernel side decides it; a cgroup counts only as itself, because those
+    /// above it are not recorded.
+    pub fn passes(&self, event: &Event) -> bool {
+        let is_either = |wanted: &dyn Fn(SocketAddr) -> bool| wanted(event.local) || wanted(event.remote);
+        let has_port = || is_either(&|end| self.ports.contains(&end.port()));
+        let has_address = || is_either(&|end| self.addresses.iter().any(|prefix| prefix.contains(end.ip())));
+        (self.ports.is_empty() || has_port())
+            && (self.addresses.is_empty() || has_address())
+            && (self.algorithms.is_empty() || self.algorithms.contains(&event.algorithm))
+            && (self.cgroups.is_empty() || self.cgroups.contains(&event.cgroup))
+            && self.netns.as_ref().is_none_or(|netns| netns.contains(&event.netns))
+    }
+}
+
 /// An address with the number of leading bits that must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
@@ -42,6 +58,14 @@ impl Prefix {
             IpAddr::V4(address) => (address.to_ipv6_mapped(), u32::from(self.bits) + 96),
             IpAddr::V6(address) => (address, self.bits.into()),
         }
+    }
+
+    /// Whether an address begins with it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let (own, bits) = self.mapped();
+        let (other, _) = Prefix::from(address).mapped();
+        let differing = own.to_bits() ^ other.to_bits();
+        differing.leading_zeros() >= bits
     }
 }
 
@@ -98,6 +122,22 @@ mod tests {
     fn prefix_of_ipv4_is_matched_in_its_mapped_form() {
         let (address, bits) = "10.0.0.0/8".parse::<Prefix>().unwrap().mapped();
         assert_eq!((address.to_string().as_str(), bits), ("::ffff:10.0.0.0", 104));
+    }
+
+    #[test]
+    fn recorded_events_pass_as_live_ones_do() {
+        let event = crate::model::live::samples::sample(1, 0);
+        let passes = |change: fn(&mut Filter)| {
+            let mut filter = Filter::default();
+            change(&mut filter);
+            filter.passes(&event)
+        };
+        assert!(passes(|_| ()) && passes(|it| it.ports.extend([1, 5201])) && !passes(|it| it.ports.extend([1])));
+        assert!(passes(|it| it.addresses.extend(["10.0.0.0/30".parse::<Prefix>().unwrap()])));
+        assert!(!passes(|it| it.addresses.extend(["10.0.0.4/30".parse::<Prefix>().unwrap()])));
+        assert!(passes(|it| it.addresses.extend(["::/0".parse::<Prefix>().unwrap()])));
+        assert!(!passes(|it| it.algorithms.extend(["other".to_owned()])));
+        assert!(!passes(|it| it.netns = Some(BTreeSet::new())));
     }
 
     #[test]

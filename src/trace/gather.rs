@@ -1,7 +1,7 @@
 //! What events do not carry: sockets that send nothing, owners, cgroups, layouts and costs, gathered on a thread that
 //! rests ten times as long as it works.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ const NAP: Duration = Duration::from_millis(100);
 /// Arrivals handed over at once, and such parcels that may wait.
 const PARCEL: usize = 1024;
 const WAITING_PARCELS: usize = 64;
+/// How often the owner of a socket is looked for.
+const OWNER_TRIES: u8 = 3;
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 
@@ -37,8 +39,8 @@ pub type Layouts = Box<dyn FnMut(&str) -> Option<StateLayout> + Send>;
 pub(super) enum Wanted {
     /// What an algorithm keeps in a socket.
     Layout(String),
-    /// Owners and cgroups: a socket was seen for the first time.
-    Names,
+    /// Owner and name of the cgroup of a socket that was seen for the first time.
+    Names { socket: u64, cgroup: u64 },
 }
 
 /// What it gets.
@@ -51,9 +53,11 @@ struct Gatherer {
     filter: Filter,
     layouts: Layouts,
     features: Option<Features>,
-    owners: HashMap<u64, u32>,
-    cgroups: HashMap<u64, String>,
-    wants_names: bool,
+    /// Sockets whose owner is wanted, and how often it was looked for.
+    ownerless: HashMap<u64, u8>,
+    /// cgroups whose name is wanted.
+    nameless: HashSet<u64>,
+    named: HashSet<u64>,
     due: [Instant; 3],
     to: SyncSender<Gathered>,
 }
@@ -73,9 +77,9 @@ pub(super) fn start(filter: Filter, layouts: Layouts) -> (Sender<Wanted>, Receiv
             filter,
             layouts,
             features: Features::probe().ok(),
-            owners: HashMap::new(),
-            cgroups: HashMap::new(),
-            wants_names: true,
+            ownerless: HashMap::new(),
+            nameless: HashSet::new(),
+            named: HashSet::new(),
             due: [Instant::now(); 3],
             to,
         };
@@ -105,7 +109,12 @@ impl Gatherer {
 
     fn note(&mut self, wanted: Wanted) -> Result<(), Gone> {
         match wanted {
-            Wanted::Names => self.wants_names = true,
+            Wanted::Names { socket, cgroup } => {
+                self.ownerless.insert(socket, 0);
+                if !self.named.contains(&cgroup) {
+                    self.nameless.insert(cgroup);
+                }
+            }
             Wanted::Layout(algorithm) => {
                 if let Some(layout) = (self.layouts)(&algorithm) {
                     self.send(vec![Arrival::Fact(Fact::Layout { algorithm, layout })])?;
@@ -150,26 +159,28 @@ impl Gatherer {
         Ok(rows.chain([Arrival::Fact(swept)]).collect())
     }
 
-    /// Owners and cgroups that are other than they were.
+    /// Owners and cgroups of the sockets that were met since.
     fn names(&mut self) -> Result<Vec<Arrival>> {
-        if !std::mem::take(&mut self.wants_names) {
-            return Ok(Vec::new());
-        }
         let mut facts = Vec::new();
-        let known = std::mem::take(&mut self.owners);
-        for owned in socket::owners()? {
-            let socket::Owned { cookie: socket, pid, command } = owned;
-            if known.get(&socket) != Some(&pid) {
-                facts.push(Arrival::Fact(Fact::Owner { socket, pid, command }));
-            }
-            self.owners.insert(socket, pid);
+        if !self.ownerless.is_empty() {
+            let found = socket::owners()?.into_iter().filter(|owned| self.ownerless.remove(&owned.cookie).is_some());
+            let owner =
+                |owned: socket::Owned| Fact::Owner { socket: owned.cookie, pid: owned.pid, command: owned.command };
+            facts.extend(found.map(owner).map(Arrival::Fact));
+            // A connection that nobody has accepted yet has no owner; one that was closed has none any more.
+            self.ownerless.retain(|_, tries| {
+                *tries += 1;
+                *tries < OWNER_TRIES
+            });
         }
-        // Without cgroup v2 sockets are in none.
-        for (cgroup, path) in cgroup::paths(CGROUPS_MAX).unwrap_or_default() {
-            if self.cgroups.get(&cgroup) != Some(&path) {
-                self.cgroups.insert(cgroup, path.clone());
+        if !self.nameless.is_empty() {
+            // Without cgroup v2 sockets are in none.
+            let found = cgroup::paths(CGROUPS_MAX).unwrap_or_default().into_iter();
+            for (cgroup, path) in found.filter(|(cgroup, _)| self.nameless.contains(cgroup)) {
+                self.named.insert(cgroup);
                 facts.push(Arrival::Fact(Fact::Cgroup { cgroup, path }));
             }
+            self.nameless.clear();
         }
         Ok(facts)
     }

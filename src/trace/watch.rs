@@ -10,7 +10,7 @@ use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
 use super::filter::Filter;
 use super::gather::{self, Gathered, Layouts, Wanted};
-use super::live::{RING_BYTES, Tracer};
+use super::live::Tracer;
 use super::source::Source;
 use crate::kernel::clock;
 
@@ -29,13 +29,6 @@ pub struct Settings {
     pub ring_bytes: u32,
     /// Finds what an algorithm keeps in a socket, by its kernel name.
     pub layouts: Layouts,
-}
-
-impl Settings {
-    /// Every socket, at this interval, through a ring of the usual size.
-    pub fn new(interval: Duration, layouts: Layouts) -> Self {
-        Settings { filter: Filter::default(), interval, ring_bytes: RING_BYTES, layouts }
-    }
 }
 
 /// This host, watched until the value is dropped.
@@ -78,7 +71,7 @@ impl Watch {
             self.seen.remove(&event.socket);
         } else if !self.seen.contains(&event.socket) && self.seen.len() < SEEN_MAX {
             self.seen.insert(event.socket);
-            let _ = wanted.send(Wanted::Names);
+            let _ = wanted.send(Wanted::Names { socket: event.socket, cgroup: event.cgroup });
         }
     }
 

@@ -1,0 +1,53 @@
+//! `tccc trace --replay FILE`: a recording as a table, JSON lines, CSV or Parquet.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::Args;
+use super::stream::{Stream, StreamFormat};
+use crate::cli::naming::Naming;
+use crate::cli::{note, warn};
+use crate::trace::arrival::Fact;
+use crate::trace::record::read::{Content, Reader, Want};
+
+/// Prints the whole recording.
+///
+/// Errors: it cannot be read, or is no recording; stdout cannot be written.
+pub fn run(args: &Args, file: &Path) -> Result<()> {
+    let filter = args.selection.filter()?;
+    let mut reader = Reader::open(file)?;
+    let span = reader.span()?;
+    let mut naming = Naming::of_recording();
+    let mut dropped = 0;
+    // Facts first: what an algorithm keeps is known a moment after its first event.
+    while let Some(content) = reader.next(Want::Facts)? {
+        let Content::Facts(facts) = content else { continue };
+        facts.into_iter().for_each(|fact| match fact {
+            Fact::Layout { algorithm, layout } => naming.learn(algorithm, layout),
+            Fact::Dropped { events, .. } => dropped = events,
+            _ => {}
+        });
+    }
+    reader.rewind()?;
+    let begin_ns = span.map_or(0, |[first, _]| first);
+    let mut stream = Stream::begin(args.output.unwrap_or(StreamFormat::Table), begin_ns, naming)?;
+    while let Some(content) = reader.next(Want::All)? {
+        let Content::Events(events) = content else { continue };
+        events.iter().filter(|event| filter.passes(event)).try_for_each(|event| stream.show(event))?;
+    }
+    let shown = stream.finish()?;
+    let damage = reader.damage();
+    if reader.tail().is_none() {
+        warn(&format!("the recording was cut: {} bytes after its last whole block", damage.rest_bytes), None);
+    }
+    if damage.blocks > 0 {
+        warn(&format!("{} damaged blocks with {} events were left out", damage.blocks, damage.events), None);
+    }
+    if damage.unknown > 0 {
+        warn(&format!("{} entries of a later tccc were left out", damage.unknown), None);
+    }
+    args.warn_of_dropped(shown, dropped);
+    note(&format!("{shown} events of {}, Linux {}", reader.head().host, reader.head().kernel));
+    Ok(())
+}

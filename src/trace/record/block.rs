@@ -1,0 +1,247 @@
+//! One block of a recording: a header that says how long it is and what it holds, and a payload with a checksum.
+//!
+//! ```text
+//! magic 4 | kind 1 | codec 1 | zero 2 | stored bytes 4 | raw bytes 4 | records 4 | zero 4
+//! first_ns 8 | last_ns 8 | checksum of the payload 4 | checksum of the header 4 | payload
+//! ```
+//!
+//! Numbers are little-endian. Each block is written at once and stands alone, so a file that was cut anywhere is whole
+//! up to its last whole block.
+
+use std::io::{self, ErrorKind, Read, Seek};
+
+/// Bytes of a header.
+pub(super) const HEADER_BYTES: usize = 48;
+/// No block is larger, stored or unpacked: what a damaged or hostile file can make a reader take.
+pub(super) const BLOCK_BYTES_MAX: u32 = 4 << 20;
+const MAGIC: [u8; 4] = *b"TCBK";
+const PLAIN: u8 = 0;
+const LZ4: u8 = 1;
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What the recording is of, as JSON.
+    Head,
+    /// Events, their bytes transposed: all first bytes, all second bytes and so on.
+    Events,
+    /// Facts, one JSON object a line.
+    Facts,
+    /// The recording was ended in order; what it holds, as JSON.
+    End,
+    /// Something this version does not know; it is passed over.
+    Unknown(u8),
+}
+
+impl Kind {
+    fn of_byte(byte: u8) -> Kind {
+        match byte {
+            1 => Kind::Head,
+            2 => Kind::Events,
+            3 => Kind::Facts,
+            4 => Kind::End,
+            other => Kind::Unknown(other),
+        }
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Kind::Head => 1,
+            Kind::Events => 2,
+            Kind::Facts => 3,
+            Kind::End => 4,
+            Kind::Unknown(byte) => byte,
+        }
+    }
+}
+
+/// What a header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub kind: Kind,
+    codec: u8,
+    pub stored_bytes: u32,
+    raw_bytes: u32,
+    pub records: u32,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    checksum: u32,
+}
+
+/// What comes next in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A block; its payload follows.
+    Block(Header),
+    /// Nothing: the file ends after a whole block.
+    End,
+    /// Bytes that are no whole block.
+    Rest,
+}
+
+/// A block ready to be written.
+pub(super) fn pack(kind: Kind, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
+    let packed = lz4_flex::block::compress(raw);
+    let (codec, payload) = if packed.len() < raw.len() { (LZ4, packed.as_slice()) } else { (PLAIN, raw) };
+    let mut block = Vec::with_capacity(HEADER_BYTES + payload.len());
+    block.extend_from_slice(&MAGIC);
+    block.extend_from_slice(&[kind.byte(), codec, 0, 0]);
+    for number in [payload.len() as u32, raw.len() as u32, records, 0] {
+        block.extend_from_slice(&number.to_le_bytes());
+    }
+    for time in [first_ns, last_ns] {
+        block.extend_from_slice(&time.to_le_bytes());
+    }
+    block.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    block.extend_from_slice(&crc32fast::hash(&block).to_le_bytes());
+    block.extend_from_slice(payload);
+    block
+}
+
+fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+impl Header {
+    fn parse(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+        let is_whole = bytes[..4] == MAGIC && u32_at(bytes, 44) == crc32fast::hash(&bytes[..44]);
+        let header = Header {
+            kind: Kind::of_byte(bytes[4]),
+            codec: bytes[5],
+            stored_bytes: u32_at(bytes, 8),
+            raw_bytes: u32_at(bytes, 12),
+            records: u32_at(bytes, 16),
+            first_ns: u64_at(bytes, 24),
+            last_ns: u64_at(bytes, 32),
+            checksum: u32_at(bytes, 40),
+        };
+        (is_whole && header.stored_bytes <= BLOCK_BYTES_MAX && header.raw_bytes <= BLOCK_BYTES_MAX).then_some(header)
+    }
+}
+
+/// Reads the header at this place.
+///
+/// Errors: the file cannot be read.
+pub(super) fn next(file: &mut impl Read) -> io::Result<Next> {
+    let mut bytes = [0; HEADER_BYTES];
+    match read_up_to(file, &mut bytes)? {
+        0 => Ok(Next::End),
+        HEADER_BYTES => Ok(Header::parse(&bytes).map_or(Next::Rest, Next::Block)),
+        _ => Ok(Next::Rest),
+    }
+}
+
+/// Reads the payload after a header.
+///
+/// None: it is not what was written. The file then stands after the payload, or at its end.
+///
+/// Errors: the file cannot be read.
+pub(super) fn payload(file: &mut impl Read, header: &Header) -> io::Result<Option<Vec<u8>>> {
+    let mut stored = vec![0; header.stored_bytes as usize];
+    let got = read_up_to(file, &mut stored)?;
+    if got < stored.len() || crc32fast::hash(&stored) != header.checksum {
+        return Ok(None);
+    }
+    match header.codec {
+        PLAIN => Ok(Some(stored)),
+        LZ4 => Ok(unpack(&stored, header.raw_bytes as usize)),
+        _ => Ok(None),
+    }
+}
+
+fn unpack(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
+    let mut raw = vec![0; raw_bytes];
+    let got = lz4_flex::block::decompress_into(stored, &mut raw).ok()?;
+    (got == raw_bytes).then_some(raw)
+}
+
+/// Passes over the payload after a header.
+///
+/// Errors: the file cannot be moved in.
+pub(super) fn skip(file: &mut io::BufReader<impl Read + Seek>, header: &Header) -> io::Result<()> {
+    file.seek_relative(header.stored_bytes.into())
+}
+
+fn read_up_to(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(got) => filled += got,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// All first bytes, all second bytes and so on: what is alike in all events lies together and packs well.
+pub(super) fn transpose(records: &[u8], record_bytes: usize) -> Vec<u8> {
+    let count = records.len() / record_bytes;
+    let mut columns = vec![0; records.len()];
+    for (row, record) in records.chunks_exact(record_bytes).enumerate() {
+        record.iter().enumerate().for_each(|(column, &byte)| columns[column * count + row] = byte);
+    }
+    columns
+}
+
+/// The records again.
+///
+/// None: the bytes are not so many whole records.
+pub(super) fn transpose_back(columns: &[u8], record_bytes: usize, count: usize) -> Option<Vec<u8>> {
+    if count.checked_mul(record_bytes) != Some(columns.len()) {
+        return None;
+    }
+    let mut records = vec![0; columns.len()];
+    for (row, record) in records.chunks_exact_mut(record_bytes).enumerate() {
+        record.iter_mut().enumerate().for_each(|(column, byte)| *byte = columns[column * count + row]);
+    }
+    Some(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(block: &[u8]) -> Option<(Header, Vec<u8>)> {
+        let mut file = block;
+        match next(&mut file).unwrap() {
+            Next::Block(header) => Some((header, payload(&mut file, &header).unwrap()?)),
+            Next::End | Next::Rest => None,
+        }
+    }
+
+    #[test]
+    fn blocks_survive_writing_and_reading() {
+        for raw in [Vec::new(), vec![7; 100_000], (0..=255).collect()] {
+            let (header, payload) = read(&pack(Kind::Facts, &raw, 3, [5, 9])).unwrap();
+            assert_eq!((header.kind, header.records, header.first_ns, header.last_ns), (Kind::Facts, 3, 5, 9));
+            assert_eq!(payload, raw);
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_cut_or_changed_anywhere_is_not_read() {
+        let block = pack(Kind::Events, &[1, 2, 3, 1, 2, 3], 2, [0, 0]);
+        assert!((0..block.len()).all(|length| read(&block[..length]).is_none()));
+        for at in 0..block.len() {
+            let mut changed = block.clone();
+            changed[at] ^= 0x10;
+            assert_eq!(read(&changed), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn records_survive_transposition() {
+        let records: Vec<u8> = (0..60).collect();
+        let columns = transpose(&records, 5);
+        assert_eq!(columns[..3], [0, 5, 10]);
+        assert_eq!(transpose_back(&columns, 5, 12), Some(records));
+        assert_eq!(transpose_back(&columns, 5, 11), None);
+        assert_eq!(transpose_back(&columns, usize::MAX, 12), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Recordings of every format that ever was still open, and say what they said.
+
+mod common;
+
+use common::tccc;
+use tccc::model::live::Live;
+use tccc::trace::arrival::Arrival;
+use tccc::trace::record::read::{Content, Damage, Reader, Want};
+use tccc::trace::record::{FORMAT, Tail};
+
+fn fixture(format: u32) -> std::path::PathBuf {
+    format!("{}/tests/fixtures/recording-format-{format}.tccc", env!("CARGO_MANIFEST_DIR")).into()
+}
+
+#[test]
+fn there_is_a_recording_of_every_format() {
+    for format in 1..=FORMAT {
+        assert!(Reader::open(&fixture(format)).is_ok(), "format {format}");
+    }
+}
+
+/// Lossy transfers of three algorithms, recorded on Linux 6.18 while a loss sweep ran.
+#[test]
+fn recording_of_format_1_says_what_it_said() {
+    let mut reader = Reader::open(&fixture(1)).unwrap();
+    let mut live = Live::default();
+    while let Some(content) = reader.next(Want::All).unwrap() {
+        match content {
+            Content::Events(events) => events.into_iter().for_each(|event| live.apply(Arrival::Event(event))),
+            Content::Facts(facts) => facts.into_iter().for_each(|fact| live.apply(Arrival::Fact(fact))),
+        }
+    }
+    assert_eq!((reader.damage(), reader.tail()), (Damage::default(), Some(Tail { events: 1348, dropped: 0 })));
+    assert_eq!((live.counts().events, reader.head().event.version), (1348, 1));
+    let names: Vec<&str> = live.algorithms().map(|(name, _)| name).collect();
+    assert_eq!(names, ["cubic", "dtcp", "dtcp_6a25_0", "reno"]);
+    let named = live.sockets().find(|socket| socket.latest.algorithm == "dtcp").unwrap();
+    assert!(matches!(live.phase(named), Some("avoidance" | "slow_start" | "recovery")));
+    assert!(live.private_state(named).iter().any(|(name, _)| *name == "last_cwnd"));
+    assert!(live.sockets().any(|socket| live.owner(socket).is_some_and(|owner| owner.command == "iperf3")));
+    assert!(live.sockets().any(|socket| live.cgroup(socket).is_some_and(|path| path.starts_with("/tccc/run-"))));
+}
+
+#[test]
+fn replay_prints_every_event_that_is_asked_for() {
+    let lines = |options: &[&str]| {
+        let output = tccc().args(["trace", "-o", "csv", "--replay"]).arg(fixture(1)).args(options).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().count() - 1
+    };
+    assert_eq!(lines(&[]), 1348);
+    let of_each = ["cubic", "dtcp", "dtcp_6a25_0", "reno"].map(|algorithm| lines(&["--algorithm", algorithm]));
+    assert!(of_each.iter().sum::<usize>() == 1348 && of_each.iter().all(|&count| count > 0));
+    assert_eq!((lines(&["--port", "1"]), lines(&["--address", "198.18.0.0/15"])), (0, 1348));
+}
