@@ -99,7 +99,7 @@ impl<C: CongestionControl> Kernel<C> {
         if acked.delivered == 0 || self.tcp.prior_cwnd == 0 {
             return;
         }
-        self.prr_delivered += acked.delivered;
+        self.prr_delivered = self.prr_delivered.saturating_add(acked.delivered);
         let (ssthresh, in_flight) = (i64::from(self.tcp.snd_ssthresh), i64::from(self.tcp.in_flight()));
         let (delivered, out) = (i64::from(self.prr_delivered), i64::from(self.prr_out));
         let prior = i64::from(self.tcp.prior_cwnd);

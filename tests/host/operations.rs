@@ -107,7 +107,7 @@ fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
     tcp.packets_out += room - again;
     tcp.snd_nxt = tcp.snd_nxt.wrapping_add(room - again);
     tcp.max_packets_out = tcp.max_packets_out.max(tcp.packets_out);
-    kernel.undo_retrans += again;
+    kernel.undo_retrans = kernel.undo_retrans.saturating_add(again);
     if kernel.is_reducing() {
         kernel.prr_out = kernel.prr_out.saturating_add(room);
     }
