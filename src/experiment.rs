@@ -7,6 +7,7 @@ pub mod cost;
 pub mod follow;
 pub mod measure;
 pub mod net;
+pub mod ns2;
 pub mod part;
 pub mod plan;
 pub mod results;

@@ -18,11 +18,12 @@ use crate::experiment::net::LinkDriver;
 use crate::experiment::net::netem::Netem;
 use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
+use crate::experiment::ns2;
 use crate::experiment::part::{Part, Shard};
-use crate::experiment::plan::{Choices, Plan, RUNS_MAX};
+use crate::experiment::plan::{Choices, Plan, PlannedRun, RUNS_MAX};
 use crate::experiment::results::ResultDir;
 use crate::experiment::runner::{self, Forecast, Options, Outcome};
-use crate::experiment::scenario::{Profile, Scenario};
+use crate::experiment::scenario::{FlowSpec, Profile, Scenario};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::Engine;
@@ -59,12 +60,33 @@ pub struct Args {
     /// Socket conditions, instead of the scenario's
     #[arg(long, value_enum)]
     pub profile: Option<Profile>,
+    /// What carries the runs out
+    #[arg(long, value_enum, default_value_t = EngineChoice::Kernel)]
+    pub engine: EngineChoice,
     /// How links are built
     #[arg(long, value_enum, default_value_t = LinkChoice::Auto)]
     pub link: LinkChoice,
     /// Print the plan and its expected time, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// What carries the runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// Linux, over emulated links
+    Kernel,
+    /// The simulator ns-2 with its own TCP agents, as far as the scenario names them in [ns2]; needs no root
+    Ns2,
+}
+
+impl EngineChoice {
+    fn engine(self) -> Engine {
+        match self {
+            EngineChoice::Kernel => Engine::Kernel,
+            EngineChoice::Ns2 => Engine::Ns2,
+        }
+    }
 }
 
 /// How links are built.
@@ -109,14 +131,8 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 /// Errors: a scenario with a mistake; see [`runner::run`]; runs that could not be measured.
 /// Side effects: those of [`runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {
-    let mut planned = Vec::new();
-    for path in scenario_files(&args.scenarios)? {
-        let scenario = Scenario::load(&path)?;
-        let plan = Plan::new(&scenario, &args.choices())?;
-        let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
-        algorithms::check(&scenario, cells.into_iter().map(|cell| &plan.cells[cell]))?;
-        planned.push(Planned { out: PathBuf::new(), scenario, plan });
-    }
+    args.check()?;
+    let mut planned = all_planned(args)?;
     name_places(args, &mut planned);
     if args.dry_run {
         for one in &planned {
@@ -125,18 +141,16 @@ pub fn run(args: &Args) -> Result<()> {
         }
         return if planned.len() > 1 { print_total(&planned, args) } else { Ok(()) };
     }
-    let network = Namespaces::new(args.link.driver()?);
+    let carrier = args.carrier()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
     }
     let mut unmeasured = Vec::new();
-    let part = args.part();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
         let display = Display::new(format!("{}{nth}", one.scenario.name));
-        let options = Options { out: one.out.clone(), part: &part, jobs: args.jobs, network: &network, stop: &stop };
-        let outcome = run_one(one, &options, &display)?;
+        let outcome = run_one(one, args, &carrier, &stop, &display)?;
         unmeasured.extend(outcome.late.into_iter().chain(outcome.failed.into_iter().map(|(id, _)| id)));
     }
     if unmeasured.is_empty() {
@@ -144,6 +158,41 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let what = format!("{} runs could not be measured: {}", unmeasured.len(), unmeasured.join(", "));
     Err(Failure::failed(what).hint("run again with the same `--out` and `--jobs 1`").into())
+}
+
+/// Every scenario that is asked for; of several, those that the simulator has no agents for are left out.
+fn all_planned(args: &Args) -> Result<Vec<Planned>> {
+    let files = scenario_files(&args.scenarios)?;
+    let mut planned = Vec::new();
+    for path in &files {
+        let scenario = Scenario::load(path)?;
+        if args.engine == EngineChoice::Ns2 && scenario.ns2.is_none() && files.len() > 1 {
+            super::note(&format!("\"{}\" has no [ns2] and is left out", path.display()));
+            continue;
+        }
+        planned.push(plan(&scenario, args)?);
+    }
+    if planned.is_empty() {
+        let failure =
+            Failure::usage("cannot simulate: no scenario of these has [ns2], which names the simulator's agents");
+        return Err(failure.hint("scenarios/README.md, \"Beside the simulator\"").into());
+    }
+    Ok(planned)
+}
+
+/// A scenario as its engine carries it out, checked for what the engine needs.
+fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
+    let scenario = match args.engine {
+        EngineChoice::Kernel => written.clone(),
+        EngineChoice::Ns2 => written.simulated()?,
+    };
+    let plan = Plan::new(&scenario, &args.choices())?;
+    let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
+    match args.engine {
+        EngineChoice::Kernel => algorithms::check(&scenario, cells.into_iter().map(|cell| &plan.cells[cell]))?,
+        EngineChoice::Ns2 => ns2::check(&plan)?,
+    }
+    Ok(Planned { out: PathBuf::new(), scenario, plan })
 }
 
 /// The files that are asked for: of a folder all its scenarios, by name.
@@ -174,9 +223,40 @@ struct Planned {
     plan: Plan,
 }
 
+/// What carries the runs out, ready.
+enum Carrier {
+    Kernel(Namespaces),
+    Ns2,
+}
+
 impl Args {
     fn choices(&self) -> Choices {
-        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: Engine::Kernel }
+        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine.engine() }
+    }
+
+    /// Options that do not go together.
+    fn check(&self) -> Result<()> {
+        if self.engine == EngineChoice::Ns2 && self.link != LinkChoice::Auto {
+            let failure = Failure::usage("`--link` is not for `--engine ns2`: the simulator has links of its own");
+            return Err(failure.hint("leave out one of the two").into());
+        }
+        Ok(())
+    }
+
+    fn carrier(&self) -> Result<Carrier> {
+        Ok(match self.engine {
+            EngineChoice::Kernel => Carrier::Kernel(Namespaces::new(self.link.driver()?)),
+            EngineChoice::Ns2 => Carrier::Ns2,
+        })
+    }
+
+    /// What is left to do of a plan.
+    fn forecast(&self, one: &Planned, runs: &[&PlannedRun]) -> Result<Forecast> {
+        let finished = ResultDir::finished_in(&one.out)?;
+        Ok(match self.engine {
+            EngineChoice::Kernel => Forecast::new(&one.plan, runs, &finished, self.jobs),
+            EngineChoice::Ns2 => ns2::forecast(&one.plan, runs, &finished, self.jobs),
+        })
     }
 
     fn part(&self) -> Part {
@@ -206,17 +286,29 @@ fn name_places(args: &Args, planned: &mut [Planned]) {
     }
 }
 
-fn run_one(one: &Planned, options: &Options, display: &Display) -> Result<Outcome> {
-    let outcome = runner::run(&one.scenario, &one.plan, options, &mut |progress| display.show(&progress));
+fn run_one(one: &Planned, args: &Args, carrier: &Carrier, stop: &AtomicBool, display: &Display) -> Result<Outcome> {
+    let Planned { out, scenario, plan } = one;
+    let (part, jobs) = (&args.part(), args.jobs);
+    let mut tell = |progress| display.show(&progress);
+    let outcome = match carrier {
+        Carrier::Kernel(network) => {
+            let options = Options { out: out.clone(), part, jobs, network, stop };
+            runner::run(scenario, plan, &options, &mut tell)
+        }
+        Carrier::Ns2 => {
+            let options = ns2::Options { out: out.clone(), part, jobs, stop };
+            ns2::run(scenario, plan, &options, &mut tell)
+        }
+    };
     display.end();
     let outcome = outcome?;
     for notice in &outcome.notices {
         display.say(&format!("tccc: warning: {notice}"));
     }
-    let report = report::load(&options.out)?;
+    let report = report::load(out)?;
     let text = report::render(&report, report::Format::Text)?;
     io::stdout().write_all(text.as_bytes())?;
-    writeln!(io::stdout(), "\nresults: {}", options.out.display())?;
+    writeln!(io::stdout(), "\nresults: {}", out.display())?;
     Ok(outcome)
 }
 
@@ -225,14 +317,17 @@ fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
     let Planned { scenario, plan, out } = planned;
     let part = args.part();
     let runs = part.runs(scenario, plan)?;
-    let forecast = Forecast::new(plan, &runs, &ResultDir::finished_in(out)?, args.jobs);
+    let forecast = args.forecast(planned, &runs)?;
     let mut text = io::stdout().lock();
     let (profile, seed, repeats) = (plan.profile.name(), plan.seed, plan.repeats);
     writeln!(text, "{}: {}", scenario.name, scenario.title)?;
     writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
     for cell in &plan.cells {
         let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        let flows: Vec<String> = cell.flows.iter().map(|flow| format!("{} by {}", flow.name, flow.algorithm)).collect();
+        let spec = scenario.ns2.as_ref().filter(|_| args.engine == EngineChoice::Ns2);
+        let runs =
+            |flow: &FlowSpec| spec.and_then(|spec| spec.agent(&cell.label(flow))).unwrap_or(&flow.algorithm).to_owned();
+        let flows: Vec<String> = cell.flows.iter().map(|flow| format!("{} by {}", flow.name, runs(flow))).collect();
         writeln!(text, "  {}: {} for {}s", at.join(", "), flows.join(", "), cell.duration.as_secs())?;
     }
     let part =
@@ -253,8 +348,7 @@ fn print_total(planned: &[Planned], args: &Args) -> Result<()> {
     let mut total = Duration::ZERO;
     for one in planned {
         let runs = args.part().runs(&one.scenario, &one.plan)?;
-        let finished = ResultDir::finished_in(&one.out)?;
-        total += Forecast::new(&one.plan, &runs, &finished, args.jobs).expected;
+        total += args.forecast(one, &runs)?.expected;
     }
     writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
     Ok(())

@@ -298,7 +298,8 @@ fn place(cell: &Cell) -> String {
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
 }
 
-fn interrupted(out: &Path) -> anyhow::Error {
+/// What a call ends with that was stopped from outside.
+pub fn interrupted(out: &Path) -> anyhow::Error {
     let failure = Failure::failed("interrupted; finished runs are kept");
     failure.hint(format!("`tccc run` with `--out {}` resumes it", out.display())).into()
 }

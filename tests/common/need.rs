@@ -118,6 +118,12 @@ pub fn clang() -> Probe {
     runs("clang", "--version")
 }
 
+/// The simulator: a program of another name may be called so too.
+pub fn ns2() -> Probe {
+    let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();
+    output.map(drop).map_err(|error| format!("`ns`: {error}"))
+}
+
 fn runs(program: &str, argument: &str) -> Probe {
     let status =
         Command::new(program).arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

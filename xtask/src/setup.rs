@@ -78,7 +78,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 18] = [
+const PACKAGES: [Package; 19] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -92,6 +92,12 @@ const PACKAGES: [Package; 18] = [
         why: "lets tests compare what tccc built with what `ip` sees",
         content: Content::Program("ip"),
         purposes: &[Purpose::Test, Purpose::Ci, Purpose::Bench],
+    },
+    Package {
+        name: "ns2",
+        why: "the simulator whose baselines the papers published: `tccc run --engine ns2`",
+        content: Content::Program("ns"),
+        purposes: &[Purpose::Test, Purpose::Ci],
     },
     Package {
         name: "clang-format",
