@@ -85,17 +85,21 @@ fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
     });
     connection.client.shutdown(Shutdown::Write).unwrap();
     connection.server.shutdown(Shutdown::Write).unwrap();
-    poll_until(SOON, "the end of the connection is in the file", || {
-        recorded(&file).is_some_and(|(events, ..)| ours(&events).is_some_and(|it| it.kind == EventKind::Close))
+    let has_layout = |facts: &[Fact]| {
+        facts.iter().any(|fact| matches!(fact, Fact::Layout { algorithm, .. } if algorithm == "cubic"))
+    };
+    // What else is known of the connection is gathered beside the events, and may come after the last of them.
+    poll_until(SOON, "the end of the connection and the layout are in the file", || {
+        let ends = |events: &[Event]| ours(events).is_some_and(|it| it.kind == EventKind::Close);
+        recorded(&file).is_some_and(|(events, facts, ..)| ends(&events) && has_layout(&facts))
     });
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     let info = trace_lab::tcp_info(&connection.client);
-    let (events, facts, damage, tail) = recorded(&file).unwrap();
+    let (events, _, damage, tail) = recorded(&file).unwrap();
     let last = ours(&events).unwrap();
     assert_eq!((last.delivered_pkts, last.retrans_pkts), (info.delivered_pkts, info.retrans_pkts));
     assert_eq!((damage, tail), (Damage::default(), None));
-    assert!(facts.iter().any(|fact| matches!(fact, Fact::Layout { algorithm, .. } if algorithm == "cubic")));
     let replayed = tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&replayed.stdout).lines().count(), events.len());
     assert!(String::from_utf8_lossy(&replayed.stderr).contains("the recording was cut: 0 bytes after"));

@@ -18,8 +18,10 @@ use tccc::model::run::{RunRecord, RunStatus};
 use tccc::trace::event::Event;
 
 const REPEATS: usize = 3;
-/// RMS of the difference over the mean window of the original.
-const LIMIT: f64 = 0.02;
+/// RMS of the difference over the mean window of the original, and of those on whose core others are built.
+const LIMIT: f64 = 0.05;
+const LIMIT_OF_CORES: f64 = 0.02;
+const CORES: [&str; 2] = ["bpf_reno", "bpf_cubic"];
 /// Packets between two points at which windows are compared.
 const STEP_PKTS: u32 = 10;
 
@@ -72,23 +74,32 @@ fn ports_have_the_window_of_the_kernels_originals() {
     let before = HostSnapshot::take(&[]);
     let available = congestion::available().unwrap();
     let ports = catalog::all().iter().filter_map(|one| Some((one.id.strip_prefix("bpf_")?, one.id.as_str())));
-    let twins: Vec<(&str, &str)> = ports.filter(|(original, _)| available.iter().any(|one| one == original)).collect();
+    let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
+    let is_wanted = |port: &str| wanted.is_empty() || wanted.split_whitespace().any(|one| one == port);
+    let twins: Vec<(&str, &str)> =
+        ports.filter(|(original, port)| is_wanted(port) && available.iter().any(|one| one == original)).collect();
     assert!(!twins.is_empty(), "this kernel has none of the originals");
-    println!("port        repeat  RMS to the original  original to itself");
-    for (original, port) in twins {
-        let curves = run(original, port);
-        let mut differences: Vec<(f64, f64)> = Vec::new();
-        for (repeat, of) in &curves {
-            let difference = (rms(&of["original"], &of["port"]), rms(&of["original"], &of["again"]));
-            println!("{port:10}  {repeat:6}  {:17.2} %  {:16.2} %", difference.0 * 100.0, difference.1 * 100.0);
-            differences.push(difference);
-        }
-        // A stall of the host in one run says nothing of the port.
-        differences.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (median, own) = differences[REPEATS / 2];
-        assert!(median <= LIMIT, "{port} differs by {median} from {original}, which differs by {own} from itself");
-    }
+    println!("port             repeat  RMS to the original  original to itself");
+    let differing: Vec<String> = twins.iter().filter_map(|(original, port)| difference(original, port)).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
     before.assert_unchanged();
+}
+
+/// Compares one port; says how it differs when it does by more than is allowed.
+fn difference(original: &str, port: &str) -> Option<String> {
+    let curves = run(original, port);
+    let mut differences: Vec<(f64, f64)> = Vec::new();
+    for (repeat, of) in &curves {
+        let difference = (rms(&of["original"], &of["port"]), rms(&of["original"], &of["again"]));
+        println!("{port:15}  {repeat:6}  {:17.2} %  {:16.2} %", difference.0 * 100.0, difference.1 * 100.0);
+        differences.push(difference);
+    }
+    // A stall of the host in one run says nothing of the port.
+    differences.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (median, own) = differences[REPEATS / 2];
+    let limit = if CORES.contains(&port) { LIMIT_OF_CORES } else { LIMIT };
+    println!("twin: {original} {port} {:.2} {:.2} {}", median * 100.0, own * 100.0, limit * 100.0);
+    (median > limit).then(|| format!("{port} differs by {median} from {original}, which differs by {own} from itself"))
 }
 
 /// Runs all three variants; their curves by repeat and variant.

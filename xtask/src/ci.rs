@@ -7,7 +7,7 @@ use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
 use crate::test::Ring;
-use crate::{fuzz, process, prove, readme, test, tidy};
+use crate::{fuzz, process, prove, readme, test, tidy, vm};
 
 /// How to check.
 #[derive(Debug, Args)]
@@ -31,6 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     count.check("proof", prove::check());
     count.check("fuzzer", fuzz::check());
+    vm::matrix::check(&mut count, arguments.no_install);
     count.check("README commands", readme::check());
     count.conclude()
 }

@@ -12,6 +12,7 @@ mod fmt;
 mod fuzz;
 #[path = "../../tests/common/state.rs"]
 mod host_state;
+mod made;
 mod process;
 mod prove;
 mod readme;
@@ -60,6 +61,10 @@ enum Command {
     Verify,
     /// Run a command under another kernel, in a virtual machine
     Vm(vm::Arguments),
+    /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
+    VmMatrix(vm::matrix::Arguments),
+    /// Compare the ports of the kernel's algorithms with the originals under a kernel that has them
+    VmTwins(vm::twins::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
 }
@@ -78,6 +83,8 @@ fn main() -> ExitCode {
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify => verify::run(),
         Command::Vm(arguments) => vm::run(&arguments),
+        Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
+        Command::VmTwins(arguments) => vm::twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match done {

@@ -2,14 +2,15 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::made::Block;
 use crate::process;
 use crate::setup::{self, Purpose};
 
-const BEGIN: &str = "<!-- made by `cargo xtask prove --bless` -->\n";
-const END: &str = "<!-- end of what is made -->";
+/// Where the table of the proof stands.
+const TABLE: Block = Block { document: "README.md", command: "cargo xtask prove --bless" };
 
 /// What to prove.
 #[derive(Debug, Args)]
@@ -31,9 +32,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Prove, arguments.no_install)?;
     let table = prove(&arguments.algorithms)?;
-    match arguments.algorithms.is_empty() {
-        true => place(&table, arguments.bless),
-        false => Ok(()),
+    match (arguments.algorithms.is_empty(), arguments.bless) {
+        (true, true) => TABLE.write(&table),
+        (true, false) => TABLE.compare(&table),
+        (false, _) => Ok(()),
     }
 }
 
@@ -41,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 ///
 /// Errors: as [`run`].
 pub fn check() -> Result<()> {
-    place(&prove(&[])?, false)
+    TABLE.compare(&prove(&[])?)
 }
 
 /// The table in Markdown.
@@ -54,38 +56,4 @@ fn prove(algorithms: &[String]) -> Result<String> {
     test.env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_PROVE_TABLE", &table);
     process::run("prove", &mut test)?;
     fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))
-}
-
-/// Compares the README's table with this one, or replaces it.
-fn place(table: &str, is_blessed: bool) -> Result<()> {
-    let path = process::workspace().join("README.md");
-    let readme = fs::read_to_string(&path).context("read README.md")?;
-    let placed = replaced(&readme, table)
-        .with_context(|| format!("find the lines `{}` and `{END}` in README.md", BEGIN.trim()))?;
-    if placed == readme {
-        return Ok(());
-    }
-    if !is_blessed {
-        bail!("README.md shows another result than this proof: `cargo xtask prove --bless` writes it");
-    }
-    fs::write(&path, placed).context("write README.md")
-}
-
-/// The text with what is between the two marks replaced; none without the marks.
-fn replaced(text: &str, table: &str) -> Option<String> {
-    let begin = text.find(BEGIN)? + BEGIN.len();
-    let end = begin + text[begin..].find(END)?;
-    Some(format!("{}{table}{}", &text[..begin], &text[end..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn table_is_placed_between_the_marks() {
-        let text = format!("before\n{BEGIN}old\n{END}\nafter\n");
-        assert_eq!(replaced(&text, "new\n").unwrap(), format!("before\n{BEGIN}new\n{END}\nafter\n"));
-        assert_eq!(replaced("no marks", "new\n"), None);
-    }
 }

@@ -8,7 +8,10 @@ mod emulator;
 mod guest;
 mod kernel;
 mod machine;
+pub mod matrix;
 mod packages;
+pub mod twins;
+mod verdicts;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -65,7 +68,8 @@ pub struct Hardware {
 impl Hardware {
     fn machine(&self, emulator: emulator::Emulator) -> Machine {
         let acceleration = self.acceleration.resolved();
-        let (processors, memory_megabytes, limit) = (self.processors, self.memory, self.limit);
+        let processors = acceleration.processors(self.processors);
+        let (memory_megabytes, limit) = (self.memory, self.limit);
         Machine { emulator, acceleration, processors, memory_megabytes, limit }
     }
 }

@@ -23,6 +23,8 @@ pub enum Acceleration {
     Kvm,
     /// In software
     Tcg,
+    /// In software by one processor whose clock counts instructions: exact however busy the host is, but slower
+    Virtual,
 }
 
 impl Acceleration {
@@ -38,11 +40,17 @@ impl Acceleration {
     }
 
     /// QEMU's words for it.
-    pub fn arguments(self) -> [&'static str; 4] {
+    pub fn arguments(self) -> &'static [&'static str] {
         match self {
-            Acceleration::Kvm => ["-accel", "kvm", "-cpu", "host"],
-            _ => ["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max"],
+            Acceleration::Kvm => &["-accel", "kvm", "-cpu", "host"],
+            Acceleration::Virtual => &["-accel", "tcg,thread=single", "-cpu", "max", "-icount", "shift=0,sleep=off"],
+            _ => &["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max"],
         }
+    }
+
+    /// How many processors a guest can have of those asked for.
+    pub fn processors(self, asked: u32) -> u32 {
+        if self == Acceleration::Virtual { 1 } else { asked }
     }
 }
 
@@ -124,6 +132,7 @@ mod tests {
         assert!(!has_virtualization("flags\t\t: fpu hypervisor sse\nbugs : svm\n"));
         assert_eq!(Acceleration::Tcg.resolved(), Acceleration::Tcg);
         assert_eq!(Acceleration::Kvm.arguments()[1], "kvm");
+        assert_eq!(Acceleration::Virtual.processors(2), 1);
     }
 
     #[test]
