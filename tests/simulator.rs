@@ -160,7 +160,7 @@ fn what_the_simulator_cannot_do_is_refused_with_the_reason() {
         "delay = \"10ms\"\njitter = \"1ms\"",
         "",
         2,
-        "the link n3-n4: ns-2's links have no jitter",
+        "the link n3-n4: ns-2's links have no jitter here",
     );
     let smoke = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/smoke/loss-sweep.toml");
     refused(simulate(&smoke, &out, ""), 2, "cannot simulate \"loss-sweep\": it has no [ns2]");

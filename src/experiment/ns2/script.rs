@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
+use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::{Direction, QueueLimit};
 use crate::experiment::scenario::{Cell, FlowSpec, Ns2Spec, Profile};
 use crate::failure::Failure;
@@ -36,12 +37,30 @@ pub struct Simulation<'a> {
 /// Errors: a usage failure that names the link and what it asks.
 pub fn check(cell: &Cell) -> Result<(), Failure> {
     for link in &cell.links {
-        if link.directions.iter().any(|direction| !direction.jitter.is_zero()) {
-            let what = format!("cannot simulate the link {}: ns-2's links have no jitter", link.name());
-            return Err(Failure::usage(what).hint("leave it out, or run the cell with `--engine kernel`"));
+        let lacking = link.directions.iter().find_map(lacking);
+        if let Some(lacking) = lacking {
+            let what = format!("cannot simulate the link {}: ns-2's links have no {lacking} here", link.name());
+            return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
         }
     }
     Ok(())
+}
+
+/// What a direction asks that the script has no line for.
+fn lacking(direction: &Direction) -> Option<&'static str> {
+    let Direction { rate: _, delay: _, jitter, queue: _, loss, seed: _ } = direction;
+    let is_independent = matches!(loss, LossModel::Independent(_));
+    [(!jitter.is_zero(), "jitter"), (!is_independent, "loss but an independent one")]
+        .into_iter()
+        .find_map(|(asked, what)| asked.then_some(what))
+}
+
+/// Probability with which an error model loses each packet.
+fn loss_share(loss: &LossModel) -> f64 {
+    match loss {
+        LossModel::Independent(share) => share.0,
+        _ => 0.0, // refused by `check`
+    }
 }
 
 impl Simulation<'_> {
@@ -110,7 +129,7 @@ impl Simulation<'_> {
         for link in &self.cell.links {
             let [one, other] = &link.ends;
             let both = [[one, other], [other, one]].into_iter().zip(&link.directions);
-            directions.extend(both.map(|(ends, direction)| (ends, direction.loss.0)));
+            directions.extend(both.map(|(ends, direction)| (ends, loss_share(&direction.loss))));
         }
         let rate_of = |ends: &[&String; 2]| directions.iter().find(|(other, _)| other == ends).map_or(0.0, |one| one.1);
         let listed = self.spec.error_models.iter().flatten().map(|[from, to]| [from, to]);

@@ -9,12 +9,13 @@ const REASON_WITHIN: usize = 8;
 /// The one place of the tests that waits.
 const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
-const KNOWN_PROGRAMS: [&str; 14] = [
+const KNOWN_PROGRAMS: [&str; 15] = [
     "cargo",
     "frama-c",
     "perf",
     "clang",
     "iperf3",
+    "ns",
     "ip",
     "git",
     "apt-get",
