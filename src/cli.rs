@@ -29,6 +29,7 @@ pub mod show;
 pub mod sockets;
 pub mod status;
 pub mod trace;
+pub mod traffic;
 pub mod unload;
 
 /// Whether `--quiet` was given; set once, before a verb runs.
@@ -65,6 +66,7 @@ pub enum Command {
     Link(link::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
+    Traffic(traffic::Args),
 }
 
 /// How a query prints its result.
@@ -116,6 +118,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Link(args) => link::run(&args),
         Command::Doctor(args) => args.run(),
         Command::Completions(args) => args.run(),
+        Command::Traffic(args) => args.run(),
     }
 }
 

@@ -297,6 +297,22 @@ pub mod duration_text {
     }
 }
 
+/// Serde of a [`Duration`] that may be missing: `#[serde(default, with = "units::some_duration_text")]`.
+pub mod some_duration_text {
+    use super::*;
+
+    /// Writes `40ms`, or nothing's sign.
+    pub fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.map(format_duration).serialize(serializer)
+    }
+
+    /// Reads `40ms`, or nothing's sign.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| parse_duration(&text).map_err(serde::de::Error::custom)).transpose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -232,6 +232,83 @@ fn interrupted_experiment_says_how_to_resume() {
     assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
 }
 
+/// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size, datagrams the other way.
+const MIXED: &str = r#"
+title = "Mixed"
+claim = "It works."
+profile = "paper"
+duration = "3s"
+runs = 1
+seed = 5
+
+[dumbbell]
+pairs = 3
+access = { rate = "50mbit", delay = "1ms" }
+s2 = { delay = "10ms" }
+bottleneck = { rate = "8mbit", delay = "5ms", queue = "30pkts" }
+
+[[flow]]
+name = "bulk"
+copies = 2
+from = "s#"
+to = "r#"
+algorithm = "reno"
+tcp_sack = 0
+
+[[flow]]
+name = "short"
+from = "s3"
+to = "r3"
+algorithm = "dtcp"
+ecn = 1
+window_cap = 20
+size = "20kB"
+count = 8
+interval = "250ms"
+
+[[flow]]
+name = "cbr"
+from = "r3"
+to = "s3"
+protocol = "udp"
+rate = "400kbit"
+packet = "500B"
+start = "500ms"
+duration = "2s"
+
+[report]
+metrics = ["fct_mean_s", "goodput_bps", "utilisation_ratio"]
+"#;
+
+#[test]
+fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let _alone = alone();
+    let before = HostSnapshot::take(&["mixed"]);
+    let (_place, scenario, out) = place();
+    fs::write(&scenario, MIXED).unwrap();
+    let output = run_command(&scenario, &out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("flow completion time"));
+    let record = &done(&out)[0];
+    let names: Vec<&str> = record.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["bulk-1", "bulk-2", "short", "cbr"]);
+    let [bulk, _, short, cbr] = &record.flows[..] else { panic!("four flows") };
+    assert!(!bulk.tcp_sack && short.tcp_sack && bulk.received_bytes > 100_000, "{bulk:?}");
+    let packets = bulk.received_bytes as f64 / f64::from(bulk.mss_bytes);
+    assert!((bulk.delivered_pkts as f64) < 1.05 * packets, "without SACK, acknowledged bytes count: {bulk:?}");
+    assert_eq!(short.completions.len(), 8);
+    // 20 kB over a round trip of 14 ms take 14 packets: at least two round trips with the SYN's.
+    let quickest = short.completions.iter().map(|one| one.took_s).fold(f64::INFINITY, f64::min);
+    assert!((0.020..1.5).contains(&quickest), "{:?}", short.completions);
+    let done = short.completions.iter().filter(|one| one.done).count() as u64;
+    assert!(done >= 4 && short.received_bytes >= 20_000 * done, "{short:?}");
+    assert!(cbr.datagrams && cbr.algorithm == "udp" && cbr.mss_bytes == 500, "{cbr:?}");
+    // 400 kbit/s in packets of 500 bytes for 2 s are 200; a host that stalls sends them later, never more.
+    assert!((150..=200).contains(&(cbr.delivered_pkts + cbr.lost_pkts)), "{cbr:?}");
+    before.assert_unchanged();
+}
+
 #[test]
 fn runs_of_one_repeat_meet_the_same_losses() {
     needs!(root);

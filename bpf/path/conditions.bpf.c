@@ -26,7 +26,8 @@ struct conditions {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536); /* every connection of every run that goes on */
 	__type(key, struct sender);
 	__type(value, struct conditions);
 } senders SEC(".maps");

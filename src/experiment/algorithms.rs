@@ -30,7 +30,7 @@ impl Algorithms {
     /// Side effects: registered algorithms, for as long as the returned value lives.
     pub fn prepare<'a>(flows: impl Iterator<Item = &'a FlowSpec>, cgroup: &Path) -> Result<Algorithms> {
         let mut algorithms = Algorithms { names: BTreeMap::new(), registered: Vec::new(), cgroup: cgroup.to_owned() };
-        for flow in flows {
+        for flow in flows.filter(|flow| flow.is_tcp()) {
             let asked = (flow.algorithm.clone(), flow.tunables.clone());
             if !algorithms.names.contains_key(&asked) {
                 let name = algorithms.make_available(&asked)?;
@@ -85,7 +85,7 @@ impl Algorithms {
 /// is out of range; each with its place in the scenario.
 pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     for cell in cells {
-        for flow in &cell.flows {
+        for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
             let algorithm = match catalog::find(&flow.algorithm) {
                 Ok(algorithm) => Ok(algorithm),
                 Err(_) if kernel_has(&flow.algorithm)? => Err(&flow.algorithm),

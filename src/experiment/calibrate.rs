@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::path::{Hop, shortest_path};
 use crate::experiment::net::topology::{Node, Topology};
-use crate::experiment::net::{Link, QueueLimit};
+use crate::experiment::net::{Direction, Link, QueueLimit};
 use crate::experiment::plan::mix;
 use crate::experiment::scenario::{Cell, LinkSpec};
 use crate::failure::Failure;
@@ -51,22 +51,34 @@ const FLOOD_LOAD: f64 = 1.15;
 const FLOOD_TIME: Duration = Duration::from_millis(800);
 const FLOOD_PACKETS: f64 = 80.0;
 
-/// Measures the path of every pair of nodes that a flow of the cell joins; `seed` seeds the links, `place` says which
-/// path of the sweep it is, such as "loss = 1%", and is empty when there is one only.
+/// Measures the path of every pair of nodes that a flow of the cell joins, once for those that are alike; `seed` seeds
+/// the links, `place` says which path of the sweep it is, such as "loss = 1%", and is empty when there is one only.
 ///
 /// Errors: a measurement lies outside its tolerance at every attempt (a failure of kind `Outside` with the numbers);
 /// a node has no path; sockets cannot be used.
 pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, place: &str) -> Result<Vec<Calibration>> {
-    let mut pairs: Vec<(&str, &str)> = cell.flows.iter().map(|flow| (flow.from.as_str(), flow.to.as_str())).collect();
-    pairs.sort_unstable();
-    pairs.dedup();
     let mut measured = Vec::new();
-    for (from, to) in pairs {
-        let way = shortest_path(&cell.links, from, to).ok_or_else(|| anyhow!("no links lead from {from} to {to}"))?;
+    for (from, to, way) in distinct_ways(cell)? {
         let path = Path { cell, topology, way, from, to, place };
         measured.extend(path.measure(seed).with_context(|| format!("calibrate the path {from}-{to}"))?);
     }
     Ok(measured)
+}
+
+/// The ways of a cell's flows, each with its ends; of ways over links that are alike, only the first.
+fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, Vec<Hop>)>> {
+    let mut seen: Vec<Vec<[&Direction; 2]>> = Vec::new();
+    let mut ways = Vec::new();
+    for flow in &cell.flows {
+        let (from, to) = (flow.from.as_str(), flow.to.as_str());
+        let way = shortest_path(&cell.links, from, to).ok_or_else(|| anyhow!("no links lead from {from} to {to}"))?;
+        let is = way.iter().map(|hop| [hop.direction(&cell.links), hop.reverse(&cell.links)]).collect();
+        if !seen.contains(&is) {
+            seen.push(is);
+            ways.push((from, to, way));
+        }
+    }
+    Ok(ways)
 }
 
 /// The failure that names every measurement outside its tolerance; none when all are within.
@@ -300,6 +312,17 @@ mod tests {
         assert_eq!(asked.queue_pkts, 50);
         let serialisation = Duration::from_secs_f64(4.0 * 64.0 * 8.0 / 10e6);
         assert_eq!(asked.rtt, Duration::from_millis(26) + serialisation);
+    }
+
+    #[test]
+    fn pairs_over_links_that_are_alike_are_measured_once() {
+        let text = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n\
+                    [dumbbell]\npairs=4\nbottleneck={rate=\"10mbit\"}\ns3={delay=\"5ms\"}\n\
+                    [[flow]]\nname=\"f\"\ncopies=4\nfrom=\"s#\"\nto=\"r#\"\nalgorithm=\"reno\"\n";
+        let scenario = Scenario::parse("t.toml", text).unwrap();
+        let ways = distinct_ways(&scenario.cells[0]).unwrap();
+        let pairs: Vec<(&str, &str)> = ways.iter().map(|way| (way.0, way.1)).collect();
+        assert_eq!(pairs, [("s1", "r1"), ("s3", "r3")]);
     }
 
     #[test]

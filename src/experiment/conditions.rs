@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -92,23 +93,32 @@ impl Conditions {
             .with_context(|| format!("ask for the conditions of flow \"{}\"", flow.name))
     }
 
-    /// Checks that a flow got its conditions, and forgets it.
+    /// Checks that a flow got its conditions, at one of its ports at least, and forgets it.
     ///
-    /// Errors: the kernel refused one, or no connection used the port.
-    pub fn confirm(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<()> {
+    /// Errors: the kernel refused one, or no connection used a port.
+    pub fn confirm(&self, netns: &Netns, ports: Range<u16>, flow: &FlowSpec) -> Result<()> {
+        let mut applied = 0;
+        for port in ports {
+            let outcome = self.outcome(netns, port, flow)?;
+            if outcome.error != 0 {
+                let why = Errno::from_raw(-outcome.error).desc().to_lowercase();
+                bail!("the kernel refused the socket conditions of flow \"{}\": {why}", flow.name)
+            }
+            applied += outcome.applied;
+        }
+        if applied == 0 {
+            bail!("no connection of flow \"{}\" met its socket conditions", flow.name);
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<Outcome> {
         let key = key(netns, port)?;
         let value = self.senders.lookup(&key, MapFlags::ANY).context("read what became of the conditions")?;
         let value = value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never asked for", flow.name))?;
         self.senders.delete(&key).context("forget the conditions")?;
         let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
-        match (Outcome { applied: number(12), error: number(16) as i32 }) {
-            Outcome { error, .. } if error != 0 => {
-                let why = Errno::from_raw(-error).desc().to_lowercase();
-                bail!("the kernel refused the socket conditions of flow \"{}\": {why}", flow.name)
-            }
-            Outcome { applied: 0, .. } => bail!("no connection of flow \"{}\" met its socket conditions", flow.name),
-            _ => Ok(()),
-        }
+        Ok(Outcome { applied: number(12), error: number(16) as i32 })
     }
 }
 

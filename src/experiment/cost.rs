@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::experiment::net::path::{Hop, shortest_path};
-use crate::experiment::scenario::{Cell, FlowSpec};
+use crate::experiment::scenario::{Cell, FlowSpec, Sends};
 
 /// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
 ///
@@ -97,6 +97,13 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
     let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
     let rate = rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min);
+    match flow.sends {
+        Sends::Datagrams { rate: own, .. } => return rate.min(own.0 as f64),
+        Sends::Transfers { size, count, interval } if count > 1 => {
+            return rate.min(8.0 * size.0 as f64 / interval.as_secs_f64().max(1e-3));
+        }
+        _ => {}
+    }
     let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.long_run().0).product();
     let by_loss = LOSS_CONSTANT / (1.0 - passing).sqrt();
     let window = f64::from(flow.window_cap.unwrap_or(u32::MAX)).min(by_loss);

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::net::{Direction, LinkConfig};
 use crate::failure::Failure;
 use crate::model::run::{At, compared_unless_said};
-use crate::units::{Bytes, Share, duration_text};
+use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
 pub use document::{Expected, Goal, Of, Published, ReportSpec, SelectionSpec, Source};
 pub use ns2::Ns2Spec;
@@ -132,11 +132,85 @@ pub struct FlowSpec {
     pub initial_ssthresh: Option<u32>,
     /// Initial cwnd, packets.
     pub initial_cwnd: Option<u32>,
+    /// Whether it asks for selective acknowledgements; Reno without them is NewReno.
+    #[serde(default = "is_on")]
+    pub tcp_sack: bool,
+    /// Whether it asks for explicit congestion notification.
+    #[serde(default)]
+    pub ecn: bool,
     /// When it starts, from the start of the run.
     #[serde(with = "duration_text")]
     pub start: Duration,
-    /// How much it sends; none sends until the run ends.
-    pub size: Option<Bytes>,
+    /// How long it sends; none until the run ends or all is sent.
+    #[serde(default, with = "some_duration_text")]
+    pub duration: Option<Duration>,
+    /// What it sends.
+    #[serde(default)]
+    pub sends: Sends,
+}
+
+/// What a flow sends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sends {
+    /// As much as its algorithm lets it, over one TCP connection.
+    #[default]
+    Bulk,
+    /// So many bytes over a TCP connection of their own, so many times.
+    Transfers {
+        /// Payload of each connection.
+        size: Bytes,
+        /// How many connections.
+        count: u32,
+        /// From the start of one to the start of the next, whether that one is done or not.
+        #[serde(with = "duration_text")]
+        interval: Duration,
+    },
+    /// UDP packets at a constant rate.
+    Datagrams {
+        /// Rate in whole IP packets.
+        rate: BitsPerSec,
+        /// Length of each IP packet.
+        packet_bytes: u32,
+    },
+}
+
+/// What stands for the algorithm of a flow that has none.
+pub const UDP: &str = "udp";
+
+fn is_on() -> bool {
+    true
+}
+
+impl FlowSpec {
+    /// Whether it has an algorithm.
+    pub fn is_tcp(&self) -> bool {
+        !matches!(self.sends, Sends::Datagrams { .. })
+    }
+
+    /// How many connections, or sockets, it takes.
+    pub fn connections(&self) -> u32 {
+        match self.sends {
+            Sends::Transfers { count, .. } => count,
+            _ => 1,
+        }
+    }
+
+    /// How long it may send in a run of this length.
+    pub fn length(&self, run: Duration) -> Duration {
+        self.duration.unwrap_or(run.saturating_sub(self.start))
+    }
+
+    /// Whether it is the flow that the file calls so, or a copy of it.
+    pub fn is_of(&self, written: &str) -> bool {
+        is_copy_or_itself(&self.name, written)
+    }
+}
+
+/// Whether a flow is the one of that name, or one of its numbered copies.
+fn is_copy_or_itself(flow: &str, written: &str) -> bool {
+    let number = flow.strip_prefix(written).and_then(|rest| rest.strip_prefix('-'));
+    flow == written || number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
 }
 
 /// A sweep variable and the values it takes, in the file's order, as text.

@@ -1,20 +1,28 @@
-//! Traffic by iperf3: processes in the nodes' namespaces that die with this one, and what they report.
+//! Traffic: processes in the nodes' namespaces that die with this one, and what they report.
+//!
+//! Bulk flows are iperf3's ([`bulk`]). Transfers of a size and datagrams at a constant rate are our own ([`own`], and
+//! [`child`] in the namespaces): iperf3 opens a control connection for every one, times by its exchange over that, and
+//! gives up a UDP flow whose first packet is lost.
 
-use std::fs::{self, File};
+pub mod bulk;
+pub mod child;
+pub mod own;
+
+use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use serde::Deserialize;
+use anyhow::{Context, Result, bail};
 
-use crate::experiment::net::topology::Node;
-use crate::experiment::scenario::FlowSpec;
+use crate::experiment::cost;
+use crate::experiment::net::topology::{Node, Topology};
+use crate::experiment::scenario::{Cell, FlowSpec, Sends};
 use crate::failure::Failure;
 use crate::kernel::cgroup::RunCgroup;
 
@@ -50,14 +58,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts iperf3 in a node's namespace and the experiment's cgroup.
+    /// Starts a program in a node's namespace and the experiment's cgroup.
     ///
     /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
     fn start(node: &Node, cgroup: &RunCgroup, command: &mut Command, what: String) -> Result<Process> {
         let netns = node.netns.try_clone()?;
         let joining: OwnedFd = cgroup.joining_file()?.into();
         let parent = std::process::id() as libc::pid_t;
-        command.stdin(Stdio::null()).process_group(0);
+        command.process_group(0);
         let enter = move || {
             netns.enter_for_good()?;
             // SAFETY: plain system calls on descriptors that the closure owns; no memory is allocated.
@@ -84,7 +92,9 @@ impl Process {
     /// Errors: the deadline passed; `stop` was set.
     fn wait(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<()> {
         let what = self.what.clone();
-        let ended = wait_until(deadline, stop, || Ok(self.child.try_wait().context("wait for iperf3")?.is_some()))?;
+        let ended = wait_until(deadline, stop, || {
+            Ok(self.child.try_wait().with_context(|| format!("wait for {what}"))?.is_some())
+        })?;
         if !ended {
             bail!("{what} did not end in time");
         }
@@ -117,108 +127,119 @@ fn wait_until(deadline: Instant, stop: &AtomicBool, mut condition: impl FnMut() 
     }
 }
 
-/// One flow as it is sent: its ports, its processes, its files.
-#[derive(Debug)]
-pub struct Transfer {
-    /// Local port of the data connection, by which events and conditions know it.
+/// Where a run's processes live and write.
+#[derive(Clone, Copy)]
+pub struct Bed<'a> {
+    /// The experiment's cgroup.
+    pub cgroup: &'a RunCgroup,
+    /// Folder of the run.
+    pub folder: &'a Path,
+    /// Set from outside to give up.
+    pub stop: &'a AtomicBool,
+}
+
+/// A flow and its two ends in a built network.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// Its place among the cell's flows.
+    pub index: usize,
+    /// What it is.
+    pub flow: &'a FlowSpec,
+    /// The node that sends.
+    pub from: &'a Node,
+    /// The node that receives.
+    pub to: &'a Node,
+    /// Local port of the data connection, by which events and conditions know it; the first of several.
     pub sender_port: u16,
-    server_port: u16,
-    server: Process,
-    client: Option<Process>,
-    client_file: PathBuf,
-    deadline: Instant,
+    /// Delay of its empty path, there and back.
+    pub delay: Duration,
 }
 
-/// What the two iperf3 processes of a flow say about it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TransferReport {
-    /// Algorithm of the data connection.
-    pub algorithm: String,
-    /// Payload bytes that reached the receiver.
-    pub received_bytes: u64,
-    /// Time over which it counted them, seconds.
-    pub receiver_s: f64,
-    /// Segments the sender retransmitted.
-    pub retrans_pkts: u64,
-    /// Segment size the sender reports, bytes.
-    pub mss_bytes: u32,
-}
-
-/// Ports of the flow with this index: the sender's and the server's.
-pub fn ports(index: usize) -> (u16, u16) {
-    (FIRST_SENDER_PORT + index as u16, FIRST_SERVER_PORT + index as u16)
-}
-
-impl Transfer {
-    /// Starts the server of a flow and returns when it listens.
+impl<'a> Ends<'a> {
+    /// The ends of every flow of a cell; each connection has a port of its own.
     ///
-    /// Errors: iperf3 cannot be started or does not listen in time.
-    /// Side effects: a process that ends with the returned value.
-    pub fn listen(index: usize, node: &Node, cgroup: &RunCgroup, folder: &Path, stop: &AtomicBool) -> Result<Transfer> {
-        let (sender_port, server_port) = ports(index);
-        let what = format!("the iperf3 server on node \"{}\"", node.name);
-        let output =
-            File::create(folder.join(format!("flow-{index}.server.json"))).context("create a file for iperf3")?;
-        let mut command = Command::new("iperf3");
-        command.args(["-s", "-1", "-4", "-J", "--forceflush", "-p", &server_port.to_string()]);
-        command.args(["-B", &node.address.to_string()]).stdout(output).stderr(Stdio::null());
-        let mut server = Process::start(node, cgroup, &mut command, what.clone())?;
-        let deadline = Instant::now() + LISTENING_WITHIN;
-        let listening = wait_until(deadline, stop, || {
-            if let Some(status) = server.child.try_wait().context("look after iperf3")? {
-                bail!("{what} ended before it listened ({status})");
-            }
-            is_listening(node, server_port)
-        })?;
-        if !listening {
-            bail!("{what} did not listen on port {server_port} within {LISTENING_WITHIN:?}");
-        }
-        let client_file = folder.join(format!("flow-{index}.json"));
-        Ok(Transfer { sender_port, server_port, server, client: None, client_file, deadline })
+    /// Errors: a node is missing from the network.
+    pub fn of_cell(cell: &'a Cell, topology: &'a Topology) -> Result<Vec<Ends<'a>>> {
+        let mut sender_port = FIRST_SENDER_PORT;
+        let ends = cell.flows.iter().enumerate().map(|(index, flow)| {
+            let [from, to] = [topology.node(&flow.from)?, topology.node(&flow.to)?];
+            let ends = Ends { index, flow, from, to, sender_port, delay: cost::round_trip(cell, flow) };
+            sender_port += flow.connections() as u16;
+            Ok(ends)
+        });
+        ends.collect()
     }
 
-    /// Starts to send.
+    /// Local ports of its connections, in the order in which they start.
+    pub fn sender_ports(&self) -> std::ops::Range<u16> {
+        self.sender_port..self.sender_port + self.flow.connections() as u16
+    }
+
+    fn server_port(&self) -> u16 {
+        FIRST_SERVER_PORT + self.index as u16
+    }
+
+    fn sender_address(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.from.address, self.sender_port)
+    }
+
+    fn server_address(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.to.address, self.server_port())
+    }
+}
+
+/// One flow as it is sent: its processes and its files.
+#[derive(Debug)]
+pub enum Traffic {
+    /// By iperf3.
+    Bulk(bulk::Transfer),
+    /// By our own processes.
+    Own(own::Own),
+}
+
+/// What the two ends of a flow say about it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// Of a bulk flow.
+    Bulk(bulk::TransferReport),
+    /// Of transfers of a size: each that was begun, in the order of their starts.
+    Transfers(Vec<own::Transferred>),
+    /// Of a flow of datagrams.
+    Datagrams(own::Datagrams),
+}
+
+impl Traffic {
+    /// Starts the receiving end of a flow and returns when it listens.
     ///
-    /// `algorithm` is the name under which the kernel knows it; `length` what is left of the run.
+    /// Errors: a process cannot be started or does not listen in time.
+    /// Side effects: a process that ends with the returned value.
+    pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Traffic> {
+        match ends.flow.sends {
+            Sends::Bulk => Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?)),
+            Sends::Transfers { .. } | Sends::Datagrams { .. } => Ok(Traffic::Own(own::Own::listen(ends, bed)?)),
+        }
+    }
+
+    /// Starts to send for at most so long.
     ///
-    /// Errors: iperf3 cannot be started.
-    pub fn send(
-        &mut self,
-        flow: &FlowSpec,
-        algorithm: &str,
-        [from, to]: [&Node; 2],
-        cgroup: &RunCgroup,
-        length: Duration,
-    ) -> Result<()> {
-        let what = format!("iperf3 for flow \"{}\"", flow.name);
-        let mut command = Command::new("iperf3");
-        command.args(["-c", &to.address.to_string(), "-4", "-J", "-C", algorithm]);
-        command.args(["-p", &self.server_port.to_string(), "-B", &from.address.to_string()]);
-        command.args(["--cport", &self.sender_port.to_string()]);
-        match flow.size {
-            Some(size) => command.args(["-n", &size.0.to_string()]),
-            None => command.args(["-t", &length.as_secs().to_string()]),
-        };
-        let output = File::create(&self.client_file).context("create a file for iperf3")?;
-        command.stdout(output).stderr(Stdio::null());
-        self.client = Some(Process::start(from, cgroup, &mut command, what)?);
-        self.deadline = Instant::now() + length + slack(length);
-        Ok(())
+    /// `algorithm` is the name under which the kernel knows it.
+    ///
+    /// Errors: a process cannot be started.
+    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>, length: Duration) -> Result<()> {
+        match self {
+            Traffic::Bulk(transfer) => transfer.send(ends, algorithm, bed, length),
+            Traffic::Own(own) => own.send(ends, algorithm, bed, length),
+        }
     }
 
     /// Waits until both ends are done and reads what they say.
     ///
-    /// Errors: iperf3 reports an error, ran another algorithm, or does not end; `stop` was set.
-    pub fn finish(mut self, algorithm: &str, stop: &AtomicBool) -> Result<TransferReport> {
-        let mut client = self.client.take().ok_or_else(|| anyhow!("the flow was never started"))?;
-        client.wait(self.deadline, stop)?;
-        let text = fs::read_to_string(&self.client_file).context("read iperf3's output")?;
-        let report = parse_report(&text)?;
-        self.server.wait(self.deadline, stop)?;
-        if report.algorithm != algorithm {
-            bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
+    /// Errors: an end reports an error or does not end; iperf3 ran another algorithm; `stop` was set.
+    pub fn finish(self, ends: &Ends<'_>, algorithm: &str, stop: &AtomicBool) -> Result<Report> {
+        match self {
+            Traffic::Bulk(transfer) => Ok(Report::Bulk(transfer.finish(algorithm, stop)?)),
+            Traffic::Own(own) => own.finish(ends, stop),
         }
-        Ok(report)
     }
 }
 
@@ -227,13 +248,37 @@ fn slack(length: Duration) -> Duration {
     Duration::from_secs(60) + length / 2
 }
 
-/// Whether a socket listens on the port in the node's namespace: state 0A in /proc/net/tcp.
-fn is_listening(node: &Node, port: u16) -> Result<bool> {
-    let table = node.netns.run(|| fs::read_to_string("/proc/thread-self/net/tcp").context("read the sockets"))?;
-    let local = local_field(node.address, port);
+/// A table of sockets in /proc/net, and the state of one that waits there: listening, or bound.
+struct Sockets(&'static str, &'static str);
+
+const TCP_LISTENING: Sockets = Sockets("tcp", "0A");
+const UDP_BOUND: Sockets = Sockets("udp", "07");
+
+/// Waits until a socket waits on a flow's server port.
+///
+/// Errors: the process ended, or does not listen in time; `stop` was set.
+fn await_listening(server: &mut Process, ends: &Ends<'_>, sockets: &Sockets, stop: &AtomicBool) -> Result<()> {
+    let deadline = Instant::now() + LISTENING_WITHIN;
+    let what = server.what.clone();
+    let listening = wait_until(deadline, stop, || {
+        if let Some(status) = server.child.try_wait().with_context(|| format!("look after {what}"))? {
+            bail!("{what} ended before it listened ({status})");
+        }
+        is_listening(ends, sockets)
+    })?;
+    if !listening {
+        bail!("{what} did not listen on port {} within {LISTENING_WITHIN:?}", ends.server_port());
+    }
+    Ok(())
+}
+
+fn is_listening(ends: &Ends<'_>, Sockets(table, state): &Sockets) -> Result<bool> {
+    let table = format!("/proc/thread-self/net/{table}");
+    let table = ends.to.netns.run(|| fs::read_to_string(table).context("read the sockets"))?;
+    let local = local_field(ends.to.address, ends.server_port());
     Ok(table.lines().any(|line| {
         let mut fields = line.split_whitespace().skip(1);
-        fields.next() == Some(&local) && fields.nth(1) == Some("0A")
+        fields.next() == Some(&local) && fields.nth(1) == Some(state)
     }))
 }
 
@@ -242,81 +287,9 @@ fn local_field(address: Ipv4Addr, port: u16) -> String {
     format!("{:08X}:{port:04X}", u32::from_ne_bytes(address.octets()))
 }
 
-#[derive(Deserialize)]
-struct Report {
-    error: Option<String>,
-    #[serde(default)]
-    start: Start,
-    #[serde(default)]
-    end: End,
-}
-
-#[derive(Default, Deserialize)]
-struct Start {
-    #[serde(default)]
-    tcp_mss_default: u32,
-}
-
-#[derive(Default, Deserialize)]
-struct End {
-    #[serde(default)]
-    streams: Vec<Stream>,
-    #[serde(default)]
-    sender_tcp_congestion: String,
-}
-
-#[derive(Deserialize)]
-struct Stream {
-    sender: Side,
-    receiver: Side,
-}
-
-#[derive(Deserialize)]
-struct Side {
-    seconds: f64,
-    bytes: u64,
-    #[serde(default)]
-    retransmits: u64,
-}
-
-fn parse_report(text: &str) -> Result<TransferReport> {
-    if text.trim().is_empty() {
-        bail!("iperf3 ended without a report");
-    }
-    let report: Report = serde_json::from_str(text).context("read iperf3's report")?;
-    if let Some(error) = report.error {
-        bail!("iperf3 reports: {error}");
-    }
-    let stream = report.end.streams.first().ok_or_else(|| anyhow!("iperf3's report has no stream"))?;
-    Ok(TransferReport {
-        algorithm: report.end.sender_tcp_congestion,
-        received_bytes: stream.receiver.bytes,
-        receiver_s: stream.receiver.seconds,
-        retrans_pkts: stream.sender.retransmits,
-        mss_bytes: report.start.tcp_mss_default,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn report_of_iperf3_is_read() {
-        let text = r#"{"start": {"tcp_mss_default": 1460}, "end": {"sender_tcp_congestion": "reno", "streams": [
-            {"sender": {"seconds": 2.0, "bytes": 100, "retransmits": 3}, "receiver": {"seconds": 2.1, "bytes": 90}}]}}"#;
-        let report = parse_report(text).unwrap();
-        assert_eq!((report.received_bytes, report.retrans_pkts, report.mss_bytes), (90, 3, 1460));
-        assert_eq!((report.algorithm.as_str(), report.receiver_s), ("reno", 2.1));
-    }
-
-    #[test]
-    fn errors_of_iperf3_are_told() {
-        let told = |text: &str| parse_report(text).unwrap_err().to_string();
-        assert_eq!(told(r#"{"error": "unable to connect"}"#), "iperf3 reports: unable to connect");
-        assert_eq!(told(" "), "iperf3 ended without a report");
-        assert_eq!(told("{}"), "iperf3's report has no stream");
-    }
 
     #[test]
     fn listening_socket_is_found_as_the_kernel_writes_it() {

@@ -23,6 +23,8 @@ pub struct Point {
     pub inflight_pkts: u32,
     /// Delivered so far, packets.
     pub delivered_pkts: u32,
+    /// Acknowledged so far without a gap, bytes.
+    pub bytes_acked: u64,
     /// Marked lost so far, packets.
     pub lost_pkts: u32,
     /// Retransmitted so far, packets.
@@ -57,12 +59,20 @@ impl Flow {
     ///
     /// Units: seconds since the flow's first event; before it nothing is delivered, after the last event no more.
     pub fn delivered_at(&self, time_s: f64) -> f64 {
+        self.at(time_s, |point| f64::from(point.delivered_pkts))
+    }
+
+    /// Bytes acknowledged without a gap by a time, as [`Flow::delivered_at`].
+    pub fn acked_at(&self, time_s: f64) -> f64 {
+        self.at(time_s, |point| point.bytes_acked as f64)
+    }
+
+    fn at(&self, time_s: f64, count: fn(&Point) -> f64) -> f64 {
         let beyond = self.points.partition_point(|point| point.time_s <= time_s);
         let Some(before) = beyond.checked_sub(1).map(|index| &self.points[index]) else { return 0.0 };
-        let delivered = f64::from(before.delivered_pkts);
-        let Some(after) = self.points.get(beyond) else { return delivered };
+        let Some(after) = self.points.get(beyond) else { return count(before) };
         let share = (time_s - before.time_s) / (after.time_s - before.time_s);
-        delivered + share * f64::from(after.delivered_pkts.saturating_sub(before.delivered_pkts))
+        count(before) + share * (count(after) - count(before)).max(0.0)
     }
 
     /// From its first event to its last delivery, on the host's monotonic clock, seconds.
@@ -115,6 +125,7 @@ fn point_of(event: &Event, start_ns: u64) -> Point {
         min_rtt_us: event.min_rtt_us,
         inflight_pkts: event.inflight_pkts,
         delivered_pkts: event.delivered_pkts,
+        bytes_acked: event.bytes_acked,
         lost_pkts: event.lost_pkts,
         retrans_pkts: event.retrans_pkts,
         ca_state: event.ca_state,

@@ -1,8 +1,9 @@
 //! The metrics of a run, each defined once: name, unit, how it is computed.
 //!
-//! The formulas with their sources: [`fairness`], [`steadiness`], [`slow_start`]. "Efficiency", which the thesis of
+//! The formulas with their sources: [`fairness`], [`completion`], [`steadiness`], [`slow_start`]. "Efficiency", which the thesis of
 //! Ahmad sweeps over beside them, is not here: what is left of the thesis names it without defining it.
 
+pub mod completion;
 pub mod fairness;
 #[cfg(test)]
 mod samples;
@@ -20,6 +21,8 @@ use crate::model::stats;
 pub enum Computed {
     /// From the end-of-run records of the flows.
     FromFlows(fn(&RunView<'_>) -> Option<f64>),
+    /// From the end-of-run records of the flows: how long something took, which the end of the run may cut off.
+    WaitFromFlows(fn(&RunView<'_>) -> Option<Value>),
     /// From the flows over time, which means reading the run's events.
     FromEvents(fn(&RunView<'_>) -> Option<f64>),
     /// From the flows over time: how long something took, which the end of the run may cut off.
@@ -97,6 +100,34 @@ pub static METRICS: &[Metric] = &[
         computed: Computed::FromFlows(|run| {
             share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
         }),
+    },
+    Metric {
+        name: "fct_mean_s",
+        title: "flow completion time, mean",
+        unit: "s",
+        what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
+        computed: Computed::WaitFromFlows(completion::mean),
+    },
+    Metric {
+        name: "fct_p50_s",
+        title: "flow completion time, median",
+        unit: "s",
+        what: "median over the variant's transfers of the time until the receiver has the last byte",
+        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.5)),
+    },
+    Metric {
+        name: "fct_p95_s",
+        title: "flow completion time, 95th percentile",
+        unit: "s",
+        what: "95th percentile over the variant's transfers of the time until the receiver has the last byte",
+        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.95)),
+    },
+    Metric {
+        name: "fct_p99_s",
+        title: "flow completion time, 99th percentile",
+        unit: "s",
+        what: "99th percentile over the variant's transfers of the time until the receiver has the last byte",
+        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.99)),
     },
     Metric {
         name: "srtt_p50_us",
@@ -204,7 +235,7 @@ impl Metric {
 
     /// Whether the run's events must be read for it.
     pub fn needs_events(&self) -> bool {
-        !matches!(self.computed, Computed::FromFlows(_))
+        !matches!(self.computed, Computed::FromFlows(_) | Computed::WaitFromFlows(_))
     }
 
     /// Its value for one variant in one run.
@@ -216,7 +247,7 @@ impl Metric {
             Computed::FromFlows(compute) | Computed::FromEvents(compute) => {
                 compute(run).map(|value| Value { value, cut_off: false })
             }
-            Computed::WaitFromEvents(compute) => compute(run),
+            Computed::WaitFromFlows(compute) | Computed::WaitFromEvents(compute) => compute(run),
         };
         value.filter(|value| value.value.is_finite())
     }

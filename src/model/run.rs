@@ -148,10 +148,36 @@ pub struct FlowRecord {
     pub mss_bytes: u32,
     /// Seconds from the flow's first to its last delivery.
     pub active_s: f64,
+    /// Each transfer of a flow that has a size, in the order of their starts; empty for any other flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub completions: Vec<Completion>,
+    /// Whether its receiver acknowledged selectively. Without, the kernel's own count of what was delivered is a guess
+    /// from duplicate ACKs, which runs ahead of the truth, so that what was acknowledged counts instead.
+    #[serde(default = "sack_unless_said")]
+    pub tcp_sack: bool,
+    /// Whether it sent datagrams at a constant rate: it has no socket to trace and is no part of a comparison.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub datagrams: bool,
+}
+
+/// One transfer of a size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Completion {
+    /// When it began to connect, from the first of its flow, seconds.
+    pub start_s: f64,
+    /// From there until the receiver had its last byte, seconds; until the end of the flow's time when that came first.
+    pub took_s: f64,
+    /// Whether the receiver had all of it.
+    pub done: bool,
 }
 
 /// For records of before traffic beside the compared flows was told apart: all of it counts.
 pub fn compared_unless_said() -> bool {
+    true
+}
+
+/// For records of before flows could do without selective acknowledgements.
+pub fn sack_unless_said() -> bool {
     true
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::experiment::net::LinkConfig;
 use crate::experiment::net::path::shortest_path;
-use crate::experiment::scenario::{Cell, LinkSpec, Profile};
+use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Profile};
 
 /// What every node of an experiment gets, whatever the profile: IPv4 only (the kernel's own IPv6 packets would
 /// meet the link's loss), and reno for control connections, because the host's default would leak in.
@@ -105,7 +105,7 @@ impl Layout {
         let nodes = names.iter().enumerate().map(|(index, name)| NodeLayout {
             name: (*name).to_owned(),
             address: node_address(index),
-            settings: settings(profile),
+            settings: settings(profile).chain(asked_by_flows(&cell.flows, name)).collect(),
             routes: routes(&cell.links, &names, name, profile),
         });
         let links = cell.links.iter().zip(configs).enumerate().map(|(index, (link, config))| LinkLayout {
@@ -122,12 +122,25 @@ impl Layout {
 }
 
 /// Settings of every namespace under a profile, name to value.
-fn settings(profile: Profile) -> Vec<(String, String)> {
+fn settings(profile: Profile) -> impl Iterator<Item = (String, String)> {
     let profiled = match profile {
         Profile::Paper => &PAPER_SETTINGS[..],
         Profile::Native => &[],
     };
-    SETTINGS.iter().chain(profiled).map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    SETTINGS.iter().chain(profiled).map(|(name, value)| (name.to_string(), value.to_string()))
+}
+
+/// What the flows ask of a node that its namespace decides: selective acknowledgements of what it sends, and ECN of
+/// what it sends (1: asks for it) or receives (2: grants it). The scenario's reader made sure that they agree.
+fn asked_by_flows(flows: &[FlowSpec], node: &str) -> Vec<(String, String)> {
+    let sends: Vec<&FlowSpec> = flows.iter().filter(|flow| flow.is_tcp() && flow.from == node).collect();
+    let sack = sends.first().map(|flow| ("net.ipv4.tcp_sack", if flow.tcp_sack { "1" } else { "0" }));
+    let ecn = match (sends.iter().any(|flow| flow.ecn), flows.iter().any(|flow| flow.ecn && flow.to == node)) {
+        (true, _) => Some(("net.ipv4.tcp_ecn", "1")),
+        (false, true) => Some(("net.ipv4.tcp_ecn", "2")),
+        (false, false) => None,
+    };
+    sack.into_iter().chain(ecn).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// One route from a node to every other node's own address.
@@ -197,6 +210,28 @@ mod tests {
         let c = &layout.nodes[2];
         assert_eq!(c.routes[2].to, layout.nodes[3].address);
         assert_eq!((c.routes[2].interface.as_str(), c.routes[2].gateway), ("l1-b", layout.links[1].ends[1].address));
+    }
+
+    #[test]
+    fn flows_decide_what_their_nodes_ask_for() {
+        let flow = |name: &str, from: &str, to: &str, rest: &str| {
+            format!("[[flow]]\nname=\"{name}\"\nfrom=\"{from}\"\nto=\"{to}\"\nalgorithm=\"reno\"\n{rest}\n")
+        };
+        let text = format!(
+            "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n[dumbbell]\npairs=2\n{}{}",
+            flow("one", "s1", "r1", "tcp_sack=0"),
+            flow("two", "s2", "r2", "ecn=1")
+        );
+        let plan = Plan::new(&Scenario::parse("t.toml", &text).unwrap(), &Default::default()).unwrap();
+        let layout = Layout::new(&plan.cells[0], &plan.link_configs(&plan.runs[0]), Profile::Paper);
+        let in_force = |node: &str, name: &str| {
+            let node = layout.nodes.iter().find(|one| one.name == node).unwrap();
+            node.settings.iter().rfind(|(set, _)| set == name).unwrap().1.clone()
+        };
+        let sack = ["s1", "r1", "s2"].map(|node| in_force(node, "net.ipv4.tcp_sack"));
+        assert_eq!(sack, ["0", "1", "1"]);
+        let ecn = ["s1", "s2", "r2", "r1"].map(|node| in_force(node, "net.ipv4.tcp_ecn"));
+        assert_eq!(ecn, ["0", "1", "2", "0"]);
     }
 
     #[test]

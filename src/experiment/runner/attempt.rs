@@ -1,5 +1,6 @@
 //! One attempt at one run: its own namespaces and links, its traffic, its record.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,12 +13,12 @@ use crate::experiment::cost::longest_round_trip;
 use crate::experiment::follow::{Followed, Follower};
 use crate::experiment::measure::flow_record;
 use crate::experiment::net::layout::Layout;
-use crate::experiment::net::topology::{Node, Topology};
+use crate::experiment::net::topology::Topology;
 use crate::experiment::net::{Network, QueueLimit};
 use crate::experiment::plan::{Plan, PlannedRun};
 use crate::experiment::results::{ResultDir, RunFolder};
 use crate::experiment::scenario::{Cell, FlowSpec};
-use crate::experiment::traffic::{Transfer, TransferReport, ports};
+use crate::experiment::traffic::{Bed, Ends, Report, Traffic};
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::netns::Netns;
 use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
@@ -140,69 +141,70 @@ impl Bench<'_> {
         let configs = self.plan.link_configs(run);
         let topology = self.network.build(&Layout::new(cell, &configs, self.plan.profile))?;
         let followed = self.follower.follow(&senders(cell, &topology)?)?;
-        let transfers = self.listen(cell, &topology, folder)?;
+        let ends = Ends::of_cell(cell, &topology)?;
+        let bed = Bed { cgroup: self.cgroup, folder: folder.path(), stop: self.stop };
+        let traffic = self.listen(&ends, bed)?;
         for (link, config) in topology.links.iter().zip(&configs) {
             link.reseed([config.directions[0].seed, config.directions[1].seed]);
             link.restart_counters();
         }
         let sender = self.together.begin();
-        let reports = self.transfer(cell, &topology, transfers)?;
+        let reports = self.transfer(cell, &ends, bed, traffic)?;
         let jobs = sender.most();
         drop(sender);
         sent();
         let links = link_records(cell, &topology, self.network.link_driver());
-        let events = gather(cell, &topology, &followed)?;
-        self.confirm_conditions(cell, &topology)?;
+        let events = gather(&opened(&ends, &reports), &followed);
+        self.confirm_conditions(&ends)?;
         let mut flows = Vec::new();
-        for (index, (flow, report)) in cell.flows.iter().zip(&reports).enumerate() {
-            let own: Vec<Event> = of_flow(&events, index, topology.node(&flow.from)?).cloned().collect();
-            flows.push(flow_record(flow, cell.label(flow), report, &own, cell.duration - flow.start)?);
+        for (ends, report) in ends.iter().zip(&reports) {
+            let own: Vec<&Event> = of_flow(&events, ends).collect();
+            let names = [self.algorithms.name_of(ends.flow).to_owned(), cell.label(ends.flow)];
+            flows.push(flow_record(ends.flow, names, report, &own, cell.duration)?);
         }
         Ok(Measured { flows, links, events, events_dropped: followed.dropped(), jobs })
     }
 
-    /// Starts every server, and asks for every flow's conditions.
-    fn listen(&self, cell: &Cell, topology: &Topology, folder: &RunFolder) -> Result<Vec<Transfer>> {
-        let mut transfers = Vec::new();
-        for (index, flow) in cell.flows.iter().enumerate() {
-            let to = topology.node(&flow.to)?;
-            transfers.push(Transfer::listen(index, to, self.cgroup, folder.path(), self.stop)?);
-            if has_conditions(flow) {
-                self.conditions.ask(&topology.node(&flow.from)?.netns, ports(index).0, flow)?;
+    /// Starts every receiver, and asks for every flow's conditions.
+    fn listen(&self, ends: &[Ends<'_>], bed: Bed<'_>) -> Result<Vec<Traffic>> {
+        let mut traffic = Vec::new();
+        for ends in ends {
+            traffic.push(Traffic::listen(ends, bed)?);
+            for port in ends.sender_ports().filter(|_| has_conditions(ends.flow)) {
+                self.conditions.ask(&ends.from.netns, port, ends.flow)?;
             }
         }
-        Ok(transfers)
+        Ok(traffic)
     }
 
     /// Sends every flow at its time and waits for all.
-    fn transfer(&self, cell: &Cell, topology: &Topology, mut transfers: Vec<Transfer>) -> Result<Vec<TransferReport>> {
+    fn transfer(&self, cell: &Cell, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<Report>> {
         let begin = Instant::now();
-        let mut order: Vec<usize> = (0..transfers.len()).collect();
-        order.sort_by_key(|&index| cell.flows[index].start);
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        order.sort_by_key(|&index| ends[index].flow.start);
         for index in order {
-            let flow = &cell.flows[index];
+            let flow = ends[index].flow;
             while begin.elapsed() < flow.start {
                 if self.stop.load(Ordering::Relaxed) {
                     bail!("interrupted");
                 }
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(LOOK_EVERY.min(flow.start.saturating_sub(begin.elapsed())));
             }
-            let nodes = [topology.node(&flow.from)?, topology.node(&flow.to)?];
-            let length = cell.duration - flow.start;
-            transfers[index].send(flow, self.algorithms.name_of(flow), nodes, self.cgroup, length)?;
+            let length = flow.length(cell.duration);
+            traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed, length)?;
         }
-        let flows = transfers.into_iter().zip(&cell.flows);
+        let flows = traffic.into_iter().zip(ends);
         flows
-            .map(|(transfer, flow)| {
-                let finished = transfer.finish(self.algorithms.name_of(flow), self.stop);
-                finished.with_context(|| format!("send flow \"{}\"", flow.name))
+            .map(|(traffic, ends)| {
+                let finished = traffic.finish(ends, self.algorithms.name_of(ends.flow), self.stop);
+                finished.with_context(|| format!("send flow \"{}\"", ends.flow.name))
             })
             .collect()
     }
 
-    fn confirm_conditions(&self, cell: &Cell, topology: &Topology) -> Result<()> {
-        for (index, flow) in cell.flows.iter().enumerate().filter(|(_, flow)| has_conditions(flow)) {
-            self.conditions.confirm(&topology.node(&flow.from)?.netns, ports(index).0, flow)?;
+    fn confirm_conditions(&self, ends: &[Ends<'_>]) -> Result<()> {
+        for ends in ends.iter().filter(|ends| has_conditions(ends.flow)) {
+            self.conditions.confirm(&ends.from.netns, ends.sender_ports(), ends.flow)?;
         }
         Ok(())
     }
@@ -227,31 +229,42 @@ fn link_records(cell: &Cell, topology: &Topology, driver: &str) -> Vec<LinkRecor
         .collect()
 }
 
+/// The sockets that sent data: namespace and port.
+fn opened(ends: &[Ends<'_>], reports: &[Report]) -> Vec<(u32, u16)> {
+    let of_flow = |(ends, report): (&Ends<'_>, &Report)| {
+        let ports: Vec<u16> = match report {
+            Report::Bulk(_) => vec![ends.sender_port],
+            Report::Transfers(transfers) => transfers.iter().map(|one| one.port).collect(),
+            Report::Datagrams(_) => Vec::new(),
+        };
+        let netns = ends.from.netns.inode();
+        ports.into_iter().map(move |port| (netns, port))
+    };
+    ends.iter().zip(reports).flat_map(of_flow).collect()
+}
+
 /// The events of the data senders, up to the close of each, in the order in which they came.
-fn gather(cell: &Cell, topology: &Topology, followed: &Followed<'_>) -> Result<Vec<Event>> {
+fn gather(senders: &[(u32, u16)], followed: &Followed<'_>) -> Vec<Event> {
     let deadline = Instant::now() + LAST_EVENT_WITHIN;
-    let mut open: Vec<(u32, u16)> = Vec::new();
-    for (index, flow) in cell.flows.iter().enumerate() {
-        open.push((topology.node(&flow.from)?.netns.inode(), ports(index).0));
-    }
-    let wanted = open.clone();
+    let wanted: BTreeSet<(u32, u16)> = senders.iter().copied().collect();
+    let mut open = wanted.clone();
     let mut events = Vec::new();
     while !open.is_empty() {
         let Some(event) = followed.next(deadline.saturating_duration_since(Instant::now())) else { break };
         let sender = (event.netns, event.local.port());
         if event.kind == EventKind::Close {
-            open.retain(|one| *one != sender);
+            open.remove(&sender);
         }
         if wanted.contains(&sender) {
             events.push(event);
         }
     }
-    Ok(events)
+    events
 }
 
-fn of_flow<'a>(events: &'a [Event], index: usize, from: &Node) -> impl Iterator<Item = &'a Event> {
-    let (netns, port) = (from.netns.inode(), ports(index).0);
-    events.iter().filter(move |event| event.netns == netns && event.local.port() == port)
+fn of_flow<'a>(events: &'a [Event], ends: &Ends<'_>) -> impl Iterator<Item = &'a Event> {
+    let (netns, ports) = (ends.from.netns.inode(), ends.sender_ports());
+    events.iter().filter(move |event| event.netns == netns && ports.contains(&event.local.port()))
 }
 
 /// Why the algorithm was not what ran; none when it was, as far as its window shows.

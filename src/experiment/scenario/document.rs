@@ -1,10 +1,12 @@
 //! The scenario file as it is written: TOML with `$name` in strings, read once per combination of the sweep.
 
 mod files;
+mod flow;
 mod link;
 mod ns2;
 mod resolve;
 mod selection;
+mod shape;
 mod value;
 
 use std::collections::BTreeMap;
@@ -17,14 +19,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use self::files::Files;
+use self::flow::{FlowText, VariantText};
 use self::link::LinkText;
 use self::ns2::Ns2Text;
 pub use self::selection::{Goal, SelectionSpec};
-use self::value::{Count, Ordered, Text};
+use self::value::{Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
-use super::{ALGORITHM, Cell, FlowSpec, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
+use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
 use crate::model::run::At;
-use crate::units::{self, Bytes, Share};
+use crate::units::{self, Share};
 
 /// Where published numbers come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +114,12 @@ struct Document {
     /// Read before the rest, because its values are replaced in it.
     #[serde(rename = "sweep")]
     _sweep: Option<IgnoredAny>,
+    /// Read before the rest, because they stand for links.
+    #[serde(rename = "dumbbell")]
+    _dumbbell: Option<IgnoredAny>,
+    #[serde(rename = "parking_lot")]
+    _parking_lot: Option<IgnoredAny>,
+    #[serde(default)]
     link: Vec<LinkText>,
     flow: Vec<FlowText>,
     #[serde(default)]
@@ -135,41 +144,15 @@ fn default_mtu() -> u32 {
     1500
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FlowText {
-    name: String,
-    from: String,
-    to: String,
-    algorithm: Option<String>,
-    #[serde(default)]
-    tunables: BTreeMap<String, Text>,
-    window_cap: Option<Count>,
-    initial_ssthresh: Option<Count>,
-    initial_cwnd: Option<Count>,
-    #[serde(default, with = "units::duration_text")]
-    start: Duration,
-    size: Option<Bytes>,
-}
-
-/// A bundle of flow fields under one name.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct VariantText {
-    flows: Option<Vec<String>>,
-    algorithm: Option<String>,
-    tunables: Option<BTreeMap<String, Text>>,
-    window_cap: Option<Count>,
-    initial_ssthresh: Option<Count>,
-    initial_cwnd: Option<Count>,
-}
-
 /// The file while it is read: what errors need to say where they are.
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    /// What is read: of one combination, with every `$name` replaced and every shape drawn.
     table: Spanned<DeTable<'a>>,
-    files: Files,
+    files: &'a Files,
+    /// What the file says; none where that is what is read.
+    written: Option<&'a Spanned<DeTable<'a>>>,
 }
 
 /// Reads the file: variables first, then the whole once per combination of their values.
@@ -185,13 +168,15 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
             hint: None,
         }
     })?;
-    let reader = Reader { file, text, table, files: Files::beside(file) };
+    let files = Files::beside(file);
+    let reader = Reader { file, text, table, files: &files, written: None };
     let sweep = reader.sweep()?;
     reader.check_amount(&sweep)?;
     let mut cells = Vec::new();
     let mut first = None;
     for at in combinations(&sweep) {
-        let document = reader.document(&at)?;
+        let reader = reader.at(&at)?;
+        let document = reader.document()?;
         cells.push(reader.cell(&document, at)?);
         first.get_or_insert(document);
     }
@@ -204,7 +189,7 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         file: file.to_owned(),
         name: stem.unwrap_or_else(|| file.to_owned()),
         text: text.to_owned(),
-        files: reader.files.into_texts(),
+        files: files.into_texts(),
         title: document.title,
         claim: document.claim,
         profile: document.profile,
@@ -242,9 +227,11 @@ pub fn place_in_flow(text: &str, at: &At, flow: &str, field: &str) -> (usize, St
     let Ok(table) = DeTable::parse(text) else { return (1, field.to_owned()) };
     let table = table.get_ref();
     let text_at = |path: &[Step<'_>]| value_at(table, path).and_then(|value| value.get_ref().as_str());
-    let index = (0..)
-        .take_while(|&index| value_at(table, &[Step::Key("flow"), Step::Item(index)]).is_some())
-        .find(|&index| text_at(&[Step::Key("flow"), Step::Item(index), Step::Key("name")]) == Some(flow));
+    let index =
+        (0..).take_while(|&index| value_at(table, &[Step::Key("flow"), Step::Item(index)]).is_some()).find(|&index| {
+            let name = text_at(&[Step::Key("flow"), Step::Item(index), Step::Key("name")]);
+            name.is_some_and(|name| super::is_copy_or_itself(flow, name))
+        });
     let own = [Step::Key("flow"), Step::Item(index.unwrap_or(0)), Step::Key(field)];
     let variant = at.get(VARIANT).map_or("", String::as_str);
     let bundle = [Step::Key("variant"), Step::Key(variant), Step::Key(field)];
@@ -277,13 +264,26 @@ fn combinations(sweep: &[Variable]) -> Vec<At> {
 }
 
 impl Reader<'_> {
+    /// What the file says, before anything is replaced.
+    fn written(&self) -> &DeTable<'_> {
+        self.written.unwrap_or(&self.table).get_ref()
+    }
+
+    fn line_at(&self, offset: usize) -> usize {
+        line_of(self.text, offset)
+    }
+
     /// A mistake at a field.
     fn refuse(&self, path: &[Step<'_>], what: impl Into<String>) -> ScenarioError {
         let range = range_of(self.table.get_ref(), path);
+        let field = match (value_at(self.written(), path), value_at(self.table.get_ref(), path)) {
+            (None, Some(_)) => field_at(self.written(), &range), // of a link that a shape stands for
+            _ => field_name(path),
+        };
         ScenarioError {
             file: self.file.to_owned(),
             line: line_of(self.text, range.start),
-            field: field_name(path),
+            field,
             what: what.into(),
             hint: None,
         }
@@ -292,7 +292,7 @@ impl Reader<'_> {
     /// A mistake that the TOML reader found, in our form.
     fn translate(&self, error: &toml::de::Error) -> ScenarioError {
         let range: Range<usize> = error.span().unwrap_or(0..0);
-        let mut field = field_at(self.table.get_ref(), &range);
+        let mut field = field_at(self.written(), &range);
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
         let (what, hint) = if message.starts_with("unknown field") {
@@ -356,15 +356,22 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The whole file with each `$name` replaced by this combination's value.
-    fn document(&self, at: &At) -> Result<Document, ScenarioError> {
+    /// The reader of one combination: each `$name` is replaced by its value, and shapes by their links.
+    fn at<'b>(&'b self, at: &At) -> Result<Reader<'b>, ScenarioError> {
         let mut table = self.table.clone();
         for (key, value) in table.get_mut().iter_mut() {
             if key.get_ref() != "sweep" {
                 self.substitute(value, at)?;
             }
         }
-        let deserializer = toml::de::Deserializer::from(table);
+        let mut reader =
+            Reader { file: self.file, text: self.text, table, files: self.files, written: Some(&self.table) };
+        reader.draw_shapes()?;
+        Ok(reader)
+    }
+
+    fn document(&self) -> Result<Document, ScenarioError> {
+        let deserializer = toml::de::Deserializer::from(self.table.clone());
         Document::deserialize(deserializer).map_err(|error| self.translate(&error))
     }
 

@@ -249,3 +249,86 @@ fn selection_is_read_and_its_mistakes_are_named() {
     refused(&loss("near_one = [\"delivered_pkts\"]"), 2, "selection.near_one", "only that can be near one");
     refused(&loss("most = []"), 2, "selection.most", "expected one of parameter, max, min, near_one");
 }
+
+/// The good text with one line of the flow's table added.
+fn flow_with(line: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse("x.toml", &GOOD.replacen("to = \"r\"\n", &format!("to = \"r\"\n{line}\n"), 1))
+}
+
+#[test]
+fn flow_says_what_it_sends() {
+    let sends = |line: &str| flow_with(line).unwrap().cells[0].flows[0].sends.clone();
+    assert_eq!(sends("duration = \"1s\""), Sends::Bulk);
+    let size = Bytes(20_000);
+    assert_eq!(sends("size = \"20kB\""), Sends::Transfers { size, count: 1, interval: Duration::ZERO });
+    let interval = Duration::from_millis(100);
+    assert_eq!(
+        sends("size = \"20kB\"\ncount = 9\ninterval = \"100ms\""),
+        Sends::Transfers { size, count: 9, interval }
+    );
+    let rate = BitsPerSec(500_000);
+    let text = GOOD.replace(
+        "[[flow]]",
+        "[[flow]]\nname = \"beside\"\nfrom = \"r\"\nto = \"s\"\nprotocol = \"udp\"\nrate = \"500kbit\"\n[[flow]]",
+    );
+    let scenario = Scenario::parse("x.toml", &text).unwrap();
+    let beside = &scenario.cells[0].flows[0];
+    assert_eq!(beside.sends, Sends::Datagrams { rate, packet_bytes: 1500 });
+    assert!(!beside.compared && scenario.cells[0].flows[1].compared, "a variant is of TCP flows");
+}
+
+#[test]
+fn copies_have_numbers_and_nodes_of_their_own() {
+    let text = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n[sweep]\nflows=[2,3]\n\
+                [dumbbell]\npairs=\"$flows\"\nbottleneck={rate=\"10mbit\"}\n\
+                [[flow]]\nname=\"data\"\ncopies=\"$flows\"\nfrom=\"s#\"\nto=\"r#\"\nalgorithm=\"reno\"\n";
+    let scenario = Scenario::parse("x.toml", text).unwrap();
+    let named = |index: usize| -> Vec<String> {
+        scenario.cells[index].flows.iter().map(|flow| format!("{} {} {}", flow.name, flow.from, flow.to)).collect()
+    };
+    assert_eq!(named(0), ["data-1 s1 r1", "data-2 s2 r2"]);
+    assert_eq!(named(1).len(), 3);
+}
+
+#[test]
+fn conditions_of_a_node_are_shared_by_what_it_sends() {
+    let two = |first: &str, second: &str, from: &str| {
+        let flow = format!("[[flow]]\nname = \"other\"\nfrom = \"{from}\"\nto = \"x\"\n{second}\n[variant.SACK]");
+        let link = "[[link]]\nends = [\"s\", \"x\"]\n[[link]]\nends = [\"y\", \"x\"]\n[[flow]]";
+        let text = GOOD.replacen("[variant.SACK]", &flow, 1).replacen("[[flow]]", link, 1);
+        Scenario::parse("x.toml", &text.replacen("to = \"r\"\n", &format!("to = \"r\"\n{first}\n"), 1))
+    };
+    let flow = |scenario: &Scenario| (scenario.cells[0].flows[0].tcp_sack, scenario.cells[0].flows[0].ecn);
+    assert_eq!(flow(&two("tcp_sack = 0\necn = 1", "", "y").unwrap()), (false, true));
+    let clash = two("tcp_sack = 0", "", "s").unwrap_err();
+    assert!(clash.what.contains("flow \"other\" of the same node says otherwise"), "{clash}");
+    assert_eq!(clash.field, "flow.tcp_sack");
+    assert!(clash.hint.unwrap().contains("a node of its own"));
+    assert_eq!(two("ecn = 1", "", "s").unwrap_err().field, "flow.ecn");
+    assert!(two("tcp_sack = 2", "", "y").unwrap_err().what.contains("\"2\": expected 1 or 0"));
+}
+
+#[test]
+fn mistakes_in_what_a_flow_sends_are_named() {
+    let told = |line: &str| flow_with(line).unwrap_err().to_string();
+    let cases = [
+        ("size = \"0B\"", "flow.size: expected at least 1B"),
+        ("count = 3", "flow.size: `count` needs this beside it"),
+        ("size = \"1kB\"\ncount = 3", "flow.interval: `count` above 1 needs this beside it"),
+        ("size = \"1kB\"\ncount = 3\ninterval = \"1s\"", "flow.count: the last of them would start after the end"),
+        ("size = \"1kB\"\nduration = \"1s\"", "flow.duration: give either size or duration"),
+        ("duration = \"9s\"", "flow.duration: expected more than 0 and an end before that of the run"),
+        ("duration = \"1500ms\"", "flow.duration: expected whole seconds"),
+        ("rate = \"1mbit\"", "flow.rate: only a flow with protocol = \"udp\" has this"),
+        ("protocol = \"udp\"", "flow.rate: missing: a flow with protocol = \"udp\" sends at a rate"),
+        ("protocol = \"udp\"\nrate = \"1mbit\"\nwindow_cap = 9", "flow.window_cap: a flow with protocol"),
+        ("protocol = \"udp\"\nrate = \"1mbit\"\npacket = \"9kB\"", "flow.packet = \"9000B\" is outside 36B..1500B"),
+        ("protocol = \"sctp\"", "flow.protocol"),
+        ("copies = 99", "flow.copies: expected a number from 1 to 64"),
+        ("count = 3000\nsize = \"1B\"\ninterval=\"1us\"", "flow.count: expected a number from 1 to 1000"),
+    ];
+    for (line, says) in cases {
+        let told = told(line);
+        assert!(told.starts_with("x.toml:") && told.contains(says), "{line}: {told}");
+    }
+}

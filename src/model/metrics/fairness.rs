@@ -59,8 +59,8 @@ pub(super) fn jain(run: &RunView<'_>) -> Option<f64> {
 
 /// The variant's share over that of the flows beside it, over the time when all of them run.
 pub(super) fn friendliness(run: &RunView<'_>) -> Option<f64> {
-    let span = time_in_common(run.all())?;
-    friendliness_ratio(&goodputs(&run.own, span)?, &goodputs(&run.beside, span)?)
+    let span = time_in_common(run.sharing())?;
+    friendliness_ratio(&goodputs(&run.own, span)?, &goodputs(run.rivals(), span)?)
 }
 
 /// Time until the variant's last flow has its fair share of what all flows of the run carry, and keeps it.
@@ -70,14 +70,14 @@ pub(super) fn friendliness(run: &RunView<'_>) -> Option<f64> {
 ///
 /// None: fewer than two flows of the variant, or less time together than [`HOLD_S`].
 pub(super) fn convergence(run: &RunView<'_>) -> Option<Value> {
-    let [from, to] = time_in_common(run.all()).filter(|[from, to]| to - from >= HOLD_S && run.own.len() > 1)?;
+    let [from, to] = time_in_common(run.sharing()).filter(|[from, to]| to - from >= HOLD_S && run.own.len() > 1)?;
     let start = |flow: &FlowView<'_>| flow.over_time.map_or(0.0, |flow| flow.start_s);
     let last = run.own.iter().max_by(|a, b| start(a).total_cmp(&start(b)))?;
     let windows = ((to - from - WINDOW_S) / STEP_S) as usize;
     let share = |step: usize| {
         let begin = from + step as f64 * STEP_S;
         let span = [begin, begin + WINDOW_S];
-        let all: Option<Vec<f64>> = run.all().map(|flow| flow.goodput_bps(span)).collect();
+        let all: Option<Vec<f64>> = run.sharing().map(|flow| flow.goodput_bps(span)).collect();
         let mean = all.and_then(|all| stats::mean(&all)).filter(|mean| *mean > 0.0);
         mean.zip(last.goodput_bps(span)).map_or(0.0, |(mean, own)| own / mean)
     };

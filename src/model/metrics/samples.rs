@@ -25,6 +25,7 @@ pub fn point(time_s: f64, delivered_pkts: u32) -> Point {
         min_rtt_us: None,
         inflight_pkts: 0,
         delivered_pkts,
+        bytes_acked: 0,
         lost_pkts: 0,
         retrans_pkts: 0,
         ca_state: CaState::Open,
@@ -62,6 +63,9 @@ impl Sampled {
             lost_pkts: 0,
             mss_bytes: 1460,
             active_s: 1.0,
+            completions: Vec::new(),
+            tcp_sack: true,
+            datagrams: false,
         };
         Sampled { record, flow: Flow { socket: 1, algorithm: "reno".into(), start_s: 0.0, points: Vec::new() } }
     }

@@ -1,6 +1,7 @@
 //! How much a flow's goodput and delay vary, and how well the path is used.
 
 use super::view::{RunView, time_in_common};
+use crate::model::run::FlowRecord;
 use crate::model::stats;
 
 /// Goodput is taken over whole intervals of this length.
@@ -27,7 +28,7 @@ pub fn stability_index(goodputs_bps: &[Vec<f64>]) -> Option<f64> {
 
 /// The stability index of the variant's flows over the time when all of the run's flows run.
 pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
-    let [from, to] = time_in_common(run.all())?;
+    let [from, to] = time_in_common(run.sharing())?;
     let intervals = ((to - from) / INTERVAL_S) as usize;
     let begin = |index: usize| from + index as f64 * INTERVAL_S;
     let series = run.own.iter().map(|flow| {
@@ -46,8 +47,9 @@ pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
 pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
     let link = run.bottleneck.as_ref().filter(|link| !run.own.is_empty() && link.rate_bps * run.duration_s > 0.0)?;
     let crossing = run.all().filter(|flow| link.flows.contains(&flow.record.name));
-    let delivered: f64 = crossing.map(|flow| flow.record.delivered_pkts as f64).sum();
-    Some(8.0 * f64::from(link.packet_bytes) * delivered / (link.rate_bps * run.duration_s))
+    let bytes = |record: &FlowRecord| if record.datagrams { record.mss_bytes } else { link.packet_bytes };
+    let carried: f64 = crossing.map(|flow| f64::from(bytes(flow.record)) * flow.record.delivered_pkts as f64).sum();
+    Some(8.0 * carried / (link.rate_bps * run.duration_s))
 }
 
 /// A percentile over the samples of the variant's flows of the smoothed RTT, microseconds.

@@ -42,6 +42,16 @@ impl<'a> RunView<'a> {
         self.own.iter().filter_map(|flow| flow.over_time)
     }
 
+    /// The flows beside with an algorithm and one connection, whose sharing can be judged.
+    pub fn rivals(&self) -> impl Iterator<Item = &FlowView<'a>> {
+        self.beside.iter().filter(|flow| flow.record.socket.is_some())
+    }
+
+    /// The variant's flows, then those rivals.
+    pub fn sharing(&self) -> impl Iterator<Item = &FlowView<'a>> {
+        self.own.iter().chain(self.rivals())
+    }
+
     /// Every flow of the run, the variant's first.
     pub fn all(&self) -> impl Iterator<Item = &FlowView<'a>> {
         self.own.iter().chain(&self.beside)
@@ -55,8 +65,12 @@ impl FlowView<'_> {
     /// None: without events.
     pub fn goodput_bps(&self, [from, to]: [f64; 2]) -> Option<f64> {
         let flow = self.over_time?;
-        let delivered = flow.delivered_at(to - flow.start_s) - flow.delivered_at(from - flow.start_s);
-        Some(8.0 * f64::from(self.record.mss_bytes) * delivered / (to - from))
+        let [from_s, to_s] = [from - flow.start_s, to - flow.start_s];
+        let bytes = match self.record.tcp_sack {
+            true => f64::from(self.record.mss_bytes) * (flow.delivered_at(to_s) - flow.delivered_at(from_s)),
+            false => flow.acked_at(to_s) - flow.acked_at(from_s),
+        };
+        Some(8.0 * bytes / (to - from))
     }
 }
 
@@ -76,6 +90,6 @@ pub fn time_in_common<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>) -> 
 /// Goodput of each flow in a span, bits per second.
 ///
 /// None: a flow without events.
-pub fn goodputs(flows: &[FlowView<'_>], span: [f64; 2]) -> Option<Vec<f64>> {
-    flows.iter().map(|flow| flow.goodput_bps(span)).collect()
+pub fn goodputs<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>, span: [f64; 2]) -> Option<Vec<f64>> {
+    flows.into_iter().map(|flow| flow.goodput_bps(span)).collect()
 }

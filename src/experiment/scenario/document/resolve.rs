@@ -2,12 +2,9 @@
 
 use super::*;
 use crate::experiment::net::MTU_RANGE;
-use crate::experiment::net::path::shortest_path;
 use crate::experiment::plan::{PLANNED_RUNS_MAX, RUNS_MAX};
 use crate::model::metrics::{METRICS, Metric};
 
-/// A flow's name stands in tables and legends.
-const FLOW_NAME_LENGTH: usize = 32;
 /// Longest run: what iperf3 can time.
 const DURATION_MAX: Duration = Duration::from_secs(86_400);
 
@@ -17,16 +14,7 @@ impl Reader<'_> {
         self.check_numbers(document)?;
         let links = document.link.iter().enumerate().map(|(index, link)| self.link(document, index, link));
         let links: Vec<LinkSpec> = links.collect::<Result<_, _>>()?;
-        let variant = at.get(VARIANT).and_then(|name| document.variant.0.iter().find(|(given, _)| given == name));
-        let flows = document.flow.iter().enumerate().map(|(index, flow)| {
-            self.check_flow(document, index)?;
-            self.check_joined(&links, index, flow)?;
-            let bundle = variant.filter(|(_, bundle)| bundle.flows.as_ref().is_none_or(|f| f.contains(&flow.name)));
-            let compared = if variant.is_some() { bundle.is_some() } else { self.runs_swept(document, index, &at) };
-            let spec = self.flow(index, flow, bundle.map(|(_, bundle)| bundle))?;
-            Ok(FlowSpec { compared, ..spec })
-        });
-        let flows = flows.collect::<Result<_, _>>()?;
+        let flows = self.flows(document, &links, &at)?;
         Ok(Cell { at, duration: document.duration, mtu: document.mtu, links, flows })
     }
 
@@ -55,96 +43,10 @@ impl Reader<'_> {
         if document.sample >= document.duration {
             return Err(self.refuse(&[Step::Key("sample")], "expected less than the duration, such as 100ms"));
         }
-        if document.flow.is_empty() {
-            return Err(self.refuse(&[Step::Key("flow")], "expected at least one [[flow]]"));
+        if document.link.is_empty() {
+            return Err(self.refuse(&[Step::Key("link")], "expected a [[link]], a [dumbbell] or a [parking_lot]"));
         }
         Ok(())
-    }
-
-    fn check_flow(&self, document: &Document, index: usize) -> Result<(), ScenarioError> {
-        let flow = &document.flow[index];
-        let at = |key| [Step::Key("flow"), Step::Item(index), Step::Key(key)];
-        let mut nodes: Vec<&str> = document.link.iter().flat_map(|link| &link.ends).map(String::as_str).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        for (key, node) in [("from", &flow.from), ("to", &flow.to)] {
-            if !nodes.contains(&node.as_str()) {
-                let what = format!("\"{node}\": expected a node that a link names: {}", nodes.join(", "));
-                return Err(self.refuse(&at(key), what));
-            }
-        }
-        if flow.from == flow.to {
-            return Err(self.refuse(&at("to"), "expected another node than `from`"));
-        }
-        if document.flow[..index].iter().any(|other| other.name == flow.name) {
-            return Err(self.refuse(&at("name"), format!("\"{}\": another flow has this name", flow.name)));
-        }
-        let plain = flow.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
-        if !plain || flow.name.is_empty() || flow.name.len() > FLOW_NAME_LENGTH {
-            let name: String = flow.name.chars().take(FLOW_NAME_LENGTH).collect();
-            let what = format!("\"{name}\": expected 1 to {FLOW_NAME_LENGTH} letters, digits, -, _, . or spaces");
-            return Err(self.refuse(&at("name"), what));
-        }
-        if flow.size.is_some_and(|size| size.0 == 0) {
-            return Err(self.refuse(&at("size"), "expected at least 1B"));
-        }
-        if flow.start.subsec_nanos() != 0 || flow.start >= document.duration {
-            return Err(self.refuse(&at("start"), "expected whole seconds before the end of the run"));
-        }
-        Ok(())
-    }
-
-    fn check_joined(&self, links: &[LinkSpec], index: usize, flow: &FlowText) -> Result<(), ScenarioError> {
-        let path = [Step::Key("flow"), Step::Item(index), Step::Key("to")];
-        match shortest_path(links, &flow.from, &flow.to) {
-            Some(_) => Ok(()),
-            None => Err(self.refuse(&path, format!("\"{}\": no links lead there from \"{}\"", flow.to, flow.from))),
-        }
-    }
-
-    /// Whether a flow runs the swept algorithm; every flow counts as such where none names it.
-    fn runs_swept(&self, document: &Document, index: usize, at: &At) -> bool {
-        let mut others = at.clone();
-        others.remove(ALGORITHM);
-        let names_it = |index: usize| {
-            let written = self.written_algorithm(index);
-            written.is_some_and(|text| replace_names(text, &others).is_err())
-        };
-        names_it(index) || !(0..document.flow.len()).any(names_it)
-    }
-
-    /// The algorithm of a flow as the file has it, before `$name` is replaced.
-    fn written_algorithm(&self, index: usize) -> Option<&str> {
-        let flow = self.table.get_ref().get("flow")?.get_ref().as_array()?.get(index)?;
-        flow.get_ref().as_table()?.get("algorithm")?.get_ref().as_str()
-    }
-
-    fn flow(&self, index: usize, flow: &FlowText, bundle: Option<&VariantText>) -> Result<FlowSpec, ScenarioError> {
-        let none = VariantText::default();
-        let bundle = bundle.unwrap_or(&none);
-        let path = [Step::Key("flow"), Step::Item(index), Step::Key("algorithm")];
-        let algorithm = bundle.algorithm.as_ref().or(flow.algorithm.as_ref());
-        let algorithm = algorithm.ok_or_else(|| self.refuse(&path, "missing, and no variant gives it"))?;
-        let tunables = bundle.tunables.as_ref().unwrap_or(&flow.tunables);
-        let packets = |bundle: Option<Count>, flow: Option<Count>| bundle.or(flow).map(|count| count.0);
-        let spec = FlowSpec {
-            name: flow.name.clone(),
-            from: flow.from.clone(),
-            to: flow.to.clone(),
-            algorithm: algorithm.clone(),
-            compared: true,
-            tunables: tunables.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect(),
-            window_cap: packets(bundle.window_cap, flow.window_cap),
-            initial_ssthresh: packets(bundle.initial_ssthresh, flow.initial_ssthresh),
-            initial_cwnd: packets(bundle.initial_cwnd, flow.initial_cwnd),
-            start: flow.start,
-            size: flow.size,
-        };
-        if spec.window_cap.is_some() && spec.initial_ssthresh.is_some() {
-            let path = [Step::Key("flow"), Step::Item(index), Step::Key("initial_ssthresh")];
-            return Err(self.refuse(&path, "give either window_cap (which sets both) or initial_ssthresh"));
-        }
-        Ok(spec)
     }
 
     /// Runs of all cells together.

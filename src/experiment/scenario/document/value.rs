@@ -23,6 +23,9 @@ impl<'de> Deserialize<'de> for Text {
             fn visit_str<E>(self, text: &str) -> Result<Text, E> {
                 Ok(Text(text.to_owned()))
             }
+            fn visit_bool<E>(self, is_on: bool) -> Result<Text, E> {
+                Ok(Text(is_on.to_string()))
+            }
             fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
                 Ok(Text(number.to_string()))
             }
@@ -78,6 +81,21 @@ impl<'de> Deserialize<'de> for Count {
         count
             .map(Count)
             .ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1 to {COUNT_MAX}")))
+    }
+}
+
+/// On or off: true or false, 1 or 0; also as text, so that a sweep can set it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Switch(pub(super) bool);
+
+impl<'de> Deserialize<'de> for Switch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?.0;
+        match text.as_str() {
+            "1" | "true" => Ok(Switch(true)),
+            "0" | "false" => Ok(Switch(false)),
+            _ => Err(de::Error::custom(format!("\"{text}\": expected 1 or 0"))),
+        }
     }
 }
 

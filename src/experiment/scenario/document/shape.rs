@@ -1,0 +1,207 @@
+//! `[dumbbell]` and `[parking_lot]`: usual topologies written short, turned into the links they stand for before
+//! anything reads links. Each value keeps its place in the file, so that mistakes are named where they were written.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::super::ScenarioError;
+use super::super::position::Step;
+use super::{Reader, nearest};
+
+/// Most pairs of hosts of a dumbbell, and most bottlenecks of a parking lot: namespaces cost.
+const PAIRS_MAX: usize = 64;
+const HOPS_MAX: usize = 16;
+
+/// The tables that stand for links.
+pub(super) const SHAPES: [&str; 2] = ["dumbbell", "parking_lot"];
+
+/// A link that a shape stands for: which of its tables says what it is, and the key that says what differs there.
+struct Made {
+    ends: [String; 2],
+    class: &'static str,
+    own: String,
+}
+
+impl Made {
+    fn new(ends: [String; 2], class: &'static str, own: &str) -> Self {
+        Made { ends, class, own: own.to_owned() }
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Adds the links of every shape to those that the file lists.
+    ///
+    /// Errors: a shape whose number of hosts is missing or outside its range; a key that it does not have.
+    pub(super) fn draw_shapes(&mut self) -> Result<(), ScenarioError> {
+        let mut links = Vec::new();
+        for shape in SHAPES {
+            links.extend(self.links_of(shape)?);
+        }
+        if links.is_empty() {
+            return Ok(());
+        }
+        let table = self.table.get_mut();
+        if let Some(DeValue::Array(listed)) = table.get_mut("link").map(Spanned::get_mut) {
+            links.into_iter().for_each(|link| listed.push(link));
+            return Ok(());
+        }
+        let span = links[0].span();
+        table.insert(
+            Spanned::new(span.clone(), "link".into()),
+            Spanned::new(span, DeValue::Array(links.into_iter().collect())),
+        );
+        Ok(())
+    }
+
+    fn links_of(&self, shape: &'static str) -> Result<Vec<Spanned<DeValue<'a>>>, ScenarioError> {
+        let Some(DeValue::Table(written)) = self.table.get_ref().get(shape).map(Spanned::get_ref) else {
+            return Ok(Vec::new());
+        };
+        let (counted, most) = if shape == "dumbbell" { ("pairs", PAIRS_MAX) } else { ("hops", HOPS_MAX) };
+        let number = self.number_of(&[Step::Key(shape), Step::Key(counted)], most)?;
+        let made = if shape == "dumbbell" { dumbbell(number) } else { parking_lot(number) };
+        for key in written.keys() {
+            let key = key.get_ref().as_ref();
+            if ![counted, "access", "bottleneck"].contains(&key) && !made.iter().any(|link| link.own == key) {
+                let own: Vec<&str> = made.iter().map(|link| link.own.as_str()).collect();
+                let known = format!("{counted}, access, bottleneck, or one link's own: {}", own.join(", "));
+                let hint = nearest(key, ["access", "bottleneck", counted].into_iter());
+                return Err(ScenarioError {
+                    hint: hint.map(|name| format!("did you mean \"{name}\"?")),
+                    ..self.refuse(&[Step::Key(shape), Step::Key(key)], format!("no such field: expected {known}"))
+                });
+            }
+        }
+        made.iter().map(|link| self.draw(shape, written, link)).collect()
+    }
+
+    /// One link: the fields of its class, then its own, then its ends.
+    fn draw(&self, shape: &str, written: &DeTable<'a>, made: &Made) -> Result<Spanned<DeValue<'a>>, ScenarioError> {
+        let mut fields = DeTable::new();
+        let mut span = written.values().next().map_or(0..0, Spanned::span);
+        for key in [made.class, &made.own] {
+            let Some(value) = written.get(key) else { continue };
+            span = value.span();
+            let DeValue::Table(own) = value.get_ref() else {
+                let what = "expected a table with the fields of a [[link]], such as { rate = \"10mbit\" }";
+                return Err(self.refuse(&[Step::Key(shape), Step::Key(key)], what));
+            };
+            if let Some(ends) = own.get("ends") {
+                let path = [Step::Key(shape), Step::Key(key), Step::Key("ends")];
+                let what = format!("the {shape} says which nodes its links join; leave this out");
+                return Err(ScenarioError { line: self.line_at(ends.span().start), ..self.refuse(&path, what) });
+            }
+            fields.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        let name = |node: &String| Spanned::new(span.clone(), DeValue::String(node.clone().into()));
+        let ends = DeValue::Array(made.ends.iter().map(name).collect());
+        fields.insert(Spanned::new(span.clone(), "ends".into()), Spanned::new(span.clone(), ends));
+        Ok(Spanned::new(span, DeValue::Table(fields)))
+    }
+
+    /// A whole number that a sweep can set.
+    fn number_of(&self, path: &[Step<'_>], most: usize) -> Result<usize, ScenarioError> {
+        let refuse = |text: &str| self.refuse(path, format!("{text}expected a whole number from 1 to {most}"));
+        let value = super::value_at(self.table.get_ref(), path).ok_or_else(|| refuse("missing: "))?;
+        let text = match value.get_ref() {
+            DeValue::Integer(number) => number.as_str(),
+            DeValue::String(text) => text,
+            _ => return Err(refuse("")),
+        };
+        let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| refuse(&format!("\"{text}\": ")))
+    }
+}
+
+/// s1, s2, … to `left`, the bottleneck to `right`, and on to r1, r2, …
+fn dumbbell(pairs: usize) -> Vec<Made> {
+    let sender = |n| Made::new([format!("s{n}"), "left".into()], "access", &format!("s{n}"));
+    let receiver = |n| Made::new(["right".into(), format!("r{n}")], "access", &format!("r{n}"));
+    let middle = Made::new(["left".into(), "right".into()], "bottleneck", "bottleneck");
+    (1..=pairs).map(sender).chain([middle]).chain((1..=pairs).map(receiver)).collect()
+}
+
+/// Routers n0, n1, … in a row, a bottleneck between each two; s0 to r0 over all of them, s1 to r1 over the first, s2 to
+/// r2 over the second, and so on.
+fn parking_lot(hops: usize) -> Vec<Made> {
+    let router = |n: usize| format!("n{n}");
+    let access = |host: String, at: usize| Made::new([host.clone(), router(at)], "access", &host);
+    let exit = |host: String, at: usize| Made::new([router(at), host.clone()], "access", &host);
+    let senders = (0..=hops).map(|n| access(format!("s{n}"), n.saturating_sub(1)));
+    let middle = (1..=hops).map(|n| Made::new([router(n - 1), router(n)], "bottleneck", &format!("hop{n}")));
+    let receivers = (0..=hops).map(|n| exit(format!("r{n}"), if n == 0 { hops } else { n }));
+    senders.chain(middle).chain(receivers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Scenario, ScenarioError};
+    use crate::experiment::net::path::shortest_path;
+    use std::time::Duration;
+
+    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, ScenarioError> {
+        let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
+        let flow = format!("[[flow]]\nname=\"f\"\nfrom=\"{from}\"\nto=\"{to}\"\nalgorithm=\"reno\"\n");
+        Scenario::parse("x.toml", &format!("{head}{shape}{flow}"))
+    }
+
+    /// The nodes on the way, and its one-way delay in milliseconds.
+    fn way(scenario: &Scenario, from: &str, to: &str) -> (String, u128) {
+        let links = &scenario.cells[0].links;
+        let way = shortest_path(links, from, to).unwrap();
+        let delay: Duration = way.iter().map(|hop| hop.direction(links).delay).sum();
+        (way.iter().map(|hop| hop.towards(links)).collect::<Vec<_>>().join(" "), delay.as_millis())
+    }
+
+    #[test]
+    fn dumbbell_joins_pairs_over_one_bottleneck() {
+        let shape = "[dumbbell]\npairs=2\naccess={rate=\"100mbit\",delay=\"1ms\"}\ns2={delay=\"30ms\"}\n\
+                     bottleneck={rate=\"10mbit\",delay=\"20ms\",queue=\"50pkts\"}\n";
+        let scenario = scenario(shape, "s1", "r1").unwrap();
+        assert_eq!(scenario.cells[0].links.len(), 5);
+        assert_eq!(way(&scenario, "s1", "r1"), ("left right r1".into(), 22));
+        assert_eq!(way(&scenario, "s2", "r2"), ("left right r2".into(), 51));
+        let narrow = scenario.cells[0].bottleneck(&["f"]).unwrap();
+        assert_eq!(narrow.rate_bps, 10e6);
+        let rates: Vec<u64> = scenario.cells[0].links.iter().map(|link| link.directions[0].rate.unwrap().0).collect();
+        assert_eq!(rates, [100_000_000, 100_000_000, 10_000_000, 100_000_000, 100_000_000]);
+    }
+
+    #[test]
+    fn parking_lot_has_one_pair_over_all_and_one_over_each_bottleneck() {
+        let shape = "[parking_lot]\nhops=3\naccess={delay=\"1ms\"}\nbottleneck={rate=\"10mbit\",delay=\"10ms\"}\n\
+                     hop2={delay=\"50ms\"}\n";
+        let scenario = scenario(shape, "s0", "r0").unwrap();
+        assert_eq!(way(&scenario, "s0", "r0"), ("n0 n1 n2 n3 r0".into(), 72));
+        assert_eq!(way(&scenario, "s1", "r1"), ("n0 n1 r1".into(), 12));
+        assert_eq!(way(&scenario, "s3", "r3"), ("n2 n3 r3".into(), 12));
+    }
+
+    #[test]
+    fn shape_and_links_of_the_file_make_one_network() {
+        let shape = "[[link]]\nends=[\"r1\",\"x\"]\ndelay=\"5ms\"\n[dumbbell]\npairs=1\nbottleneck={delay=\"2ms\"}\n";
+        assert_eq!(way(&scenario(shape, "s1", "x").unwrap(), "s1", "x").1, 7);
+    }
+
+    #[test]
+    fn mistakes_in_a_shape_are_named_where_they_stand() {
+        let refused = |shape: &str| scenario(shape, "s1", "r1").unwrap_err();
+        let told = |shape: &str| refused(shape).to_string();
+        let access = "[dumbbell]\npairs=1\naccess={rate=\"fast\"}\n";
+        assert!(told(access).starts_with("x.toml:9: dumbbell.access.rate = \"fast\""), "{}", told(access));
+        let loss = "[dumbbell]\npairs=1\nbottleneck={loss=\"100%\"}\n";
+        assert!(told(loss).starts_with("x.toml:9: dumbbell.bottleneck.loss = \"100%\""), "{}", told(loss));
+        assert_eq!(told("[dumbbell]\n"), "x.toml:7: dumbbell.pairs: missing: expected a whole number from 1 to 64");
+        assert!(told("[dumbbell]\npairs=0\n").starts_with("x.toml:8: dumbbell.pairs = \"0\": expected a whole number"));
+        let slip = refused("[dumbbell]\npairs=1\nacces={}\n");
+        assert_eq!((slip.line, slip.hint.as_deref()), (9, Some("did you mean \"access\"?")));
+        assert!(slip.what.contains("or one link's own: s1, bottleneck, r1"), "{}", slip.what);
+        let ends = "[dumbbell]\npairs=1\naccess={ends=[\"a\",\"b\"]}\n";
+        assert!(told(ends).contains("x.toml:9: dumbbell.access.ends: the dumbbell says"), "{}", told(ends));
+        assert!(
+            told("[parking_lot]\nhops=99\n")
+                .contains("parking_lot.hops = \"99\": expected a whole number from 1 to 16")
+        );
+        assert!(told("").contains("link: expected a [[link]], a [dumbbell] or a [parking_lot]"), "{}", told(""));
+    }
+}

@@ -1,0 +1,166 @@
+//! A bulk flow: iperf3 at both ends, until the flow's time is over.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
+
+use super::{Bed, Ends, Process, TCP_LISTENING, await_listening, slack};
+
+/// One bulk flow as it is sent: its processes and its file.
+#[derive(Debug)]
+pub struct Transfer {
+    server: Process,
+    client: Option<Process>,
+    client_file: PathBuf,
+    deadline: Instant,
+}
+
+/// What the two iperf3 processes of a flow say about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransferReport {
+    /// Algorithm of the data connection.
+    pub algorithm: String,
+    /// Payload bytes that reached the receiver.
+    pub received_bytes: u64,
+    /// Time over which it counted them, seconds.
+    pub receiver_s: f64,
+    /// Segments the sender retransmitted.
+    pub retrans_pkts: u64,
+    /// Segment size the sender reports, bytes.
+    pub mss_bytes: u32,
+}
+
+impl Transfer {
+    /// Starts the server of a flow and returns when it listens.
+    ///
+    /// Errors: iperf3 cannot be started or does not listen in time.
+    /// Side effects: a process that ends with the returned value.
+    pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Transfer> {
+        let what = format!("the iperf3 server on node \"{}\"", ends.to.name);
+        let file = bed.folder.join(format!("flow-{}.server.json", ends.index));
+        let output = File::create(file).context("create a file for iperf3")?;
+        let mut command = Command::new("iperf3");
+        command.args(["-s", "-1", "-4", "-J", "--forceflush", "-p", &ends.server_port().to_string()]);
+        command.args(["-B", &ends.to.address.to_string()]);
+        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+        let mut server = Process::start(ends.to, bed.cgroup, &mut command, what)?;
+        await_listening(&mut server, ends, &TCP_LISTENING, bed.stop)?;
+        let client_file = bed.folder.join(format!("flow-{}.json", ends.index));
+        Ok(Transfer { server, client: None, client_file, deadline: Instant::now() })
+    }
+
+    /// Starts to send for so long, in whole seconds.
+    ///
+    /// `algorithm` is the name under which the kernel knows it.
+    ///
+    /// Errors: iperf3 cannot be started.
+    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>, length: Duration) -> Result<()> {
+        let what = format!("iperf3 for flow \"{}\"", ends.flow.name);
+        let mut command = Command::new("iperf3");
+        command.args(["-c", &ends.to.address.to_string(), "-4", "-J", "-C", algorithm]);
+        command.args(["-p", &ends.server_port().to_string(), "-B", &ends.from.address.to_string()]);
+        command.args(["--cport", &ends.sender_port.to_string(), "-t", &length.as_secs().to_string()]);
+        let output = File::create(&self.client_file).context("create a file for iperf3")?;
+        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+        self.client = Some(Process::start(ends.from, bed.cgroup, &mut command, what)?);
+        self.deadline = Instant::now() + length + slack(length);
+        Ok(())
+    }
+
+    /// Waits until both ends are done and reads what they say.
+    ///
+    /// Errors: iperf3 reports an error, ran another algorithm, or does not end; `stop` was set.
+    pub fn finish(mut self, algorithm: &str, stop: &AtomicBool) -> Result<TransferReport> {
+        let mut client = self.client.take().ok_or_else(|| anyhow!("the flow was never started"))?;
+        client.wait(self.deadline, stop)?;
+        let text = fs::read_to_string(&self.client_file).context("read iperf3's output")?;
+        let report = parse_report(&text)?;
+        self.server.wait(self.deadline, stop)?;
+        if report.algorithm != algorithm {
+            bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
+        }
+        Ok(report)
+    }
+}
+
+#[derive(Deserialize)]
+struct Report {
+    error: Option<String>,
+    #[serde(default)]
+    start: Start,
+    #[serde(default)]
+    end: End,
+}
+
+#[derive(Default, Deserialize)]
+struct Start {
+    #[serde(default)]
+    tcp_mss_default: u32,
+}
+
+#[derive(Default, Deserialize)]
+struct End {
+    #[serde(default)]
+    streams: Vec<Stream>,
+    #[serde(default)]
+    sender_tcp_congestion: String,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    sender: Side,
+    receiver: Side,
+}
+
+#[derive(Deserialize)]
+struct Side {
+    seconds: f64,
+    bytes: u64,
+    #[serde(default)]
+    retransmits: u64,
+}
+
+fn parse_report(text: &str) -> Result<TransferReport> {
+    if text.trim().is_empty() {
+        bail!("iperf3 ended without a report");
+    }
+    let report: Report = serde_json::from_str(text).context("read iperf3's report")?;
+    if let Some(error) = report.error {
+        bail!("iperf3 reports: {error}");
+    }
+    let stream = report.end.streams.first().ok_or_else(|| anyhow!("iperf3's report has no stream"))?;
+    Ok(TransferReport {
+        algorithm: report.end.sender_tcp_congestion,
+        received_bytes: stream.receiver.bytes,
+        receiver_s: stream.receiver.seconds,
+        retrans_pkts: stream.sender.retransmits,
+        mss_bytes: report.start.tcp_mss_default,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_of_iperf3_is_read() {
+        let text = r#"{"start": {"tcp_mss_default": 1460}, "end": {"sender_tcp_congestion": "reno", "streams": [
+            {"sender": {"seconds": 2.0, "bytes": 100, "retransmits": 3}, "receiver": {"seconds": 2.1, "bytes": 90}}]}}"#;
+        let report = parse_report(text).unwrap();
+        assert_eq!((report.received_bytes, report.retrans_pkts, report.mss_bytes), (90, 3, 1460));
+        assert_eq!((report.algorithm.as_str(), report.receiver_s), ("reno", 2.1));
+    }
+
+    #[test]
+    fn errors_of_iperf3_are_told() {
+        let told = |text: &str| parse_report(text).unwrap_err().to_string();
+        assert_eq!(told(r#"{"error": "unable to connect"}"#), "iperf3 reports: unable to connect");
+        assert_eq!(told(" "), "iperf3 ended without a report");
+        assert_eq!(told("{}"), "iperf3's report has no stream");
+    }
+}

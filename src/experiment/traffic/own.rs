@@ -1,0 +1,153 @@
+//! A flow of our own processes: one at each end, told what to do and asked what came of it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::child::{Arrived, Counted, Task, Told};
+use super::{Bed, Ends, Process, Report, TCP_LISTENING, UDP_BOUND, await_listening, slack};
+use crate::experiment::net::topology::Node;
+use crate::experiment::scenario::Sends;
+
+/// A path is taken for empty when nothing came for this long: longer than any queue and delay of a scenario's path
+/// hold up a packet behind the one before it, but for its delay, which is added.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// The two processes of a flow.
+#[derive(Debug)]
+pub struct Own {
+    receiver: Process,
+    sender: Option<Process>,
+    files: [PathBuf; 2],
+    deadline: Instant,
+}
+
+/// One transfer of a size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transferred {
+    /// Local port of its sender.
+    pub port: u16,
+    /// When it began to connect, on the host's monotonic clock, nanoseconds.
+    pub begun_ns: u64,
+    /// When the last that arrived of it did; none when nothing did.
+    pub last_ns: Option<u64>,
+    /// The same when that was all of it.
+    pub done_ns: Option<u64>,
+    /// Payload that arrived.
+    pub received_bytes: u64,
+}
+
+/// A flow of datagrams.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Datagrams {
+    /// Packets sent.
+    pub sent_pkts: u64,
+    /// Packets that arrived.
+    pub received_pkts: u64,
+    /// Payload that arrived.
+    pub received_bytes: u64,
+    /// From the first arrival to the last, seconds.
+    pub active_s: f64,
+}
+
+impl Own {
+    /// Starts the receiver of a flow and returns when it listens.
+    ///
+    /// Errors: it cannot be started or does not listen in time.
+    /// Side effects: a process that ends with the returned value.
+    pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Own> {
+        let file = |end| bed.folder.join(format!("flow-{}.{end}.json", ends.index));
+        let files = [file("sender"), file("receiver")];
+        let at = ends.server_address();
+        let (task, sockets) = match ends.flow.sends {
+            Sends::Datagrams { .. } => (Task::ReceiveDatagrams { at, settle: QUIET + ends.delay }, UDP_BOUND),
+            _ => (Task::ReceiveTransfers { at }, TCP_LISTENING),
+        };
+        let mut receiver = start(&task, ends.to, bed, &files[1])?;
+        await_listening(&mut receiver, ends, &sockets, bed.stop)?;
+        Ok(Own { receiver, sender: None, files, deadline: Instant::now() })
+    }
+
+    /// Starts to send for at most so long.
+    ///
+    /// Errors: the sender cannot be started.
+    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>, length: Duration) -> Result<()> {
+        let (from, to, algorithm) = (ends.sender_address(), ends.server_address(), algorithm.to_owned());
+        let task = match ends.flow.sends {
+            Sends::Transfers { size, count, interval } => {
+                Task::SendTransfers { from, to, algorithm, size, count, interval, length }
+            }
+            Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
+            Sends::Bulk => bail!("a bulk flow is sent by iperf3"),
+        };
+        self.sender = Some(start(&task, ends.from, bed, &self.files[0])?);
+        self.deadline = Instant::now() + length + slack(length);
+        Ok(())
+    }
+
+    /// Waits until the sender is done, asks the receiver, and puts together what both say.
+    ///
+    /// Errors: an end does not end, or ended without a word; `stop` was set.
+    pub fn finish(mut self, ends: &Ends<'_>, stop: &AtomicBool) -> Result<Report> {
+        let mut sender = self.sender.take().ok_or_else(|| anyhow!("the flow was never started"))?;
+        sender.wait(self.deadline, stop)?;
+        drop(self.receiver.child.stdin.take()); // by which it knows that it is over
+        self.receiver.wait(self.deadline, stop)?;
+        let size = match ends.flow.sends {
+            Sends::Transfers { size, .. } => size.0,
+            _ => 0,
+        };
+        match (read(&self.files[0], ends)?, read(&self.files[1], ends)?) {
+            (Told::Begun { at_ns, .. }, Told::Arrived(arrived)) => {
+                let one = |(port, begun_ns)| transferred(port, begun_ns, arrived.get(&port).copied(), size);
+                Ok(Report::Transfers(at_ns.into_iter().map(one).collect()))
+            }
+            (Told::Sent(sent_pkts), Told::Counted(counted)) => Ok(Report::Datagrams(datagrams(sent_pkts, counted))),
+            _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
+        }
+    }
+}
+
+fn transferred(port: u16, begun_ns: u64, arrived: Option<Arrived>, size: u64) -> Transferred {
+    let last_ns = arrived.map(|arrived| arrived.last_ns);
+    let received_bytes = arrived.map_or(0, |arrived| arrived.bytes);
+    Transferred { port, begun_ns, last_ns, done_ns: last_ns.filter(|_| received_bytes >= size), received_bytes }
+}
+
+fn datagrams(sent_pkts: u64, counted: Counted) -> Datagrams {
+    let active_s = counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9;
+    Datagrams { sent_pkts, received_pkts: counted.packets, received_bytes: counted.bytes, active_s }
+}
+
+/// Starts this program at a node with a task; what it says goes to a file.
+fn start(task: &Task, node: &Node, bed: Bed<'_>, file: &Path) -> Result<Process> {
+    let task = serde_json::to_string(task).context("encode a task")?;
+    let output = File::create(file).context("create a file for what a flow says")?;
+    let errors = output.try_clone().context("create a file for what a flow says")?;
+    let program = std::env::current_exe().context("find this program")?;
+    let mut command = Command::new(program);
+    command.args(["traffic", &task]).stdin(Stdio::piped()).stdout(output).stderr(errors);
+    Process::start(node, bed.cgroup, &mut command, format!("the traffic on node \"{}\"", node.name))
+}
+
+fn read(file: &Path, ends: &Ends<'_>) -> Result<Told> {
+    let text = fs::read_to_string(file).context("read what a flow says")?;
+    serde_json::from_str(&text).map_err(|_| anyhow!("flow \"{}\" says: {}", ends.flow.name, text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfer_is_done_when_all_of_it_arrived() {
+        let arrived = |bytes| Some(Arrived { bytes, last_ns: 900 });
+        assert_eq!(transferred(7, 100, arrived(1000), 1000).done_ns, Some(900));
+        assert_eq!(transferred(7, 100, arrived(999), 1000).done_ns, None);
+        assert_eq!(transferred(7, 100, None, 1000).received_bytes, 0);
+    }
+}
