@@ -151,6 +151,9 @@ fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[
         lost_pkts: last.retrans_pkts as u64,
         mss_bytes,
         active_s,
+        completions: Vec::new(),
+        tcp_sack: true, // its count of what was delivered is its own
+        datagrams: false,
     })
 }
 

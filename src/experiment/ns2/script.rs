@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 
 use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::{Direction, QueueLimit};
-use crate::experiment::scenario::{Cell, FlowSpec, Ns2Spec, Profile};
+use crate::experiment::scenario::{Cell, FlowSpec, Ns2Spec, Profile, Sends};
 use crate::failure::Failure;
 
 /// TCP and IP header bytes of a segment without options, which ns-2's agents add to the payload.
@@ -43,7 +43,22 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
             return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
         }
     }
+    for flow in &cell.flows {
+        let Some(lacking) = lacking_in_flow(flow) else { continue };
+        let what = format!("cannot simulate the flow \"{}\": {lacking} here", flow.name);
+        return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
+    }
     Ok(())
+}
+
+/// What a flow asks that the script has no line for.
+fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
+    match flow.sends {
+        Sends::Datagrams { .. } => Some("ns-2 sends no datagrams"),
+        Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
+        _ if flow.ecn => Some("ns-2 marks no packets"),
+        _ => None,
+    }
 }
 
 /// What a direction asks that the script has no line for.
@@ -178,9 +193,15 @@ impl Simulation<'_> {
     fn begin(&self, index: usize, flow: &FlowSpec) -> String {
         let selected = self.agent(flow).ok().and_then(|agent| agent.split_once(' '));
         let select = selected.map_or(String::new(), |(_, name)| format!("$tcp({index}) select_ca {name}; "));
-        match flow.size {
-            None => format!("{select}$ftp({index}) start"),
-            Some(size) => format!("{select}$ftp({index}) produce {}", size.0.div_ceil(payload_bytes(self.cell).into())),
+        let stop = flow.duration.map_or(String::new(), |length| {
+            format!("; $ns at {:?} \\\"$ftp({index}) stop\\\"", (flow.start + length).as_secs_f64())
+        });
+        match flow.sends {
+            Sends::Transfers { size, .. } => {
+                let packets = size.0.div_ceil(payload_bytes(self.cell).into());
+                format!("{select}$ftp({index}) produce {packets}")
+            }
+            Sends::Bulk | Sends::Datagrams { .. } => format!("{select}$ftp({index}) start{stop}"),
         }
     }
 
