@@ -63,7 +63,7 @@ pub enum Command {
     Trace(trace::Args),
     Run(run::Args),
     Report(report::Args),
-    Link(link::Args),
+    Link(Box<link::Args>),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Traffic(traffic::Args),

@@ -212,13 +212,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
 
 /// Writes a duration so that [`parse_duration`] reads it back: `40ms`, `1.5s`, `250us`.
 pub fn format_duration(time: Duration) -> String {
-    let micros = time.as_micros();
-    let (value, unit) = match micros {
-        m if m >= 1_000_000 => (m as f64 / 1e6, "s"),
-        m if m >= 1_000 => (m as f64 / 1e3, "ms"),
-        m => (m as f64, "us"),
+    let nanos = time.as_nanos();
+    let (digits, unit) = match nanos {
+        n if n >= 1_000_000_000 => (9, "s"),
+        n if n >= 1_000_000 => (6, "ms"),
+        _ => (3, "us"),
     };
-    let text = format!("{value:.3}");
+    let one = 10_u128.pow(digits);
+    let text = format!("{}.{:0width$}", nanos / one, nanos % one, width = digits as usize);
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
@@ -334,7 +335,7 @@ mod tests {
         for text in ["4MiB", "64KiB", "1GiB", "1500B", "0B"] {
             assert_eq!(text.parse::<Bytes>().unwrap().binary(), text);
         }
-        for text in ["40ms", "1.5s", "250us"] {
+        for text in ["40ms", "1.5s", "250us", "0us", "0.5us", "1.234567s", "12.0005ms", "86400s"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
         }
     }

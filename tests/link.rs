@@ -9,9 +9,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::{HostSnapshot, needs, poll_until, tccc};
-use link_lab::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during};
+use link_lab::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during, survivors};
 use statrs::distribution::{Binomial, DiscreteCDF};
-use tccc::experiment::net::loss::LossText;
 use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Direction, LinkConfig, LinkDriver, LinkEnd};
@@ -25,13 +24,6 @@ const PROMPT: Duration = Duration::from_secs(5);
 
 fn lossy(loss: f64, seed: u64) -> Direction {
     Direction { loss: Share(loss).into(), seed, ..plain(SHORT) }
-}
-
-/// Sends this many packets without haste; returns the numbers of those that arrived.
-fn survivors(lab: &Lab, packets: u64) -> Vec<u64> {
-    let (mut sender, receiver) = lab.udp(0);
-    let arrivals = receive_during(&receiver, || (0..packets).for_each(|_| sender.send(200)));
-    arrivals.iter().map(|arrival| arrival.number).collect()
 }
 
 #[test]
@@ -70,33 +62,6 @@ fn losses_lie_in_the_binomial_interval_and_add_up() {
     let losses = Binomial::new(0.01, PACKETS).unwrap();
     let interval = losses.inverse_cdf(0.0005)..=losses.inverse_cdf(0.9995);
     assert!(interval.contains(&there.lost_pkts), "{} lost, allowed {interval:?}", there.lost_pkts);
-}
-
-#[test]
-fn every_loss_model_takes_the_same_packets_from_equal_seeds_and_counts_its_runs() {
-    needs!(root);
-    let model = |text: &str| match text.parse().unwrap() {
-        LossText::Model(model) => model,
-        LossText::File(file) => panic!("a file: {file}"),
-    };
-    for text in ["gilbert:p=2%,r=30%,1-h=90%,1-k=0.2%", "bursts:loss=5%,mean=5", "positions:1,2,3,77,1999,2001"] {
-        let run = || {
-            let lossy = Direction { loss: model(text), seed: 4, ..plain(SHORT) };
-            let lab = Lab::new(&TunLink, [lossy, plain(SHORT)]);
-            (survivors(&lab, 2_000), lab.link.counters()[0].clone())
-        };
-        let (arrived, counters) = run();
-        assert_eq!(run().0, arrived, "{text}");
-        let lost: Vec<u64> = (0..2_000).filter(|packet| !arrived.contains(packet)).collect();
-        let runs = lost.chunk_by(|a, b| a + 1 == *b).count() as u64;
-        assert_eq!((counters.lost_pkts, counters.loss_runs), (lost.len() as u64, Some(runs)), "{text}");
-        let expected = model(text).expected(2_000);
-        let distance = (lost.len() as f64 - expected.mean).abs();
-        assert!(distance <= 3.5 * expected.variance.sqrt() + 1e-9, "{text}: {} lost for {expected:?}", lost.len());
-        if text.starts_with("positions") {
-            assert_eq!(lost, [0, 1, 2, 76, 1998]);
-        }
-    }
 }
 
 #[test]
@@ -235,22 +200,6 @@ fn config_out_of_range_names_the_field_and_the_range() {
     );
 }
 
-#[test]
-fn netem_link_loses_in_runs_as_the_two_states_say() {
-    needs!(root, netem);
-    let LossText::Model(model) = "bursts:loss=5%,mean=5".parse().unwrap() else { panic!("not a file") };
-    let lossy = Direction { loss: model.clone(), seed: 4, ..plain(SHORT) };
-    let lab = Lab::new(&Netem, [lossy, plain(SHORT)]);
-    let arrived = survivors(&lab, 20_000);
-    let expected = model.expected(20_000);
-    let lost = 20_000 - arrived.len() as u64;
-    assert_eq!(lab.link.counters()[0].lost_pkts, lost);
-    let distance = (lost as f64 - expected.mean).abs();
-    assert!(distance <= 4.5 * expected.variance.sqrt(), "{lost} lost for {expected:?}");
-    let runs = arrived.windows(2).filter(|pair| pair[1] > pair[0] + 1).count() as f64;
-    assert!((4.0..6.0).contains(&(lost as f64 / runs)), "{lost} lost in {runs} runs");
-}
-
 /// A path by which another process opens this namespace.
 fn path_of(netns: &Netns) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd())
@@ -290,6 +239,8 @@ fn verb_refuses_wrong_input_by_name_range_and_next_step() {
         (format!("{both} --delay 1ms --queue 1bdp"), "needs a rate"),
         (format!("{both} --delay 1ms --loss 150%"), "expected a share such as 1%"),
         (format!("{both} --delay 1ms --loss gilbert:p=1%,q=2%"), "\"q\": expected one of p, r, 1-h, 1-k"),
+        (format!("{both} --delay 1ms --trace /none"), "cannot read \"/none\": no such file or directory"),
+        (format!("{both} --delay 1ms --change 2s"), "nothing changes: expected rate="),
         (format!("{both} --delay 1ms --loss trace:/none"), "cannot read \"/none\": no such file or directory"),
         (format!("{both} --delay 1ms --mtu 20"), "mtu = 20 is outside 68..9000"),
         (format!("{both} --delay 1ms --duration 0s"), "1ms to 8760h"),

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -11,16 +10,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli::trace::parse_length;
 use crate::cli::{Format, note, warn};
-use crate::experiment::net::loss::{LossModel, LossPositions, LossText};
-use crate::experiment::net::trace_file;
+use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use crate::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd};
 use crate::failure::Failure;
 use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::model::run::LinkCounters;
-use crate::units::{BitsPerSec, QueueSize, format_duration, parse_duration};
+use crate::units::{QueueSize, format_duration, parse_duration};
+
+mod directions;
+
+use directions::{ChangeChoice, RateChoice, config_of, parse_change, parse_loss, parse_rate, parse_trace};
 
 /// Name of an end's interface where none is given.
 const INTERFACE: &str = "tccc0";
@@ -42,8 +44,16 @@ pub struct Args {
     #[arg(long, num_args = 2, required = true, value_names = ["NS1[:IF]", "NS2[:IF]"])]
     pub between: Vec<String>,
     /// Rate of both directions, such as 10mbit; none is unlimited
-    #[arg(long)]
-    pub rate: Option<BitsPerSec>,
+    ///
+    /// trace:FILE delivers at the times of a file as --trace does; cellular:mean=10mbit,seed=1 at those of a synthetic
+    /// cellular link, drawn from the seed.
+    #[arg(long, value_parser = parse_rate)]
+    pub rate: Option<RateChoice>,
+    /// Rate of both directions from a file of delivery times
+    ///
+    /// In mahimahi's format: a time in milliseconds a line, at which 1500 bytes can be delivered; round and round.
+    #[arg(long, value_name = "FILE", conflicts_with = "rate", value_parser = parse_trace)]
+    pub trace: Option<RateChoice>,
     /// One-way delay of both directions, such as 50ms
     #[arg(long, value_parser = parse_duration)]
     pub delay: Duration,
@@ -67,11 +77,17 @@ pub struct Args {
     #[arg(long, default_value_t = 1500)]
     pub mtu: u32,
     /// Rate from the second to the first namespace, if another
-    #[arg(long, value_name = "RATE")]
-    pub reverse_rate: Option<BitsPerSec>,
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub reverse_rate: Option<RateChoice>,
     /// Loss from the second to the first namespace, if another
     #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
     pub reverse_loss: Option<LossModel>,
+    /// What changes after a time, such as "30s rate=5mbit delay=80ms"; repeat for more
+    ///
+    /// Both ways: rate=…, delay=…, loss=…, up or down; the way back alone: reverse-rate=…, reverse-delay=…,
+    /// reverse-loss=…. While down, what enters is dropped.
+    #[arg(long, value_name = "CHANGE", value_parser = parse_change)]
+    pub change: Vec<ChangeChoice>,
     /// End after this time, such as 10s
     #[arg(long, value_parser = parse_length)]
     pub duration: Option<Duration>,
@@ -100,6 +116,7 @@ pub fn run(args: &Args) -> Result<()> {
     privilege::require("join namespaces by a link", &[Capability::NetAdmin, Capability::SysAdmin])?;
     let mut stop = stop_signal()?;
     let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
+    link.start();
     link.notices().iter().for_each(|notice| warn(notice, None));
     note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
     let started = Instant::now();
@@ -111,35 +128,6 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let is_stopped = link.notices().into_iter().find(|notice| notice.contains("taken away"));
     is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice).into()))
-}
-
-fn config_of(args: &Args) -> LinkConfig {
-    let there = Direction {
-        rate: args.rate,
-        delay: args.delay,
-        jitter: args.jitter,
-        queue: args.queue,
-        loss: args.loss.clone(),
-        seed: args.seed,
-    };
-    let back = Direction {
-        rate: args.reverse_rate.or(args.rate),
-        loss: args.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
-        seed: args.seed.wrapping_add(1),
-        ..there.clone()
-    };
-    LinkConfig { directions: [there, back], mtu: args.mtu }
-}
-
-/// A loss model, with the file that it may name read.
-fn parse_loss(text: &str) -> Result<LossModel, String> {
-    match text.parse()? {
-        LossText::Model(model) => Ok(model),
-        LossText::File(file) => {
-            let read = LossPositions::read(&file, &trace_file::read(Path::new(&file))?);
-            read.map(LossModel::Positions).map_err(|why| format!("{file}: {why}"))
-        }
-    }
 }
 
 /// `NS[:IF]` as it is shown, and the end it means; a path may hold no `:` of its own.
@@ -172,13 +160,18 @@ fn print_plan(names: &[String; 2], config: &LinkConfig) -> Result<()> {
     for (name, other, direction) in
         [(&names[0], &names[1], &config.directions[0]), (&names[1], &names[0], &config.directions[1])]
     {
-        let rate = direction.rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
+        let number = direction.rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
+        let rate = direction.trace.as_ref().map_or(number.clone(), |trace| format!("{trace} ({number} on average)"));
         let (delay, jitter) = (format_duration(direction.delay), format_duration(direction.jitter));
         writeln!(
             out,
             "would create interface {name} (mtu {}); to {other}: rate {rate}, delay {delay}, jitter {jitter}, queue {}, \
-             loss {}, seed {}",
-            config.mtu, direction.queue, direction.loss, direction.seed
+             loss {}, {} changes, seed {}",
+            config.mtu,
+            direction.queue,
+            direction.loss,
+            direction.changes.len(),
+            direction.seed
         )?;
     }
     Ok(())
@@ -255,6 +248,9 @@ impl Summary {
             let runs = counters.loss_runs.map_or(String::new(), |runs| format!(" in {runs} runs"));
             writeln!(out, "  lost      {} pkts by the loss model{runs}", counters.lost_pkts)?;
             let waited = counters.max_queue_pkts.map_or(String::new(), |most| format!(" (at most {most} waited)"));
+            if counters.down_pkts > 0 {
+                writeln!(out, "  down      {} pkts while the link was down", counters.down_pkts)?;
+            }
             writeln!(out, "  overflow  {} pkts by the full queue{waited}", counters.overflow_pkts)?;
             writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;
             if let Some(late) = counters.lateness_us {

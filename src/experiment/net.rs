@@ -1,11 +1,14 @@
 //! What a scenario's path is made of, and the traits behind which it is built: [`Network`], [`LinkDriver`] and [`Link`].
 
+mod cellular;
+pub mod change;
 pub mod layout;
 pub mod loss;
 pub mod named;
 pub mod netem;
 pub mod netns;
 pub mod path;
+pub mod rate_trace;
 pub mod topology;
 pub mod trace_file;
 pub mod tunlink;
@@ -16,8 +19,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::change::Change;
 use self::layout::Layout;
 use self::loss::LossModel;
+use self::rate_trace::RateTrace;
 use self::topology::Topology;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
@@ -41,6 +46,12 @@ pub struct Direction {
     pub queue: QueueSize,
     /// Which packets are lost, decided before the queue.
     pub loss: LossModel,
+    /// Delivery opportunities that take the place of the rate once the link is started; `rate` is then their mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<RateTrace>,
+    /// What changes while the link runs, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
     /// Seed of this direction's random numbers: the same seed drops the same packets, counted from the first.
     pub seed: u64,
 }
@@ -98,8 +109,12 @@ pub trait Link: Send + Sync {
     /// Starts the counters anew, so that calibration traffic does not count with the run.
     fn restart_counters(&self);
 
-    /// Starts the random numbers anew from this seed pair, so that a run's first packet is the seed's first packet.
+    /// Starts the random numbers anew from this seed pair, so that a run's first packet is the seed's first packet; what
+    /// changes by time is as before [`Link::start`].
     fn reseed(&self, seeds: [u64; 2]);
+
+    /// Begins what changes by time: the moment of this call is 0 of every rate trace and every change.
+    fn start(&self);
 
     /// What a reader of the link's numbers has to know: no real-time priority, an interface that was taken away.
     ///
@@ -207,12 +222,26 @@ impl Default for Direction {
             jitter: Duration::ZERO,
             queue: DEFAULT_QUEUE,
             loss: LossModel::default(),
+            trace: None,
+            changes: Vec::new(),
             seed: 0,
         }
     }
 }
 
 impl Direction {
+    /// The first thing beyond rate, delay, queue and independent losses that it asks for.
+    pub fn beyond_plain(&self) -> Option<&'static str> {
+        let Direction { rate: _, delay: _, jitter, queue: _, loss, trace, changes, seed: _ } = self;
+        let asked = [
+            (!jitter.is_zero(), "jitter"),
+            (loss.independent().is_none(), "loss but an independent one"),
+            (trace.is_some(), "rate traces"),
+            (!changes.is_empty(), "changes by time"),
+        ];
+        asked.into_iter().find_map(|(is_asked, name)| is_asked.then_some(name))
+    }
+
     fn out_of_range(&self) -> Option<(&'static str, String)> {
         let [slowest, fastest] = RATE_RANGE;
         if let Some(rate) = self.rate.filter(|rate| !(slowest..=fastest).contains(rate)) {
@@ -224,14 +253,12 @@ impl Direction {
                 return Some((name, format!("\"{time}\" is outside 0us..{most}")));
             }
         }
-        match &self.loss {
-            LossModel::Independent(loss) if !(0.0..=1.0).contains(&loss.0) => {
-                Some(("loss", format!("{} is outside 0..1", loss.0)))
-            }
-            LossModel::Positions(trace) if trace.positions.is_empty() => {
-                Some(("loss", format!("\"{}\": its packet numbers were not read", trace.name)))
-            }
-            _ => None,
+        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.times_ms.is_empty()) {
+            return Some(("rate", format!("\"{trace}\": its times were not read")));
         }
+        if let Some(what) = self.loss.out_of_range() {
+            return Some(("loss", what));
+        }
+        self.wrong_change().map(|(index, field, what)| ("change", format!("{}, {field}: {what}", index + 1)))
     }
 }

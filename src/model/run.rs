@@ -25,6 +25,9 @@ pub struct LinkCounters {
     /// Runs of such packets without one between them that passed; none for a kernel link, and in older records.
     #[serde(default)]
     pub loss_runs: Option<u64>,
+    /// Packets that entered while the link was down. Older records lack it.
+    #[serde(default)]
+    pub down_pkts: u64,
     /// Packets dropped because the queue was full.
     pub overflow_pkts: u64,
     /// Packets the emulator itself could not carry (a full socket or device queue): not part of the path.

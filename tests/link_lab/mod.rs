@@ -205,6 +205,13 @@ pub fn receive_during(receiver: &Receiver, traffic: impl FnOnce()) -> Vec<Arriva
     })
 }
 
+/// Sends this many packets without haste; returns the numbers of those that arrived.
+pub fn survivors(lab: &Lab, packets: u64) -> Vec<u64> {
+    let (mut sender, receiver) = lab.udp(0);
+    let arrivals = receive_during(&receiver, || (0..packets).for_each(|_| sender.send(200)));
+    arrivals.iter().map(|arrival| arrival.number).collect()
+}
+
 /// Wall-clock nanoseconds: the clock of the kernel's receive stamps.
 pub fn wall_nanos() -> u64 {
     Duration::from(clock_gettime(ClockId::CLOCK_REALTIME).unwrap()).as_nanos() as u64

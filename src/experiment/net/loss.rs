@@ -274,6 +274,19 @@ impl LossModel {
         }
     }
 
+    /// What is wrong with its numbers; none when nothing is.
+    pub fn out_of_range(&self) -> Option<String> {
+        match self {
+            LossModel::Independent(loss) if !(0.0..=1.0).contains(&loss.0) => {
+                Some(format!("{} is outside 0..1", loss.0))
+            }
+            LossModel::Positions(trace) if trace.positions.is_empty() => {
+                Some(format!("\"{}\": its packet numbers were not read", shown(&trace.name)))
+            }
+            _ => None,
+        }
+    }
+
     /// The model of two states that loses as this one does; none for independent losses and given ones.
     pub fn gilbert(&self) -> Option<Gilbert> {
         match self {

@@ -73,6 +73,14 @@ fn check_expressible(config: &LinkConfig) -> Result<(), Failure> {
             let what = format!("cannot emulate loss \"{}\": netem loses packets by chance, not by number", trace.name);
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
+        if let Some(trace) = &direction.trace {
+            let what = format!("cannot emulate rate \"{trace}\": netem has a rate, and no list of deliveries");
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
+        if !direction.changes.is_empty() {
+            let what = "cannot emulate changes of a link while it runs: netem has no schedule";
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
     }
     Ok(())
 }
@@ -182,6 +190,9 @@ impl Link for NetemLink {
             let _ = chain::set_stages(&self.wires, number, &self.stages(number, seed));
         }
     }
+
+    /// Nothing changes by time.
+    fn start(&self) {}
 
     fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();

@@ -30,7 +30,9 @@ mod losses;
 mod meter;
 mod pool;
 mod port;
+mod serialiser;
 mod shaper;
+mod steps;
 
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;
@@ -124,6 +126,10 @@ impl Link for Emulated {
 
     fn reseed(&self, seeds: [u64; 2]) {
         self.ask(|answer| Request::Reseed(seeds, answer));
+    }
+
+    fn start(&self) {
+        self.ask(Request::Start);
     }
 
     fn notices(&self) -> Vec<String> {

@@ -37,7 +37,7 @@ pub struct Simulation<'a> {
 /// Errors: a usage failure that names the link and what it asks.
 pub fn check(cell: &Cell) -> Result<(), Failure> {
     for link in &cell.links {
-        let lacking = link.directions.iter().find_map(lacking);
+        let lacking = link.directions.iter().find_map(Direction::beyond_plain);
         if let Some(lacking) = lacking {
             let what = format!("cannot simulate the link {}: ns-2's links have no {lacking} here", link.name());
             return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
@@ -59,15 +59,6 @@ fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
         _ if flow.ecn => Some("ns-2 marks no packets"),
         _ => None,
     }
-}
-
-/// What a direction asks that the script has no line for.
-fn lacking(direction: &Direction) -> Option<&'static str> {
-    let Direction { rate: _, delay: _, jitter, queue: _, loss, seed: _ } = direction;
-    let is_independent = matches!(loss, LossModel::Independent(_));
-    [(!jitter.is_zero(), "jitter"), (!is_independent, "loss but an independent one")]
-        .into_iter()
-        .find_map(|(asked, what)| asked.then_some(what))
 }
 
 /// Probability with which an error model loses each packet.

@@ -105,6 +105,12 @@ fn native_receivers_delay_acknowledgements() {
 fn path_that_ns2_has_no_word_for_is_refused() {
     let cell = &scenario(&TEXT.replace("delay = \"20ms\"", "delay = \"20ms\"\njitter = \"1ms\"")).cells[0];
     assert_eq!(script::check(cell).unwrap_err().what, "cannot simulate the link a-b: ns-2's links have no jitter here");
+    let cell = &scenario(&TEXT.replace("delay = \"20ms\"", "delay = \"20ms\"\nchange = [{ at = \"1s\", up = false }]"))
+        .cells[0];
+    assert_eq!(
+        script::check(cell).unwrap_err().what,
+        "cannot simulate the link a-b: ns-2's links have no changes by time here"
+    );
     script::check(&scenario(TEXT).cells[0]).unwrap();
 }
 

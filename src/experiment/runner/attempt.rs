@@ -149,6 +149,7 @@ impl Bench<'_> {
             link.restart_counters();
         }
         let sender = self.together.begin();
+        topology.links.iter().for_each(|link| link.start());
         let reports = self.transfer(cell, &ends, bed, traffic)?;
         let jobs = sender.most();
         drop(sender);
@@ -300,7 +301,7 @@ fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option
     for (spec, link) in cell.links.iter().zip(links) {
         let Ok(queues) = spec.config(cell.mtu).queue_limits() else { continue };
         for ((direction, queue), counters) in spec.directions.iter().zip(queues).zip(&link.counters) {
-            let Some(rate) = direction.rate else { continue };
+            let Some(rate) = direction.fastest_rate() else { continue };
             let bytes = match queue {
                 QueueLimit::Packets(packets) => u64::from(packets) * u64::from(cell.mtu),
                 QueueLimit::Bytes(bytes) => bytes,

@@ -12,14 +12,15 @@ impl Cell {
     /// None: no flow of these names, flows that are limited at different links, or a way without a rate.
     pub fn bottleneck(&self, flows: &[&str]) -> Option<Bottleneck> {
         let mut narrowest = self.flows.iter().filter(|flow| flows.contains(&flow.name.as_str())).map(|flow| {
-            let rated = self.way(flow).into_iter().filter_map(|hop| Some((hop.direction(&self.links).rate?, hop)));
-            rated.min_by_key(|(rate, _)| *rate)
+            let rate = |hop: &Hop| hop.direction(&self.links).mean_rate(self.duration);
+            let rated = self.way(flow).into_iter().filter_map(|hop| Some((rate(&hop)?, hop)));
+            rated.min_by(|(one, _), (other, _)| one.total_cmp(other))
         });
         let first = narrowest.next()?;
         let (rate, hop) = first.filter(|_| narrowest.all(|other| other == first))?;
         let crossing = self.flows.iter().filter(|flow| self.way(flow).contains(&hop));
         Some(Bottleneck {
-            rate_bps: rate.0 as f64,
+            rate_bps: rate,
             packet_bytes: self.mtu,
             flows: crossing.map(|flow| flow.name.clone()).collect(),
         })

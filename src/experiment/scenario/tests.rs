@@ -1,6 +1,7 @@
 //! Scenarios that read, and mistakes that are named with file, line and field.
 
 use super::*;
+use crate::units::BitsPerSec;
 
 const GOOD: &str = r#"
 title = "A test"
@@ -122,6 +123,56 @@ fn mistakes_are_named_by_file_line_and_field() {
     check(("over = \"loss\"", "over = \"rate\""), "published.over", "expected a variable of [sweep]");
     check(("profile = \"paper\"", "profile = \"fast\""), "profile", "unknown variant");
     check(("runs = 3", "runs = "), "", "");
+}
+
+#[test]
+fn changes_of_a_link_go_back_too_unless_reverse_has_its_own() {
+    let changes = "change = [{ at = \"500ms\", rate = \"5mbit\", delay = \"9ms\", loss = \"2%\" }, \
+                   { at = \"1s\", up = false, reverse = { rate = \"1mbit\", loss = [7] } }]\nreverse =";
+    let scenario = Scenario::parse("x.toml", &GOOD.replacen("reverse =", changes, 1)).unwrap();
+    let [there, back] = &scenario.cells[0].links[0].directions;
+    let [first, second] = &there.changes[..] else { panic!("{there:?}") };
+    assert_eq!((first.rate, first.delay), (Some(BitsPerSec(5_000_000)), Some(Duration::from_millis(9))));
+    assert_eq!((&first.loss, second.up), (&Some(Share(0.02).into()), Some(false)));
+    let [first, second] = &back.changes[..] else { panic!("{back:?}") };
+    assert_eq!((first.rate, first.delay, &first.loss), (Some(BitsPerSec(5_000_000)), None, &None), "its own delay");
+    assert_eq!((second.rate, second.up), (Some(BitsPerSec(1_000_000)), Some(false)));
+    assert!(second.loss.is_some());
+}
+
+#[test]
+fn mistakes_of_changes_and_traces_are_named() {
+    let refused = |text: &str, field: &str, what: &str| {
+        let changed = GOOD.replacen("rate = \"10mbit\"", text, 1);
+        let error = Scenario::parse("x.toml", &changed).unwrap_err();
+        assert_eq!((error.field.as_str(), error.line), (field, line("rate = \"10mbit\"")), "{error}");
+        assert!(error.what.contains(what), "{error}");
+    };
+    let change = |fields: &str| format!("change = [{{ {fields} }}, {{ at = \"900ms\", up = true }}]");
+    refused(&change("at = \"2s\", up = false"), "link.change.at", "less than the 2s of a run");
+    refused(&change("at = \"1s\""), "link.change.at", "expected rate, delay, loss or up");
+    refused(&change("at = \"1s\", up = false"), "link.change.at", "\"900ms\" after \"1s\"");
+    refused(&change("at = \"1ms\", rate = \"20gbit\""), "link.change.rate", "outside 1kbit..10gbit");
+    refused(&change("at = \"1ms\", delay = \"20s\""), "link.change.delay", "outside");
+    refused(&change("at = \"1ms\", down = true"), "link.change.down", "no such field");
+    refused(&change("at = \"1ms\", loss = \"x\""), "link.change.loss", "expected a share such as 1%");
+    refused("rate = \"10\"", "link.rate", "expected a rate with bit, kbit");
+    refused("rate = \"trace:none.trace\"", "link.rate", "no such file or directory");
+    refused("rate = \"trace:/etc/passwd\"", "link.rate", "a file in the scenario's folder or below");
+    refused("rate = \"cellular:mean=10mbit\"", "link.rate", "seed is missing");
+}
+
+#[test]
+fn generated_trace_sets_the_rate_to_its_mean() {
+    let traced = GOOD.replacen("10mbit", "cellular:mean=10mbit,seed=3", 1);
+    let scenario = Scenario::parse("x.toml", &traced).unwrap();
+    for direction in &scenario.cells[0].links[0].directions {
+        let trace = direction.trace.as_ref().unwrap();
+        assert_eq!(
+            (direction.rate, trace.name.as_str()),
+            (Some(trace.mean()), "cellular:mean=10mbit,seed=3,length=60s")
+        );
+    }
 }
 
 #[test]

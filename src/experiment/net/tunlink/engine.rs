@@ -19,6 +19,8 @@ pub enum Request {
     Counters(SyncSender<[LinkCounters; 2]>),
     /// Start the counters at zero; answer when done.
     RestartCounters(SyncSender<()>),
+    /// Begin what changes by time; answer when done.
+    Start(SyncSender<()>),
     /// Start the random numbers anew; answer when done.
     Reseed([u64; 2], SyncSender<()>),
 }
@@ -132,6 +134,11 @@ impl Engine {
                 for (lane, port) in self.lanes.iter_mut().zip(&self.ports) {
                     lane.restart_counters(port);
                 }
+                let _ = asker.send(());
+            }
+            Request::Start(asker) => {
+                let begin = clock::now();
+                self.lanes.iter_mut().for_each(|lane| lane.start(begin));
                 let _ = asker.send(());
             }
             Request::Reseed(seeds, asker) => {

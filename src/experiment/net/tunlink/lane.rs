@@ -9,8 +9,10 @@ use super::meter::Meter;
 use super::pool::{Pool, Slot};
 use super::port::{Frame, HEADER, Messages, Port};
 use super::shaper::{Shaper, Verdict};
+use crate::experiment::net::rate_trace::OPPORTUNITY_BYTES;
 use crate::experiment::net::{LinkConfig, QueueLimit};
 use crate::model::run::LinkCounters;
+use crate::units::BitsPerSec;
 
 /// Frames given to the kernel in one call: it runs the receiver's protocol stack inside that call, so a long batch
 /// would hold up the other direction.
@@ -52,7 +54,7 @@ impl Lane {
     pub fn new(config: &LinkConfig, number: usize, limit: QueueLimit) -> Self {
         let direction = &config.directions[number];
         let slots = slots_needed(config, number, limit);
-        let interval = (direction.delay.as_nanos() as u64 / LISTEN_PART).min(LISTEN_MAX);
+        let interval = (direction.delays()[0].as_nanos() as u64 / LISTEN_PART).min(LISTEN_MAX);
         Lane {
             shaper: Shaper::new(direction, limit),
             pool: Pool::new(slots, config.mtu as usize + HEADER),
@@ -91,6 +93,7 @@ impl Lane {
                     pool.give_back(frame.slot);
                     match refused {
                         Some(Verdict::Lost) => meter.lost_pkts += 1,
+                        Some(Verdict::Down) => meter.down_pkts += 1,
                         Some(_) => meter.overflow_pkts += 1,
                         None => meter.failed_pkts += 1,
                     }
@@ -147,6 +150,11 @@ impl Lane {
         self.shaper.restart_counters();
     }
 
+    /// Begins what changes by time.
+    pub fn start(&mut self, begin: u64) {
+        self.shaper.start(begin);
+    }
+
     /// Starts the random numbers anew.
     pub fn reseed(&mut self, seed: u64) {
         self.shaper.reseed(seed);
@@ -171,9 +179,12 @@ fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
         QueueLimit::Bytes(bytes) => bytes / SMALL_PACKET,
     };
     let (fewest, most) = SLOTS;
-    let on_the_way = direction.rate.map_or(most, |rate| {
-        let seconds = (direction.delay + direction.jitter).as_secs_f64();
-        (rate.0 as f64 / 8.0 * seconds) as u64 / SMALL_PACKET
-    });
+    let longest = direction.delays()[1] + direction.jitter;
+    let at_rate = |rate: BitsPerSec| (rate.0 as f64 / 8.0 * longest.as_secs_f64()) as u64;
+    let bytes = match &direction.trace {
+        Some(trace) => Some(trace.most_within(longest).saturating_mul(OPPORTUNITY_BYTES.into())),
+        None => direction.fastest_rate().map(at_rate),
+    };
+    let on_the_way = bytes.map_or(most, |bytes| (bytes / SMALL_PACKET).min(most));
     (queued + on_the_way + fewest).min(most) as u32
 }

@@ -21,6 +21,8 @@ pub struct Meter {
     pub sent_bytes: u64,
     /// Dropped by the random loss.
     pub lost_pkts: u64,
+    /// Dropped while the link was down.
+    pub down_pkts: u64,
     /// Dropped because the queue was full.
     pub overflow_pkts: u64,
     /// Not carried by the emulator's own fault.
@@ -37,6 +39,7 @@ impl Meter {
             sent_pkts: 0,
             sent_bytes: 0,
             lost_pkts: 0,
+            down_pkts: 0,
             overflow_pkts: 0,
             failed_pkts: 0,
             lateness: lateness.expect("the bounds are constants that the histogram accepts"),
@@ -64,6 +67,7 @@ impl Meter {
             sent_pkts: self.sent_pkts,
             sent_bytes: self.sent_bytes,
             lost_pkts: self.lost_pkts,
+            down_pkts: self.down_pkts,
             overflow_pkts: self.overflow_pkts,
             failed_pkts: self.failed_pkts,
             max_queue_pkts: Some(max_queue_pkts),

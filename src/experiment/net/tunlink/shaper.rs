@@ -3,26 +3,34 @@
 //! Pure: time comes in with each packet, nothing is read or slept. All times are nanoseconds of one monotonic clock.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
 use super::losses::Losses;
+use super::serialiser::Serialiser;
+use super::steps::Steps;
+use crate::experiment::net::change::Change;
 use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::{Direction, QueueLimit};
 
-const NANOS_PER_SEC: u128 = 1_000_000_000;
-const BITS_PER_BYTE: u128 = 8;
 /// Jitter draws from a generator of its own, so that a jittered link loses the same packets as a steady one.
 const JITTER_STREAM: u64 = 0x6a69_7474_6572;
 /// Entries kept ready for the queue; a longer queue grows once and stays.
 const QUEUE_READY: usize = 4_096;
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
 
 /// What a packet meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Taken by the loss model.
     Lost,
+    /// Dropped because the link was down.
+    Down,
     /// Dropped because the queue was full.
     Overflow,
     /// Leaves the link at this moment, never before an earlier packet.
@@ -39,16 +47,15 @@ struct Waiting {
 /// One direction of a link on a virtual clock: the loss draw, the drop-tail queue, the serialiser, the delay.
 #[derive(Debug)]
 pub struct Shaper {
-    bits_per_sec: Option<u64>,
-    delay: u64,
-    jitter: u64,
+    direction: Direction,
     limit: QueueLimit,
-    loss: LossModel,
+    is_up: Steps<bool>,
+    loss: Steps<LossModel>,
     losses: Losses,
+    serialiser: Serialiser,
+    delay: Steps<u64>,
+    jitter: u64,
     jitter_draws: Pcg64,
-    /// When the serialiser is free, with the part of a nanosecond that is carried on, in `1 / bits_per_sec`.
-    free_at: u64,
-    free_at_rest: u128,
     last_due: u64,
     queue: VecDeque<Waiting>,
     queue_bytes: u64,
@@ -63,15 +70,15 @@ impl Shaper {
             QueueLimit::Bytes(_) => QUEUE_READY,
         };
         let mut shaper = Shaper {
-            bits_per_sec: direction.rate.map(|rate| rate.0),
-            delay: direction.delay.as_nanos() as u64,
-            jitter: direction.jitter.as_nanos() as u64,
             limit,
-            loss: direction.loss.clone(),
+            is_up: Steps::fixed(true),
+            loss: Steps::fixed(direction.loss.clone()),
             losses: Losses::new(&direction.loss, direction.seed),
+            serialiser: Serialiser::new(Steps::fixed(None)),
+            delay: Steps::fixed(0),
+            jitter: nanos(direction.jitter),
             jitter_draws: Pcg64::seed_from_u64(0),
-            free_at: 0,
-            free_at_rest: 0,
+            direction: direction.clone(),
             last_due: 0,
             queue: VecDeque::with_capacity(ready),
             queue_bytes: 0,
@@ -81,21 +88,48 @@ impl Shaper {
         shaper
     }
 
-    /// Starts the random numbers anew: the next packet is the seed's first packet.
+    /// Starts the random numbers anew: the next packet is the seed's first packet. What changes by time waits for
+    /// [`Shaper::start`] again.
     pub fn reseed(&mut self, seed: u64) {
-        self.losses = Losses::new(&self.loss, seed);
+        self.follow(u64::MAX);
+        self.losses = Losses::new(&self.direction.loss, seed);
         self.jitter_draws = Pcg64::seed_from_u64(seed ^ JITTER_STREAM);
+    }
+
+    /// Begins what changes by time: the trace of the rate and the changes count from this moment.
+    pub fn start(&mut self, begin: u64) {
+        self.follow(begin);
+        if let Some(trace) = &self.direction.trace {
+            self.serialiser.follow_trace(trace, begin);
+        }
+    }
+
+    fn follow(&mut self, begin: u64) {
+        let Direction { rate, delay, loss, changes, .. } = &self.direction;
+        let at = |change: &Change| begin.saturating_add(nanos(change.at));
+        let changes = || changes.iter().map(move |change| (at(change), change));
+        let rates = changes().filter_map(|(at, change)| Some((at, Some(change.rate?.0))));
+        self.serialiser.follow_rate(Steps::new(rate.map(|rate| rate.0), rates));
+        self.delay = Steps::new(nanos(*delay), changes().filter_map(|(at, change)| Some((at, nanos(change.delay?)))));
+        self.is_up = Steps::new(true, changes().filter_map(|(at, change)| Some((at, change.up?))));
+        self.loss = Steps::new(loss.clone(), changes().filter_map(|(at, change)| Some((at, change.loss.clone()?))));
     }
 
     /// Decides what happens to a packet of this many bytes (the whole IP packet) that arrives at this moment.
     ///
     /// Packets are given in arrival order.
     pub fn admit(&mut self, arrival: u64, bytes: u32) -> Verdict {
+        if !*self.is_up.at(arrival) {
+            return Verdict::Down;
+        }
+        if self.loss.pass(arrival) {
+            self.losses.change(self.loss.current());
+        }
         if self.losses.takes_next() {
             return Verdict::Lost;
         }
         self.leave_queue(arrival);
-        let serialised_from = self.free_at.max(arrival);
+        let serialised_from = self.serialiser.begins_at(arrival);
         if serialised_from > arrival && !self.fits(bytes) {
             return Verdict::Overflow;
         }
@@ -104,8 +138,8 @@ impl Shaper {
             self.queue_bytes += u64::from(bytes);
             self.max_queue_pkts = self.max_queue_pkts.max(self.queue.len() as u64);
         }
-        self.serialise(serialised_from, bytes);
-        self.last_due = self.last_due.max(self.free_at + self.delay + self.draw_jitter());
+        let left = self.serialiser.take(serialised_from, bytes);
+        self.last_due = self.last_due.max(left + *self.delay.at(left) + self.draw_jitter());
         Verdict::Due(self.last_due)
     }
 
@@ -147,30 +181,17 @@ impl Shaper {
             QueueLimit::Bytes(most) => self.queue_bytes + u64::from(bytes) <= most,
         }
     }
-
-    /// free = from + bytes * 8 / rate, exactly: the rest of the division is carried while the serialiser is busy.
-    fn serialise(&mut self, from: u64, bytes: u32) {
-        if from > self.free_at {
-            self.free_at_rest = 0;
-        }
-        self.free_at = from;
-        if let Some(rate) = self.bits_per_sec.map(u128::from) {
-            let work = u128::from(bytes) * BITS_PER_BYTE * NANOS_PER_SEC + self.free_at_rest;
-            self.free_at += (work / rate) as u64;
-            self.free_at_rest = work % rate;
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
+    use crate::experiment::net::rate_trace::RateTrace;
     use crate::units::{BitsPerSec, QueueSize, Share};
 
+    const NANOS_PER_SEC: u128 = 1_000_000_000;
     const MS: u64 = 1_000_000;
     /// Serialisation of 1500 bytes at 10 Mbit/s, nanoseconds.
     const FULL_PACKET: u64 = 1_200_000;
@@ -270,13 +291,58 @@ mod tests {
                     delays.push(due - n * 10 * MS);
                 }
                 Verdict::Lost => lost.push(n),
-                Verdict::Overflow => panic!("no rate, no queue"),
+                other => panic!("no rate, no queue: {other:?}"),
             }
         }
         assert_eq!(lost, lost_packets(7, 0.01, 10_000));
         assert!(delays.iter().all(|delay| (50 * MS..=55 * MS).contains(delay)));
         let mean = delays.iter().sum::<u64>() / delays.len() as u64;
         assert!((mean as i64 - 52_500_000).abs() < 100_000, "mean delay {mean} ns");
+    }
+
+    #[test]
+    fn changes_come_at_their_moments_after_the_start_and_not_before() {
+        let at = |seconds, change: Change| Change { at: Duration::from_secs(seconds), ..change };
+        let changes = vec![
+            at(1, Change { rate: Some(BitsPerSec(1_000_000)), ..Change::default() }),
+            at(2, Change { delay: Some(Duration::from_millis(5)), ..Change::default() }),
+            at(3, Change { up: Some(false), ..Change::default() }),
+            at(4, Change { up: Some(true), loss: Some(Share(1.0).into()), ..Change::default() }),
+        ];
+        let mut shaper = Shaper::new(&Direction { changes, ..direction() }, QueueLimit::Packets(3));
+        let mut after = |ms: u64| match shaper.admit(ms * MS, 1500) {
+            Verdict::Due(due) => Some(due - ms * MS),
+            _ => None,
+        };
+        assert_eq!(after(5_000), Some(FULL_PACKET + 50 * MS), "not started");
+        let begin = 10_000;
+        shaper.start(begin * MS);
+        let mut after = |ms: u64| (ms, shaper.admit((begin + ms) * MS, 1500));
+        let due = |ms: u64, took: u64| (ms, Verdict::Due((begin + ms) * MS + took));
+        // 10 of 12 kbit in the last millisecond at 10 Mbit/s, 2 ms for the others.
+        assert_eq!(after(999), due(999, 3 * MS + 50 * MS));
+        assert_eq!(after(1_500), due(1_500, 12 * MS + 50 * MS));
+        assert_eq!(after(1_995), due(1_995, 12 * MS + 5 * MS), "it leaves after the change");
+        assert_eq!(after(2_500), due(2_500, 12 * MS + 5 * MS));
+        assert_eq!(after(3_000), (3_000, Verdict::Down));
+        assert_eq!(after(4_000), (4_000, Verdict::Lost));
+        shaper.reseed(7);
+        assert_eq!(shaper.admit(20_000 * MS, 1500), Verdict::Due(20_000 * MS + FULL_PACKET + 50 * MS));
+    }
+
+    #[test]
+    fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
+        let trace = RateTrace::new("x".into(), vec![10, 10, 30]).unwrap();
+        let direction = Direction { rate: Some(trace.mean()), trace: Some(trace), ..direction() };
+        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
+        assert_eq!(shaper.admit(0, 1500), Verdict::Due(10 * MS + 50 * MS), "three packets in 30 ms");
+        shaper.start(100 * MS);
+        let due = |ms: u64| Verdict::Due((100 + ms + 50) * MS);
+        let burst: Vec<Verdict> = (0..4).map(|_| shaper.admit(100 * MS, 1500)).collect();
+        assert_eq!(burst, [due(10), due(10), due(30), Verdict::Overflow]);
+        assert_eq!(shaper.admit(109 * MS, 1500), Verdict::Overflow, "all wait for an opportunity");
+        assert_eq!(shaper.admit(110 * MS, 1500), due(40));
+        assert_eq!(shaper.max_queue_pkts(), 3);
     }
 
     #[test]
@@ -311,7 +377,7 @@ mod tests {
                     prop_assert!(due >= last_due);
                     let own_time = u128::from(bytes) * 8 * NANOS_PER_SEC / u128::from(rate);
                     prop_assert!(due >= now + 50 * MS + own_time as u64);
-                    let busy = u128::from(shaper.free_at - first.unwrap() + 1);
+                    let busy = u128::from(shaper.serialiser.free_at() - first.unwrap() + 1);
                     prop_assert!(carried_bits * NANOS_PER_SEC <= busy * u128::from(rate) );
                     last_due = due;
                 }

@@ -4,9 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use crate::experiment::net::loss::LossPositions;
+use crate::experiment::net::loss::{FILE_PREFIX, LossPositions};
+use crate::experiment::net::rate_trace::{RateText, RateTrace};
 use crate::experiment::net::trace_file;
 use crate::experiment::scenario::ScenarioFile;
+use crate::units::BitsPerSec;
 
 /// Most bytes of all files together.
 const BYTES_MAX: usize = 64 << 20;
@@ -19,13 +21,14 @@ pub struct Files {
     folder: PathBuf,
     texts: RefCell<Vec<ScenarioFile>>,
     losses: RefCell<BTreeMap<String, LossPositions>>,
+    rates: RefCell<BTreeMap<String, RateTrace>>,
 }
 
 impl Files {
     /// No file yet; names are taken from the folder of this scenario.
     pub fn beside(scenario: &str) -> Self {
         let folder = Path::new(scenario).parent().unwrap_or(Path::new("")).to_owned();
-        Files { folder, texts: RefCell::default(), losses: RefCell::default() }
+        Files { folder, texts: RefCell::default(), losses: RefCell::default(), rates: RefCell::default() }
     }
 
     /// The positions of losses in a file.
@@ -38,6 +41,25 @@ impl Files {
         let read = self.with_text(name, |text| LossPositions::read(name, text))?;
         self.losses.borrow_mut().insert(name.to_owned(), read.clone());
         Ok(read)
+    }
+
+    /// The rate that a text means: a number, or the mean of a trace and the trace.
+    ///
+    /// Errors: a name that leads out of the folder; those of [`trace_file::read`] and [`RateTrace::read`].
+    pub fn rate(&self, written: &RateText) -> Result<(BitsPerSec, Option<RateTrace>), String> {
+        let (name, file) = match written {
+            RateText::Rate(rate) => return Ok((*rate, None)),
+            RateText::File(file) => (format!("{FILE_PREFIX}{file}"), file),
+            RateText::Cellular(model) => (model.to_string(), &String::new()),
+        };
+        let known = self.rates.borrow().get(&name).cloned();
+        let trace = match (known, written) {
+            (Some(trace), _) => trace,
+            (None, RateText::Cellular(model)) => model.trace()?,
+            (None, _) => self.with_text(file, |text| RateTrace::read(name.clone(), text))?,
+        };
+        self.rates.borrow_mut().insert(name, trace.clone());
+        Ok((trace.mean(), Some(trace)))
     }
 
     /// What was read, by name.
@@ -87,8 +109,14 @@ mod tests {
             files.losses("bad.txt").unwrap_err(),
             "bad.txt: line 2: 2 after 3: expected each packet number once, in order"
         );
+        fs::write(folder.path().join("lte.trace"), "5\n10\n").unwrap();
+        let (mean, trace) = files.rate(&"trace:lte.trace".parse().unwrap()).unwrap();
+        assert_eq!((mean, trace.unwrap().opportunities), (BitsPerSec(2_400_000), 2));
+        assert!(files.rate(&"trace:bad.txt".parse().unwrap()).unwrap_err().starts_with("bad.txt: line 2: 2 after 3"));
+        let generated = files.rate(&"cellular:mean=10mbit,seed=1".parse().unwrap()).unwrap();
+        assert_eq!(generated.1.unwrap().name, "cellular:mean=10mbit,seed=1,length=60s");
         let texts = files.into_texts();
-        assert_eq!(texts.len(), 1);
+        assert_eq!(texts.len(), 2);
         assert_eq!((texts[0].name.as_str(), texts[0].text.as_str()), ("losses.txt", "3\n5\n"));
     }
 }

@@ -5,11 +5,13 @@ use std::time::Duration;
 use serde::de;
 use serde::{Deserialize, Deserializer};
 
-use super::value::{TextOrList, some_duration};
+use super::value::{Text, TextOrList, some_duration};
 use super::{Document, Reader};
 use crate::experiment::net::Direction;
+use crate::experiment::net::change::Change;
 use crate::experiment::net::loss::{FILE_PREFIX, LossModel, LossText};
 use crate::experiment::net::named::shown;
+use crate::experiment::net::rate_trace::{RateText, RateTrace};
 use crate::experiment::scenario::position::{Step, value_at};
 use crate::experiment::scenario::{LinkSpec, ScenarioError};
 use crate::units::{self, BitsPerSec, QueueSize};
@@ -22,7 +24,7 @@ const NODE_NAME_LENGTH: usize = 8;
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkText {
     pub(super) ends: [String; 2],
-    rate: Option<BitsPerSec>,
+    rate: Option<RateValue>,
     #[serde(default, with = "units::duration_text")]
     delay: Duration,
     #[serde(default, with = "units::duration_text")]
@@ -30,14 +32,42 @@ pub(super) struct LinkText {
     queue: Option<QueueSize>,
     loss: Option<LossValue>,
     #[serde(default)]
+    change: Vec<ChangeText>,
+    #[serde(default)]
     reverse: ReverseText,
+}
+
+/// One of `change`, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeText {
+    #[serde(with = "units::duration_text")]
+    at: Duration,
+    rate: Option<BitsPerSec>,
+    #[serde(default, deserialize_with = "some_duration")]
+    delay: Option<Duration>,
+    loss: Option<LossValue>,
+    up: Option<bool>,
+    #[serde(default)]
+    reverse: ReverseChangeText,
+}
+
+/// What `reverse` of a change says of the way back.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ReverseChangeText {
+    rate: Option<BitsPerSec>,
+    #[serde(deserialize_with = "some_duration")]
+    delay: Option<Duration>,
+    loss: Option<LossValue>,
+    up: Option<bool>,
 }
 
 /// What `reverse` says of the way back.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ReverseText {
-    rate: Option<BitsPerSec>,
+    rate: Option<RateValue>,
     #[serde(deserialize_with = "some_duration")]
     delay: Option<Duration>,
     #[serde(deserialize_with = "some_duration")]
@@ -45,6 +75,9 @@ struct ReverseText {
     queue: Option<QueueSize>,
     loss: Option<LossValue>,
 }
+
+/// A rate, and the trace it is the mean of.
+type Rate = (Option<BitsPerSec>, Option<RateTrace>);
 
 /// A loss model as text, as a number, or as a list of packet numbers.
 #[derive(Debug, Clone)]
@@ -55,6 +88,16 @@ impl<'de> Deserialize<'de> for LossValue {
         let written = TextOrList::deserialize(deserializer)?;
         let text = written.list.map_or(written.text, |list| format!("positions:{}", list.join(",")));
         text.parse().map(LossValue).map_err(de::Error::custom)
+    }
+}
+
+/// A rate as text: a number with its unit, or a trace.
+#[derive(Debug, Clone)]
+struct RateValue(RateText);
+
+impl<'de> Deserialize<'de> for RateValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer)?.0.parse().map(RateValue).map_err(de::Error::custom)
     }
 }
 
@@ -74,21 +117,30 @@ impl Reader<'_> {
         }
         let open = Direction::default();
         let queue = link.queue.unwrap_or(open.queue);
-        let [there, back] = [(0, &link.loss), (1, &link.reverse.loss)]
-            .map(|(side, written)| written.as_ref().map_or(Ok(open.loss.clone()), |loss| self.loss(index, side, loss)));
-        let forward =
-            Direction { rate: link.rate, delay: link.delay, jitter: link.jitter, queue, loss: there?, ..open.clone() };
+        let [loss, loss_back] = [(0, &link.loss), (1, &link.reverse.loss)].map(|(side, written)| {
+            let field = self.link_field(index, side, "loss");
+            written.as_ref().map_or(Ok(open.loss.clone()), |loss| self.loss(&field, loss))
+        });
+        let (rate, trace) = self.rate(&self.link_field(index, 0, "rate"), link.rate.as_ref())?;
+        let back = link.reverse.rate.as_ref().or(link.rate.as_ref());
+        let (rate_back, trace_back) = self.rate(&self.link_field(index, 1, "rate"), back)?;
+        let (delay, jitter) = (link.delay, link.jitter);
+        let forward = Direction { rate, trace, delay, jitter, queue, loss: loss?, ..open.clone() };
         let backward = Direction {
-            rate: link.reverse.rate.or(link.rate),
-            delay: link.reverse.delay.unwrap_or(link.delay),
-            jitter: link.reverse.jitter.unwrap_or(link.jitter),
+            rate: rate_back,
+            trace: trace_back,
+            delay: link.reverse.delay.unwrap_or(delay),
+            jitter: link.reverse.jitter.unwrap_or(jitter),
             queue: link.reverse.queue.unwrap_or(queue),
-            loss: back?,
+            loss: loss_back?,
             ..open
         };
-        let link = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };
-        self.check_link(document, index, &link)?;
-        Ok(link)
+        let mut spec = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };
+        for (side, direction) in spec.directions.iter_mut().enumerate() {
+            self.add_changes((index, link), document.duration, side, direction)?;
+        }
+        self.check_link(document, index, &spec)?;
+        Ok(spec)
     }
 
     fn check_link(&self, document: &Document, index: usize, link: &LinkSpec) -> Result<(), ScenarioError> {
@@ -109,13 +161,75 @@ impl Reader<'_> {
         })
     }
 
-    fn loss(&self, index: usize, side: usize, written: &LossValue) -> Result<LossModel, ScenarioError> {
+    fn loss(&self, path: &[Step<'_>], written: &LossValue) -> Result<LossModel, ScenarioError> {
         match &written.0 {
             LossText::Model(model) => Ok(model.clone()),
-            LossText::File(name) => self.files.losses(name).map(LossModel::Positions).map_err(|why| {
-                self.refuse(&self.link_field(index, side, "loss"), format!("\"{FILE_PREFIX}{}\": {why}", shown(name)))
-            }),
+            LossText::File(name) => self
+                .files
+                .losses(name)
+                .map(LossModel::Positions)
+                .map_err(|why| self.refuse(path, format!("\"{FILE_PREFIX}{}\": {why}", shown(name)))),
         }
+    }
+
+    /// A rate, and the trace it is the mean of.
+    fn rate(&self, path: &[Step<'_>], written: Option<&RateValue>) -> Result<Rate, ScenarioError> {
+        let Some(RateValue(written)) = written else { return Ok((None, None)) };
+        let (rate, trace) = self.files.rate(written).map_err(|why| self.refuse(path, why))?;
+        Ok((Some(rate), trace))
+    }
+
+    /// The changes of one direction: on the way back, those that the link or the change does not set for it apart.
+    fn add_changes(
+        &self,
+        (index, link): (usize, &LinkText),
+        run: Duration,
+        side: usize,
+        direction: &mut Direction,
+    ) -> Result<(), ScenarioError> {
+        let at = |item: usize, field: &'static str| {
+            let change = [Step::Key("link"), Step::Item(index), Step::Key("change"), Step::Item(item)];
+            let reverse = [&change[..], &[Step::Key("reverse"), Step::Key(field)]].concat();
+            let is_reverse = side == 1 && value_at(self.table.get_ref(), &reverse).is_some();
+            if is_reverse { reverse } else { [&change[..], &[Step::Key(field)]].concat() }
+        };
+        let mut places = Vec::new();
+        for (item, written) in link.change.iter().enumerate() {
+            if written.at >= run {
+                return Err(self.refuse(&at(item, "at"), format!("expected less than the {}s of a run", run.as_secs())));
+            }
+            let change = self.change(&at(item, "loss"), side, link, written)?;
+            if change.is_empty() && self.change(&at(item, "loss"), 1 - side, link, written)?.is_empty() {
+                return Err(self.refuse(&at(item, "at"), "expected rate, delay, loss or up beside it"));
+            }
+            if !change.is_empty() {
+                direction.changes.push(change);
+                places.push(item);
+            }
+        }
+        let Some((wrong, field, what)) = direction.wrong_change() else { return Ok(()) };
+        Err(self.refuse(&at(places[wrong], field), what))
+    }
+
+    fn change(
+        &self,
+        loss_path: &[Step<'_>],
+        side: usize,
+        link: &LinkText,
+        written: &ChangeText,
+    ) -> Result<Change, ScenarioError> {
+        let (back, is_back) = (&written.reverse, side == 1);
+        let (rate, delay, loss, up) = match is_back {
+            false => (written.rate, written.delay, &written.loss, written.up),
+            true => (
+                back.rate.or(written.rate.filter(|_| link.reverse.rate.is_none())),
+                back.delay.or(written.delay.filter(|_| link.reverse.delay.is_none())),
+                &back.loss,
+                back.up.or(written.up),
+            ),
+        };
+        let loss = loss.as_ref().map(|loss| self.loss(loss_path, loss)).transpose()?;
+        Ok(Change { at: written.at, rate, delay, loss, up })
     }
 
     /// Where a direction's value is written: in `reverse` when that has it, else beside it.
