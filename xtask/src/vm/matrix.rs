@@ -51,7 +51,7 @@ pub struct Arguments {
 
 /// Runs the kernel ring under each kernel and prints the table: `cargo xtask vm-matrix --kernel 6.1`.
 ///
-/// Errors: [`Failed`] when a test failed; a guest that died or ran out of time.
+/// Errors: [`Failed`] when a test failed, or a guest died or ran out of time: the others run nevertheless.
 /// Side effects: as `cargo xtask vm`; with `--bless` writes the table into its document.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Vm, arguments.no_install)?;
@@ -59,7 +59,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut columns = Vec::new();
     for choice in &arguments.kernels {
         eprintln!("xtask: vm-matrix: kernel {choice}");
-        columns.push(verdicts_of(choice, &arguments.hardware, &job(&binaries, &[]))?);
+        columns.push(verdicts_of(choice, &arguments.hardware, &job(&binaries, &[])).unwrap_or_else(|why| {
+            eprintln!("xtask: error: vm-matrix: {why:#}");
+            Verdicts::of_failure(choice.to_string(), format!("{why:#}"))
+        }));
     }
     let table = verdicts::table(&columns);
     println!("\n{table}");

@@ -40,6 +40,13 @@ impl Verdicts {
         verdicts
     }
 
+    /// A kernel whose tests did not come to their end.
+    pub fn of_failure(version: String, why: String) -> Self {
+        let mut count = Count::default();
+        count.fail(why);
+        Verdicts { version, count, ..Verdicts::default() }
+    }
+
     fn cell(&self, algorithm: &str) -> String {
         let Some(situations) = self.sound.get(algorithm) else { return "not run".into() };
         let sound = situations.values().filter(|sound| **sound).count();
