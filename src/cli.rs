@@ -28,6 +28,7 @@ pub mod selection;
 pub mod show;
 pub mod sockets;
 pub mod status;
+pub mod top;
 pub mod trace;
 pub mod traffic;
 pub mod unload;
@@ -61,6 +62,7 @@ pub enum Command {
     Status(status::Args),
     Sockets(sockets::Args),
     Trace(trace::Args),
+    Top(top::Args),
     Run(run::Args),
     Report(report::Args),
     Link(Box<link::Args>),
@@ -113,6 +115,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Status(args) => args.run(),
         Command::Sockets(args) => args.run(),
         Command::Trace(args) => args.run(),
+        Command::Top(args) => args.run(),
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Link(args) => link::run(&args),

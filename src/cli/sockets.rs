@@ -71,8 +71,9 @@ impl Args {
             warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
         }
         if is_empty {
-            let namespaces = if sweep.namespaces == 1 { "namespace" } else { "namespaces" };
-            note(&format!("no connection passes, in {} network {namespaces}", sweep.namespaces));
+            let count = sweep.namespaces.len();
+            let namespaces = if count == 1 { "namespace" } else { "namespaces" };
+            note(&format!("no connection passes, in {count} network {namespaces}"));
             let next = "`tccc status` lists those that are";
             self.selection.unregistered().iter().for_each(|unknown| warn(unknown, Some(next)));
         }
@@ -89,7 +90,7 @@ fn write_table(out: &mut dyn Write, sockets: &[Event], named: &[Named]) -> io::R
 
 fn write_json(out: &mut dyn Write, sweep: &Sweep, named: &[Named]) -> io::Result<()> {
     let sockets = sweep.sockets.iter().zip(named).map(|(event, named)| NamedEvent::of(event, named)).collect();
-    let document = Document { schema: SCHEMA, namespaces: sweep.namespaces, hidden: sweep.hidden, sockets };
+    let document = Document { schema: SCHEMA, namespaces: sweep.namespaces.len(), hidden: sweep.hidden, sockets };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
 }

@@ -136,7 +136,7 @@ fn show_arrived(stream: &mut Stream, tracer: &Tracer, timeout: Duration) -> Resu
 }
 
 /// Set by Ctrl-C; a second one ends the process at once, for a reader that takes nothing.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
@@ -146,7 +146,8 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn parse_interval(text: &str) -> Result<Duration, String> {
+/// Reads a sampling interval.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = interval.is_zero() || (Duration::from_micros(1)..=INTERVAL_MAX).contains(&interval);
     is_allowed.then_some(interval).ok_or_else(|| "expected 0s for every packet, or 1us to 24h".to_owned())
@@ -159,7 +160,8 @@ pub fn parse_length(text: &str) -> Result<Duration, String> {
     is_allowed.then_some(length).ok_or_else(|| "expected 1ms to 8760h".to_owned())
 }
 
-fn parse_ring(text: &str) -> Result<u32, String> {
+/// Reads the size of a ring.
+pub(super) fn parse_ring(text: &str) -> Result<u32, String> {
     let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
     let allowed = u64::from(RING_BYTES_MIN)..=u64::from(RING_BYTES_MAX);
     allowed

@@ -2,7 +2,7 @@
 //!
 //! Everything is bounded: sockets, points of their past, marks, names. What does not fit is counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
@@ -55,7 +55,7 @@ pub struct Counts {
     pub dropped: u64,
     /// Events of sockets beyond [`SOCKETS_MAX`].
     pub untracked: u64,
-    /// Namespaces that the last sweep could not look at.
+    /// Processes whose network namespace the last sweep could not look at.
     pub hidden: u64,
     /// Connections that ended.
     pub closed: u64,
@@ -221,18 +221,18 @@ impl Live {
                 }
             }
             Fact::Dropped { events, .. } => self.counts.dropped = events,
-            Fact::Swept { begin_ns, time_ns, hidden } => self.end_unseen(begin_ns, time_ns, hidden),
+            Fact::Swept { begin_ns, time_ns, hidden, netns } => {
+                self.counts.hidden = hidden;
+                let netns: HashSet<u32> = netns.into_iter().collect();
+                self.end_unseen([begin_ns, time_ns], |inode| hidden == 0 || netns.contains(&inode));
+            }
         }
     }
 
     /// Ends what a whole sweep did not find: its close event was dropped, or came before the tracer.
-    fn end_unseen(&mut self, begin_ns: u64, time_ns: u64, hidden: u64) {
-        self.counts.hidden = hidden;
-        if hidden > 0 {
-            return;
-        }
-        let unseen = self.sockets.values_mut().filter(|socket| socket.closed_ns.is_none() && socket.seen_ns < begin_ns);
-        for socket in unseen {
+    fn end_unseen(&mut self, [begin_ns, time_ns]: [u64; 2], was_swept: impl Fn(u32) -> bool) {
+        let open = self.sockets.values_mut().filter(|socket| socket.closed_ns.is_none());
+        for socket in open.filter(|socket| socket.seen_ns < begin_ns && was_swept(socket.latest.netns)) {
             socket.closed_ns = Some(time_ns);
             self.counts.closed += 1;
         }

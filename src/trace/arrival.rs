@@ -73,8 +73,11 @@ pub enum Fact {
         begin_ns: u64,
         /// Its end.
         time_ns: u64,
-        /// Namespaces that could not be looked at; their sockets may live on.
+        /// Processes whose network namespace could not be looked at; sockets outside `netns` may live on.
         hidden: u64,
+        /// Network namespaces that were looked at, by their inodes.
+        #[serde(default)]
+        netns: Vec<u32>,
     },
 }
 

@@ -28,8 +28,8 @@ pub struct Sweep {
     /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table; not one moment, but
     /// the time it took to read them.
     pub sockets: Vec<Event>,
-    /// Network namespaces that were looked at.
-    pub namespaces: usize,
+    /// Network namespaces that were looked at, by their inodes.
+    pub namespaces: Vec<u32>,
     /// Processes and names whose network namespace could not be looked at.
     pub hidden: usize,
 }
@@ -69,7 +69,8 @@ pub fn sweep_in(namespaces: &[Netns], filter: &Filter) -> Result<Sweep> {
         let found = netns.run(|| read_until_stable(&link, &mut buffer, passes));
         sockets.extend(found.with_context(|| format!("sweep the network namespace {}", netns.inode()))?);
     }
-    Ok(Sweep { sockets, namespaces: namespaces.len(), hidden: 0 })
+    let namespaces = namespaces.iter().map(Netns::inode).collect();
+    Ok(Sweep { sockets, namespaces, hidden: 0 })
 }
 
 fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {

@@ -123,7 +123,10 @@ impl Source for Watch {
     }
 
     fn title(&self) -> String {
-        "live".to_owned()
+        nix::sys::utsname::uname().map_or_else(
+            |_| "live".to_owned(),
+            |name| format!("live: {}, Linux {}", name.nodename().display(), name.release().display()),
+        )
     }
 
     fn notices(&self) -> Vec<String> {

@@ -1,18 +1,25 @@
-//! Round-trip times counted by size: bounds of 1, 2 and 5 in each decade.
+//! Round-trip times counted by size: bounds of 1, 1.5, 2, 3, 5 and 7 in each decade.
 
 /// Upper bounds of the bins, microseconds; one more bin takes what is above the last.
-pub const BOUNDS_US: [u32; 21] = [
-    10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
-    2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000,
+pub const BOUNDS_US: [u32; 42] = [
+    10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000, 10_000, 15_000,
+    20_000, 30_000, 50_000, 70_000, 100_000, 150_000, 200_000, 300_000, 500_000, 700_000, 1_000_000, 1_500_000,
+    2_000_000, 3_000_000, 5_000_000, 7_000_000, 10_000_000, 15_000_000, 20_000_000, 30_000_000, 50_000_000, 70_000_000,
 ];
 
 /// How often each size of RTT was seen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histogram {
     /// Samples per bin, in the order of [`BOUNDS_US`], then those above.
     pub counts: [u64; BOUNDS_US.len() + 1],
     /// Sum of all samples, microseconds.
     pub sum_us: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { counts: [0; BOUNDS_US.len() + 1], sum_us: 0 }
+    }
 }
 
 impl Histogram {
@@ -55,12 +62,14 @@ mod tests {
     #[test]
     fn samples_fall_into_the_bin_of_their_upper_bound() {
         let mut histogram = Histogram::default();
-        for rtt in [1, 10, 11, 20, 40_000, 50_000, u32::MAX] {
+        for rtt in [1, 10, 11, 15, 40_000, 50_000, u32::MAX] {
             histogram.add(rtt);
         }
-        assert_eq!((histogram.counts[0], histogram.counts[1], histogram.counts[11]), (2, 2, 2));
-        assert_eq!((histogram.counts[21], histogram.total()), (1, 7));
-        assert_eq!(histogram.percentile_us(0.5), Some(20));
+        let bin = |bound: u32| histogram.counts[BOUNDS_US.iter().position(|it| *it == bound).unwrap()];
+        assert_eq!((bin(10), bin(15), bin(50_000)), (2, 2, 2));
+        assert_eq!((histogram.counts[BOUNDS_US.len()], histogram.total()), (1, 7));
+        assert!(BOUNDS_US.is_sorted());
+        assert_eq!(histogram.percentile_us(0.5), Some(15));
         assert_eq!(histogram.percentile_us(0.8), Some(50_000));
         assert_eq!(histogram.percentile_us(1.0), None);
         assert_eq!(Histogram::default().percentile_us(0.5), None);

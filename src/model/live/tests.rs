@@ -50,13 +50,18 @@ fn a_closed_connection_is_shown_for_a_while_unless_it_is_held() {
 }
 
 #[test]
-fn a_sweep_ends_what_it_did_not_find_unless_something_was_hidden() {
-    let swept = |hidden| Arrival::Fact(Fact::Swept { begin_ns: 5 * SECOND, time_ns: 6 * SECOND, hidden });
+fn a_sweep_ends_what_it_did_not_find_where_it_looked() {
+    let swept = |hidden, netns: &[u32]| {
+        let (begin_ns, time_ns, netns) = (5 * SECOND, 6 * SECOND, netns.to_vec());
+        Arrival::Fact(Fact::Swept { begin_ns, time_ns, hidden, netns })
+    };
     let mut live = live([sample(1, SECOND), sample(2, SECOND)]);
     live.apply(arrival(Event { kind: EventKind::Snapshot, ..sample(2, 5 * SECOND + 1) }));
-    live.apply(swept(1));
+    live.apply(swept(1, &[8, 9]));
     assert_eq!((live.open_sockets(), live.counts().hidden), (2, 1));
-    live.apply(swept(0));
+    live.apply(swept(1, &[1]));
+    assert_eq!((live.open_sockets(), live.counts().closed), (1, 1));
+    live.apply(swept(0, &[]));
     assert_eq!((live.open_sockets(), live.counts().hidden), (1, 0));
     assert!(live.socket(2).unwrap().closed_ns.is_none());
 }

@@ -1,0 +1,48 @@
+//! The help over the view: keys, signs, units.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::{Clear, Widget};
+
+use super::app::App;
+use super::paint;
+
+const WIDTH: u16 = 76;
+
+const LINES: [&str; 21] = [
+    " Keys                                       any key closes this",
+    "  q, Ctrl-C  quit         Tab  next view       space  pause",
+    "  up down PgUp PgDn Home End, j k g G  move    Enter  open a flow",
+    "  < > left right  sort by another column       r      reverse",
+    "  /  filter               Esc  clear, back     a      algorithms",
+    "  z  time span of a flow  t    table           mouse  click, wheel",
+    "  replay: + - speed   [ ] 10 s   { } 60 s   0-9 tenths of it",
+    " Filter: all words must hold",
+    "  nginx   process:curl   cgroup:system   algorithm:cubic   phase:probe",
+    "  srtt>50ms   goodput<10mbit   retrans>2%   cwnd>100   age<10s",
+    " Signs before a row",
+    "  >   sends                       !   recovers from a loss",
+    "  ~   disturbed: Disorder, CWR    !!  lost its clock: timeout",
+    "  x   closed a moment ago         (blank) idle",
+    " Marks of a flow: x packets lost, T retransmission timer ran out",
+    " cwnd, ssthresh and inflight are packets of mss; rates are bits per",
+    " second. goodput: payload acknowledged in the last 1 to 2 s. retrans:",
+    " share sent again in the last 10 to 20 s. Sampled as packets arrive;",
+    " dropped events are counted above. ns per call needs",
+    " `sysctl kernel.bpf_stats_enabled=1`. hidden: processes whose network",
+    " namespace may not be entered.",
+];
+
+/// Draws the help in the middle of an area.
+pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
+    let (width, height) = (WIDTH.min(area.width), (LINES.len() as u16).min(area.height));
+    let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    let buffer = frame.buffer_mut();
+    Clear.render(area, buffer);
+    for (row, line) in LINES.iter().enumerate() {
+        let is_heading = !line.starts_with("  ") && row < 15;
+        let style = if is_heading { app.theme.heading() } else { Style::new() };
+        paint::text(buffer, paint::line(place, row as u16), line, style);
+    }
+}

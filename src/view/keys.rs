@@ -1,0 +1,227 @@
+//! What keys and the mouse do.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Position;
+
+use super::app::{App, SPANS_NS, View};
+use crate::model::live::listing::Column;
+use crate::trace::source::Source;
+
+/// Rows that the wheel moves.
+const WHEEL_ROWS: isize = 3;
+/// Longest filter.
+const TYPED_MAX: usize = 200;
+/// Steps of a jump in a replay, nanoseconds.
+const STEP_NS: i64 = 10_000_000_000;
+const LEAP_NS: i64 = 60_000_000_000;
+/// Change of speed.
+const FASTER: f64 = 2.0;
+
+impl App {
+    /// Answers one key, click or change of size.
+    pub fn answer(&mut self, event: &Event, source: &mut dyn Source) {
+        self.wants_redraw = true;
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.answer_key(*key, source),
+            Event::Mouse(mouse) => self.answer_mouse(*mouse),
+            _ => {}
+        }
+    }
+
+    fn answer_key(&mut self, key: KeyEvent, source: &mut dyn Source) {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            self.is_done |= matches!(key.code, KeyCode::Char('c' | 'd'));
+            return;
+        }
+        if self.is_typing {
+            return self.type_key(key.code);
+        }
+        if self.shows_help {
+            self.shows_help = false;
+            return;
+        }
+        match key.code {
+            KeyCode::Char('q') => self.is_done = true,
+            KeyCode::Char('?') | KeyCode::F(1) => self.shows_help = true,
+            KeyCode::Char('/') => (self.is_typing, self.view) = (true, View::Table),
+            KeyCode::Tab => self.show_next(),
+            KeyCode::Char('t') => self.show(View::Table),
+            KeyCode::Char('a') => self.show(View::Summary),
+            KeyCode::Char(' ') => self.pause(source),
+            _ if self.answer_playing(key.code, source) => {}
+            _ => self.answer_in_view(key.code),
+        }
+    }
+
+    fn answer_in_view(&mut self, code: KeyCode) {
+        match self.view {
+            View::Table => self.answer_in_table(code),
+            View::Flow(_) => self.answer_in_flow(code),
+            View::Summary => self.answer_in_summary(code),
+        }
+    }
+
+    fn answer_in_table(&mut self, code: KeyCode) {
+        let page = isize::from(self.places.rows.height.max(2) as i16 - 1);
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::PageUp => self.move_by(-page),
+            KeyCode::PageDown => self.move_by(page),
+            KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN / 2),
+            KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX / 2),
+            KeyCode::Left | KeyCode::Char('<') => self.sort_beside(Column::ALL.len() - 1),
+            KeyCode::Right | KeyCode::Char('>') => self.sort_beside(1),
+            KeyCode::Char('r') => self.sort_by(self.listing.by),
+            KeyCode::Enter => self.open(),
+            KeyCode::Esc if !self.typed.is_empty() => {
+                self.typed.clear();
+                self.apply_typed();
+            }
+            _ => {}
+        }
+    }
+
+    fn answer_in_flow(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace => self.show(View::Table),
+            KeyCode::Char('z') => self.span = (self.span + 1) % SPANS_NS.len(),
+            KeyCode::Up | KeyCode::Left | KeyCode::Char('k') => self.open_beside(-1),
+            KeyCode::Down | KeyCode::Right | KeyCode::Char('j') => self.open_beside(1),
+            _ => {}
+        }
+    }
+
+    fn answer_in_summary(&mut self, code: KeyCode) {
+        let last = self.live.algorithms().count().saturating_sub(1);
+        match code {
+            KeyCode::Esc | KeyCode::Backspace => self.show(View::Table),
+            KeyCode::Up | KeyCode::Char('k') => self.chosen_algorithm = self.chosen_algorithm.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.chosen_algorithm = (self.chosen_algorithm + 1).min(last),
+            KeyCode::Enter => self.show_chosen_algorithm(),
+            _ => {}
+        }
+    }
+
+    /// The sockets of the chosen algorithm.
+    fn show_chosen_algorithm(&mut self) {
+        let name = self.live.summaries().get(self.chosen_algorithm).map(|summary| summary.algorithm.to_owned());
+        if let Some(name) = name {
+            self.typed = format!("algorithm:{name}");
+            self.apply_typed();
+            self.show(View::Table);
+        }
+    }
+
+    fn type_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.typed.clear();
+            }
+            KeyCode::Backspace => drop(self.typed.pop()),
+            KeyCode::Char(letter) if self.typed.len() < TYPED_MAX => self.typed.push(letter),
+            _ => return,
+        }
+        self.apply_typed();
+    }
+
+    fn show_next(&mut self) {
+        let next = match (self.view, self.selected) {
+            (View::Table, Some(socket)) => View::Flow(socket),
+            (View::Table, None) | (View::Flow(_), _) => View::Summary,
+            (View::Summary, _) => View::Table,
+        };
+        self.show(next);
+    }
+
+    fn sort_beside(&mut self, places: usize) {
+        let place = Column::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
+        self.sort_by(Column::ALL[(place + places) % Column::ALL.len()]);
+    }
+
+    fn open(&mut self) {
+        if let Some(socket) = self.selected {
+            self.show(View::Flow(socket));
+        }
+    }
+
+    fn open_beside(&mut self, rows: isize) {
+        self.move_by(rows);
+        self.open();
+    }
+
+    /// Stops a replay, or the picture of what goes on; or lets it go on.
+    fn pause(&mut self, source: &mut dyn Source) {
+        match source.playback() {
+            Some(playback) if playback.speed() > 0.0 => {
+                self.speed_before_pause = playback.speed();
+                playback.set_speed(0.0);
+            }
+            Some(playback) => playback.set_speed(self.speed_before_pause),
+            None => self.is_frozen = !self.is_frozen,
+        }
+        self.refresh(source);
+    }
+
+    /// Keys of a replay; false when it is none, or the key means nothing to it.
+    fn answer_playing(&mut self, code: KeyCode, source: &mut dyn Source) -> bool {
+        let now = source.now_ns();
+        let Some(playback) = source.playback() else { return false };
+        let (begin, end) = playback.span_ns();
+        match code {
+            KeyCode::Char('+' | '=') => playback.set_speed(playback.speed() * FASTER),
+            KeyCode::Char('-') => playback.set_speed(playback.speed() / FASTER),
+            KeyCode::Char('[') => playback.seek(now.saturating_add_signed(-STEP_NS)),
+            KeyCode::Char(']') => playback.seek(now.saturating_add_signed(STEP_NS)),
+            KeyCode::Char('{') => playback.seek(now.saturating_add_signed(-LEAP_NS)),
+            KeyCode::Char('}') => playback.seek(now.saturating_add_signed(LEAP_NS)),
+            KeyCode::Char(digit @ '0'..='9') => {
+                let tenths = u64::from(digit.to_digit(10).unwrap_or(0));
+                playback.seek(begin + end.saturating_sub(begin) / 10 * tenths);
+            }
+            _ => return false,
+        }
+        self.refresh(source);
+        true
+    }
+
+    fn answer_mouse(&mut self, mouse: MouseEvent) {
+        let at = Position { x: mouse.column, y: mouse.row };
+        match mouse.kind {
+            MouseEventKind::ScrollUp => self.scroll(-WHEEL_ROWS),
+            MouseEventKind::ScrollDown => self.scroll(WHEEL_ROWS),
+            MouseEventKind::Down(_) if self.shows_help => self.shows_help = false,
+            MouseEventKind::Down(MouseButton::Right) if self.view != View::Table => self.show(View::Table),
+            MouseEventKind::Down(MouseButton::Left) if self.view == View::Table => self.click(at),
+            _ => {}
+        }
+    }
+
+    fn scroll(&mut self, rows: isize) {
+        match self.view {
+            View::Table => self.move_by(rows),
+            View::Flow(_) => {}
+            View::Summary => self.answer_in_summary(if rows < 0 { KeyCode::Up } else { KeyCode::Down }),
+        }
+    }
+
+    /// A heading sorts; a row is chosen, the chosen one is opened.
+    fn click(&mut self, at: Position) {
+        let heading = self.places.headings.iter().find(|(_, place)| place.contains(at)).map(|(column, _)| *column);
+        if let Some(column) = heading {
+            return self.sort_by(column);
+        }
+        if !self.places.rows.contains(at) {
+            return;
+        }
+        let row = self.top + usize::from(at.y - self.places.rows.y);
+        let Some(socket) = self.order.get(row).copied() else { return };
+        if self.selected == Some(socket) {
+            self.open();
+        } else {
+            self.selected = Some(socket);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Text onto a screen: cut to its room, free of what could steer the terminal.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::plain::plain;
+
+/// Writes text into a place, cut with `…` when it is too long.
+pub fn text(buffer: &mut Buffer, place: Rect, text: &str, style: Style) {
+    if place.height > 0 && place.width > 0 {
+        buffer.set_stringn(place.x, place.y, cut(text, place.width.into()), place.width.into(), style);
+    }
+}
+
+/// Writes text that ends at the right end of a place.
+pub fn right(buffer: &mut Buffer, place: Rect, words: &str, style: Style) {
+    let words = cut(words, place.width.into());
+    let free = usize::from(place.width).saturating_sub(words.chars().count()) as u16;
+    text(buffer, Rect { x: place.x + free, width: place.width - free, ..place }, &words, style);
+}
+
+/// One line of a place.
+pub fn line(place: Rect, row: u16) -> Rect {
+    let height = u16::from(row < place.height);
+    Rect { y: place.y + row.min(place.height.saturating_sub(height)), height, ..place }
+}
+
+/// Text that fits, with `…` for what does not; control characters are visible signs.
+pub fn cut(text: &str, width: usize) -> String {
+    let text = plain(text);
+    if text.chars().count() <= width {
+        return text;
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// Text that fits, cut at its beginning: the end of a path says more.
+pub fn cut_begin(text: &str, width: usize) -> String {
+    let text = plain(text);
+    let length = text.chars().count();
+    if length <= width {
+        return text;
+    }
+    let kept: String = text.chars().skip(length - width.saturating_sub(1)).collect();
+    format!("…{kept}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_and_hostile_text_is_made_plain() {
+        assert_eq!((cut("abcdef", 4), cut_begin("abcdef", 4)), ("abc…".into(), "…def".into()));
+        assert_eq!((cut("abcd", 4), cut("ab", 0)), ("abcd".into(), "…".into()));
+        assert_eq!(cut("a\u{1b}[2J", 9), "a\u{fffd}[2J");
+    }
+
+    #[test]
+    fn lines_outside_a_place_have_no_height() {
+        let place = Rect::new(2, 3, 10, 2);
+        assert_eq!([0, 1, 2].map(|row| line(place, row).height), [1, 1, 0]);
+    }
+}

@@ -1,0 +1,146 @@
+//! Algorithms side by side, and the round-trip times and costs of one of them.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::app::App;
+use super::{number, paint};
+use crate::model::live::algorithm::Summary;
+use crate::model::live::histogram::BOUNDS_US;
+use crate::trace::event::CaState;
+
+/// Heading, width, and what it shows.
+type Column = (&'static str, u16, fn(&Summary) -> String);
+
+static COLUMNS: [Column; 8] = [
+    ("sockets", 8, |it| number::grouped(it.sockets as u64)),
+    ("goodput/s", 9, |it| number::rate(it.goodput_bps)),
+    ("retrans", 7, |it| it.retrans_ratio.map_or("-".into(), number::percent)),
+    ("rtt p50", 8, |it| percentile(it, 0.5)),
+    ("rtt p95", 8, |it| percentile(it, 0.95)),
+    ("in loss", 7, |it| number::grouped(it.ca_states[CaState::Loss as usize] as u64)),
+    ("ns/call", 8, |it| it.ns_per_call.map_or("-".into(), number::nanos)),
+    ("received/s", 10, |it| number::rate(it.received_bps)),
+];
+const NAME_WIDTH: u16 = 15;
+/// Room for the bound of a bin, and for its count.
+const BOUND_WIDTH: u16 = 9;
+const COUNT_WIDTH: u16 = 9;
+
+fn percentile(summary: &Summary, share: f64) -> String {
+    match summary.rtt.percentile_us(share) {
+        Some(bound) => format!("<{}", number::micros(bound.into())),
+        None if summary.rtt.total() == 0 => "-".into(),
+        None => format!(">{}", number::micros(BOUNDS_US[BOUNDS_US.len() - 1].into())),
+    }
+}
+
+/// Draws the table above, the chosen one below.
+pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
+    let summaries = app.live.summaries();
+    let buffer = frame.buffer_mut();
+    if summaries.is_empty() {
+        paint::text(
+            buffer,
+            paint::line(area, 0),
+            " no algorithm yet: they appear with their sockets",
+            app.theme.faint(),
+        );
+        return;
+    }
+    let chosen = app.chosen_algorithm.min(summaries.len() - 1);
+    let rows = (summaries.len() as u16).min(area.height.saturating_sub(1) / 2);
+    draw_heading(buffer, app, paint::line(area, 0));
+    let top = (chosen + 1).saturating_sub(rows.into());
+    for (row, summary) in summaries.iter().skip(top).take(rows.into()).enumerate() {
+        let line = paint::line(area, row as u16 + 1);
+        draw_row(buffer, summary, line);
+        if row + top == chosen {
+            buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED));
+        }
+    }
+    let taken = rows + 2;
+    let below = Rect { y: area.y + taken.min(area.height), height: area.height.saturating_sub(taken), ..area };
+    draw_chosen(buffer, app, &summaries[chosen], below);
+}
+
+fn draw_heading(buffer: &mut Buffer, app: &App, line: Rect) {
+    paint::text(buffer, Rect { width: NAME_WIDTH.min(line.width), ..line }, " algorithm", app.theme.heading());
+    for ((name, ..), place) in COLUMNS.iter().zip(places(line)) {
+        paint::right(buffer, place, name, app.theme.heading());
+    }
+}
+
+fn draw_row(buffer: &mut Buffer, summary: &Summary, line: Rect) {
+    let name = Rect { width: NAME_WIDTH.min(line.width), ..line };
+    paint::text(buffer, name, &format!(" {}", summary.algorithm), Style::new());
+    for ((.., value), place) in COLUMNS.iter().zip(places(line)) {
+        paint::right(buffer, place, &value(summary), Style::new());
+    }
+}
+
+/// The places of the columns that fit whole.
+fn places(line: Rect) -> Vec<Rect> {
+    let mut x = line.x + NAME_WIDTH;
+    let mut places = Vec::new();
+    for (_, width, _) in COLUMNS {
+        if x + width + 1 > line.right() {
+            break;
+        }
+        places.push(Rect { x: x + 1, width, ..line });
+        x += width + 1;
+    }
+    places
+}
+
+/// The histogram of one algorithm, its states and what its callbacks cost.
+fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
+    let states = [CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss];
+    let states: Vec<String> =
+        states.iter().zip(summary.ca_states).map(|(state, count)| format!("{} {count}", state.name())).collect();
+    let costs: Vec<String> =
+        summary.callback_ns.iter().map(|(name, ns)| format!("{name} {}", number::nanos(*ns))).collect();
+    let costs =
+        if costs.is_empty() { "not counted (sysctl kernel.bpf_stats_enabled=1)".to_owned() } else { costs.join("  ") };
+    let lines = [
+        format!(" {}: sockets in each congestion state: {}", summary.algorithm, states.join("  ")),
+        format!(" cost of a call: {costs}"),
+        format!(" RTT samples of the last 30 to 60 s: {}", number::grouped(summary.rtt.total())),
+    ];
+    for (row, line) in lines.iter().enumerate() {
+        let style = if row == 0 { app.theme.heading() } else { Style::new() };
+        paint::text(buffer, paint::line(area, row as u16), line, style);
+    }
+    let below = Rect { y: area.y + 3.min(area.height), height: area.height.saturating_sub(3), ..area };
+    draw_histogram(buffer, app, summary, below);
+}
+
+/// A bar for each bin from the first to the last that has samples.
+fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
+    let counts = &summary.rtt.counts;
+    let Some(first) = counts.iter().position(|count| *count > 0) else { return };
+    let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);
+    let most = counts.iter().copied().max().unwrap_or(1).max(1);
+    for (row, bin) in (first..=last).enumerate() {
+        let line = paint::line(area, row as u16);
+        let bound = BOUNDS_US
+            .get(bin)
+            .map_or_else(|| "more".to_owned(), |bound| format!("<{}", number::micros((*bound).into())));
+        paint::right(buffer, Rect { width: BOUND_WIDTH.min(line.width), ..line }, &bound, app.theme.faint());
+        let count =
+            Rect { x: line.x + BOUND_WIDTH, width: COUNT_WIDTH.min(line.width.saturating_sub(BOUND_WIDTH)), ..line };
+        paint::right(buffer, count, &number::grouped(counts[bin]), Style::new());
+        let x = count.right() + 1;
+        let room = line.right().saturating_sub(x);
+        let eighths = (u128::from(counts[bin]) * u128::from(room) * 8).div_ceil(u128::from(most)) as usize;
+        let bar = Rect { x, width: room, ..line };
+        paint::text(buffer, bar, &bar_of(eighths), app.theme.measure());
+    }
+}
+
+fn bar_of(eighths: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}

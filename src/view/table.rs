@@ -1,0 +1,230 @@
+//! The table of sockets: the columns that fit, the rows that are on the screen.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::app::App;
+use super::{number, paint};
+use crate::model::live::listing::{Cell, Column};
+use crate::model::live::{Live, socket::Socket};
+use crate::trace::event::CaState;
+
+/// How a column is shown: heading, width, and the rank by which it finds room.
+struct Shown {
+    column: Column,
+    heading: &'static str,
+    width: u16,
+    rank: u8,
+}
+
+const fn shown(column: Column, heading: &'static str, width: u16, rank: u8) -> Shown {
+    Shown { column, heading, width, rank }
+}
+
+static SHOWN: [Shown; 16] = [
+    shown(Column::Peer, "peer", 21, 0),
+    shown(Column::Process, "process", 16, 3),
+    shown(Column::Cgroup, "cgroup", 22, 6),
+    shown(Column::Algorithm, "algorithm", 11, 1),
+    shown(Column::Phase, "phase", 11, 4),
+    shown(Column::CaState, "ca_state", 8, 1),
+    shown(Column::Cwnd, "cwnd pkts", 9, 1),
+    shown(Column::Ssthresh, "ssthresh", 8, 5),
+    shown(Column::Srtt, "srtt", 7, 1),
+    shown(Column::MinRtt, "min_rtt", 7, 5),
+    shown(Column::Goodput, "goodput/s", 9, 1),
+    shown(Column::Retrans, "retrans", 7, 1),
+    shown(Column::Received, "received/s", 10, 8),
+    shown(Column::Inflight, "inflight", 8, 9),
+    shown(Column::Local, "local", 21, 10),
+    shown(Column::Age, "age", 6, 9),
+];
+/// Sparklines find room before this rank, and take what is left up to this width.
+const SPARK_RANK: u8 = 7;
+const SPARK_WIDTHS: [u16; 2] = [12, 40];
+/// Time that a sparkline covers.
+const SPARK_NS: u64 = 60_000_000_000;
+/// The sign before each row.
+const SIGN_WIDTH: u16 = 2;
+const GAP: u16 = 1;
+
+/// The columns of one picture.
+struct Fitted {
+    columns: Vec<&'static Shown>,
+    /// Width of each of two sparklines: goodput and cwnd; 0: no room.
+    spark: u16,
+    hidden: usize,
+}
+
+/// Draws the table and notes where its rows and headings are.
+pub(super) fn draw(frame: &mut Frame, app: &mut App, area: Rect) {
+    let fitted = fit(area.width, app.listing.by);
+    let rows = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
+    scroll(app, rows.height.into());
+    let headings = draw_headings(frame.buffer_mut(), app, &fitted, paint::line(area, 0));
+    let visible = app.order.iter().skip(app.top).take(rows.height.into());
+    for (row, socket) in visible.enumerate() {
+        let Some(socket) = app.live.socket(*socket) else { continue };
+        draw_row(frame.buffer_mut(), app, (&fitted, socket), paint::line(rows, row as u16));
+    }
+    if app.order.is_empty() {
+        draw_nothing(frame.buffer_mut(), app, rows);
+    }
+    (app.places.rows, app.places.headings) = (rows, headings);
+}
+
+fn draw_nothing(buffer: &mut Buffer, app: &App, rows: Rect) {
+    let why = if app.live.sockets().next().is_none() {
+        " no connection yet: they appear as packets arrive, idle ones with the next sweep"
+    } else {
+        " no connection passes the filter; Esc clears it"
+    };
+    paint::text(buffer, paint::line(rows, 0), why, app.theme.faint());
+}
+
+/// Keeps the chosen row on the screen.
+fn scroll(app: &mut App, rows: usize) {
+    let chosen = app.selected_place().unwrap_or(0);
+    let last_top = app.order.len().saturating_sub(rows);
+    app.top = app.top.min(last_top).min(chosen).max((chosen + 1).saturating_sub(rows));
+}
+
+/// Takes columns by rank while they fit; the one that sorts is always there.
+fn fit(width: u16, sorting: Column) -> Fitted {
+    let mut free = (width + GAP).saturating_sub(SIGN_WIDTH); // no gap after the last
+    let mut chosen = [false; SHOWN.len()];
+    let mut take = |place: usize, free: &mut u16| {
+        let needed = SHOWN[place].width + GAP;
+        if !chosen[place] && needed <= *free {
+            (chosen[place], *free) = (true, *free - needed);
+        }
+    };
+    let sorting = SHOWN.iter().position(|shown| shown.column == sorting).unwrap_or(0);
+    take(0, &mut free);
+    take(sorting, &mut free);
+    let mut spark = 0;
+    for rank in 1..=10 {
+        if rank == SPARK_RANK && free >= 2 * (SPARK_WIDTHS[0] + GAP) {
+            spark = SPARK_WIDTHS[0];
+            free -= 2 * (spark + GAP);
+        }
+        (0..SHOWN.len()).filter(|&place| SHOWN[place].rank == rank).for_each(|place| take(place, &mut free));
+    }
+    if spark > 0 {
+        spark = (spark + free / 2).min(SPARK_WIDTHS[1]);
+    }
+    let columns: Vec<&Shown> = SHOWN.iter().zip(chosen).filter(|(_, is)| *is).map(|(shown, _)| shown).collect();
+    let hidden = SHOWN.len() - columns.len();
+    Fitted { columns, spark, hidden }
+}
+
+fn draw_headings(buffer: &mut Buffer, app: &App, fitted: &Fitted, line: Rect) -> Vec<(Column, Rect)> {
+    let mut x = line.x + SIGN_WIDTH;
+    let mut places = Vec::new();
+    for shown in &fitted.columns {
+        let place = Rect { x, width: shown.width.min(line.right().saturating_sub(x)), ..line };
+        let is_sorting = shown.column == app.listing.by;
+        let style = if is_sorting { app.theme.chosen() } else { app.theme.heading() };
+        if shown.column.is_text() {
+            paint::text(buffer, place, shown.heading, style);
+        } else {
+            paint::right(buffer, place, shown.heading, style);
+        }
+        places.push((shown.column, place));
+        x += shown.width + GAP;
+    }
+    for name in ["goodput, 60s", "cwnd, 60s"].iter().filter(|_| fitted.spark > 0) {
+        paint::text(buffer, Rect { x, width: fitted.spark, ..line }, name, app.theme.heading());
+        x += fitted.spark + GAP;
+    }
+    let rest = Rect { x, width: line.right().saturating_sub(x), ..line };
+    if fitted.hidden > 0 && rest.width >= 4 {
+        paint::right(buffer, rest, &format!("+{}", fitted.hidden), app.theme.faint());
+    }
+    places
+}
+
+fn draw_row(buffer: &mut Buffer, app: &App, (fitted, socket): (&Fitted, &Socket), line: Rect) {
+    let is_chosen = app.selected == Some(socket.latest.socket);
+    let (sign, base) = sign_of(app, socket);
+    paint::text(buffer, Rect { width: SIGN_WIDTH.min(line.width), ..line }, sign, base);
+    let mut x = line.x + SIGN_WIDTH;
+    for shown in &fitted.columns {
+        let place = Rect { x, width: shown.width.min(line.right().saturating_sub(x)), ..line };
+        let words = words_of(&app.live, socket, shown);
+        if shown.column.is_text() {
+            paint::text(buffer, place, &words, base);
+        } else {
+            paint::right(buffer, place, &words, base);
+        }
+        x += shown.width + GAP;
+    }
+    if fitted.spark > 0 {
+        let place = Rect { x, width: fitted.spark, ..line };
+        draw_sparks(buffer, app, socket, place);
+    }
+    if is_chosen {
+        buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED));
+    }
+}
+
+fn draw_sparks(buffer: &mut Buffer, app: &App, socket: &Socket, place: Rect) {
+    let mut parts = vec![None; place.width.into()];
+    let now = app.live.now_ns();
+    let from = now.saturating_sub(SPARK_NS);
+    socket.history.resample(from, now, |past| Some(f64::from(past.goodput_bps)), &mut parts);
+    paint::text(buffer, place, &number::sparkline(&parts), app.theme.measure());
+    socket.history.resample(from, now, |past| Some(f64::from(past.cwnd_pkts)), &mut parts);
+    let second = Rect { x: place.x + place.width + GAP, ..place };
+    paint::text(buffer, second, &number::sparkline(&parts), app.theme.cwnd());
+}
+
+/// A sign that says without colour how a socket is: lost its clock, recovers, is disturbed, is closed, sends nothing.
+fn sign_of(app: &App, socket: &Socket) -> (&'static str, Style) {
+    let theme = app.theme;
+    if socket.closed_ns.is_some() {
+        return ("x", theme.faint());
+    }
+    match socket.latest.ca_state {
+        CaState::Loss => ("!!", theme.alarm()),
+        CaState::Recovery => ("!", theme.alarm()),
+        CaState::Cwr | CaState::Disorder => ("~", Style::new()),
+        CaState::Open if socket.is_idle(app.live.now_ns()) => ("", theme.faint()),
+        CaState::Open => (">", Style::new()),
+    }
+}
+
+fn words_of(live: &Live, socket: &Socket, shown: &Shown) -> String {
+    let value = match live.cell(socket, shown.column) {
+        Cell::Nothing => return "-".to_owned(),
+        Cell::Text(text) if shown.column == Column::Cgroup => return paint::cut_begin(&text, shown.width.into()),
+        Cell::Text(text) => return text,
+        Cell::Number(value) => value,
+    };
+    match shown.column {
+        Column::Srtt | Column::MinRtt => number::micros(value),
+        Column::Goodput | Column::Received => number::rate(value),
+        Column::Retrans => number::percent(value),
+        Column::Age => number::age(value as u64),
+        _ => number::count(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_find_room_by_rank_and_the_sorting_one_always() {
+        let names = |width, by| fit(width, by).columns.iter().map(|it| it.column.name()).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(80, Column::Goodput), "peer algorithm ca_state cwnd srtt goodput retrans");
+        assert!(names(80, Column::Age).contains("age"));
+        assert!(names(40, Column::Retrans).starts_with("peer") && names(40, Column::Retrans).contains("retrans"));
+        assert_eq!(names(5, Column::Peer), "");
+        let wide = fit(300, Column::Peer);
+        assert_eq!((wide.columns.len(), wide.hidden), (16, 0));
+        assert!(wide.spark > SPARK_WIDTHS[0]);
+    }
+}
