@@ -14,6 +14,7 @@ use crate::kernel::libbpf_log;
 
 pub mod columns;
 pub mod completions;
+mod confirm;
 pub mod doctor;
 pub mod link;
 pub mod list;
@@ -58,6 +59,7 @@ pub enum Command {
     List(list::Args),
     Show(show::Args),
     Load(load::Args),
+    Confirm(confirm::Args),
     Unload(unload::Args),
     Status(status::Args),
     Sockets(sockets::Args),
@@ -111,6 +113,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::List(args) => args.run(),
         Command::Show(args) => args.run(),
         Command::Load(args) => args.run(),
+        Command::Confirm(args) => args.run(),
         Command::Unload(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Sockets(args) => args.run(),

@@ -6,6 +6,7 @@
 
 pub mod adapt;
 mod companion;
+pub mod confirm;
 mod load;
 mod object;
 mod receiver;
@@ -102,13 +103,15 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     }
 }
 
-/// Removes what dead processes left: records without a registration, and registrations that only a map holds.
+/// Removes what dead processes left: records without a registration, registrations that only a map holds, and what
+/// nobody confirmed in time.
 ///
 /// Errors: not permitted.
 pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
     let dead =
         |instance: &survey::Instance| instance.is_of_the_dead() && instance.standing() == survey::Standing::Leftover;
-    for instance in survey::instances(locked.store(), features)?.into_iter().filter(dead) {
+    let void = |instance: &survey::Instance| dead(instance) || confirm::is_overdue(instance);
+    for instance in survey::instances(locked.store(), features)?.into_iter().filter(void) {
         unload::undo(instance, locked)?;
     }
     Ok(())
@@ -132,6 +135,7 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         layout: algorithm.layout.clone(),
         companion: None,
         receiver: false,
+        unconfirmed: None,
     }
 }
 

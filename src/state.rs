@@ -66,6 +66,15 @@ pub struct Attachment {
     pub cgroup: PathBuf,
 }
 
+/// A registration that is undone unless somebody confirms it in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unconfirmed {
+    /// When it is undone, CLOCK_BOOTTIME, nanoseconds.
+    pub until_ns: u64,
+    /// The process that waits to undo it.
+    pub guard: Process,
+}
+
 /// One algorithm that tccc registered, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -101,6 +110,9 @@ pub struct Record {
     /// The companion alone is wanted: this host receives, and no algorithm is registered.
     #[serde(default)]
     pub receiver: bool,
+    /// Not confirmed yet; none when nobody asked for that, or when it is.
+    #[serde(default)]
+    pub unconfirmed: Option<Unconfirmed>,
 }
 
 /// The folder of records.
@@ -269,6 +281,7 @@ mod tests {
             layout: StateLayout::default(),
             companion: None,
             receiver: false,
+            unconfirmed: None,
         }
     }
 

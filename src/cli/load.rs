@@ -2,17 +2,21 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 
+use super::confirm::{parse_trial, start_guard};
 use super::{note, warn};
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, offload};
+use crate::loader::confirm::Guard;
 use crate::loader::{self, Loaded, Options, Request};
 use crate::state::Store;
+use crate::units::format_duration;
 
 /// Register an algorithm with the kernel, until `tccc unload`
 ///
@@ -45,6 +49,9 @@ pub struct Args {
     /// Where to attach an algorithm's companion program, below the cgroup v2 mount; without it for every socket
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
+    /// Undo everything after this time, such as 60s, unless `tccc confirm` follows before
+    #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = parse_trial)]
+    confirm: Option<Duration>,
     /// Have the kernel verify it and print each change that would be made; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -61,14 +68,30 @@ impl Args {
         let request =
             Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
-        let options = Options { make_default: self.default, replace: self.replace, dry_run: self.dry_run };
+        let trial = self.confirm.filter(|_| !self.dry_run);
+        let guard = trial.map(|patience| start_guard(name, patience)).transpose()?;
+        let options = Options {
+            make_default: self.default,
+            replace: self.replace,
+            dry_run: self.dry_run,
+            unconfirmed: guard.as_ref().map(Guard::unconfirmed),
+        };
         let load = if self.receiver { loader::load_receiver } else { loader::load };
-        let loaded = load(&request, options, &Features::probe()?)?;
+        let features = Features::probe()?;
+        let loaded = load(&request, options, &features)?;
+        if let Some(Err(too_late)) = guard.map(Guard::release) {
+            loader::unload(name, &features)?;
+            return Err(too_late);
+        }
         loaded.adapted.iter().for_each(|phrase| note(phrase));
         if let Some(patents) = algorithm.patents() {
             note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
         }
         self.report(&loaded)?;
+        if let Some(trial) = trial {
+            let name = &loaded.record.name;
+            note(&format!("undone in {} unless `tccc confirm {name}` follows", format_duration(trial)));
+        }
         if algorithm.companion.is_some_and(|companion| companion.times_single_packets) {
             warn_of_merged_packets();
         }
@@ -81,6 +104,9 @@ impl Args {
             let what = if self.receiver { "its receiving side" } else { "it" };
             writeln!(out, "\"{}\" passes the verifier; loading {what} would", loaded.record.name)?;
             loaded.changes.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
+            if let Some(trial) = self.confirm {
+                writeln!(out, "  start a process that undoes all this after {}", format_duration(trial))?;
+            }
             return Ok(());
         }
         let record = &loaded.record;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -15,8 +16,10 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{cgroup, congestion, struct_ops};
+use crate::loader::confirm;
 use crate::loader::survey::{self, Instance, Standing};
 use crate::state::{Attachment, Owner, Store};
+use crate::units::format_duration;
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -55,6 +58,10 @@ struct Line {
     companion: Option<Attachment>,
     /// Only that is wanted: this host receives.
     receiver: bool,
+    /// Seconds that are left to confirm it; none when it stays.
+    confirm_within_s: Option<f64>,
+    /// The process that undoes it then.
+    confirm_pid: Option<u32>,
     drift: Vec<String>,
 }
 
@@ -102,6 +109,7 @@ fn gather() -> Result<Document> {
 
 fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> Line {
     let record = instance.record.as_ref();
+    let unconfirmed = record.and_then(|record| record.unconfirmed);
     let standing = match instance.standing() {
         Standing::Pinned => "pinned",
         Standing::Run => "run",
@@ -123,6 +131,8 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
         ns_per_call: costs(instance),
         companion: record.and_then(|record| record.companion.clone()),
         receiver: instance.is_receiver(),
+        confirm_within_s: unconfirmed.as_ref().map(confirm::seconds_left),
+        confirm_pid: unconfirmed.map(|it| it.guard.pid),
         drift: if may_look { drift(instance, default) } else { Vec::new() },
     }
 }
@@ -145,6 +155,9 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
     let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
     if was_default && default != instance.name {
         drift.push(format!("it was made the default, which now is \"{default}\""));
+    }
+    if confirm::is_overdue(instance) {
+        drift.push("nobody confirmed it in time, and the process that would undo it was killed: unload it".into());
     }
     if !instance.is_as_recorded() {
         drift
@@ -210,6 +223,10 @@ fn rows(lines: &[Line]) -> Vec<Vec<String>> {
 }
 
 fn write_details(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    if let Some(left_s) = line.confirm_within_s.filter(|left_s| *left_s > 0.0) {
+        let left = format_duration(Duration::from_secs(left_s.ceil() as u64));
+        writeln!(out, "\"{0}\": undone in {left} unless `tccc confirm {0}` follows", line.name)?;
+    }
     if let Some(holders) = line.holders.as_ref().filter(|holders| !holders.is_empty()) {
         writeln!(out, "\nsockets with \"{}\":", line.name)?;
         write_columns(out, &holder_rows(holders))?;

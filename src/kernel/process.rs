@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::plain::plain;
@@ -20,8 +22,21 @@ impl Process {
     ///
     /// None: /proc is not mounted.
     pub fn this() -> Option<Self> {
-        let pid = std::process::id();
+        Self::of(std::process::id())
+    }
+
+    /// The process that has this number now.
+    ///
+    /// None: there is none.
+    pub fn of(pid: u32) -> Option<Self> {
         Some(Process { pid, started: start_time(pid)? })
+    }
+
+    /// Asks it to end, if it still runs.
+    pub fn end(&self) {
+        if self.lives() {
+            let _ = kill(Pid::from_raw(self.pid as i32), Signal::SIGTERM); // it may have ended by itself
+        }
     }
 
     /// Whether it still runs.

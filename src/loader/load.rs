@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Attachment, Locked, Owner, Record, Store};
+use crate::state::{Attachment, Locked, Owner, Record, Store, Unconfirmed};
 
 /// How an algorithm is to be registered for good.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +21,8 @@ pub struct Options {
     pub replace: bool,
     /// Do everything up to the first change of the host.
     pub dry_run: bool,
+    /// It is undone unless somebody confirms it.
+    pub unconfirmed: Option<Unconfirmed>,
 }
 
 /// What was done, or would be.
@@ -49,7 +51,8 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     let store = Store::of_host();
     check_free(request.name, options, &store, features)?; // refused before the verifier works
     let verified = if options.dry_run { verify(request, features)? } else { verify_logged(request, features)? };
-    let record = Record { companion: place, ..record_of(request, verified.map_id()?) };
+    let unconfirmed = options.unconfirmed;
+    let record = Record { companion: place, unconfirmed, ..record_of(request, verified.map_id()?) };
     let mut loaded =
         Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
     if options.dry_run {

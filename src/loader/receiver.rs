@@ -24,7 +24,12 @@ pub fn load_receiver(request: &Request, options: Options, features: &Features) -
     };
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
-    let record = Record { companion: companion_place(request)?, receiver: true, ..record_of(request, 0) };
+    let record = Record {
+        companion: companion_place(request)?,
+        receiver: true,
+        unconfirmed: options.unconfirmed,
+        ..record_of(request, 0)
+    };
     let store = Store::of_host();
     check_free(request.name, &store, features)?;
     let companion = Companion::verify(wanted, request.name)?;

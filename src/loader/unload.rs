@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::confirm;
 use super::survey::{self, Instance, Standing};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
@@ -148,6 +149,9 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
         prove_gone(&instance)?;
     }
     locked.remove(&instance.name)?;
+    if let Some(unconfirmed) = instance.record.as_ref().and_then(|record| record.unconfirmed) {
+        confirm::end_guard(&unconfirmed);
+    }
     for (netns, path) in socket::namespaces_with_default(&instance.name) {
         let enter = format!("nsenter --net={} sysctl net.ipv4.tcp_congestion_control=cubic", path.display());
         let what =

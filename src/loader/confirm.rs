@@ -1,0 +1,142 @@
+//! Registrations on trial: undone at a set time by a process of their own, unless somebody confirms them before.
+//!
+//! The process that waits is started before the host is changed, so that no moment is without it. Where it was killed,
+//! `tccc status` says so, and the next `tccc load` or `run` undoes what it should have undone.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::survey::{self, Instance};
+use super::unload::{Unloaded, undo};
+use crate::failure::Failure;
+use crate::kernel::clock;
+use crate::kernel::probe::Features;
+use crate::kernel::process::Process;
+use crate::state::{Record, Store, Unconfirmed};
+
+/// The process that undoes a registration when its time is over; ended with this value, unless it is released.
+#[derive(Debug)]
+pub struct Guard {
+    process: Option<Child>,
+    unconfirmed: Unconfirmed,
+}
+
+impl Guard {
+    /// Starts it. `command` is this program with the words that make it call [`expire`]; the moment, nanoseconds of
+    /// CLOCK_BOOTTIME, is added as the last word.
+    ///
+    /// Errors: the process cannot be started.
+    /// Side effects: a process without terminal that lives until the moment, or until somebody confirms or unloads.
+    pub fn start(command: &mut Command, patience: Duration) -> Result<Guard> {
+        let until_ns = clock::boottime_ns()? + patience.as_nanos() as u64;
+        command.arg(until_ns.to_string()).current_dir("/");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
+        unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+        let process = command.spawn().context("start the process that undoes it")?;
+        let guard = Process::of(process.id()).context("see the process that undoes it in /proc")?;
+        Ok(Guard { process: Some(process), unconfirmed: Unconfirmed { until_ns, guard } })
+    }
+
+    /// What is to be recorded with the registration.
+    pub fn unconfirmed(&self) -> Unconfirmed {
+        self.unconfirmed
+    }
+
+    /// Lets it go on by itself.
+    ///
+    /// Errors: the time is over, or it was killed: nothing guards the registration.
+    pub fn release(mut self) -> Result<()> {
+        if clock::boottime_ns()? >= self.unconfirmed.until_ns || !self.unconfirmed.guard.lives() {
+            return Err(Failure::failed("the time to confirm was over before it was loaded").hint("give more").into());
+        }
+        self.process = None; // dropping a child neither ends it nor waits for it
+        Ok(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Keeps what was loaded for a trial; every one of them without a name.
+///
+/// Shape: the records, sorted by name.
+///
+/// Errors: nothing of that name waits to be confirmed; its time is over; not permitted.
+/// Side effects: the processes that would have undone them end.
+pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
+    let store = Store::of_host();
+    let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);
+    if !store.records().iter().any(on_trial) {
+        return Err(nothing_waits(name, &store).into());
+    }
+    let locked = store.lock()?;
+    let mut confirmed: Vec<Record> = store.records().into_iter().filter(on_trial).collect();
+    for record in &mut confirmed {
+        let Some(unconfirmed) = record.unconfirmed.take() else { continue };
+        if clock::boottime_ns()? >= unconfirmed.until_ns {
+            let what = format!("too late to confirm \"{}\": its time is over", record.name);
+            return Err(Failure::failed(what)
+                .hint(format!("`tccc unload {}`, then load it again", record.name))
+                .into());
+        }
+        locked.write(record)?;
+        end_guard(&unconfirmed);
+    }
+    if confirmed.is_empty() {
+        return Err(nothing_waits(name, &store).into()); // it was undone meanwhile
+    }
+    Ok(confirmed)
+}
+
+fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
+    let what = match name {
+        Some(name) if store.record(name).is_some() => format!("\"{name}\" does not wait to be confirmed: it stays"),
+        Some(name) => format!("cannot confirm \"{name}\": it is not loaded"),
+        None => "nothing waits to be confirmed".to_owned(),
+    };
+    Failure::failed(what).hint("`tccc status` shows what is loaded")
+}
+
+/// Waits until the moment and undoes the registration, unless it was confirmed or unloaded before.
+///
+/// Errors: as [`super::unload`].
+pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
+    clock::wait_until_boottime(until_ns)?;
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let Some(instance) = survey::find(name, &store, features)? else { return Ok(None) };
+    let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
+    if unconfirmed.is_none_or(|it| it.until_ns != until_ns) {
+        return Ok(None);
+    }
+    undo(instance, &locked).map(Some)
+}
+
+/// Whether nobody confirmed it in time and nobody is left to undo it.
+pub fn is_overdue(instance: &Instance) -> bool {
+    let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
+    unconfirmed.is_some_and(|it| seconds_left(&it) == 0.0 && !it.guard.lives())
+}
+
+/// Time that is left to confirm, seconds; 0 when it is over.
+pub fn seconds_left(unconfirmed: &Unconfirmed) -> f64 {
+    let now_ns = clock::boottime_ns().unwrap_or(u64::MAX);
+    unconfirmed.until_ns.saturating_sub(now_ns) as f64 / 1e9
+}
+
+/// Ends the process that waits, unless it is this one.
+pub(super) fn end_guard(unconfirmed: &Unconfirmed) {
+    if unconfirmed.guard.pid != std::process::id() {
+        unconfirmed.guard.end();
+    }
+}
