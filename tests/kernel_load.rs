@@ -8,6 +8,8 @@ mod sandbox;
 
 #[path = "kernel_load/companion.rs"]
 mod companion;
+#[path = "kernel_load/confirm.rs"]
+mod confirm;
 #[path = "kernel_load/disturbed.rs"]
 mod disturbed;
 #[path = "kernel_load/killed.rs"]

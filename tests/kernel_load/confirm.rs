@@ -1,0 +1,107 @@
+//! Loading on trial: `load --confirm` undoes itself, `confirm` keeps it, and a killed guard is not forgotten.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::common::{needs, poll_until};
+use crate::sandbox::{Bpffs, available, default, in_sandbox, run, status, stderr, stdout};
+
+/// Generous for a busy host; the shortest trial is 5 s.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// The only instance that is loaded.
+fn only() -> Value {
+    let mut instances = status();
+    assert_eq!(instances.len(), 1, "{instances:?}");
+    instances.remove(0)
+}
+
+fn guard() -> Pid {
+    Pid::from_raw(only()["confirm_pid"].as_i64().expect("a process that would undo it") as i32)
+}
+
+/// A dead process that nobody has collected yet is gone as well.
+fn is_gone(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
+
+#[test]
+fn unconfirmed_load_undoes_itself() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let before = default();
+        run(0, "load dtcp --as ldk_trial --default --confirm 5s");
+        assert_eq!(default(), "ldk_trial");
+        assert!(only()["confirm_within_s"].as_f64().unwrap() <= 5.0);
+        assert!(stdout(&run(0, "status")).contains("unless `tccc confirm ldk_trial` follows"));
+        let guard = guard();
+        poll_until(LIMIT, "it is undone", || !Path::new("/run/tccc").exists());
+        assert_eq!(default(), before);
+        assert!(!available().contains(&"ldk_trial".to_owned()));
+        poll_until(LIMIT, "the process that undid it ends", || is_gone(guard));
+    });
+}
+
+#[test]
+fn confirmed_load_stays() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as ldk_keep --confirm 1m");
+        let guard = guard();
+        assert_eq!(stdout(&run(0, "confirm")), "\"ldk_keep\" is confirmed and stays until `tccc unload ldk_keep`\n");
+        poll_until(LIMIT, "nothing waits to undo it", || is_gone(guard));
+        assert!(only()["confirm_within_s"].is_null());
+        assert!(stderr(&run(1, "confirm ldk_keep")).contains("does not wait to be confirmed"));
+        run(0, "unload ldk_keep");
+    });
+}
+
+#[test]
+fn unload_ends_the_trial() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as ldk_trial --confirm 1m");
+        let guard = guard();
+        run(0, "unload ldk_trial");
+        poll_until(LIMIT, "nothing waits to undo it", || is_gone(guard));
+    });
+}
+
+#[test]
+fn killed_guard_is_shown_and_the_next_load_undoes_what_it_should_have() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as ldk_trial --confirm 5s");
+        kill(guard(), Signal::SIGKILL).unwrap();
+        poll_until(LIMIT, "the time is over", || only()["confirm_within_s"] == 0.0);
+        assert!(stdout(&run(0, "status")).contains("nobody confirmed it in time"));
+        assert!(stderr(&run(1, "confirm ldk_trial")).contains("too late"));
+        run(0, "load dtcp --as ldk_next");
+        assert_eq!(only()["name"], "ldk_next");
+        run(0, "unload --all");
+    });
+}
+
+#[test]
+fn what_cannot_be_on_trial_starts_no_guard() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(2, "load dtcp --as ldk_no --confirm 1s");
+        run(2, "load dtcp --as ldk_no --confirm 25h");
+        run(2, "load dtcp --as ldk_no --confirm 60");
+        run(2, "load dtcp --as ldk_no --confirm 60s --replace");
+        assert!(stderr(&run(1, "confirm ldk_no")).contains("it is not loaded"));
+        assert!(stderr(&run(1, "confirm")).contains("nothing waits"));
+        let plan = stdout(&run(0, "load dtcp --as ldk_no --confirm 60s --dry-run"));
+        assert!(plan.ends_with("start a process that undoes all this after 60s\n"), "{plan}");
+        run(1, "load dtcp --as reno --confirm 1m");
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let commands = processes.filter_map(|it| std::fs::read_to_string(it.path().join("cmdline")).ok());
+        assert!(!commands.into_iter().any(|it| it.contains("confirm\0ldk_no\0") || it.contains("confirm\0reno\0")));
+    });
+}
