@@ -79,14 +79,15 @@ TUNABLE(u32, hystart_delay_max_us, 16000, 1, 1000000, "us",
 	"a rise of the RTT above this always ends it; as the kernel");
 CUBIC_TUNABLE(u8, with_ss, CUBIC_WITH_SS, 0, 1, "on or off", "CCT-SS: leave slow start between the limits L and U");
 TUNABLE(u32, beta_ss, 128, 1, 1023, "1/1024",
-	"CCT-SS, reconstruction: L = (1 - beta_ss) U and cut in slow start; below 0.2 raises CUBIC's L");
+	"CCT-SS, reconstruction: L = (1 - beta_ss) U and cut there; below 0.2 raises CUBIC's L; our sweep chose 102");
 TUNABLE(u32, min_train_acks, 8, 2, 255, "ACKs", "CCT-SS, reconstruction: ACKs of a train before its rate counts");
 CUBIC_TUNABLE(u8, with_lo, CUBIC_WITH_LO, 0, 1, "on or off", "CCT-LO: cut by beta_lo instead of 1 - beta");
 TUNABLE(u32, beta_lo, 358, 1, 1023, "1/1024",
-	"CCT-LO, reconstruction: cut at a loss, 0.35 is the middle of the 0.2 to 0.5 that chapter 1 frames");
+	"CCT-LO, reconstruction: cut at a loss, 0.35 is the middle of chapter 1's 0.2 to 0.5; our sweep chose 461");
 CUBIC_TUNABLE(u8, with_erfc, CUBIC_WITH_ERFC, 0, 1, "on or off",
 	      "ERFC: lower C so that the average window falls by delta");
-TUNABLE(u32, delta, 154, 0, 512, "1/1024", "ERFC, reconstruction: share of the average window to give up, 0.15");
+TUNABLE(u32, delta, 154, 0, 512, "1/1024",
+	"ERFC, reconstruction: share of the average window to give up, 0.15; our sweep chose 205");
 
 PHASES(PHASE_SLOW_START, PHASE_CONCAVE, PHASE_CONVEX, PHASE_RENO_FRIENDLY, PHASE_RECOVERY, PHASE_LOSS);
 
