@@ -39,6 +39,8 @@ mod path;
 mod properties;
 #[path = "host/reno.rs"]
 mod reno;
+#[path = "host/rounds.rs"]
+mod rounds;
 #[path = "host/sender.rs"]
 mod sender;
 #[path = "host/swift.rs"]

@@ -8,8 +8,6 @@
 
 #include "tccc.bpf.h"
 
-/* srtt_us is kept times 8. */
-#define SRTT_SHIFT 3
 /* A window of more bytes than this counts as this: times 8000000 it still fits 64 bits. Range: 2 TiB. */
 #define PACED_BYTES_MAX (1ull << 41)
 /* The kernel's TCP_INIT_CWND. */

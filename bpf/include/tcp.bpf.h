@@ -57,6 +57,8 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
+/* srtt_us is kept times 8. */
+#define SRTT_SHIFT 3
 /* The SYN counts as delivered. */
 #define DELIVERED_BY_HANDSHAKE 1
 

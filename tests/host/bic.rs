@@ -1,24 +1,13 @@
 //! BIC against its table of steps and the paper's recurrence in floating point: `bpf/cc/bpf_bic.bpf.c`.
 
 use crate::bottleneck::{Flow, field};
-use crate::kernel::Kernel;
-use crate::native::{self, INFINITE_SSTHRESH, Native, Socket};
-use crate::operations::{self, Operation, Start};
+use crate::native::{self, INFINITE_SSTHRESH, Native};
+use crate::operations::{self, Operation};
+use crate::rounds::{connection, lose};
 use crate::tuned;
 
 const ID: &str = "bpf_bic";
 const RTT_US: u64 = 40_000;
-
-fn connection(native: &Native, cwnd: u32) -> Kernel<Socket<'_>> {
-    operations::connect(native.socket(0xaa), Start { cwnd, ssthresh: 2, clamp: INFINITE_SSTHRESH })
-}
-
-/// A reduction, over at once, for a packet that was really lost.
-fn lose(kernel: &mut Kernel<Socket>) {
-    kernel.enter_recovery();
-    kernel.undo_retrans = 1;
-    kernel.leave();
-}
 
 /// Packets acknowledged per packet of growth at a window, after a loss at `w_max`.
 fn count(native: &Native, w_max: u32, cwnd: u32) -> u64 {
