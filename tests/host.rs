@@ -47,3 +47,5 @@ mod sender;
 mod swift;
 #[path = "host/tuned.rs"]
 mod tuned;
+#[path = "host/veno.rs"]
+mod veno;
