@@ -21,6 +21,8 @@ mod dfr;
 mod dtcp;
 #[path = "host/event_layout.rs"]
 mod event_layout;
+#[path = "host/illinois.rs"]
+mod illinois;
 #[path = "host/kernel.rs"]
 mod kernel;
 #[path = "host/msack.rs"]

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Illinois as BPF: losses say when to cut, the queueing delay says how fast to grow and how deep to cut.
+ *
+ * Source
+ *   S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-speed
+ *   networks", Performance Evaluation 65, 2008: section 3; behaviour of net/ipv4/tcp_illinois.c of Linux 6.18.
+ *
+ * Idea
+ *   Far from congestion grow ten times as fast as Reno, near it three times slower: the window lingers where the queue is
+ *   almost full. And a loss while the queue was empty cuts by an eighth only: nothing was overfilled. Delay is the
+ *   second signal only: losses remain the first, so that it does not starve beside Reno.
+ *
+ * Equations
+ *   da = mean RTT of the round - base RTT, dm = largest RTT - base RTT
+ *   d1 = dm / 100, d2 = dm / 10, d3 = 8 dm / 10
+ *   growth     cwnd += alpha acked / cwnd
+ *   alpha      alpha_max                        da <= d1                  eq. (1), section 3.2
+ *              kappa1 / (kappa2 + da)           else; alpha_max at d1, alpha_min at dm
+ *   loss       ssthresh = max((1 - beta) cwnd, 2)
+ *   beta       beta_min                         da <= d2                  eq. (2)
+ *              kappa3 + kappa4 da               d2 < da < d3; linear, beta_max at d3
+ *              beta_max                         da >= d3
+ *   as Reno    alpha = 1, beta = 1/2            cwnd < win_thresh; after a timeout
+ *
+ * Units
+ *   Windows in packets, delays in us, alpha and beta in 1/1024.
+ *
+ * Life
+ *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
+ *
+ * Differs
+ *   1. From the kernel's illinois: growth loses no fraction; the kernel drops the rest of the division whenever a packet
+ *      is added, up to a quarter of the growth at 15 packets and alpha = 10.
+ *   2. From the kernel's illinois: alpha and beta have ten bits after the point instead of seven and six; RTTs are not
+ *      cut at 3.3 s.
+ *   3. From the paper, as the kernel: after the delay was once above d1, alpha_max comes back only after theta rounds
+ *      below it; win_thresh is 15 (paper: 10) and acts on the window at the end of a round.
+ *   4. From the paper, as the kernel: base and largest RTT are for the life of the connection.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_illinois because the kernel keeps illinois for
+ *   itself.
+ */
+#include "tccc.bpf.h"
+#include "delay.bpf.h"
+#include "phase.bpf.h"
+
+#define ALPHA_RENO SHARE_UNIT
+#define BETA_RENO (SHARE_UNIT / 2)
+/* d1, d2 and d3 as shares of dm: section 3.2. */
+#define D1_OF_DM 100u
+#define TENTHS 10u
+#define D2_TENTHS 1u
+#define D3_TENTHS 8u
+
+TUNABLE(u32, alpha_max, 10240, 1024, 102400, "1/1024 packets",
+	"growth per round trip without a queue: 10, section 3.2");
+TUNABLE(u32, alpha_min, 307, 1, 1024, "1/1024 packets", "growth per round trip with the longest queue: 0.3");
+TUNABLE(u32, beta_min, 128, 1, 512, "1/1024", "cut at a loss without a queue: 1/8");
+TUNABLE(u32, beta_max, 512, 512, 1023, "1/1024", "cut at a loss with a long queue: 1/2, as Reno");
+TUNABLE(u32, win_thresh, 15, 0, 65535, "packets", "below this window as Reno: the kernel's; the paper has 10");
+TUNABLE(u32, theta, 5, 1, 255, "rounds", "short delays in a row before alpha_max comes back: the kernel's");
+
+struct bpf_illinois {
+	u8 phase;
+	u8 was_delayed;	 /* the delay was above d1 */
+	u8 short_rounds; /* rounds below d1 since, theta at most */
+	u32 max_rtt_us;	 /* largest RTT, 0: no sample yet */
+	u32 alpha;	 /* growth per window acknowledged, 1/1024 packets */
+	u32 beta;	 /* cut at a loss, 1/1024 */
+	u64 credit;	 /* packets acknowledged that have made no packet yet, 1/1024 */
+	struct delay delay;
+};
+STATE_FITS(struct bpf_illinois);
+
+static u32 low_delay(u32 dm_us)
+{
+	return dm_us / D1_OF_DM;
+}
+
+/*
+ * alpha = kappa1 / (kappa2 + da) between (d1, alpha_max) and (dm, alpha_min), which is
+ * (dm - d1) amax amin / ((dm - d1) amin + (da - d1) (amax - amin)).
+ * Range: d1 < da, delays below 2^32. Error: below 1/1024, it is the floor.
+ */
+static u32 alpha_between(u32 da_us, u32 dm_us)
+{
+	const u64 span = dm_us - low_delay(dm_us), above = da_us - low_delay(dm_us);
+	const u64 product = (u64)alpha_max * alpha_min;
+	const u64 divisor = span * alpha_min + above * (alpha_max - alpha_min);
+
+	return (u32)(span * product / max(divisor, 1ull));
+}
+
+/* Equation (1); one short round among long ones does not bring the fast growth back. */
+static u32 alpha_of(struct bpf_illinois *illinois, u32 da_us, u32 dm_us)
+{
+	if (da_us > low_delay(dm_us)) {
+		illinois->was_delayed = 1;
+		return alpha_between(da_us, dm_us);
+	}
+	if (illinois->was_delayed) {
+		illinois->short_rounds++;
+		if (illinois->short_rounds < theta)
+			return illinois->alpha;
+		illinois->short_rounds = 0;
+		illinois->was_delayed = 0;
+	}
+	return alpha_max;
+}
+
+/* Equation (2). Range: any delays. Error: below 1/1024, it is the floor. */
+static u32 beta_of(u32 da_us, u32 dm_us)
+{
+	const u64 da = (u64)da_us * TENTHS, d2 = (u64)dm_us * D2_TENTHS, d3 = (u64)dm_us * D3_TENTHS;
+
+	if (da <= d2)
+		return beta_min;
+	if (da >= d3)
+		return beta_max;
+	return (u32)(beta_min + (da - d2) * (beta_max - beta_min) / max(d3 - d2, 1ull));
+}
+
+/* Once a round. */
+static void update_parameters(struct tcp_sock *tp, struct bpf_illinois *illinois)
+{
+	u32 da_us, dm_us;
+
+	if (tp->snd_cwnd < win_thresh) {
+		illinois->alpha = ALPHA_RENO;
+		illinois->beta = BETA_RENO;
+	} else if (illinois->delay.samples) {
+		dm_us = illinois->max_rtt_us - illinois->delay.base_rtt_us;
+		da_us = mean_rtt_us(&illinois->delay) - illinois->delay.base_rtt_us;
+		illinois->alpha = alpha_of(illinois, da_us, dm_us);
+		illinois->beta = beta_of(da_us, dm_us);
+	}
+	begin_delay_round(&illinois->delay, tp);
+}
+
+CC_OP(void, bpf_illinois_init, struct sock *sk)
+{
+	struct bpf_illinois *illinois = inet_csk_ca(sk);
+
+	illinois->was_delayed = 0;
+	illinois->short_rounds = 0;
+	illinois->max_rtt_us = 0;
+	illinois->alpha = alpha_max;
+	illinois->beta = BETA_RENO;
+	illinois->credit = 0;
+	forget_delay(&illinois->delay, tcp_sk(sk));
+	update_phase(sk);
+}
+
+CC_OP(void, bpf_illinois_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct bpf_illinois *illinois = inet_csk_ca(sk);
+
+	update_delay(&illinois->delay, sample);
+	if (sample->rtt_us >= 0)
+		illinois->max_rtt_us = max(illinois->max_rtt_us, max((u32)sample->rtt_us, 1u));
+}
+
+CC_OP(void, bpf_illinois_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_illinois *illinois = inet_csk_ca(sk);
+
+	update_phase(sk);
+	if (is_delay_round_over(&illinois->delay, tp))
+		update_parameters(tp, illinois);
+	if (!is_cwnd_limited(tp))
+		return;
+	if (in_slow_start(tp))
+		acked = tcp_slow_start(tp, acked);
+	if (acked)
+		grow_per_window(tp, &illinois->credit, acked, illinois->alpha);
+}
+
+CC_OP(u32, bpf_illinois_ssthresh, struct sock *sk)
+{
+	const struct bpf_illinois *illinois = inet_csk_ca(sk);
+	const u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	const u32 kept = cwnd - share_of(cwnd, illinois->beta);
+
+	return ssthresh_of(kept);
+}
+
+CC_OP(void, bpf_illinois_set_state, struct sock *sk, u8 new_state)
+{
+	struct bpf_illinois *illinois = inet_csk_ca(sk);
+
+	update_reduction_phase(sk, new_state);
+	if (new_state != TCP_CA_Loss)
+		return;
+	illinois->alpha = ALPHA_RENO;
+	illinois->beta = BETA_RENO;
+	illinois->was_delayed = 0;
+	illinois->short_rounds = 0;
+	begin_delay_round(&illinois->delay, tcp_sk(sk));
+}
+
+CC_OP(u32, bpf_illinois_undo_cwnd, struct sock *sk)
+{
+	return reno_undo_cwnd(tcp_sk(sk));
+}
+
+ALGORITHM(bpf_illinois, "Illinois as BPF: the queueing delay sets growth and cut, losses when to cut",
+	  "Liu, Basar & Srikant 2008") = {
+	.init = (void *)bpf_illinois_init,
+	.pkts_acked = (void *)bpf_illinois_pkts_acked,
+	.cong_avoid = (void *)bpf_illinois_cong_avoid,
+	.ssthresh = (void *)bpf_illinois_ssthresh,
+	.set_state = (void *)bpf_illinois_set_state,
+	.undo_cwnd = (void *)bpf_illinois_undo_cwnd,
+	.name = "bpf_illinois",
+};
