@@ -51,3 +51,5 @@ mod swift;
 mod tuned;
 #[path = "host/veno.rs"]
 mod veno;
+#[path = "host/yeah.rs"]
+mod yeah;
