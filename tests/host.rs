@@ -11,6 +11,8 @@ mod bottleneck;
 mod checked;
 #[path = "host/compile.rs"]
 mod compile;
+#[path = "host/compound.rs"]
+mod compound;
 #[path = "host/cubic.rs"]
 mod cubic;
 #[path = "host/curves.rs"]
