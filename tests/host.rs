@@ -49,6 +49,8 @@ mod rounds;
 mod sender;
 #[path = "host/swift.rs"]
 mod swift;
+#[path = "host/tcpfit.rs"]
+mod tcpfit;
 #[path = "host/tuned.rs"]
 mod tuned;
 #[path = "host/veno.rs"]

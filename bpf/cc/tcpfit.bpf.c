@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * TCP-FIT: behave as N Reno connections in one, N following from the queue that the window leaves in the network.
+ *
+ * Source
+ *   J. Wang, J. Wen, J. Zhang, Y. Han, "TCP-FIT: an improved TCP congestion control algorithm and its performance",
+ *   INFOCOM 2011; US patents 8,547,839 and 9,385,960, claims.
+ *
+ * Idea
+ *   Parallel connections fill a path that one Reno connection cannot, and lose less of their sum at a loss. How many may
+ *   run without pushing others aside? As many as keep the queue short: count up while it is short, down while it is long.
+ *
+ * Equations
+ *   growth          cwnd += N acked / cwnd
+ *   loss            cwnd -= 2 / (3 N + 1) cwnd; N = 1: the half of Reno
+ *   queue           Q = (avgRTT - baseRTT) cwnd / avgRTT
+ *   each period     N = max(1, N + 1 - N (avgRTT - baseRTT) / (a avgRTT))      update_rule = 0, the later formula
+ *                   N + 1 if Q < a cwnd / N, N - 1 if Q > a cwnd / N, N >= 1   update_rule = 1, the claims' steps
+ *   period          the longer of one RTT and 500 ms; avgRTT is the mean of its samples
+ *   base            every refresh_periods: N = 1 for a period, then baseRTT = 7/8 baseRTT + 1/8 its lowest RTT
+ *   It follows that N rests where N (avgRTT - baseRTT) / avgRTT = a: each of the N keeps a share a of its window queued.
+ *
+ * Units
+ *   Windows in packets, N and a in 1/1024, RTTs and the period in us, kept windows rounded down.
+ *
+ * Life
+ *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
+ *
+ * Differs
+ *   1. a is not fixed by paper or claims; 1/8 is that of the ns-3 port.
+ *   2. When the base is measured anew is not said anywhere: never, unless refresh_periods is set. Its m samples are those
+ *      of one period.
+ *   3. N has fractions in the later formula, and whole steps in the other; both stop at 4096.
+ *   4. A period without samples, or in which the application was the limit at its end, leaves N alone. Slow start and
+ *      what a timeout does to the window are Reno's; N is kept over losses and timeouts.
+ *   5. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender. ECN is treated as a
+ *      loss.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). Exact on every supported kernel.
+ *
+ * Patents
+ *   US 8,547,839 and 9,385,960, granted (and 9,838,318 for a variant with Hybla). For research; never a default.
+ */
+#include "tccc.bpf.h"
+#include "delay.bpf.h"
+#include "phase.bpf.h"
+
+/* N in 1/1024: 22 bits, so that N times an RTT times 1024 fits 64 bits. */
+#define N_MOST (4096u * SHARE_UNIT)
+#define PERIOD_US 500000u
+#define RULE_STEPS 1
+/* The share of a fresh base RTT in the one kept: 1/8. */
+#define REFRESH_SHIFT 3
+
+TUNABLE(u32, a, 128, 1, 1023, "1/1024",
+	"share of each connection's window that may stand in the queue: 1/8, as the ns-3 port");
+TUNABLE(u8, update_rule, 0, 0, 1, "rule",
+	"how N follows the queue: 0 the later formula, 1 whole steps as claimed first");
+TUNABLE(u32, refresh_periods, 0, 0, 65535, "periods",
+	"the base RTT is measured anew after so many; 0 never: not said when");
+
+struct tcpfit {
+	u8 phase;
+	u8 is_refreshing;    /* in this period N = 1 and the base RTT is measured anew */
+	u16 periods;	     /* since the latest refresh */
+	u32 n;		     /* N, 1/1024 */
+	u64 period_start_us; /* when this period began */
+	u64 credit;	     /* packets acknowledged that have made no packet yet, 1/1024 */
+	struct delay delay;  /* of this period */
+};
+STATE_FITS(struct tcpfit);
+
+/* cwnd - 2 / (3 N + 1) cwnd = cwnd (3 N - 1) / (3 N + 1). Range: N 1 and more. Error: below one packet, the floor. */
+static u32 window_kept(u32 cwnd, u32 n)
+{
+	const u32 threefold = 3 * max(n, SHARE_UNIT);
+
+	return (u32)((u64)cwnd * (threefold - SHARE_UNIT) / (threefold + SHARE_UNIT));
+}
+
+/* max(1, N + 1 - N (RTT - base) / (a RTT)). Range: N up to 4096, RTTs below 2^31 us. Error: below 1/1024. */
+static u32 n_by_formula(u32 n, u32 queueing_us, u32 rtt_us)
+{
+	const u64 connections = min(n, N_MOST);
+	const u64 divisor = (u64)a * rtt_us;
+	const u64 less = ((connections * queueing_us) << SHARE_SHIFT) / max(divisor, 1ull);
+	const u64 more = connections + SHARE_UNIT;
+
+	return more > less ? (u32)(more - less) : 0;
+}
+
+/* Q against a cwnd / N: both times N RTT / cwnd. */
+static u32 n_by_steps(u32 n, u32 queueing_us, u32 rtt_us)
+{
+	const u64 queued = (u64)queueing_us * n, allowed = (u64)a * rtt_us;
+
+	if (queued < allowed)
+		return n + SHARE_UNIT;
+	return queued > allowed ? n - SHARE_UNIT : n;
+}
+
+static void update_n(struct tcpfit *fit)
+{
+	const u32 rtt_us = max(mean_rtt_us(&fit->delay), 1u);
+	const u32 queueing_us = rtt_us > fit->delay.base_rtt_us ? rtt_us - fit->delay.base_rtt_us : 0;
+	const u32 n = update_rule == RULE_STEPS ? n_by_steps(fit->n, queueing_us, rtt_us)
+						: n_by_formula(fit->n, queueing_us, rtt_us);
+
+	fit->n = min(max(n, SHARE_UNIT), N_MOST);
+}
+
+/* baseRTT = 7/8 baseRTT + 1/8 the lowest RTT of a period with N = 1. */
+static void update_base(struct delay *delay)
+{
+	const u64 kept = ((u64)delay->base_rtt_us << REFRESH_SHIFT) - delay->base_rtt_us;
+
+	delay->base_rtt_us = (u32)((kept + delay->round_rtt_us) >> REFRESH_SHIFT);
+}
+
+static void begin_period(const struct tcp_sock *tp, struct tcpfit *fit)
+{
+	fit->period_start_us = tp->tcp_mstamp;
+	begin_delay_round(&fit->delay, tp);
+}
+
+static void end_of_period(struct tcpfit *fit)
+{
+	if (fit->is_refreshing) {
+		update_base(&fit->delay);
+		fit->is_refreshing = 0;
+		fit->periods = 0;
+		return;
+	}
+	update_n(fit);
+	fit->periods++;
+	if (refresh_periods && fit->periods >= refresh_periods) {
+		fit->is_refreshing = 1;
+		fit->n = SHARE_UNIT;
+	}
+}
+
+/* The longer of one RTT and 500 ms has passed. */
+static bool is_period_over(const struct tcp_sock *tp, const struct tcpfit *fit)
+{
+	const u32 rtt_us = tp->srtt_us >> SRTT_SHIFT;
+
+	return tp->tcp_mstamp - fit->period_start_us >= max(rtt_us, PERIOD_US);
+}
+
+CC_OP(void, tcpfit_init, struct sock *sk)
+{
+	struct tcpfit *fit = inet_csk_ca(sk);
+
+	fit->is_refreshing = 0;
+	fit->periods = 0;
+	fit->n = SHARE_UNIT;
+	fit->credit = 0;
+	forget_delay(&fit->delay, tcp_sk(sk));
+	begin_period(tcp_sk(sk), fit);
+	update_phase(sk);
+}
+
+CC_OP(void, tcpfit_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct tcpfit *fit = inet_csk_ca(sk);
+
+	update_delay(&fit->delay, sample);
+}
+
+CC_OP(void, tcpfit_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct tcpfit *fit = inet_csk_ca(sk);
+
+	update_phase(sk);
+	if (!is_cwnd_limited(tp))
+		return;
+	if (is_period_over(tp, fit)) {
+		if (fit->delay.samples)
+			end_of_period(fit);
+		begin_period(tp, fit);
+	}
+	if (in_slow_start(tp))
+		acked = tcp_slow_start(tp, acked);
+	if (acked)
+		grow_per_window(tp, &fit->credit, acked, fit->n);
+}
+
+CC_OP(u32, tcpfit_ssthresh, struct sock *sk)
+{
+	const struct tcpfit *fit = inet_csk_ca(sk);
+
+	return ssthresh_of(window_kept(tcp_sk(sk)->snd_cwnd, fit->n));
+}
+
+CC_OP(void, tcpfit_set_state, struct sock *sk, u8 new_state)
+{
+	update_reduction_phase(sk, new_state);
+}
+
+CC_OP(u32, tcpfit_undo_cwnd, struct sock *sk)
+{
+	return reno_undo_cwnd(tcp_sk(sk));
+}
+
+ALGORITHM(tcpfit, "TCP-FIT: N Reno connections in one, N following from the queue",
+	  "Wang, Wen, Zhang & Han 2011; US 8,547,839") = {
+	.init = (void *)tcpfit_init,
+	.pkts_acked = (void *)tcpfit_pkts_acked,
+	.cong_avoid = (void *)tcpfit_cong_avoid,
+	.ssthresh = (void *)tcpfit_ssthresh,
+	.set_state = (void *)tcpfit_set_state,
+	.undo_cwnd = (void *)tcpfit_undo_cwnd,
+	.name = "tcpfit",
+};
