@@ -86,6 +86,18 @@ impl fmt::Display for EndedWith {
 
 impl std::error::Error for EndedWith {}
 
+/// The guest did not come to its end in the time it was given.
+#[derive(Debug)]
+pub struct OutOfTime(String, Duration);
+
+impl fmt::Display for OutOfTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the guest with {} was stopped after {:?}", self.0, self.1)
+    }
+}
+
+impl std::error::Error for OutOfTime {}
+
 /// Runs a command under another kernel: `cargo xtask vm --kernel 6.1 -- target/debug/tccc doctor`.
 ///
 /// Errors: [`EndedWith`] the command's own exit code; the guest died twice, or the limit was over; no kernel to be had.
@@ -109,7 +121,7 @@ fn boot(choice: &Choice, hardware: &Hardware, job: &Job, stdout: &mut dyn Write)
     for is_last in [false, true] {
         match machine.run(&kernel, job, stdout)? {
             Ended::Code(code) => return Ok(code),
-            Ended::OutOfTime => bail!("the guest with {} was stopped after {:?}", kernel.release, hardware.limit),
+            Ended::OutOfTime => return Err(OutOfTime(kernel.release, hardware.limit).into()),
             Ended::Died(how) if is_last => bail!("the guest with {} died twice: {how}", kernel.release),
             Ended::Died(how) => eprintln!("xtask: warning: vm: the guest died and is started once more: {how}"),
         }

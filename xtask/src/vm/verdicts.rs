@@ -58,7 +58,7 @@ impl Verdicts {
 }
 
 /// The table in Markdown: a row an algorithm, a column a kernel; below it the tests and why some were skipped.
-pub fn table(columns: &[Verdicts]) -> String {
+pub fn table(files: &[&str], columns: &[Verdicts]) -> String {
     let algorithms: BTreeSet<&String> = columns.iter().flat_map(|column| column.sound.keys()).collect();
     let row = |name: &str, cell: &dyn Fn(&Verdicts) -> String| {
         let cells: Vec<String> = columns.iter().map(cell).collect();
@@ -69,7 +69,7 @@ pub fn table(columns: &[Verdicts]) -> String {
     for algorithm in algorithms {
         text += &row(&format!("`{algorithm}`"), &|column| column.cell(algorithm));
     }
-    text += &row("all tests of the ring", &|column| {
+    text += &row("all tests", &|column| {
         let Count { passed, failed, skipped, .. } = column.count;
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     });
@@ -78,6 +78,7 @@ pub fn table(columns: &[Verdicts]) -> String {
     let situations: Vec<String> =
         situations.iter().map(|situation| situation.trim_start_matches("every_algorithm_").replace('_', " ")).collect();
     let _ = writeln!(text, "\nWhat each goes through: {}.", situations.join("; "));
+    let _ = writeln!(text, "\nTests of `{}`.", files.join("`, `"));
     for column in columns {
         for (reason, times) in &column.count.reasons {
             let _ = writeln!(text, "\nSkipped on {}, {times}: {reason}.", column.version);
@@ -101,11 +102,15 @@ mod tests {
 
     #[test]
     fn table_shows_every_algorithm_on_every_kernel() {
-        let text = table(&[Verdicts::read(OUTPUT), Verdicts { version: "7.3.4-1".into(), ..Verdicts::default() }]);
+        let text = table(
+            &["kernel_a"],
+            &[Verdicts::read(OUTPUT), Verdicts { version: "7.3.4-1".into(), ..Verdicts::default() }],
+        );
         let expected = "| algorithm | 6.1.176-1 | 7.3.4-1 |\n| --- | --- | --- |\n\
             | `dtcp` | 1 of 2, not every_algorithm_waits | not run |\n| `reno2` | 1 of 1 | not run |\n\
-            | all tests of the ring | 1 passed, 1 failed, 1 skipped | 0 passed, 0 failed, 0 skipped |\n\
+            | all tests | 1 passed, 1 failed, 1 skipped | 0 passed, 0 failed, 0 skipped |\n\
             \nWhat each goes through: waits; verifier.\n\
+            \nTests of `kernel_a`.\n\
             \nSkipped on 6.1.176-1, 1: needs tun: not here.\n\nFailed on 6.1.176-1: `b`.\n";
         assert_eq!(text, expected);
     }
