@@ -29,6 +29,7 @@ use tccc::model::stats::paired_ratio;
 /// In the names of everything that is loaded here.
 const MARK: &str = "bcall";
 const BASELINE: &str = "cubic";
+/// Pairs of transfers, unless `TCCC_PAIRS` says how many: the interval narrows with their root.
 const PAIRS: usize = 40;
 const STRETCH: Duration = Duration::from_millis(250);
 /// Each candidate is sampled so long in each round: what disturbs the machine meets all of them alike.
@@ -217,8 +218,9 @@ fn show_per_ack(path: &Path, candidates: &[Candidate]) {
 }
 
 fn show_goodput(path: &Path, candidates: &[Candidate]) {
+    let count = std::env::var("TCCC_PAIRS").map_or(PAIRS, |count| count.parse().expect("a number of pairs"));
     println!(
-        "\n3. goodput beside the kernel's {BASELINE}: {PAIRS} pairs of new connections of {} ms",
+        "\n3. goodput beside the kernel's {BASELINE}: {count} pairs of new connections of {} ms",
         STRETCH.as_millis()
     );
     println!("algorithm           Gbit/s   ratio  95 % interval      at least {GOODPUT_LIMIT}");
@@ -234,7 +236,7 @@ fn show_goodput(path: &Path, candidates: &[Candidate]) {
                 (goodput(&candidate.name), first)
             }
         };
-        let pairs: Vec<(f64, f64)> = (0..PAIRS).map(pair).collect();
+        let pairs: Vec<(f64, f64)> = (0..count).map(pair).collect();
         let ratio = paired_ratio(&pairs).unwrap();
         let [low, high] = ratio.ci95.unwrap();
         let verdict = match GOODPUT_LIMIT {
@@ -242,7 +244,7 @@ fn show_goodput(path: &Path, candidates: &[Candidate]) {
             limit if high < limit => "does not hold",
             _ => "not decided: it lies inside the interval",
         };
-        let mean = pairs.iter().map(|(above, _)| above).sum::<f64>() / PAIRS as f64 / 1e9;
+        let mean = pairs.iter().map(|(above, _)| above).sum::<f64>() / count as f64 / 1e9;
         println!("{:16} {mean:9.2}  {:.4}  {low:.4} to {high:.4}   {verdict}", candidate.shown, ratio.ratio);
     }
 }
