@@ -2,9 +2,14 @@
 //!
 //! [`load`] computes everything anew from the recorded runs; [`render`] writes it in one of the formats.
 
+mod beside;
+mod chart;
 pub mod compare;
 mod csv;
+mod figure;
 mod html;
+mod interval;
+mod join;
 mod json;
 pub mod load;
 mod markdown;
@@ -14,6 +19,7 @@ mod selection;
 mod svg;
 mod table;
 mod text;
+mod timeline;
 mod verdict;
 mod views;
 
@@ -24,11 +30,14 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::experiment::scenario::Source;
+use crate::experiment::scenario::{FigureSpec, Source};
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{At, Calibration, HostRecord};
+use crate::model::run::{At, Calibration, Engine, HostRecord};
+use crate::model::stats;
 
+pub use interval::IntervalKind;
+pub use join::load_all;
 pub use plot::{Line, WindowPlot};
 pub use selection::{Candidate, Criterion, Selection};
 
@@ -80,14 +89,25 @@ pub struct Report {
     pub selection: Option<Selection>,
     /// What concerns the whole report.
     pub notices: Vec<Notice>,
-    /// Windows over time of the representative runs.
+    /// The simulators whose runs stand beside: tools, versions and seed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reruns: Vec<String>,
+    /// Name of its directory, to tell it from other reports.
+    #[serde(skip)]
+    pub place: String,
+    /// Windows of the representative runs over time, and what figures draw beside them.
     #[serde(skip)]
     pub plots: Vec<WindowPlot>,
+    /// Figures that the scenario asks for.
+    #[serde(skip)]
+    pub figures: Vec<FigureSpec>,
 }
 
 /// The machine and tools the runs were made with.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Host {
+    /// `kernel` or `ns2`.
+    pub engine: Engine,
     /// `uname -r`.
     pub kernel: String,
     /// Link driver.
@@ -121,6 +141,9 @@ pub struct Cell {
     pub published_place: Option<String>,
     /// What a faithful implementation should give.
     pub expected: Option<Expectation>,
+    /// What the source's own simulator gave, run again beside the measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerun: Option<Rerun>,
     /// What the runs gave; none without a finished run.
     pub measured: Option<Measured>,
     /// The same divided by the baseline; none for the baseline itself and without one.
@@ -151,6 +174,17 @@ pub struct Expectation {
     pub basis: String,
 }
 
+/// A cell in another engine's runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rerun {
+    /// Which engine.
+    pub engine: Engine,
+    /// What its runs gave.
+    pub measured: Measured,
+    /// The same divided by its own baseline.
+    pub ratio_to_baseline: Option<f64>,
+}
+
 /// The runs of a cell, summed up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
@@ -158,15 +192,36 @@ pub struct Measured {
     pub n: usize,
     /// Their mean.
     pub mean: f64,
-    /// Student's 95 % interval of the mean; none under three runs.
+    /// 95 % interval of the mean; none under three runs.
     pub ci95: Option<[f64; 2]>,
+    /// How that interval was computed.
+    pub ci95_kind: Option<IntervalKind>,
     /// Their median.
     pub median: f64,
+    /// 95 % bootstrap interval of the median; none under five runs.
+    pub median_ci95: Option<[f64; 2]>,
     /// One value per run, in the order of the repeats.
     pub values: Vec<f64>,
     /// Runs that ended before what the metric waits for: with any, mean and median are lower bounds.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
+}
+
+impl Measured {
+    /// Sums up one value per run; none without a run.
+    pub fn of(values: Vec<f64>, cut_off: usize) -> Option<Measured> {
+        let (ci95, ci95_kind) = interval::mean_interval(&values).unzip();
+        Some(Measured {
+            n: values.len(),
+            mean: stats::mean(&values)?,
+            ci95,
+            ci95_kind,
+            median: stats::median(&values)?,
+            median_ci95: interval::median_interval(&values),
+            values,
+            cut_off,
+        })
+    }
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -215,6 +270,7 @@ impl Verdict {
 impl From<&HostRecord> for Host {
     fn from(host: &HostRecord) -> Host {
         Host {
+            engine: host.engine,
             kernel: host.kernel.clone(),
             link: host.link.clone(),
             network: host.network.clone(),
@@ -230,9 +286,13 @@ impl From<&HostRecord> for Host {
 ///
 /// Errors: those of [`load::ResultDir::open`]; a metric of the scenario that does not exist; events that cannot be read.
 pub fn load(directory: &Path) -> Result<Report> {
-    let directory = load::ResultDir::open(directory)?;
-    let compared = compare::compare(&directory)?;
-    let (plots, plot_notices) = plot::windows(&directory)?;
+    of(&load::ResultDir::open(directory)?)
+}
+
+/// Computes the report of a result directory.
+fn of(directory: &load::ResultDir) -> Result<Report> {
+    let compared = compare::compare(directory)?;
+    let (plots, plot_notices) = plot::windows(directory)?;
     let scenario = &directory.scenario;
     let mut notices = directory.notices.clone();
     notices.extend(compared.notices);
@@ -253,13 +313,16 @@ pub fn load(directory: &Path) -> Result<Report> {
         selection: selection::select(scenario, &compared.cells),
         cells: compared.cells,
         notices,
+        reruns: Vec::new(),
+        place: directory.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         plots,
+        figures: scenario.figures.clone(),
     })
 }
 
 /// Writes one report.
 ///
-/// Errors: a plot or a number that cannot be written, which no readable result directory leads to.
+/// Errors: a number that cannot be written, which no readable result directory leads to.
 pub fn render(report: &Report, format: Format) -> Result<String> {
     render_all(std::slice::from_ref(report), format)
 }
@@ -269,11 +332,11 @@ pub fn render(report: &Report, format: Format) -> Result<String> {
 /// Errors: as [`render`].
 pub fn render_all(reports: &[Report], format: Format) -> Result<String> {
     match format {
-        Format::Text => Ok(reports.iter().map(text::write).collect::<Vec<_>>().join("\n")),
-        Format::Markdown => Ok(reports.iter().map(markdown::write).collect::<Vec<_>>().join("\n")),
+        Format::Text => Ok(text::write(reports)),
+        Format::Markdown => Ok(markdown::write(reports)),
         Format::Csv => csv::write(reports),
         Format::Json => json::write(reports),
-        Format::Html => html::write(reports),
+        Format::Html => Ok(html::write(reports)),
     }
 }
 

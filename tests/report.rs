@@ -2,8 +2,12 @@
 
 #[path = "report/directory.rs"]
 mod directory;
+#[path = "report/figures.rs"]
+mod figures;
 #[path = "report/selection.rs"]
 mod selection;
+#[path = "report/several.rs"]
+mod several;
 
 use std::fs;
 use std::path::Path;
@@ -376,7 +380,7 @@ fn several_directories_are_an_array_in_json_and_one_heading_in_csv() {
     let csv = report::render_all(&reports, Format::Csv).unwrap();
     assert_eq!(csv.lines().filter(|line| line.starts_with("scenario,")).count(), 1);
     assert_eq!(csv.lines().count(), 1 + 2 * reports[0].cells.len());
-    assert_eq!(report::render_all(&reports, Format::Html).unwrap().matches("<main>").count(), 2);
+    assert_eq!(report::render_all(&reports, Format::Html).unwrap().matches("<main id=").count(), 2);
 }
 
 /// Recorded by `tccc run` on a real kernel: results of schema 1 must stay readable. Events end after two seconds.

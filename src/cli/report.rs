@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::failure::Failure;
-use crate::report::{self, Format, Report};
+use crate::report::{self, Format};
 
 /// Recompute tables and plots from recorded runs; published beside measured
 ///
 /// Example: `tccc report runs/table-2 -o html --out table-2.html`. Reads what `tccc run` recorded and computes
-/// everything again; runs nothing and needs no root. Several directories are reported one after the other.
+/// everything again; runs nothing and needs no root. Shards of one experiment become one report, runs of the simulator a
+/// column of the kernel's; what measures one scenario in different ways stands side by side.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Result directories of `tccc run`
+    /// Result directories of `tccc run`, or directories that hold some
     #[arg(required = true, value_name = "DIR")]
     pub directories: Vec<PathBuf>,
     /// What to write; by default what the name of --out ends in, else text
@@ -35,7 +36,7 @@ pub struct Args {
 /// without the measurement that is expected.
 /// Side effects: writes `--out`.
 pub fn run(args: &Args) -> Result<()> {
-    let reports = args.directories.iter().map(|directory| report::load(directory)).collect::<Result<Vec<Report>>>()?;
+    let reports = report::load_all(&args.directories)?;
     let text = report::render_all(&reports, format_of(args))?;
     match &args.out {
         Some(file) => write_file(file, &text)?,

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::model::run::{At, compared_unless_said};
 use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
+pub use document::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 pub use document::{Expected, Goal, Of, Published, ReportSpec, SelectionSpec, Source};
 pub use ns2::Ns2Spec;
 
@@ -298,6 +299,10 @@ pub struct Scenario {
     pub published: Vec<Published>,
     /// Numbers a faithful implementation should give, with the reason.
     pub expected: Vec<Expected>,
+    /// What the report draws; without any, every metric over the sweep and the windows over time.
+    pub figures: Vec<FigureSpec>,
+    /// Known reasons why numbers differ from published ones.
+    pub differences: Vec<DifferenceSpec>,
     /// Every combination of the sweep.
     pub cells: Vec<Cell>,
 }

@@ -33,6 +33,67 @@ pub struct Point {
     pub ca_state: CaState,
 }
 
+/// A quantity of a flow over time, as figures draw it.
+#[derive(Clone, Copy)]
+pub struct Series {
+    /// Name as scenarios write it, unit included.
+    pub name: &'static str,
+    /// Heading for people, without the unit.
+    pub title: &'static str,
+    /// Unit of the value.
+    pub unit: &'static str,
+    /// Its points: seconds since the flow's first event, and the value. A gap is where a moment has none.
+    pub points: fn(&Flow) -> Vec<(f64, f64)>,
+}
+
+/// Every quantity that a figure over time can draw.
+pub static SERIES: &[Series] = &[
+    Series { name: "cwnd_pkts", title: "cwnd", unit: "pkts", points: |flow| flow.each(|p| Some(p.cwnd_pkts)) },
+    Series { name: "ssthresh_pkts", title: "ssthresh", unit: "pkts", points: |flow| flow.each(|p| p.ssthresh_pkts) },
+    Series {
+        name: "inflight_pkts",
+        title: "in flight",
+        unit: "pkts",
+        points: |flow| flow.each(|p| Some(p.inflight_pkts)),
+    },
+    Series {
+        name: "delivered_pkts",
+        title: "delivered",
+        unit: "pkts",
+        points: |flow| flow.each(|p| Some(p.delivered_pkts)),
+    },
+    Series { name: "lost_pkts", title: "lost", unit: "pkts", points: |flow| flow.each(|p| Some(p.lost_pkts)) },
+    Series {
+        name: "retrans_pkts",
+        title: "retransmitted",
+        unit: "pkts",
+        points: |flow| flow.each(|p| Some(p.retrans_pkts)),
+    },
+    Series { name: "srtt_us", title: "smoothed RTT", unit: "us", points: |flow| flow.each(|p| p.srtt_us) },
+    Series { name: "rtt_us", title: "RTT", unit: "us", points: |flow| flow.each(|p| p.rtt_us) },
+    Series { name: "goodput_bps", title: "goodput", unit: "bit/s", points: Flow::goodputs },
+];
+
+/// Goodput is taken over so long, as in the fairness metrics.
+const GOODPUT_WINDOW_S: f64 = 1.0;
+/// How far apart its values lie.
+const GOODPUT_STEP_S: f64 = 0.25;
+
+impl std::fmt::Debug for Series {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Series({})", self.name)
+    }
+}
+
+impl Series {
+    /// Looks a series up by its name.
+    ///
+    /// None: no series of this name.
+    pub fn find(name: &str) -> Option<&'static Series> {
+        SERIES.iter().find(|series| series.name == name)
+    }
+}
+
 /// One socket over time.
 ///
 /// Shape: points sorted by time, one per event, not resampled; a gap means that nothing was sampled or that events
@@ -43,6 +104,8 @@ pub struct Flow {
     pub socket: u64,
     /// Kernel name of its algorithm at its last event.
     pub algorithm: String,
+    /// Payload bytes of a packet, at its last event.
+    pub mss_bytes: u32,
     /// Its first event on the host's monotonic clock, seconds: flows of one run lie on one time by it.
     pub start_s: f64,
     /// Its moments.
@@ -83,6 +146,26 @@ impl Flow {
         Some([self.start_s, self.start_s + last[1].time_s])
     }
 
+    /// When packets were marked lost, seconds since the first event: one time per moment that marked any.
+    pub fn losses_s(&self) -> Vec<f64> {
+        let lost = self.points.windows(2).filter(|pair| pair[1].lost_pkts > pair[0].lost_pkts);
+        lost.map(|pair| pair[1].time_s).collect()
+    }
+
+    /// One quantity of every moment that has it.
+    fn each(&self, value: impl Fn(&Point) -> Option<u32>) -> Vec<(f64, f64)> {
+        self.points.iter().filter_map(|point| Some((point.time_s, f64::from(value(point)?)))).collect()
+    }
+
+    /// New payload per second, bits per second, over windows of a second.
+    fn goodputs(&self) -> Vec<(f64, f64)> {
+        let steps = ((self.length_s() - GOODPUT_WINDOW_S) / GOODPUT_STEP_S).floor().max(-1.0);
+        let bits = 8.0 * f64::from(self.mss_bytes);
+        let goodput = |from: f64| (self.delivered_at(from + GOODPUT_WINDOW_S) - self.delivered_at(from)) * bits;
+        let begins = (0..=steps as i64).map(|step| step as f64 * GOODPUT_STEP_S);
+        begins.map(|from| (from + GOODPUT_WINDOW_S / 2.0, goodput(from) / GOODPUT_WINDOW_S)).collect()
+    }
+
     /// Mean congestion window weighted by the time it held, packets.
     ///
     /// None: when the flow has no two moments that differ in time.
@@ -112,7 +195,8 @@ fn flow_of(socket: u64, mut events: Vec<&Event>) -> (u64, Flow) {
     let start = events.first().map_or(0, |event| event.time_ns);
     let points = events.iter().map(|event| point_of(event, start)).collect();
     let algorithm = events.last().map(|event| event.algorithm.clone()).unwrap_or_default();
-    (start, Flow { socket, algorithm, start_s: start as f64 / 1e9, points })
+    let mss_bytes = events.last().map_or(0, |event| event.mss_bytes);
+    (start, Flow { socket, algorithm, mss_bytes, start_s: start as f64 / 1e9, points })
 }
 
 fn point_of(event: &Event, start_ns: u64) -> Point {
@@ -186,6 +270,21 @@ mod tests {
     fn mean_cwnd_weighs_by_time() {
         let events = [event(1, 0, 10), event(1, 3_000_000_000, 50), event(1, 4_000_000_000, 7)];
         assert_eq!(fold(&events)[0].mean_cwnd_pkts(), Some(20.0));
+    }
+
+    #[test]
+    fn every_series_has_its_points_and_a_rate_is_per_second() {
+        let events: Vec<Event> = (0..=40_u32)
+            .map(|tenth| Event { delivered_pkts: 5 * tenth, ..event(1, u64::from(tenth) * 100_000_000, 10) })
+            .collect();
+        let flow = &fold(&events)[0];
+        let points = |name| (Series::find(name).unwrap().points)(flow);
+        assert_eq!((points("cwnd_pkts").len(), points("ssthresh_pkts").len()), (41, 0));
+        let goodputs = points("goodput_bps");
+        assert_eq!(goodputs.len(), 13, "windows of a second in four, a quarter apart");
+        assert!(goodputs.iter().all(|(_, bps)| (bps - 50.0 * 8.0 * 1460.0).abs() < 1.0), "{goodputs:?}");
+        assert_eq!(fold(&events[..3])[0].goodputs(), []);
+        assert!(Series::find("cwnd").is_none());
     }
 
     #[test]

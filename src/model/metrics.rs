@@ -49,6 +49,8 @@ pub struct Metric {
     pub unit: &'static str,
     /// What it says, in one sentence.
     pub what: &'static str,
+    /// Where its definition comes from.
+    pub source: &'static str,
     /// How it is computed.
     pub computed: Computed,
 }
@@ -60,6 +62,7 @@ pub static METRICS: &[Metric] = &[
         title: "delivered",
         unit: "pkts",
         what: "packets the receiver acknowledged by the end of the run, summed over the variant's flows",
+        source: "the kernel's `delivered`; the papers' \"packets delivered\" is the highest sequence sent",
         computed: Computed::FromFlows(|run| total(run, |flow| flow.delivered_pkts as f64)),
     },
     Metric {
@@ -67,6 +70,7 @@ pub static METRICS: &[Metric] = &[
         title: "goodput",
         unit: "bit/s",
         what: "new payload at the receiver per second, summed over the variant's flows",
+        source: "RFC 2647, 3.17",
         computed: Computed::FromFlows(|run| total(run, |flow| flow.goodput_bps)),
     },
     Metric {
@@ -74,6 +78,7 @@ pub static METRICS: &[Metric] = &[
         title: "retransmitted",
         unit: "pkts",
         what: "packets sent again, summed over the variant's flows",
+        source: "the kernel's `total_retrans`",
         computed: Computed::FromFlows(|run| total(run, |flow| flow.retrans_pkts as f64)),
     },
     Metric {
@@ -81,6 +86,7 @@ pub static METRICS: &[Metric] = &[
         title: "lost",
         unit: "pkts",
         what: "packets the sender marked lost, summed over the variant's flows",
+        source: "the kernel's `lost`",
         computed: Computed::FromFlows(|run| total(run, |flow| flow.lost_pkts as f64)),
     },
     Metric {
@@ -88,6 +94,7 @@ pub static METRICS: &[Metric] = &[
         title: "retransmitted share",
         unit: "ratio",
         what: "packets sent again over packets delivered and sent again",
+        source: "the kernel's `total_retrans` and `delivered`",
         computed: Computed::FromFlows(|run| {
             share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)
         }),
@@ -97,6 +104,7 @@ pub static METRICS: &[Metric] = &[
         title: "lost share",
         unit: "ratio",
         what: "packets marked lost over packets delivered and marked lost",
+        source: "RFC 5166, 2.1.3, as the sender sees it",
         computed: Computed::FromFlows(|run| {
             share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
         }),
@@ -106,6 +114,7 @@ pub static METRICS: &[Metric] = &[
         title: "flow completion time, mean",
         unit: "s",
         what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
+        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006",
         computed: Computed::WaitFromFlows(completion::mean),
     },
     Metric {
@@ -113,6 +122,7 @@ pub static METRICS: &[Metric] = &[
         title: "flow completion time, median",
         unit: "s",
         what: "median over the variant's transfers of the time until the receiver has the last byte",
+        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
         computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.5)),
     },
     Metric {
@@ -120,6 +130,7 @@ pub static METRICS: &[Metric] = &[
         title: "flow completion time, 95th percentile",
         unit: "s",
         what: "95th percentile over the variant's transfers of the time until the receiver has the last byte",
+        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
         computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.95)),
     },
     Metric {
@@ -127,6 +138,7 @@ pub static METRICS: &[Metric] = &[
         title: "flow completion time, 99th percentile",
         unit: "s",
         what: "99th percentile over the variant's transfers of the time until the receiver has the last byte",
+        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
         computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.99)),
     },
     Metric {
@@ -134,6 +146,7 @@ pub static METRICS: &[Metric] = &[
         title: "smoothed RTT, median of the run",
         unit: "us",
         what: "median over the run's samples of the sender's smoothed RTT",
+        source: "RFC 6298, 2; Hyndman and Fan 1996, type 7",
         computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.5)),
     },
     Metric {
@@ -141,6 +154,7 @@ pub static METRICS: &[Metric] = &[
         title: "smoothed RTT, 95th percentile of the run",
         unit: "us",
         what: "95th percentile over the run's samples of the sender's smoothed RTT",
+        source: "RFC 6298, 2; Hyndman and Fan 1996, type 7",
         computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.95)),
     },
     Metric {
@@ -148,6 +162,7 @@ pub static METRICS: &[Metric] = &[
         title: "smoothed RTT, 99th percentile of the run",
         unit: "us",
         what: "99th percentile over the run's samples of the sender's smoothed RTT",
+        source: "RFC 6298, 2; Hyndman and Fan 1996, type 7",
         computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.99)),
     },
     Metric {
@@ -155,6 +170,7 @@ pub static METRICS: &[Metric] = &[
         title: "queueing delay, median of the run",
         unit: "us",
         what: "median over the run's samples of RTT minus the lowest RTT of the flow",
+        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 7",
         computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.5)),
     },
     Metric {
@@ -162,6 +178,7 @@ pub static METRICS: &[Metric] = &[
         title: "queueing delay, 95th percentile of the run",
         unit: "us",
         what: "95th percentile over the run's samples of RTT minus the lowest RTT of the flow",
+        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 7",
         computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.95)),
     },
     Metric {
@@ -169,6 +186,7 @@ pub static METRICS: &[Metric] = &[
         title: "queueing delay, 99th percentile of the run",
         unit: "us",
         what: "99th percentile over the run's samples of RTT minus the lowest RTT of the flow",
+        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 7",
         computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.99)),
     },
     Metric {
@@ -176,6 +194,7 @@ pub static METRICS: &[Metric] = &[
         title: "mean cwnd",
         unit: "pkts",
         what: "congestion window weighted by the time it held, mean of the variant's flows",
+        source: "the kernel's `snd_cwnd`, integrated over time",
         computed: Computed::FromEvents(|run| {
             let windows: Vec<f64> = run.own_over_time().filter_map(Flow::mean_cwnd_pkts).collect();
             stats::mean(&windows)
@@ -186,6 +205,7 @@ pub static METRICS: &[Metric] = &[
         title: "utilisation",
         unit: "ratio",
         what: "new packets that all flows delivered over the narrowest link, over what it can carry in the run",
+        source: "RFC 5166, 2.1.1",
         computed: Computed::FromFlows(steadiness::utilisation),
     },
     Metric {
@@ -193,6 +213,7 @@ pub static METRICS: &[Metric] = &[
         title: "Jain's fairness index",
         unit: "ratio",
         what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
+        source: "Jain, Chiu and Hawe, DEC-TR-301, 1984",
         computed: Computed::FromEvents(fairness::jain),
     },
     Metric {
@@ -200,6 +221,7 @@ pub static METRICS: &[Metric] = &[
         title: "convergence time",
         unit: "s",
         what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends before counts with its time",
+        source: "Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001, with ε = 0.2",
         computed: Computed::WaitFromEvents(fairness::convergence),
     },
     Metric {
@@ -207,6 +229,7 @@ pub static METRICS: &[Metric] = &[
         title: "share over that of the flow beside",
         unit: "ratio",
         what: "goodput of a flow of the variant over that of a flow beside it, while all run: 1 when they share evenly",
+        source: "Xu, Harfoush and Rhee, INFOCOM 2004",
         computed: Computed::FromEvents(fairness::friendliness),
     },
     Metric {
@@ -214,6 +237,7 @@ pub static METRICS: &[Metric] = &[
         title: "stability index",
         unit: "ratio",
         what: "standard deviation over mean of the goodput per second, mean of the variant's flows: smaller is steadier",
+        source: "Wei, Jin, Low and Hegde, IEEE/ACM ToN 14(6), 2006",
         computed: Computed::FromEvents(steadiness::stability),
     },
     Metric {
@@ -221,6 +245,7 @@ pub static METRICS: &[Metric] = &[
         title: "slow-start overshoot",
         unit: "pkts",
         what: "packets lost by the end of the recovery that the first slow start led to, summed over the variant's flows",
+        source: "Ha and Rhee, Computer Networks 55(9), 2011",
         computed: Computed::FromEvents(slow_start::overshoot),
     },
 ];
@@ -279,6 +304,7 @@ mod tests {
         for metric in METRICS {
             assert_eq!(METRICS.iter().filter(|other| other.name == metric.name).count(), 1, "{}", metric.name);
             assert!(std::ptr::eq(Metric::find(metric.name).unwrap(), metric));
+            assert!(!metric.what.is_empty() && !metric.source.is_empty(), "{}", metric.name);
         }
         assert!(Metric::find("throughput").is_none());
     }

@@ -150,6 +150,41 @@ impl Notice {
         )
     }
 
+    /// A reason that the scenario gives for a difference from the published numbers.
+    pub fn known_difference(cause: &str, advice: &str) -> Self {
+        Notice::new(cause, advice)
+    }
+
+    /// Receivers that acknowledge every other segment, beside numbers of simulators that acknowledge each.
+    pub fn delayed_acknowledgements() -> Self {
+        Notice::new(
+            "receivers acknowledge every other segment or after 40 ms, the simulators' acknowledge each",
+            "algorithms count acknowledged packets, so growth per round is the same; ratios compare, absolute counts less",
+        )
+    }
+
+    /// Windows that are looked at while the kernel recovers.
+    pub fn window_in_recovery() -> Self {
+        Notice::new(
+            "proportional rate reduction brings cwnd down over a round trip, the simulators' at once, and during recovery \
+             cwnd is what may be sent now and not what the algorithm decided",
+            "compare windows outside recovery",
+        )
+    }
+
+    /// Several directories that are parts of one experiment.
+    pub fn merged(directories: &[String]) -> Self {
+        let cause = format!("{}{} directories: {}", Notice::MERGED, directories.len(), directories.join(", "));
+        Notice::new(cause, "each measured its own empty path; the calibration lists all")
+    }
+
+    /// Whether it is that of [`Notice::merged`].
+    pub fn is_merged(&self) -> bool {
+        self.cause.starts_with(Notice::MERGED)
+    }
+
+    const MERGED: &'static str = "merged from ";
+
     /// Runs under conditions that the scenario's numbers are not for.
     pub fn other_profile(measured: &str, scenario: &str) -> Self {
         Notice::new(

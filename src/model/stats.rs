@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Fewest runs for which an interval is given; with two, the interval is so wide that it only misleads.
 pub const FEWEST_FOR_INTERVAL: usize = 3;
 /// Probability outside a 95 % interval on its upper side.
-const UPPER_TAIL: f64 = 0.025;
+pub const UPPER_TAIL: f64 = 0.025;
 
 /// Arithmetic mean.
 ///
@@ -44,7 +44,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 ///
 /// None: under [`FEWEST_FOR_INTERVAL`] values.
 /// Source: Student, "The probable error of a mean", Biometrika 6(1), 1908.
-pub fn mean_interval(values: &[f64]) -> Option<[f64; 2]> {
+pub fn students_interval(values: &[f64]) -> Option<[f64; 2]> {
     let centre = mean(values)?;
     let margin = student(values.len())? * (covariance(values, values) / values.len() as f64).sqrt();
     Some([centre - margin, centre + margin])
@@ -105,7 +105,9 @@ fn covariance(first: &[f64], second: &[f64]) -> f64 {
 }
 
 /// The upper 2.5 % point of Student's t with n - 1 degrees of freedom.
-fn student(n: usize) -> Option<f64> {
+///
+/// None: under [`FEWEST_FOR_INTERVAL`].
+pub fn student(n: usize) -> Option<f64> {
     if n < FEWEST_FOR_INTERVAL {
         return None;
     }
@@ -131,13 +133,13 @@ mod tests {
     #[test]
     fn interval_of_the_mean_agrees_with_the_printed_t_table() {
         // t(0.975, 4) = 2.776; s = 1.5811; margin = 2.776 * 1.5811 / sqrt(5) = 1.963
-        let [low, high] = mean_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let [low, high] = students_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!((low - 1.037).abs() < 0.001 && (high - 4.963).abs() < 0.001, "{low} {high}");
     }
 
     #[test]
     fn two_runs_give_no_interval() {
-        assert_eq!(mean_interval(&[1.0, 2.0]), None);
+        assert_eq!(students_interval(&[1.0, 2.0]), None);
         let ratio = paired_ratio(&[(2.0, 1.0), (4.0, 2.0)]).unwrap();
         assert_eq!((ratio.ratio, ratio.ci95), (2.0, None));
     }
@@ -183,7 +185,7 @@ mod tests {
         #[test]
         fn intervals_contain_their_centre(values in proptest::collection::vec(1.0..1e6f64, 3..20)) {
             let centre = mean(&values).unwrap();
-            let [low, high] = mean_interval(&values).unwrap();
+            let [low, high] = students_interval(&values).unwrap();
             prop_assert!(low <= centre && centre <= high);
             let middle = median(&values).unwrap();
             prop_assert!(values.iter().any(|&v| v <= middle) && values.iter().any(|&v| v >= middle));

@@ -9,7 +9,7 @@ use super::number::Scale;
 use super::verdict::{self, Evidence};
 use super::views::views;
 use super::{Cell, Expectation, Measured, Ratio};
-use crate::experiment::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
+use crate::experiment::scenario::{DEFAULT_TOLERANCE, DifferenceSpec, Of, Profile, Scenario, VARIANT};
 use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::{METRICS, Metric, Value};
@@ -19,6 +19,9 @@ use crate::model::stats;
 
 /// Metrics of a scenario that names none.
 const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
+
+/// Metrics and series that show windows during recovery too.
+const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
 
 /// The cells of a report and what concerns them all.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -202,7 +205,8 @@ impl Comparison<'_> {
             scale: Scale::of(metric.unit, shown.into_iter().flatten()),
         };
         let (verdict, verdict_reason) = verdict::judge(evidence);
-        let notices = self.cell_notices(&key, measured.as_ref(), ratio.as_ref());
+        let mut notices = self.cell_notices(&key, measured.as_ref(), ratio.as_ref());
+        notices.extend(self.known_differences(metric, &key));
         Cell {
             at: self.position(&key),
             variant: key.variant,
@@ -211,6 +215,7 @@ impl Comparison<'_> {
             published: published.map(|(value, _)| value),
             published_place: published.map(|(_, place)| place.to_owned()),
             expected,
+            rerun: None,
             measured,
             ratio_to_baseline: ratio,
             verdict,
@@ -299,6 +304,18 @@ impl Comparison<'_> {
             .collect()
     }
 
+    /// What the scenario says about differences of this cell from the published numbers.
+    fn known_differences(&self, metric: &Metric, key: &Key) -> Vec<Notice> {
+        let at = self.position(key);
+        let of_cell = self.scenario().differences.iter().filter(|difference| {
+            let metrics = &difference.metrics;
+            !is_general(difference)
+                && (metrics.is_empty() || metrics.iter().any(|name| name == metric.name))
+                && difference.at.contain(&at)
+        });
+        of_cell.map(|one| Notice::known_difference(&one.cause, &one.advice)).collect()
+    }
+
     fn cell_notices(&self, key: &Key, measured: Option<&Measured>, ratio: Option<&Ratio>) -> Vec<Notice> {
         let n = measured.map_or(0, |measured| measured.n);
         let mut notices = run_notices(&self.runs_of(key));
@@ -351,16 +368,35 @@ fn run_notices(runs: &[&RunRecord]) -> Vec<Notice> {
     notices
 }
 
+/// Whether a difference concerns the whole report.
+fn is_general(difference: &DifferenceSpec) -> bool {
+    difference.at.are_all() && difference.metrics.is_empty()
+}
+
+/// How this kernel differs from the simulators whose numbers stand beside its own.
+fn kernel_differences(directory: &ResultDir) -> Vec<Notice> {
+    let scenario = &directory.scenario;
+    let is_paper = directory.host.profile == Profile::Paper.name();
+    let mut notices = vec![if is_paper { Notice::recovery_differs() } else { Notice::delayed_acknowledgements() }];
+    let drawn = scenario.figures.iter().map(|figure| &figure.y);
+    if drawn.chain(&scenario.report.metrics).any(|name| WINDOWS.contains(&name.as_str())) {
+        notices.push(Notice::window_in_recovery());
+    }
+    notices
+}
+
 /// What concerns every number of the report.
 fn general_notices(directory: &ResultDir) -> Vec<Notice> {
+    let scenario = &directory.scenario;
     let mut notices = Vec::new();
-    if !directory.scenario.published.is_empty() {
+    if !scenario.published.is_empty() {
         notices.push(Notice::published_without_spread());
-        let is_paper = directory.host.profile == crate::experiment::scenario::Profile::Paper.name();
-        if is_paper && directory.host.engine == Engine::Kernel {
-            notices.push(Notice::recovery_differs());
+        if directory.host.engine == Engine::Kernel {
+            notices.extend(kernel_differences(directory));
         }
     }
+    let general = scenario.differences.iter().filter(|difference| is_general(difference));
+    notices.extend(general.map(|one| Notice::known_difference(&one.cause, &one.advice)));
     if directory.host.profile != directory.scenario.profile.name() {
         notices.push(Notice::other_profile(&directory.host.profile, directory.scenario.profile.name()));
     }
@@ -372,15 +408,8 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
 }
 
 fn measured(samples: &[Sample]) -> Option<Measured> {
-    let values: Vec<f64> = samples.iter().map(|sample| sample.value.value).collect();
-    Some(Measured {
-        n: values.len(),
-        mean: stats::mean(&values)?,
-        ci95: stats::mean_interval(&values),
-        median: stats::median(&values)?,
-        values,
-        cut_off: samples.iter().filter(|sample| sample.value.cut_off).count(),
-    })
+    let cut_off = samples.iter().filter(|sample| sample.value.cut_off).count();
+    Measured::of(samples.iter().map(|sample| sample.value.value).collect(), cut_off)
 }
 
 /// Values of the same repeat and seed.

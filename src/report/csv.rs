@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use super::{Cell, Report, plot};
 
-const HEADINGS: [&str; 24] = [
+const HEADINGS: [&str; 27] = [
     "scenario",
     "metric",
     "unit",
@@ -18,7 +18,10 @@ const HEADINGS: [&str; 24] = [
     "mean",
     "ci95_low",
     "ci95_high",
+    "ci95_kind",
     "median",
+    "median_ci95_low",
+    "median_ci95_high",
     "values",
     "baseline",
     "ratio_published",
@@ -46,10 +49,11 @@ pub fn write(reports: &[Report]) -> Result<String> {
     String::from_utf8(bytes).context("write CSV")
 }
 
-fn row(report: &Report, cell: &Cell) -> [String; 24] {
+fn row(report: &Report, cell: &Cell) -> [String; 27] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let measured = cell.measured.as_ref();
     let interval = measured.and_then(|measured| measured.ci95);
+    let median_interval = measured.and_then(|measured| measured.median_ci95);
     let ratio = cell.ratio_to_baseline.as_ref();
     let ratio_expected = ratio.and_then(|ratio| ratio.expected.as_ref());
     let ratio_interval = ratio.and_then(|ratio| ratio.ci95);
@@ -72,7 +76,10 @@ fn row(report: &Report, cell: &Cell) -> [String; 24] {
         number(measured.map(|measured| measured.mean)),
         number(interval.map(|interval| interval[0])),
         number(interval.map(|interval| interval[1])),
+        measured.and_then(|measured| measured.ci95_kind).map_or(String::new(), |kind| kind.name().to_owned()),
         number(measured.map(|measured| measured.median)),
+        number(median_interval.map(|interval| interval[0])),
+        number(median_interval.map(|interval| interval[1])),
         values,
         report.baseline.clone().unwrap_or_default(),
         number(ratio.and_then(|ratio| ratio.published)),

@@ -34,8 +34,10 @@ pub struct StoredRun {
 /// A result directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultDir {
-    /// Where it is.
+    /// Where it is; of several that were merged the first.
     pub path: PathBuf,
+    /// All directories that were merged, this one included.
+    pub parts: Vec<PathBuf>,
     /// The scenario as it was when the experiment started.
     pub scenario: Scenario,
     /// Machine and tools.
@@ -82,7 +84,14 @@ impl ResultDir {
         if host.engine == Engine::Ns2 {
             scenario = scenario.simulated()?;
         }
-        let mut directory = ResultDir { path: path.to_owned(), scenario, host, runs: Vec::new(), notices: Vec::new() };
+        let mut directory = ResultDir {
+            path: path.to_owned(),
+            parts: vec![path.to_owned()],
+            scenario,
+            host,
+            runs: Vec::new(),
+            notices: Vec::new(),
+        };
         directory.read_runs()?;
         Ok(directory)
     }

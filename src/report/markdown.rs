@@ -2,10 +2,18 @@
 
 use super::selection::{self, Selection};
 use super::table::{self, Table};
-use super::{Report, Verdict, plot};
+use super::{Report, Verdict, beside, plot};
 
-/// Writes the whole report.
-pub fn write(report: &Report) -> String {
+/// Writes the reports one after the other, then what they say together.
+pub fn write(reports: &[Report]) -> String {
+    let mut text = reports.iter().map(one).collect::<Vec<_>>().join("\n");
+    for table in beside::tables(reports).iter().chain(&beside::overview(reports)) {
+        text.push_str(&format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)));
+    }
+    text
+}
+
+fn one(report: &Report) -> String {
     let laid_out = table::tables(report);
     let mut text = format!("## {}\n\n", escaped(&report.title));
     for (name, fact) in table::header(report) {
@@ -26,6 +34,11 @@ pub fn write(report: &Report) -> String {
     }
     for basis in table::bases(report) {
         text.push_str(&format!("\nExpected: {}\n", escaped(&basis)));
+    }
+    let definitions = table::definitions(report);
+    text.push_str(if definitions.is_empty() { "" } else { "\nMetrics:\n\n" });
+    for (name, definition) in definitions {
+        text.push_str(&format!("- {}: {}\n", escaped(name), escaped(&definition)));
     }
     if !laid_out.notes.is_empty() || !report.notices.is_empty() {
         text.push_str("\nNotes:\n\n");

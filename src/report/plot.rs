@@ -1,4 +1,5 @@
-//! The windows behind the numbers: cwnd over time of one representative run per place and variant.
+//! What happened behind the numbers: windows and other quantities over time, of one representative run per place and
+//! variant.
 //!
 //! Representative is the run whose first metric is the median of its cell (the lower middle of an even number), so that
 //! a plot shows what usually happened and not the best or the first run.
@@ -12,7 +13,8 @@ use super::compare;
 use super::load::{ResultDir, StoredRun};
 use super::number;
 use super::views::views;
-use crate::model::flow::{self, Flow};
+use crate::experiment::scenario::TIME;
+use crate::model::flow::{self, Flow, Series};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, FlowRecord, RunStatus};
@@ -38,47 +40,73 @@ const TERMINAL_ROWS: u32 = 6;
 pub struct Line {
     /// Its variant.
     pub variant: String,
+    /// Its name in the scenario.
+    pub flow: String,
     /// Name of the run.
     pub run: String,
     /// Repeats to choose from.
     pub runs: usize,
-    /// Seconds since the flow's first event, and cwnd in packets.
+    /// Seconds since the first event of the run's flows, and the value: cwnd in packets, unless the plot says otherwise.
     ///
-    /// Shape: sorted by time; thinned to the lowest and highest window of short spans where there are many events.
+    /// Shape: sorted by time; thinned to the lowest and highest value of short spans where there are many events.
     pub points: Vec<(f64, f64)>,
+    /// When the sender noticed losses, in the same seconds.
+    pub losses: Vec<f64>,
 }
 
-/// The windows at one place of the sweep.
+/// One quantity over time at one place of the sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowPlot {
     /// The place.
     pub place: At,
+    /// Name of the quantity, one of [`flow::SERIES`].
+    pub quantity: &'static str,
     /// One or more lines per variant.
     pub lines: Vec<Line>,
 }
 
-/// Reads the representative runs of every place.
+/// Reads the representative runs of every place: their windows, and what the scenario's figures draw beside.
 ///
+/// Shape: all windows first, in the order of the places.
 /// Errors: as [`compare::metrics_of`]; events that cannot be read.
 pub fn windows(directory: &ResultDir) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
-    let metrics = compare::metrics_of(&directory.scenario)?;
+    let scenario = &directory.scenario;
+    let metrics = compare::metrics_of(scenario)?;
     // A metric that needs events would make the choice read every run.
     let metric = metrics.into_iter().find(|metric| !metric.needs_events()).or(Metric::find("delivered_pkts"));
+    let quantities = quantities(directory);
     let mut notices = Vec::new();
-    let mut plots = Vec::new();
-    for place in compare::places(&directory.scenario) {
-        let mut lines = Vec::new();
-        for variant in compare::measured_variants(&directory.scenario) {
+    let mut plots: Vec<Vec<WindowPlot>> = vec![Vec::new(); quantities.len()];
+    for place in compare::places(scenario) {
+        let mut lines: Vec<Vec<Line>> = vec![Vec::new(); quantities.len()];
+        for variant in compare::measured_variants(scenario) {
             let Some(chosen) = representative(directory, &place, &variant, metric) else { continue };
             let stored = chosen.run.events()?;
             notices.extend(stored.notices);
-            lines.extend(chosen.lines(&variant, &flow::fold(&stored.events)));
+            let flows = flow::fold(&stored.events);
+            for (lines, quantity) in lines.iter_mut().zip(&quantities) {
+                lines.extend(chosen.lines(&variant, &flows, quantity));
+            }
         }
-        if !lines.is_empty() {
-            plots.push(WindowPlot { place, lines });
+        for ((plots, lines), quantity) in plots.iter_mut().zip(lines).zip(&quantities) {
+            if !lines.is_empty() {
+                plots.push(WindowPlot { place: place.clone(), quantity: quantity.name, lines });
+            }
         }
     }
-    Ok((plots, notices))
+    Ok((plots.concat(), notices))
+}
+
+/// Windows, which a terminal shows too, and what figures over time draw.
+fn quantities(directory: &ResultDir) -> Vec<&'static Series> {
+    let of_figures = directory.scenario.figures.iter().filter(|figure| figure.x == TIME);
+    let mut quantities: Vec<&Series> = Vec::new();
+    for name in ["cwnd_pkts"].into_iter().chain(of_figures.map(|figure| figure.y.as_str())) {
+        if let Some(series) = Series::find(name).filter(|_| !quantities.iter().any(|one| one.name == name)) {
+            quantities.push(series);
+        }
+    }
+    quantities
 }
 
 /// The median run of a cell and its flows of the variant.
@@ -89,15 +117,22 @@ struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    fn lines(&self, variant: &str, flows: &[Flow]) -> Vec<Line> {
-        let of_it = |flow: &&Flow| self.records.iter().any(|record| record.socket == Some(flow.socket));
-        let line = |flow: &Flow| Line {
-            variant: variant.to_owned(),
-            run: self.run.name(),
-            runs: self.runs,
-            points: thin(flow.points.iter().map(|point| (point.time_s, f64::from(point.cwnd_pkts))).collect()),
+    fn lines(&self, variant: &str, flows: &[Flow], quantity: &Series) -> Vec<Line> {
+        let begin = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+        let line = |flow: &Flow| {
+            let record = self.records.iter().find(|record| record.socket == Some(flow.socket))?;
+            let shift = flow.start_s - begin;
+            let points = (quantity.points)(flow).into_iter().map(|(time, value)| (time + shift, value)).collect();
+            Some(Line {
+                variant: variant.to_owned(),
+                flow: record.name.clone(),
+                run: self.run.name(),
+                runs: self.runs,
+                points: thin(points),
+                losses: flow.losses_s().into_iter().map(|time| time + shift).collect(),
+            })
         };
-        flows.iter().filter(of_it).map(line).collect()
+        flows.iter().filter_map(line).collect()
     }
 }
 
@@ -195,9 +230,9 @@ pub fn place_name(place: &At) -> String {
     place.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The place that shows most: the one with the highest values of its variables, loss before all others.
+/// The windows of the place that shows most: the one with the highest values of its variables, loss before all others.
 pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
-    plots.iter().max_by(|a, b| {
+    plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").max_by(|a, b| {
         let by = |name: &str| quantity(a.place.get(name)).total_cmp(&quantity(b.place.get(name)));
         let others = a.place.keys().map(|name| by(name)).find(|order| *order != Ordering::Equal);
         by("loss").then(others.unwrap_or(Ordering::Equal))
@@ -271,14 +306,27 @@ fn panel(lines: &[&Line], (time, window): (f64, f64), margin: usize) -> String {
 mod tests {
     use super::*;
 
+    fn line(variant: &str) -> Line {
+        Line {
+            variant: variant.to_owned(),
+            flow: "data".into(),
+            run: "r1".into(),
+            runs: 3,
+            points: (0..100).map(|i| (f64::from(i) / 10.0, f64::from(10 + i % 40))).collect(),
+            losses: Vec::new(),
+        }
+    }
+
     fn place(loss: &str) -> At {
         At::from([("loss".to_owned(), loss.to_owned())])
     }
 
     #[test]
     fn highest_loss_tells_most() {
-        let plots: Vec<WindowPlot> =
-            ["0", "1%", "0.001"].iter().map(|loss| WindowPlot { place: place(loss), lines: vec![] }).collect();
+        let plots: Vec<WindowPlot> = ["0", "1%", "0.001"]
+            .iter()
+            .map(|loss| WindowPlot { place: place(loss), quantity: "cwnd_pkts", lines: vec![] })
+            .collect();
         assert_eq!(telling(&plots).unwrap().place, place("1%"));
         assert_eq!(telling(&[]), None);
     }
@@ -296,21 +344,16 @@ mod tests {
     fn short_peak_is_cut_off_and_said() {
         let window = |i: i32| if i == 3 { 260.0 } else { f64::from(20 + i % 10) };
         let points = (0..200).map(|i| (f64::from(i) / 10.0, window(i))).collect();
-        let line = Line { variant: "reno".into(), run: "r1".into(), runs: 1, points };
-        let plot = WindowPlot { place: place("1%"), lines: vec![line] };
+        let line = Line { runs: 1, points, ..line("reno") };
+        let plot = WindowPlot { place: place("1%"), quantity: "cwnd_pkts", lines: vec![line] };
         assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (47.0, Some(260.0)));
         assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n47 │"), "{}", terminal(&plot));
     }
 
     #[test]
     fn terminal_plot_has_axes_and_one_panel_a_variant() {
-        let line = |variant: &str| Line {
-            variant: variant.to_owned(),
-            run: "r1".into(),
-            runs: 3,
-            points: (0..100).map(|i| (f64::from(i) / 10.0, f64::from(10 + i % 40))).collect(),
-        };
-        let text = terminal(&WindowPlot { place: place("1%"), lines: vec![line("reno"), line("cubic")] });
+        let lines = vec![line("reno"), line("cubic")];
+        let text = terminal(&WindowPlot { place: place("1%"), quantity: "cwnd_pkts", lines });
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows.len() as u32, 2 * (TERMINAL_ROWS + 1) + 1);
         assert!(rows[0].ends_with("reno, median of 3 runs (r1)") && rows[7].ends_with("cubic, median of 3 runs (r1)"));

@@ -296,14 +296,8 @@ mod tests {
             published: None,
             published_place: None,
             expected: None,
-            measured: Some(Measured {
-                n: values.len(),
-                mean: stats::mean(values).unwrap(),
-                ci95: None,
-                median: 0.0,
-                values: values.to_vec(),
-                cut_off: 0,
-            }),
+            rerun: None,
+            measured: Measured::of(values.to_vec(), 0),
             ratio_to_baseline: None,
             verdict: super::super::Verdict::NotComparable,
             verdict_reason: String::new(),
@@ -366,8 +360,7 @@ mod tests {
         let mut cells = cells();
         for cell in cells.iter_mut().filter(|cell| cell.metric == "goodput_bps" && cell.at["queue"] == "10pkts") {
             let values = if cell.at["share"] == "1" { vec![1.0, 30.0, 29.0] } else { vec![30.0, 2.0, 28.0] };
-            *cell.measured.as_mut().unwrap() =
-                Measured { mean: stats::mean(&values).unwrap(), values, ..cell.measured.clone().unwrap() };
+            cell.measured = Measured::of(values, 0);
         }
         let wins: Vec<f64> = chosen(&cells).values.iter().map(|one| one.wins.unwrap()).collect();
         assert!(

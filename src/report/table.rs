@@ -1,5 +1,6 @@
 //! One table per metric, as text cells: what the text, Markdown and HTML writers have in common.
 
+use super::interval::{self, IntervalKind};
 use super::number::{self, Scale};
 use super::plot::place_name;
 use super::selection::Selection;
@@ -17,6 +18,10 @@ pub struct Column {
     pub unit: String,
     /// Numbers stand at the right.
     pub number: bool,
+    /// Left out where there is no room.
+    pub detail: bool,
+    /// It is the interval of the column before and can stand below its number.
+    pub below: bool,
 }
 
 impl Column {
@@ -50,6 +55,21 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
+impl Table {
+    /// The same without the columns that are left out where there is no room.
+    pub fn without_details(&self) -> Table {
+        let kept: Vec<bool> = self.columns.iter().map(|column| !column.detail).collect();
+        let mut table = self.clone();
+        let mut columns = kept.iter();
+        table.columns.retain(|_| columns.next() == Some(&true));
+        for row in &mut table.rows {
+            let mut columns = kept.iter();
+            row.cells.retain(|_| columns.next() == Some(&true));
+        }
+        table
+    }
+}
+
 /// The tables of a report and the notices their rows point to by number, from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
@@ -78,7 +98,13 @@ pub fn tables(report: &Report) -> Tables {
 /// Lays out the choice of a parameter: per metric its mean at each place and its score, then the sum; none while cells
 /// are missing.
 pub fn of_selection(selection: &Selection) -> Option<Table> {
-    let column = |title: &str, unit: &str| Column { title: title.into(), unit: unit.into(), number: true };
+    let column = |title: &str, unit: &str| Column {
+        title: title.into(),
+        unit: unit.into(),
+        number: true,
+        detail: false,
+        below: false,
+    };
     let mut columns = vec![Column { number: false, ..column(&selection.parameter, "") }];
     let mut rows: Vec<Vec<String>> = selection.values.iter().map(|one| vec![one.value.clone()]).collect();
     for (index, metric) in selection.metrics().into_iter().enumerate() {
@@ -114,7 +140,7 @@ fn means_of(selection: &Selection, metric: &str) -> Vec<(Column, Vec<String>)> {
         place.retain(|name, value| criteria.iter().any(|other| other.place.get(name) != Some(value)));
         let place = if place.is_empty() { String::new() } else { format!(" at {}", place_name(&place)) };
         let title = format!("{title}{place}, {}", criterion.goal.name());
-        let heading = Column { title, unit: scale.unit().to_owned(), number: true };
+        let heading = Column { title, unit: scale.unit().to_owned(), number: true, detail: false, below: false };
         (heading, measured().map(|measured| mean(measured, scale)).collect())
     });
     column.collect()
@@ -173,6 +199,8 @@ struct Layout<'a> {
     variables: Vec<String>,
     published: bool,
     expected: bool,
+    rerun: bool,
+    median: bool,
     ratio: bool,
     ratio_published: bool,
     ratio_expected: bool,
@@ -191,6 +219,8 @@ impl<'a> Layout<'a> {
             variables,
             published: cells.iter().any(|cell| cell.published.is_some()),
             expected: cells.iter().any(|cell| cell.expected.is_some()),
+            rerun: cells.iter().any(|cell| cell.rerun.is_some()),
+            median: cells.iter().any(|cell| cell.measured.as_ref().is_some_and(|m| m.median_ci95.is_some())),
             ratio: ratios().any(|ratio| ratio.measured.is_some()),
             ratio_published: ratios().any(|ratio| ratio.published.is_some()),
             ratio_expected: ratios().any(|ratio| ratio.expected.is_some()),
@@ -216,19 +246,32 @@ impl<'a> Layout<'a> {
     fn columns(&self) -> Vec<Column> {
         let unit = self.scale.unit();
         let over = self.report.baseline.as_ref().map_or_else(String::new, |name| format!(" over {name}"));
-        let column = |title: &str, unit: &str, number| Column { title: title.into(), unit: unit.into(), number };
+        let column = |title: &str, unit: &str, number| Column {
+            title: title.into(),
+            unit: unit.into(),
+            number,
+            detail: false,
+            below: false,
+        };
         let mut columns: Vec<Column> = self.variables.iter().map(|name| column(name, "", false)).collect();
         columns.push(column("variant", "", false));
         columns.extend(self.published.then(|| column("published", unit, true)));
         columns.extend(self.expected.then(|| column("expected", unit, true)));
+        columns.extend(self.rerun.then(|| column("re-run mean", unit, true)));
         columns.push(column("measured mean", unit, true));
-        columns.push(column("95 % interval", unit, true));
+        let interval = |title, unit| Column { below: true, ..column(title, unit, true) };
+        columns.push(interval("95 % interval", unit));
+        if self.median {
+            let detail = |title| Column { detail: true, ..column(title, unit, true) };
+            columns.extend([detail("median"), Column { below: true, ..detail("its 95 % interval") }]);
+        }
         columns.push(column("n", "runs", true));
         columns.extend(self.ratio_published.then(|| column(&format!("published{over}"), "ratio", true)));
         columns.extend(self.ratio_expected.then(|| column(&format!("expected{over}"), "ratio", true)));
+        columns.extend((self.ratio && self.rerun).then(|| column(&format!("re-run{over}"), "ratio", true)));
         if self.ratio {
             columns.push(column(&format!("measured{over}"), "ratio", true));
-            columns.push(column("95 % interval", "ratio", true));
+            columns.push(interval("95 % interval", "ratio"));
         }
         columns.push(column("verdict", "", false));
         columns.push(column("notes", "", false));
@@ -244,14 +287,21 @@ impl<'a> Layout<'a> {
         row.extend(
             self.expected.then(|| optional(cell.expected.as_ref(), |e| scale.plus_minus(e.value, e.plus_minus))),
         );
+        row.extend(self.rerun.then(|| optional(cell.rerun.as_ref(), |rerun| mean(&rerun.measured, scale))));
         row.push(optional(cell.measured.as_ref(), |measured| bound(measured, scale.show(measured.mean))));
         row.push(optional(cell.measured.as_ref().and_then(|measured| measured.ci95), |ci95| range(ci95, scale)));
+        if self.median {
+            row.push(optional(cell.measured.as_ref(), |measured| bound(measured, scale.show(measured.median))));
+            row.push(optional(cell.measured.as_ref().and_then(|one| one.median_ci95), |ci95| range(ci95, scale)));
+        }
         row.push(optional(cell.measured.as_ref(), |measured| measured.n.to_string()));
         let ratio = cell.ratio_to_baseline.as_ref();
         let shown = |value| number::significant(value);
         row.extend(self.ratio_published.then(|| optional(ratio.and_then(|r| r.published), shown)));
         let expected = ratio.and_then(|ratio| ratio.expected.as_ref());
         row.extend(self.ratio_expected.then(|| optional(expected, |e| Scale::Ratio.plus_minus(e.value, e.plus_minus))));
+        let rerun = cell.rerun.as_ref().and_then(|rerun| rerun.ratio_to_baseline);
+        row.extend((self.ratio && self.rerun).then(|| optional(rerun, shown)));
         if self.ratio {
             row.push(optional(ratio.and_then(|r| r.measured), shown));
             row.push(optional(ratio.and_then(|r| r.ci95), |ci95| range(ci95, Scale::Ratio)));
@@ -298,7 +348,9 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     facts.extend((!host.tools.is_empty()).then(|| ("tools", named(&host.tools))));
     let algorithms = host.algorithms.iter().map(|(name, digest)| (name.clone(), shortened(digest))).collect();
     facts.extend((!host.algorithms.is_empty()).then(|| ("algorithms", named(&algorithms))));
+    facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));
     facts.push(("seed", report.seed.to_string()));
+    facts.extend(intervals(report).into_iter().map(|sentence| ("intervals", sentence)));
     facts.extend(calibrations(report).into_iter().map(|path| ("calibration", path)));
     facts
 }
@@ -334,6 +386,31 @@ fn calibrations(report: &Report) -> Vec<String> {
     }
     let line = |path: Vec<&Calibration>| path.into_iter().map(quantity).collect::<Vec<_>>().join("; ");
     paths.into_iter().map(line).collect()
+}
+
+/// What the metrics of the report are and where their definitions come from, each as a name and a sentence.
+pub fn definitions(report: &Report) -> Vec<(&str, String)> {
+    let define = |name| Metric::find(name).map(|metric| (name, format!("{} ({})", metric.what, metric.source)));
+    metric_names(report).into_iter().filter_map(define).collect()
+}
+
+/// How the intervals of the report were computed, one sentence each.
+fn intervals(report: &Report) -> Vec<String> {
+    let kinds = || report.cells.iter().filter_map(|cell| cell.measured.as_ref()?.ci95_kind);
+    let fewest = interval::FEWEST;
+    let mut sentences = Vec::new();
+    if kinds().any(|kind| kind == IntervalKind::Bootstrap) {
+        sentences.push(format!(
+            "means and medians over {fewest} runs or more: seeded bootstrap, expanded percentiles (Hesterberg 2015)"
+        ));
+    }
+    if kinds().any(|kind| kind == IntervalKind::Student) {
+        sentences.push(format!("means over fewer than {fewest} runs: Student's t"));
+    }
+    if report.cells.iter().any(|cell| cell.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.ci95.is_some())) {
+        sentences.push("ratios: Fieller's, over the runs that share a seed".to_owned());
+    }
+    sentences
 }
 
 /// The distinct reasons behind the expectations, each with the metric it is for.

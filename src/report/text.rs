@@ -2,7 +2,7 @@
 
 use super::selection::{self, Selection};
 use super::table::{self, Column, Table};
-use super::{Report, plot};
+use super::{Report, beside, plot};
 use crate::model::notice::Notice;
 
 /// Between two columns.
@@ -10,8 +10,16 @@ const GAP: &str = "  ";
 /// Width to which sentences are wrapped.
 const LINE: usize = 110;
 
-/// Writes the whole report.
-pub fn write(report: &Report) -> String {
+/// Writes the reports one after the other, then what they say together.
+pub fn write(reports: &[Report]) -> String {
+    let mut text = reports.iter().map(one).collect::<Vec<_>>().join("\n");
+    for table in beside::tables(reports).iter().chain(&beside::overview(reports)) {
+        text.push_str(&format!("\n{}{}", wrapped("", &table.caption), grid(table)));
+    }
+    text
+}
+
+fn one(report: &Report) -> String {
     let laid_out = table::tables(report);
     let mut text = format!("{}\n", plain(&report.title));
     for (name, fact) in table::header(report) {
@@ -79,6 +87,7 @@ fn notices(notes: &[Notice], general: &[Notice]) -> String {
 
 /// Aligned columns with headings of as many lines as they need.
 fn grid(table: &Table) -> String {
+    let table = &table.without_details();
     let layout = |(index, column): (usize, &Column)| {
         let widest = table.rows.iter().map(|row| width(&row.cells[index])).max().unwrap_or(0);
         heading(column, widest)

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn measured(mean: f64) -> Measured {
-        Measured { n: 3, mean, ci95: None, median: mean, values: vec![mean; 3], cut_off: 0 }
+        Measured::of(vec![mean; 3], 0).unwrap()
     }
 
     fn expectation(value: f64, plus_minus: f64) -> Expectation {

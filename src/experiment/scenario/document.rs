@@ -7,6 +7,7 @@ mod ns2;
 mod resolve;
 mod selection;
 mod shape;
+mod shown;
 mod value;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use self::flow::{FlowText, VariantText};
 use self::link::LinkText;
 use self::ns2::Ns2Text;
 pub use self::selection::{Goal, SelectionSpec};
+pub use self::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 use self::value::{Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
@@ -132,6 +134,10 @@ struct Document {
     published: Vec<Published>,
     #[serde(default)]
     expected: Vec<Expected>,
+    #[serde(default)]
+    figure: Vec<FigureSpec>,
+    #[serde(default)]
+    difference: Vec<DifferenceSpec>,
 }
 
 /// Fine enough to see each round of a path with 100 ms or more, coarse enough that a 100 s run stays under a megabyte.
@@ -203,6 +209,8 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         ns2,
         published: document.published,
         expected: document.expected,
+        figures: document.figure,
+        differences: document.difference,
         cells,
     })
 }

@@ -383,3 +383,28 @@ fn mistakes_in_what_a_flow_sends_are_named() {
         assert!(told.starts_with("x.toml:") && told.contains(says), "{line}: {told}");
     }
 }
+
+#[test]
+fn figures_and_differences_are_read_and_their_mistakes_are_named() {
+    let with = |text: &str| Scenario::parse("x.toml", &format!("{GOOD}{text}"));
+    let figure = |rest: &str| with(&format!("[[figure]]\ntitle = \"f\"\n{rest}"));
+    let over_time = "x = \"time\"\ny = \"cwnd_pkts\"\nuntil = \"10s\"\nat = { loss = [\"0\"] }\n";
+    assert_eq!(figure(over_time).unwrap().figures[0].at.0["loss"], ["0"]);
+    assert!(figure("x = \"loss\"\ny = \"delivered_pkts\"\ndraw = \"bars\"").is_ok());
+    let refused = |result: Result<Scenario, ScenarioError>, field: &str, what: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.what.contains(what), "{error}");
+    };
+    refused(figure("x = \"delay\"\ny = \"delivered_pkts\""), "figure.x", "expected time or a variable of [sweep]");
+    refused(figure("x = \"time\"\ny = \"goodput\""), "figure.y", "expected a series of a flow: cwnd_pkts");
+    refused(figure("x = \"loss\"\ny = \"jain_index\""), "figure.y", "expected one of report.metrics");
+    refused(figure("x = \"time\"\ny = \"cwnd_pkts\"\nof = \"ratio\""), "figure.of", "over the sweep");
+    refused(figure("x = \"loss\"\ny = \"delivered_pkts\"\nuntil = \"9s\""), "figure.until", "x = \"time\"");
+    refused(figure(&over_time.replace("\"0\"", "\"9\"")), "figure.at.loss", "\"9\": expected values of `loss`");
+    let difference = |rest: &str| with(&format!("[[difference]]\ncause = \"c\"\nadvice = \"a\"\n{rest}"));
+    let of_vegas = difference("at = { variant = \"Vegas\" }\nmetrics = [\"delivered_pkts\"]").unwrap();
+    assert_eq!(of_vegas.differences[0].at.0["variant"], ["Vegas"], "published only, and so nothing measured");
+    refused(difference("metrics = [\"speed\"]"), "difference.metrics", "\"speed\": expected one of");
+    refused(difference("at = { buffer = \"1bdp\" }"), "difference.at.buffer", "expected a variable of [sweep]");
+}

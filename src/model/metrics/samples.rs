@@ -67,7 +67,10 @@ impl Sampled {
             tcp_sack: true,
             datagrams: false,
         };
-        Sampled { record, flow: Flow { socket: 1, algorithm: "reno".into(), start_s: 0.0, points: Vec::new() } }
+        Sampled {
+            record,
+            flow: Flow { socket: 1, algorithm: "reno".into(), mss_bytes: 1460, start_s: 0.0, points: Vec::new() },
+        }
     }
 }
 

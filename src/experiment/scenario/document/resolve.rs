@@ -159,6 +159,7 @@ impl Reader<'_> {
     ) -> Result<(), ScenarioError> {
         self.check_names(document, measured)?;
         self.check_selection(document, sweep)?;
+        self.check_shown(document, sweep)?;
         let published = document.published.iter().map(|p| (&p.over, [&p.values, &p.values]));
         let expected = document.expected.iter().map(|e| (&e.over, [&e.values, &e.plus_minus]));
         for (index, (over, lists)) in published.enumerate() {

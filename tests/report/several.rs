@@ -1,0 +1,90 @@
+//! Reports of several directories: shards, other ways to measure, the simulator's runs.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tccc::model::run::{Engine, HostRecord};
+use tccc::report::{self, Format, Report};
+
+use crate::directory::{Directory, SCENARIO, run};
+
+/// Directories with runs of these repeats, at one loss.
+fn directories(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
+    let place = tempfile::tempdir().unwrap();
+    let make = |(index, repeats): (usize, &&[u32])| {
+        let directory = Directory::new(&place.path().join(format!("part{index}")), SCENARIO);
+        for &repeat in *repeats {
+            directory.add(&run("1%", "SACK", repeat, 6000 + 100 * u64::from(repeat)));
+            directory.add(&run("1%", "Other", repeat, 9000 + 100 * u64::from(repeat)));
+        }
+        directory.path
+    };
+    let paths = parts.iter().enumerate().map(make).collect();
+    (place, paths)
+}
+
+fn change_host(path: &std::path::Path, change: impl FnOnce(&mut HostRecord)) {
+    let file = path.join("host.json");
+    let mut host: HostRecord = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    change(&mut host);
+    fs::write(&file, serde_json::to_vec(&host).unwrap()).unwrap();
+}
+
+fn values(report: &Report) -> Vec<f64> {
+    let is = |cell: &&report::Cell| {
+        (cell.metric.as_str(), cell.variant.as_str(), cell.at["loss"].as_str()) == ("delivered_pkts", "Other", "1%")
+    };
+    report.cells.iter().find(is).unwrap().measured.as_ref().unwrap().values.clone()
+}
+
+#[test]
+fn shards_of_one_experiment_are_one_report() {
+    let (place, paths) = directories(&[&[0, 3], &[1], &[2, 4]]);
+    let whole = [place.path().to_owned()];
+    for given in [&paths[..], &whole[..]] {
+        let reports = report::load_all(given).unwrap();
+        assert_eq!(reports.len(), 1);
+        assert_eq!(values(&reports[0]), [9000.0, 9100.0, 9200.0, 9300.0, 9400.0]);
+        let merged =
+            reports[0].notices.iter().filter(|notice| notice.cause.starts_with("merged from 3 directories")).count();
+        assert_eq!(merged, 1, "{:?}", reports[0].notices);
+    }
+}
+
+#[test]
+fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
+    let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
+    let reports = report::load_all(&paths).unwrap();
+    assert_eq!(reports.len(), 2, "a run that is in both is not counted twice");
+    change_host(&paths[1], |host| host.link = "netem".into());
+    let reports = report::load_all(&paths).unwrap();
+    let text = report::render_all(&reports, Format::Text).unwrap();
+    assert!(text.contains("Side by side: delivered") && text.contains("overlap"), "{text}");
+    assert!(text.contains("All reports on this page"));
+    let page = report::render_all(&reports, Format::Html).unwrap();
+    assert!(page.contains("<h1>2 reports</h1>") && page.contains("href=\"#r1\"") && page.contains("id=\"r1\""));
+    assert!(page.find("Side by side").unwrap() < page.find("id=\"r0\"").unwrap(), "what is common comes first");
+    assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()]).unwrap().len(), 1, "named twice");
+}
+
+#[test]
+fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
+    let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
+    let scenario = format!("{SCENARIO}\n[ns2]\nagents = {{ SACK = \"TCP/Sack1\", Other = \"TCP/Reno\" }}\n");
+    for path in &paths {
+        fs::write(path.join("scenario.toml"), &scenario).unwrap();
+    }
+    change_host(&paths[1], |host| {
+        host.engine = Engine::Ns2;
+        host.tools = [("ns2".to_owned(), "2.35".to_owned())].into();
+    });
+    let reports = report::load_all(&paths).unwrap();
+    assert_eq!(reports.len(), 1);
+    let text = report::render_all(&reports, Format::Text).unwrap();
+    assert!(text.contains("re-run") && text.contains("ns2 2.35, seed 7"), "{text}");
+    let cell = reports[0].cells.iter().find(|cell| cell.variant == "Other" && cell.at["loss"] == "1%").unwrap();
+    let rerun = cell.rerun.as_ref().unwrap();
+    assert_eq!((rerun.engine, rerun.measured.mean), (Engine::Ns2, 9100.0));
+    assert!((rerun.ratio_to_baseline.unwrap() - 9100.0 / 6100.0).abs() < 1e-9);
+    assert_eq!(report::load_all(&paths[1..]).unwrap().len(), 1, "alone it is a report of its own");
+}
