@@ -1,0 +1,78 @@
+//! The scenarios that come with tccc: every one reads, plans, and says where its numbers come from; and what their
+//! README shows is a scenario.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tccc::catalog;
+use tccc::experiment::plan::{Choices, Plan};
+use tccc::experiment::scenario::Scenario;
+
+/// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
+const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
+/// Folders without a paper.
+const OURS: [&str; 2] = ["smoke", "compare"];
+
+fn scenarios() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_scenario_reads_plans_and_names_its_source() {
+    let files = scenarios();
+    assert!(files.len() > 30, "{} scenarios", files.len());
+    for file in files {
+        let place = file.display();
+        let scenario = Scenario::load(&file).unwrap_or_else(|error| panic!("{place}: {error:#}"));
+        let plan = Plan::new(&scenario, &Choices::default()).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(!plan.runs.is_empty() && scenario.claim.ends_with('.'), "{place}: {}", scenario.claim);
+        for flow in plan.cells.iter().flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp()) {
+            let id = flow.algorithm.as_str();
+            if OF_THE_KERNEL.contains(&id) {
+                continue;
+            }
+            let algorithm = catalog::find(id).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let settings: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            algorithm.settings(&settings).unwrap_or_else(|error| panic!("{place}: {error}"));
+        }
+        let folder = file.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
+        if !OURS.contains(&folder.as_str()) {
+            let source = scenario.source.as_ref().unwrap_or_else(|| panic!("{place}: no [source]"));
+            assert!(!source.paper.is_empty() && !source.place.is_empty(), "{place}");
+        }
+    }
+}
+
+/// The TOML blocks of the README under a heading, "" for what stands before the first.
+fn shown(heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
+    let section = text.split("\n## ").find(|section| match heading {
+        "" => section.starts_with("# "),
+        _ => section.starts_with(heading),
+    });
+    let section = section.unwrap_or_else(|| panic!("no heading \"{heading}\"")).to_owned();
+    section.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_the_readme_shows_is_a_scenario() {
+    let whole = &shown("")[0];
+    let scenario = Scenario::parse("README.toml", whole).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(scenario.cells.len(), 4);
+    let head = whole[..whole.find("[[link]]").unwrap()].replace("10s", "20s");
+    let head = head.replace("loss = [\"0%\", \"1%\"]\n", "");
+    let shapes = &shown("Topologies")[0];
+    let (dumbbell, parking_lot) = shapes.split_at(shapes.find("[parking_lot]").unwrap());
+    let flows = &shown("Flows")[0];
+    let mixed = Scenario::parse("README.toml", &format!("{head}{dumbbell}{flows}"));
+    let cell = &mixed.unwrap_or_else(|error| panic!("{error}")).cells[0];
+    assert_eq!((cell.links.len(), cell.flows.len()), (5, 4));
+    let long = "[[flow]]\nname = \"long\"\nfrom = \"s0\"\nto = \"r0\"\nalgorithm = \"$algorithm\"\n";
+    let lot = Scenario::parse("README.toml", &format!("{head}{parking_lot}{long}"));
+    assert_eq!(lot.unwrap_or_else(|error| panic!("{error}")).cells[0].links.len(), 8);
+}
