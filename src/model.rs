@@ -4,5 +4,6 @@ pub mod flow;
 pub mod live;
 pub mod metrics;
 pub mod notice;
+pub mod recap;
 pub mod run;
 pub mod stats;

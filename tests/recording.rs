@@ -53,3 +53,25 @@ fn replay_prints_every_event_that_is_asked_for() {
     assert!(of_each.iter().sum::<usize>() == 1348 && of_each.iter().all(|&count| count > 0));
     assert_eq!((lines(&["--port", "1"]), lines(&["--address", "198.18.0.0/15"])), (0, 1348));
 }
+
+#[test]
+fn report_of_a_recording_is_one_line_per_connection() {
+    let report = |options: &[&str]| {
+        let output = tccc().arg("report").arg(fixture(1)).args(options).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text, _) = report(&[]);
+    assert_eq!(code, Some(0));
+    assert!(text.contains("1348 events of 25 connections in 11.997s,") && text.contains("0 dropped"), "{text}");
+    let (_, json, _) = report(&["-o", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((document[0]["events"].as_u64(), document[0]["was_cut"].as_bool()), (Some(1348), Some(false)));
+    let flows = document[0]["flows"].as_array().unwrap();
+    let lines = report(&["-o", "csv"]).1.lines().count();
+    assert_eq!(lines, flows.len() + 1);
+    assert!(
+        flows.iter().any(|flow| flow["retrans_pkts"].as_u64() > Some(0) && flow["goodput_bps"].as_f64() > Some(1e6))
+    );
+    let (code, _, message) = report(&["-o", "html"]);
+    assert!(code == Some(2) && message.contains("-o text"), "{message}");
+}

@@ -9,15 +9,18 @@ use anyhow::Result;
 use crate::failure::Failure;
 use crate::report::{self, Format};
 
+pub mod recording;
+
 /// Recompute tables and plots from recorded runs; published beside measured
 ///
 /// Example: `tccc report runs/table-2 -o html --out table-2.html`. Reads what `tccc run` recorded and computes
 /// everything again; runs nothing and needs no root. Shards of one experiment become one report, runs of the simulator a
-/// column of the kernel's; what measures one scenario in different ways stands side by side.
+/// column of the kernel's; what measures one scenario in different ways stands side by side. A file of `tccc trace
+/// --record` is reported connection by connection, as text, csv or json.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Result directories of `tccc run`, or directories that hold some
-    #[arg(required = true, value_name = "DIR")]
+    /// Result directories of `tccc run`, directories that hold some, or recordings of `tccc trace --record`
+    #[arg(required = true, value_name = "DIR|FILE")]
     pub directories: Vec<PathBuf>,
     /// What to write; by default what the name of --out ends in, else text
     #[arg(short, long, value_enum)]
@@ -36,6 +39,18 @@ pub struct Args {
 /// without the measurement that is expected.
 /// Side effects: writes `--out`.
 pub fn run(args: &Args) -> Result<()> {
+    let recordings = args.directories.iter().filter(|path| recording::is_recording(path)).count();
+    if recordings == args.directories.len() && !args.check {
+        let text = recording::render(&args.directories, format_of(args))?;
+        return args
+            .out
+            .as_ref()
+            .map_or_else(|| Ok(io::stdout().write_all(text.as_bytes())?), |out| write_file(out, &text));
+    }
+    if recordings > 0 {
+        let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
+        return Err(refusal.hint("report them one after the other").into());
+    }
     let reports = report::load_all(&args.directories)?;
     let text = report::render_all(&reports, format_of(args))?;
     match &args.out {
