@@ -296,7 +296,8 @@ mod hex_bytes {
 
     pub fn serialize<S: Serializer>(bytes: &[u8; PRIVATE_BYTES], serializer: S) -> Result<S::Ok, S::Error> {
         let used = bytes.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
-        let text: String = bytes[..used].iter().map(|b| format!("{b:02x}")).collect();
+        let digit = |value: u8| char::from_digit(value.into(), 16).expect("half a byte is a digit");
+        let text: String = bytes[..used].iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
         serializer.serialize_str(&text)
     }
 

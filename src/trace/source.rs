@@ -22,6 +22,19 @@ pub trait Source {
     /// What is missing or less precise, in sentences for people.
     fn notices(&self) -> Vec<String>;
 
+    /// Whether the kernel counts the time of callbacks because this source asked it to.
+    fn counts_costs(&self) -> bool {
+        false
+    }
+
+    /// Has the kernel count the time of every BPF program, or lets it stop; a recording has nothing to count.
+    ///
+    /// Errors: not permitted.
+    /// Side effects: the kernel's BPF statistics are on while the source counts; each call of a program costs more.
+    fn count_costs(&mut self, _counts: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// Its speed and place, when it is a recording.
     fn playback(&mut self) -> Option<&mut dyn Playback> {
         None

@@ -13,6 +13,7 @@ use super::gather::{self, Gathered, Layouts, Wanted};
 use super::live::Tracer;
 use super::source::Source;
 use crate::kernel::clock;
+use crate::kernel::struct_ops::Statistics;
 
 /// Sockets whose owner is looked for once; a host with more asks again for those beyond.
 const SEEN_MAX: usize = 400_000;
@@ -41,6 +42,7 @@ pub struct Watch {
     algorithms: HashSet<String>,
     dropped: u64,
     notices: Vec<String>,
+    statistics: Option<Statistics>,
 }
 
 impl Watch {
@@ -57,7 +59,7 @@ impl Watch {
         let (wanted, gathered, thread) = gather::start(settings.filter, settings.layouts);
         let (seen, algorithms) = (HashSet::new(), HashSet::new());
         let (wanted, thread) = (Some(wanted), Some(thread));
-        Ok(Watch { tracer, wanted, gathered, thread, seen, algorithms, dropped: 0, notices })
+        Ok(Watch { tracer, wanted, gathered, thread, seen, algorithms, dropped: 0, notices, statistics: None })
     }
 
     /// Asks for the names of what an event is the first to show.
@@ -131,6 +133,15 @@ impl Source for Watch {
 
     fn notices(&self) -> Vec<String> {
         self.notices.clone()
+    }
+
+    fn counts_costs(&self) -> bool {
+        self.statistics.is_some()
+    }
+
+    fn count_costs(&mut self, counts: bool) -> Result<()> {
+        self.statistics = if counts { Some(Statistics::begin()?) } else { None };
+        Ok(())
     }
 }
 

@@ -63,6 +63,7 @@ pub struct App {
     pub(super) title: String,
     pub(super) notices: Vec<String>,
     pub(super) playing: Option<Playing>,
+    pub(super) counts_costs: bool,
     pub(super) speed_before_pause: f64,
     pub(super) view: View,
     pub(super) is_frozen: bool,
@@ -90,6 +91,7 @@ impl App {
             title: String::new(),
             notices: Vec::new(),
             playing: None,
+            counts_costs: false,
             speed_before_pause: 1.0,
             view: View::Table,
             is_frozen: false,
@@ -114,6 +116,7 @@ impl App {
         self.live.advance(source.now_ns());
         self.title = source.title();
         self.notices = source.notices();
+        self.counts_costs = source.counts_costs();
         let now = source.now_ns();
         self.playing = source.playback().map(|playback| {
             let (begin, end) = playback.span_ns();

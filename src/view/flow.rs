@@ -263,7 +263,8 @@ fn draw_state(buffer: &mut Buffer, app: &App, words: &[String], (area, is_beside
     let title = match (words.is_empty(), hidden) {
         (true, _) => format!(" {algorithm}: none known"),
         (false, 0) => format!(" {algorithm}"),
-        (false, hidden) => format!(" {algorithm} ({hidden} lines more)"),
+        (false, 1) => format!(" {algorithm} (1 more line)"),
+        (false, hidden) => format!(" {algorithm} ({hidden} more lines)"),
     };
     paint::text(buffer, paint::line(area, 0), &title, app.theme.heading());
     for (row, line) in lines.iter().take(shown).enumerate() {

@@ -110,6 +110,7 @@ fn keys(app: &App, width: usize) -> String {
     let own: &[&str] = match app.view {
         View::Table => &["Enter flow", "/ filter", "<> sort", "r reverse", "a algorithms"],
         View::Flow(_) => &["Esc back", "jk next", "z zoom", "a algorithms"],
+        View::Summary if app.playing.is_none() => &["Esc back", "jk choose", "Enter its sockets", "c ns per call"],
         View::Summary => &["Esc back", "jk choose", "Enter its sockets"],
     };
     let playing: &[&str] = if app.playing.is_some() { &["+- speed", "[] {} 0-9 seek"] } else { &[] };

@@ -29,9 +29,9 @@ const LINES: [&str; 21] = [
     " cwnd, ssthresh and inflight are packets of mss; rates are bits per",
     " second. goodput: payload acknowledged in the last 1 to 2 s. retrans:",
     " share sent again in the last 10 to 20 s. Sampled as packets arrive;",
-    " dropped events are counted above. ns per call needs",
-    " `sysctl kernel.bpf_stats_enabled=1`. hidden: processes whose network",
-    " namespace may not be entered.",
+    " dropped events are counted above. c among the algorithms has the kernel",
+    " count the time of callbacks, at the cost of two clock readings a call.",
+    " hidden: processes whose network namespace may not be entered.",
 ];
 
 /// Draws the help in the middle of an area.

@@ -48,6 +48,7 @@ impl App {
             KeyCode::Char('t') => self.show(View::Table),
             KeyCode::Char('a') => self.show(View::Summary),
             KeyCode::Char(' ') => self.pause(source),
+            KeyCode::Char('c') if self.view == View::Summary => self.count_costs(source),
             _ if self.answer_playing(key.code, source) => {}
             _ => self.answer_in_view(key.code),
         }
@@ -163,6 +164,13 @@ impl App {
             None => self.is_frozen = !self.is_frozen,
         }
         self.refresh(source);
+    }
+
+    /// Has the kernel count what callbacks cost, or lets it stop.
+    fn count_costs(&mut self, source: &mut dyn Source) {
+        let refusal = source.count_costs(!source.counts_costs()).err();
+        self.refresh(source);
+        self.notices.extend(refusal.map(|why| format!("{why:#}")));
     }
 
     /// Keys of a replay; false when it is none, or the key means nothing to it.

@@ -102,8 +102,12 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
         states.iter().zip(summary.ca_states).map(|(state, count)| format!("{} {count}", state.name())).collect();
     let costs: Vec<String> =
         summary.callback_ns.iter().map(|(name, ns)| format!("{name} {}", number::nanos(*ns))).collect();
-    let costs =
-        if costs.is_empty() { "not counted (sysctl kernel.bpf_stats_enabled=1)".to_owned() } else { costs.join("  ") };
+    let costs = match (costs.is_empty(), app.counts_costs, app.playing.is_some()) {
+        (false, ..) => costs.join("  "),
+        (true, false, true) => "was not counted".to_owned(),
+        (true, false, false) => "not counted; c has the kernel count it".to_owned(),
+        (true, true, _) => "counting; of BPF algorithms, at their next calls".to_owned(),
+    };
     let lines = [
         format!(" {}: sockets in each congestion state: {}", summary.algorithm, states.join("  ")),
         format!(" cost of a call: {costs}"),
