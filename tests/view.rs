@@ -1,6 +1,7 @@
 //! The dashboard: pictures of a recording in several sizes, and a real terminal that gets everything back.
 
 mod common;
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "view/pty.rs"]
 mod pty;
 

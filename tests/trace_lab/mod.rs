@@ -118,10 +118,15 @@ impl LossyPath {
         &self.sides[0]
     }
 
+    /// Connects from the sender to the other side.
+    pub fn connect(&self, algorithm: &str) -> Connection {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind("10.78.0.2:0")?)).unwrap();
+        Connection::between(&self.sides[0], listener, algorithm)
+    }
+
     /// Sends `bytes` over the link and closes; returns the client's address.
     pub fn transfer(&self, bytes: usize) -> SocketAddr {
-        let listener = self.sides[1].run(|| Ok(TcpListener::bind("10.78.0.2:0")?)).unwrap();
-        let mut connection = Connection::between(&self.sides[0], listener, "reno");
+        let mut connection = self.connect("reno");
         connection.send(bytes);
         connection.client.local_addr().unwrap()
     }

@@ -44,6 +44,13 @@ impl Session {
         Self::start_command(columns, rows, command)
     }
 
+    /// The same for somebody who wants no colours.
+    pub fn start_without_colour(columns: u16, rows: u16, arguments: &[&str]) -> Session {
+        let mut command = Command::new("env");
+        command.arg("NO_COLOR=1").arg(TCCC).args(arguments);
+        Self::start_command(columns, rows, command)
+    }
+
     /// Starts an ignored test of this binary.
     pub fn start_test(columns: u16, rows: u16, name: &str) -> Session {
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -92,6 +99,18 @@ impl Session {
         self.read();
         let (_, columns) = self.parser.screen().size();
         self.parser.screen().rows(0, columns.get()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Whether any place of the screen has a colour of its own.
+    pub fn has_colour(&mut self) -> bool {
+        self.read();
+        let screen = self.parser.screen();
+        let (rows, columns) = screen.size();
+        let mut places = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
+        places.any(|(row, column)| {
+            let cell = screen.cell(row, column);
+            cell.is_some_and(|it| it.fgcolor() != vt100::Color::Default || it.bgcolor() != vt100::Color::Default)
+        })
     }
 
     pub fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {

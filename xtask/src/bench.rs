@@ -30,6 +30,8 @@ pub enum Bench {
     Callbacks,
     /// Time of 10 MB by slow start, Swift Start and Modified Swift Start
     Start,
+    /// Ten minutes of 300 flows recorded, killed, cut and compared with the kernel's counts
+    Record,
 }
 
 impl Bench {
@@ -40,6 +42,7 @@ impl Bench {
             Bench::Load => "load_bench",
             Bench::Callbacks => "callbacks_bench",
             Bench::Start => "start_bench",
+            Bench::Record => "record_bench",
         }
     }
 }

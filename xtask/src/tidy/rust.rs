@@ -9,7 +9,7 @@ const REASON_WITHIN: usize = 8;
 /// The one place of the tests that waits.
 const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
-const KNOWN_PROGRAMS: [&str; 16] = [
+const KNOWN_PROGRAMS: [&str; 17] = [
     "cargo",
     "frama-c",
     "perf",
@@ -25,6 +25,7 @@ const KNOWN_PROGRAMS: [&str; 16] = [
     "sh",
     "sleep",
     "cat",
+    "env",
     "/proc/self/exe",
 ];
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
