@@ -36,13 +36,10 @@ struct ack_pair {
 
 /*
  * capacity = BW RTT = packets / dt * RTT: BBN report 8339; Khalil, eq. (2) with its operands set right. Packets, floor,
- * saturates. Range: any; no estimate (0) where dt is 0, which swift never asks for:
- * 3 unreached in path_capacity: swift leaves out pairs closer than min_dt_us
+ * saturates. Range: dt of at least 1, as min_dt_us makes it.
  */
 static __always_inline u32 path_capacity(u32 rtt_us, u32 dt_us, u32 packets)
 {
-	if (!dt_us)
-		return 0;
 	return (u32)min((u64)rtt_us * packets / dt_us, (u64)U32_LARGEST);
 }
 
