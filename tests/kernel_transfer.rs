@@ -36,17 +36,22 @@ fn carry_soundly(connection: &Connection, subject: &Subject) {
     });
 }
 
+/// A transfer over a path that loses packets.
+fn survive_loss<L>(path: Path<L>, subject: &Subject) {
+    let connection = path.connect(subject);
+    carry_soundly(&connection, subject);
+    let info = assert_sound(&connection.client, subject.name());
+    assert!(info.retrans_pkts > 0 && info.ssthresh_pkts < INFINITE_SSTHRESH, "nothing was lost");
+    path.close(connection);
+}
+
 #[test]
 fn every_algorithm_survives_random_loss() {
     needs!(root, struct_ops, tun);
     for_every_algorithm(|subject| {
         let path = Path::build(&[]);
         path.wire.conditions.lost_permille.store(20, Relaxed);
-        let connection = path.connect(subject);
-        carry_soundly(&connection, subject);
-        let info = assert_sound(&connection.client, subject.name());
-        assert!(info.retrans_pkts > 0 && info.ssthresh_pkts < INFINITE_SSTHRESH, "nothing was lost");
-        path.close(connection);
+        survive_loss(path, subject);
     });
 }
 
@@ -54,12 +59,7 @@ fn every_algorithm_survives_random_loss() {
 fn every_algorithm_survives_random_loss_of_netem() {
     needs!(root, struct_ops, netem);
     for_every_algorithm(|subject| {
-        let path = Path::by_netem();
-        let connection = path.connect(subject);
-        carry_soundly(&connection, subject);
-        let info = assert_sound(&connection.client, subject.name());
-        assert!(info.retrans_pkts > 0 && info.ssthresh_pkts < INFINITE_SSTHRESH, "nothing was lost");
-        path.close(connection);
+        survive_loss(Path::by_netem(), subject);
     });
 }
 

@@ -110,26 +110,7 @@ impl Shard {
 mod tests {
     use super::*;
     use crate::experiment::plan::Choices;
-
-    const TEXT: &str = r#"
-title = "t"
-claim = "c"
-profile = "native"
-duration = "1s"
-runs = 4
-seed = 7
-[sweep]
-algorithm = ["reno", "cubic", "bbr"]
-loss = ["0", "1%"]
-[[link]]
-ends = ["s", "r"]
-loss = "$loss"
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "$algorithm"
-"#;
+    use crate::experiment::plan::tests::TEXT;
 
     fn scenario() -> Scenario {
         Scenario::parse("t.toml", TEXT).unwrap()

@@ -162,10 +162,11 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const TEXT: &str = r#"
+    /// Six cells of four runs.
+    pub const TEXT: &str = r#"
 title = "t"
 claim = "c"
 profile = "native"
