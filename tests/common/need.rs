@@ -62,17 +62,29 @@ pub fn btf() -> Probe {
 }
 
 /// Congestion control as BPF struct_ops.
+///
+/// Not by libbpf's own probe: it fills a field that kernels before 6.9 do not know, and takes their answer, that the
+/// request is too long, for a refusal.
 pub fn struct_ops() -> Probe {
     const VALUE_TYPE: &[u8] = b"\0bpf_struct_ops_tcp_congestion_ops\0";
+    /// The kernel's own error, unknown to user space: it has struct_ops maps, but none for the type that was named.
+    const NOT_SUPPORTED: i32 = -524;
+    /// The first type of every kernel, which is none that a struct_ops map can hold.
+    const OTHER_TYPE: u32 = 1;
     btf()?;
     let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|error| error.to_string())?;
     if !types.windows(VALUE_TYPE.len()).any(|window| window == VALUE_TYPE) {
         return Err("this kernel's type information has no struct_ops for tcp_congestion_ops".into());
     }
-    // SAFETY: the call takes plain values and a null options pointer, which libbpf documents as "no options".
-    let answer =
-        unsafe { libbpf_sys::libbpf_probe_bpf_map_type(libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS, std::ptr::null()) };
-    if answer == 1 { Ok(()) } else { Err(format!("the kernel refuses struct_ops maps (probe answered {answer})")) }
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        btf_vmlinux_value_type_id: OTHER_TYPE,
+        ..Default::default()
+    };
+    let (kind, name) = (libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS, std::ptr::null());
+    // SAFETY: no name is allowed, and the options outlive the call; the other arguments are plain values.
+    let answer = unsafe { libbpf_sys::bpf_map_create(kind, name, 4, 4, 1, &options) };
+    if answer == NOT_SUPPORTED { Ok(()) } else { Err(format!("the kernel refuses struct_ops maps: error {answer}")) }
 }
 
 /// A TUN device can be created.
