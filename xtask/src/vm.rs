@@ -98,6 +98,16 @@ impl fmt::Display for OutOfTime {
 
 impl std::error::Error for OutOfTime {}
 
+/// The job did not say a word: the machine that should run it never came so far.
+#[derive(Debug)]
+pub struct NotStarted;
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("start the job in the guest")
+    }
+}
+
 /// Runs a command under another kernel: `cargo xtask vm --kernel 6.1 -- target/debug/tccc doctor`.
 ///
 /// Errors: [`EndedWith`] the command's own exit code; the guest died twice, or the limit was over; no kernel to be had.

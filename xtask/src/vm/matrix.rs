@@ -1,8 +1,9 @@
 //! The kernel ring under several kernels: which algorithm stands what, on which of them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -11,7 +12,7 @@ use super::emulator::Acceleration;
 use super::guest::Job;
 use super::kernel::{self, Choice};
 use super::verdicts::{self, Verdicts};
-use super::{Hardware, OutOfTime, boot};
+use super::{Hardware, NotStarted, OutOfTime, boot};
 use crate::count::{Count, Failed};
 use crate::made::Block;
 use crate::process;
@@ -27,7 +28,7 @@ const CHECKED_KERNELS: [&str; 2] = ["6.1", "newest"];
 const CHECKED_TESTS: [&str; 2] =
     ["every_algorithm_passes_the_verifier_cheaply", "every_algorithm_survives_random_loss_of_netem"];
 const CHECKED_FILES: [&str; 2] = ["kernel_transfer", "kernel_verify"];
-/// How long CI waits for one kernel.
+/// How long CI waits for all of its kernels together, once they are unpacked.
 const CHECK_LIMIT: Duration = Duration::from_secs(120);
 
 /// Which kernels.
@@ -39,6 +40,9 @@ pub struct Arguments {
     /// Only test files whose name begins so, for example kernel_trace; repeat for more
     #[arg(long, value_name = "PREFIX", default_value = "kernel")]
     only: Vec<String>,
+    /// Show what a kernel's tests said when they last ran to their end, where they did, instead of running them
+    #[arg(long)]
+    kept: bool,
     /// Write the table into bpf/README.md
     #[arg(long)]
     bless: bool,
@@ -52,14 +56,15 @@ pub struct Arguments {
 /// Runs the kernel ring under each kernel and prints the table: `cargo xtask vm-matrix --kernel 6.1`.
 ///
 /// Errors: [`Failed`] when a test failed, or a guest died or ran out of time: the others run nevertheless.
-/// Side effects: as `cargo xtask vm`; with `--bless` writes the table into its document.
+/// Side effects: as `cargo xtask vm`; keeps what the tests said beside the kernel, so that a table of several kernels can
+/// be made of several runs; with `--bless` writes the table into its document.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Vm, arguments.no_install)?;
     let binaries = binaries(|name| arguments.only.iter().any(|prefix| name.starts_with(prefix)))?;
     let mut columns = Vec::new();
     for choice in &arguments.kernels {
         eprintln!("xtask: vm-matrix: kernel {choice}");
-        columns.push(verdicts_of(choice, &arguments.hardware, &job(&binaries, &[])).unwrap_or_else(|why| {
+        columns.push(column(choice, arguments, &job(&binaries, &[])).unwrap_or_else(|why| {
             eprintln!("xtask: error: vm-matrix: {why:#}");
             Verdicts::of_failure(choice.to_string(), format!("{why:#}"))
         }));
@@ -71,6 +76,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         TABLE.write(&table)?;
     }
     if columns.iter().any(|column| column.count.failed > 0) { Err(Failed.into()) } else { Ok(()) }
+}
+
+/// What a kernel's tests say, or said when they last ran.
+fn column(choice: &Choice, arguments: &Arguments, job: &Job) -> Result<Verdicts> {
+    let kept = kernel::folder().join(format!("said-{choice}-{}", arguments.only.join("-")));
+    if arguments.kept && kept.exists() {
+        let said = fs::read_to_string(&kept).with_context(|| format!("read {}", kept.display()))?;
+        return Ok(Verdicts::read(&said));
+    }
+    let said = said_by_tests(choice, &arguments.hardware, job)?;
+    fs::write(&kept, &said).with_context(|| format!("write {}", kept.display()))?;
+    Ok(Verdicts::read(&said))
 }
 
 /// A small part of it on the oldest and the newest kernel, counted into CI's count: what CI runs.
@@ -85,22 +102,32 @@ pub fn check(count: &mut Count, no_install: bool) {
         Ok(binaries) => binaries,
         Err(why) => return count.check("tests for other kernels", Err(why)),
     };
-    let acceleration = Acceleration::Auto;
-    let hardware = Hardware { limit: CHECK_LIMIT, memory: 2048, processors: 2, acceleration, renew: false };
+    let mut left = CHECK_LIMIT;
     for name in CHECKED_KERNELS {
         let choice: Choice = name.parse().expect("a kernel of ours has a name of ours");
         if let Err(why) = kernel::prepare(&choice, false) {
             count.skip(CHECKED_TESTS.len(), format!("needs Debian's kernel {name}: {why:#}"));
             continue;
         }
-        match verdicts_of(&choice, &hardware, &job(&binaries, &CHECKED_TESTS)) {
-            Ok(verdicts) => count.add(verdicts.count),
-            // How fast software emulation is says nothing of an algorithm.
-            Err(why) if why.is::<OutOfTime>() => {
-                count.skip(CHECKED_TESTS.len(), format!("needs a faster or idler host: {why:#}"));
-            }
-            Err(why) => count.check(&format!("tests under kernel {name}"), Err(why)),
+        let acceleration = Acceleration::Auto;
+        let hardware = Hardware { limit: left, memory: 2048, processors: 2, acceleration, renew: false };
+        let begin = Instant::now();
+        let said = said_by_tests(&choice, &hardware, &job(&binaries, &CHECKED_TESTS));
+        left = left.saturating_sub(begin.elapsed());
+        count_verdicts(count, name, said.map(|said| Verdicts::read(&said)));
+    }
+}
+
+/// How fast software emulation is, or whether it works here at all, says nothing of an algorithm.
+fn count_verdicts(count: &mut Count, kernel: &str, verdicts: Result<Verdicts>) {
+    let skipped = CHECKED_TESTS.len();
+    match verdicts {
+        Ok(verdicts) => count.add(verdicts.count),
+        Err(why) if why.is::<OutOfTime>() => count.skip(skipped, format!("needs a faster or idler host: {why:#}")),
+        Err(why) if why.is::<NotStarted>() => {
+            count.skip(skipped, format!("needs a machine that boots {kernel}: {why:#}"));
         }
+        Err(why) => count.check(&format!("tests under kernel {kernel}"), Err(why)),
     }
 }
 
@@ -135,19 +162,21 @@ fn job(binaries: &BTreeMap<String, String>, filters: &[&str]) -> Job {
     job
 }
 
-/// Runs a job and reads what it said.
-fn verdicts_of(choice: &Choice, hardware: &Hardware, job: &Job) -> Result<Verdicts> {
-    let (code, output) = output_of(choice, hardware, job)?;
-    if code != 0 {
-        bail!("the tests under kernel {choice} could not be run: code {code}");
+/// Runs a job of tests and returns what it said.
+fn said_by_tests(choice: &Choice, hardware: &Hardware, job: &Job) -> Result<String> {
+    match output_of(choice, hardware, job)? {
+        (0, said) => Ok(said),
+        (code, _) => bail!("the tests under kernel {choice} could not be run: code {code}"),
     }
-    Ok(Verdicts::read(&output))
 }
 
 /// Runs a job; its exit code and what it said, which is shown meanwhile.
 pub fn output_of(choice: &Choice, hardware: &Hardware, job: &Job) -> Result<(u8, String)> {
     let mut said = Copied::default();
-    let code = boot(choice, hardware, job, &mut said)?;
+    let code = match boot(choice, hardware, job, &mut said) {
+        Err(why) if said.bytes.is_empty() && !why.is::<OutOfTime>() => return Err(why.context(NotStarted)),
+        booted => booted?,
+    };
     Ok((code, String::from_utf8_lossy(&said.bytes).into_owned()))
 }
 
@@ -171,6 +200,17 @@ impl Write for Copied {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn host_that_is_too_slow_or_boots_nothing_skips() {
+        let mut count = Count::default();
+        let slow = OutOfTime("6.1".into(), CHECK_LIMIT);
+        count_verdicts(&mut count, "6.1", Err(slow.into()));
+        count_verdicts(&mut count, "6.1", Err(anyhow::anyhow!("no memory").context(NotStarted)));
+        assert_eq!((count.failed, count.skipped), (0, 2 * CHECKED_TESTS.len()));
+        count_verdicts(&mut count, "6.1", Err(anyhow::anyhow!("the guest died twice")));
+        assert_eq!(count.failed, 1);
+    }
 
     #[test]
     fn built_tests_are_found_in_what_cargo_says() {
