@@ -14,10 +14,11 @@ use clap::ValueEnum;
 use super::progress::{self, Display};
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
-use crate::experiment::net::LinkDriver;
+use crate::experiment::net::mininet::Mininet;
 use crate::experiment::net::netem::Netem;
 use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
+use crate::experiment::net::{LinkDriver, Network};
 use crate::experiment::ns2;
 use crate::experiment::part::{Part, Shard};
 use crate::experiment::plan::{Choices, Plan, PlannedRun, RUNS_MAX};
@@ -66,6 +67,9 @@ pub struct Args {
     /// How links are built
     #[arg(long, value_enum, default_value_t = LinkChoice::Auto)]
     pub link: LinkChoice,
+    /// What the hosts are built by
+    #[arg(long, value_enum, default_value_t = NetworkChoice::Netns)]
+    pub network: NetworkChoice,
     /// Print the plan and its expected time, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -98,6 +102,15 @@ pub enum LinkChoice {
     Netem,
     /// The user-space emulator
     Tunlink,
+}
+
+/// What the hosts are built by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NetworkChoice {
+    /// Network namespaces of our own
+    Netns,
+    /// Mininet, through its Python API
+    Mininet,
 }
 
 impl LinkChoice {
@@ -225,7 +238,7 @@ struct Planned {
 
 /// What carries the runs out, ready.
 enum Carrier {
-    Kernel(Namespaces),
+    Kernel(Box<dyn Network>),
     Ns2,
 }
 
@@ -236,16 +249,20 @@ impl Args {
 
     /// Options that do not go together.
     fn check(&self) -> Result<()> {
-        if self.engine == EngineChoice::Ns2 && self.link != LinkChoice::Auto {
-            let failure = Failure::usage("`--link` is not for `--engine ns2`: the simulator has links of its own");
-            return Err(failure.hint("leave out one of the two").into());
+        let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];
+        if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine == EngineChoice::Ns2) {
+            let what = format!("`--{option}` is not for `--engine ns2`: the simulator has {option}s of its own");
+            return Err(Failure::usage(what).hint("leave out one of the two").into());
         }
         Ok(())
     }
 
     fn carrier(&self) -> Result<Carrier> {
         Ok(match self.engine {
-            EngineChoice::Kernel => Carrier::Kernel(Namespaces::new(self.link.driver()?)),
+            EngineChoice::Kernel if self.network == NetworkChoice::Mininet => {
+                Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver()?)?))
+            }
+            EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver()?))),
             EngineChoice::Ns2 => Carrier::Ns2,
         })
     }
@@ -292,6 +309,7 @@ fn run_one(one: &Planned, args: &Args, carrier: &Carrier, stop: &AtomicBool, dis
     let mut tell = |progress| display.show(&progress);
     let outcome = match carrier {
         Carrier::Kernel(network) => {
+            let network = network.as_ref();
             let options = Options { out: out.clone(), part, jobs, network, stop };
             runner::run(scenario, plan, &options, &mut tell)
         }

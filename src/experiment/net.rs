@@ -4,6 +4,7 @@ mod cellular;
 pub mod change;
 pub mod layout;
 pub mod loss;
+pub mod mininet;
 pub mod named;
 pub mod netem;
 pub mod netns;

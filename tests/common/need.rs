@@ -130,6 +130,11 @@ pub fn clang() -> Probe {
     runs("clang", "--version")
 }
 
+/// Mininet, as Debian's own Python sees it.
+pub fn mininet() -> Probe {
+    runs("/usr/bin/python3", "-cimport mininet.net")
+}
+
 /// The simulator: a program of another name may be called so too.
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();

@@ -78,7 +78,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 19] = [
+const PACKAGES: [Package; 21] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -92,6 +92,18 @@ const PACKAGES: [Package; 19] = [
         why: "lets tests compare what tccc built with what `ip` sees",
         content: Content::Program("ip"),
         purposes: &[Purpose::Test, Purpose::Ci, Purpose::Bench],
+    },
+    Package {
+        name: "mininet",
+        why: "builds the networks of `tccc run --network mininet`",
+        content: Content::Program("mnexec"),
+        purposes: &[Purpose::Test, Purpose::Ci],
+    },
+    Package {
+        name: "net-tools",
+        why: "Mininet's hosts get their addresses by `ifconfig`",
+        content: Content::Program("ifconfig"),
+        purposes: &[Purpose::Test, Purpose::Ci],
     },
     Package {
         name: "ns2",
