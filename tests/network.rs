@@ -3,7 +3,6 @@
 mod common;
 
 use std::fs;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -11,11 +10,11 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
+use common::experiment::{descendants, finished, is_alive, numbers_that_arrive, unfinished};
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use tccc::experiment::cost::Jobs;
 use tccc::experiment::net::layout::Layout;
 use tccc::experiment::net::netns::Namespaces;
-use tccc::experiment::net::topology::Topology;
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd, Network};
 use tccc::experiment::part::Part;
@@ -96,19 +95,6 @@ fn run_command(scenario: &Path, out: &Path) -> Command {
     command
 }
 
-/// Finished runs by id, with the bytes of their record.
-fn finished(out: &Path) -> Vec<(String, Vec<u8>)> {
-    let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
-    let mut finished: Vec<(String, Vec<u8>)> = folders
-        .filter(|folder| !folder.file_name().to_string_lossy().starts_with('.'))
-        .filter_map(|folder| {
-            Some((folder.file_name().into_string().ok()?, fs::read(folder.path().join("run.json")).ok()?))
-        })
-        .collect();
-    finished.sort();
-    finished
-}
-
 fn record(bytes: &[u8]) -> RunRecord {
     serde_json::from_slice(bytes).unwrap()
 }
@@ -177,7 +163,7 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
     let (reached, began) = (finished(&out).len(), Instant::now());
     let ended = &mut || finished(&out).len() >= reached + 2 || child.try_wait().unwrap().is_some();
     poll_until(Duration::from_secs(90), "the moment has come", || began.elapsed() >= moment || ended());
-    let owned = own_processes(child.id());
+    let owned = descendants(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
     poll_until(Duration::from_secs(5), "its processes are gone", || owned.iter().all(|pid| !is_alive(*pid)));
@@ -192,23 +178,9 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
     assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
     assert!(after.iter().all(|one| finished(&out).contains(one)));
     assert_eq!(done(&out).iter().filter(|run| run.at["variant"] == "open").count(), 1);
-    assert!(
-        fs::read_dir(out.join("runs")).unwrap().flatten().all(|e| !e.file_name().to_string_lossy().starts_with('.'))
-    );
+    assert_eq!(unfinished(&out), Vec::<String>::new());
     assert_eq!(cgroup::stale().unwrap(), Vec::<PathBuf>::new(), "the next run sweeps what a killed one left");
     before.assert_unchanged();
-}
-
-/// Children of a process, by the kernel's list.
-fn own_processes(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
-}
-
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 #[test]
@@ -322,31 +294,12 @@ fn runs_of_one_repeat_meet_the_same_losses() {
         let run = plan.runs.iter().find(of).unwrap();
         let layout = Layout::new(&plan.cells[run.cell], &plan.link_configs(run), Profile::Paper);
         let topology = Namespaces::new(Box::new(TunLink)).build(&layout).unwrap();
-        numbers_that_arrive(&topology, 600).unwrap()
+        numbers_that_arrive(&topology, ["a", "c"], 600).unwrap()
     };
     let first = losses("capped", 0);
     assert!(first.len() < 600, "a loss of 0.5 % takes some of 600 packets");
     assert_eq!(first, losses("discrete", 0), "the variants of a repeat pair");
     assert_ne!(first, losses("capped", 1), "another repeat is another draw");
-}
-
-/// Sends numbered packets from node a to node c, few enough at a time that no queue fills; returns those that arrive.
-fn numbers_that_arrive(topology: &Topology, packets: u32) -> Result<Vec<u32>> {
-    let [from, to] = [topology.node("a")?, topology.node("c")?];
-    let receiver = to.netns.run(|| Ok(UdpSocket::bind((to.address, 0))?))?;
-    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
-    let sender = from.netns.run(|| Ok(UdpSocket::bind((from.address, 0))?))?;
-    let mut arrived = Vec::new();
-    let mut packet = [0; 4];
-    for number in 0..packets {
-        sender.send_to(&number.to_ne_bytes(), receiver.local_addr()?)?;
-        if number % 50 == 49 {
-            while receiver.recv(&mut packet).is_ok() {
-                arrived.push(u32::from_ne_bytes(packet));
-            }
-        }
-    }
-    Ok(arrived)
 }
 
 /// A link driver whose links carry half of what is asked.

@@ -5,10 +5,15 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
+use common::experiment::{finished, unfinished};
 use common::{needs, poll_until, tccc};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::Rng as _;
 use serde_json::Value;
 
 /// How long one simulation of these tests may take on a busy host.
@@ -107,32 +112,108 @@ fn other_repeats_have_other_seeds_and_the_same_seed_the_same_packets() {
     assert_eq!(packets.len(), 6, "{packets:?}");
 }
 
+/// Interruptions of one experiment, by turns from the terminal and without any chance to clean up.
+const KILLS: u32 = 8;
+/// A process starts and comes to its second or third run within this time.
+const MOMENTS: Duration = Duration::from_millis(800);
+
 #[test]
-fn killed_simulation_is_resumed_without_repeating_a_run() {
+fn simulations_killed_at_any_moment_are_neither_lost_nor_repeated() {
     needs!(ns2);
     let out = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let chosen = "--runs 4 --only loss=0 --only variant=Linux --jobs 1";
-    let mut killed = simulate(&scenario("table-2.toml"), out[0].path(), chosen).spawn().unwrap();
-    poll_until(PATIENCE, "the first run is finished", || {
-        !records(out[0].path()).is_empty() || killed.try_wait().unwrap().is_some()
-    });
-    killed.kill().unwrap(); // SIGKILL: nothing of it can clean up
-    killed.wait().unwrap();
-    let before = records(out[0].path());
-    let started = |name: &String| fs::read(out[0].path().join("runs").join(name).join("run.json")).unwrap();
-    let earlier: BTreeMap<&String, Vec<u8>> = before.keys().map(|name| (name, started(name))).collect();
-    succeeds(simulate(&scenario("table-2.toml"), out[0].path(), chosen));
-    for (name, bytes) in earlier {
-        assert_eq!(started(name), bytes, "{name} was made again");
+    let chosen = "--runs 12 --only loss=0 --only variant=Linux --jobs 2";
+    let mut kept: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut random = Pcg64Mcg::new(u128::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos()));
+    for kill in 0..KILLS {
+        let mut command = simulate(&scenario("table-2.toml"), out[0].path(), chosen);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let moment = MOMENTS.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
+        let began = Instant::now();
+        poll_until(PATIENCE, "the moment has come", || began.elapsed() >= moment);
+        let signal = if kill % 2 == 0 { Signal::SIGKILL } else { Signal::SIGINT };
+        signal::kill(Pid::from_raw(child.id() as i32), signal).unwrap(); // it may be a zombie
+        let _ = child.wait().unwrap();
+        let now = written(out[0].path());
+        for (name, bytes) in &kept {
+            assert_eq!(now.get(name), Some(bytes), "{name} after {moment:?} and {signal}");
+        }
+        kept = now;
     }
+    println!("{} of 12 runs were finished under {KILLS} kills", kept.len());
+    succeeds(simulate(&scenario("table-2.toml"), out[0].path(), chosen));
+    let now = written(out[0].path());
+    assert!(kept.iter().all(|(name, bytes)| now.get(name) == Some(bytes)), "a finished run was made again");
     succeeds(simulate(&scenario("table-2.toml"), out[1].path(), chosen));
     assert_eq!(records(out[0].path()), records(out[1].path()));
-    let left: Vec<String> = fs::read_dir(out[0].path().join("runs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with('.'))
-        .collect();
-    assert_eq!(left, Vec::<String>::new());
+    assert_eq!(unfinished(out[0].path()), Vec::<String>::new());
+}
+
+/// The records of finished runs, to the byte.
+fn written(out: &Path) -> BTreeMap<String, Vec<u8>> {
+    finished(out).into_iter().collect()
+}
+
+/// Reno beside datagrams over one bottleneck, without selective acknowledgements.
+const BESIDE: &str = r#"
+title = "Beside"
+claim = "Datagrams take their share."
+profile = "paper"
+duration = "20s"
+runs = 1
+seed = 1
+mtu = 1040
+[sweep]
+rate = ["100kbit", "600kbit"]
+[[link]]
+ends = ["a", "b"]
+rate = "1.5mbit"
+delay = "10ms"
+queue = "20pkts"
+[[flow]]
+name = "ftp"
+from = "a"
+to = "b"
+[[flow]]
+name = "cbr"
+from = "a"
+to = "b"
+protocol = "udp"
+rate = "$rate"
+packet = "1000B"
+start = "2s"
+duration = "10s"
+[variant.NewReno]
+flows = ["ftp"]
+algorithm = "reno"
+tcp_sack = 0
+[ns2]
+agents = { NewReno = "TCP/Newreno", Reno = "TCP/Reno" }
+"#;
+
+#[test]
+fn datagrams_are_simulated_beside_flows_at_their_rate() {
+    needs!(ns2);
+    let place = tempfile::tempdir().unwrap();
+    let (file, out) = (place.path().join("beside.toml"), place.path().join("out"));
+    fs::write(&file, BESIDE).unwrap();
+    succeeds(simulate(&file, &out, ""));
+    let records = records(&out);
+    assert_eq!(records.len(), 4);
+    let flow = |variant: &str, rate: &str, flow: usize| {
+        let own = |record: &&Value| record["at"]["variant"] == variant && record["at"]["rate"] == rate;
+        records.values().find(own).unwrap()["flows"][flow].clone()
+    };
+    for variant in ["NewReno", "Reno"] {
+        for (rate, sent) in [("100kbit", 125), ("600kbit", 750)] {
+            let cbr = flow(variant, rate, 1);
+            let [heard, lost] = ["delivered_pkts", "lost_pkts"].map(|field| cbr[field].as_u64().unwrap());
+            assert!((sent - 1..=sent + 1).contains(&(heard + lost)), "{rate} for 10 s: {cbr}");
+            assert_eq!(cbr["received_bytes"], heard * 972);
+            assert!(cbr["datagrams"] == true && cbr["compared"] == false, "{cbr}");
+        }
+        let goodput = |rate: &str| flow(variant, rate, 0)["goodput_bps"].as_f64().unwrap();
+        assert!(goodput("100kbit") > goodput("600kbit") && goodput("600kbit") > 0.5e6, "{variant}");
+    }
 }
 
 #[test]

@@ -53,18 +53,20 @@ def main():
     """Prints one row a loss."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithm", default="dtcp", help="of `tccc list`")
+    parser.add_argument("--as", dest="name", help="the name that the kernel gets for it, by default its own")
     parser.add_argument("--loss", type=float, nargs="+", default=[0, 0.1, 1], help="percent, each direction")
     parser.add_argument("--seconds", type=int, default=10, help="of one transfer")
     asked = parser.parse_args()
+    name = asked.name or asked.algorithm
     setLogLevel("error")
-    subprocess.run([TCCC, "load", asked.algorithm], check=True, stdout=sys.stderr)
+    subprocess.run([TCCC, "load", asked.algorithm, "--as", name], check=True, stdout=sys.stderr)
     try:
-        print(f'{"loss":>6}  {"reno":>8}  {asked.algorithm:>8}  Mbit/s')
+        print(f'{"loss":>6}  {"reno":>8}  {name:>8}  Mbit/s')
         for loss in asked.loss:
-            row = [goodput_mbit(algorithm, loss, asked.seconds) for algorithm in ("reno", asked.algorithm)]
+            row = [goodput_mbit(algorithm, loss, asked.seconds) for algorithm in ("reno", name)]
             print(f"{loss:>5}%  {row[0]:>8.3f}  {row[1]:>8.3f}", flush=True)
     finally:
-        subprocess.run([TCCC, "unload", asked.algorithm], check=True, stdout=sys.stderr)
+        subprocess.run([TCCC, "unload", name], check=True, stdout=sys.stderr)
 
 
 if __name__ == "__main__":

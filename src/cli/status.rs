@@ -14,8 +14,9 @@ use super::unload::holder_rows;
 use super::{Format, note};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
+use crate::kernel::process::Process;
 use crate::kernel::socket::{self, Holder};
-use crate::kernel::{cgroup, congestion, struct_ops};
+use crate::kernel::{cgroup, congestion, process, struct_ops};
 use crate::loader::confirm;
 use crate::loader::survey::{self, Instance, Standing};
 use crate::state::{Attachment, Owner, Store};
@@ -71,6 +72,15 @@ struct Document {
     default: String,
     instances: Vec<Line>,
     stale_cgroups: Vec<PathBuf>,
+    /// Processes of dead runs.
+    stale_processes: Vec<Left>,
+}
+
+/// A process that a killed run left.
+#[derive(Serialize)]
+struct Left {
+    pid: u32,
+    command: String,
 }
 
 impl Args {
@@ -104,7 +114,12 @@ fn gather() -> Result<Document> {
         instances: lines.collect(),
         default,
         stale_cgroups: cgroup::stale().unwrap_or_default(),
+        stale_processes: process::orphans().iter().map(left).collect(),
     })
+}
+
+fn left(process: &Process) -> Left {
+    Left { pid: process.pid, command: process::command(process.pid).unwrap_or_default() }
 }
 
 fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> Line {
@@ -193,10 +208,14 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
     }
+    for Left { pid, command } in &document.stale_processes {
+        writeln!(out, "left by a killed run: process {pid} ({command})")?;
+    }
+    let is_rest = !document.stale_cgroups.is_empty() || !document.stale_processes.is_empty();
     let mut leftovers = document.instances.iter().filter(|line| line.standing == "leftover");
-    match (leftovers.next(), leftovers.next(), document.stale_cgroups.is_empty()) {
-        (None, _, true) => Ok(()),
-        (Some(only), None, true) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
+    match (leftovers.next(), leftovers.next(), is_rest) {
+        (None, _, false) => Ok(()),
+        (Some(only), None, false) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
         _ => writeln!(out, "`tccc unload --all` removes what was left; it unloads the rest too"),
     }
 }

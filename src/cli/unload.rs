@@ -10,7 +10,7 @@ use super::{note, warn};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::Holder;
-use crate::kernel::{cgroup, privilege};
+use crate::kernel::{cgroup, privilege, process};
 use crate::loader::survey::{self, Standing};
 use crate::loader::{self, Unloaded};
 use crate::state::Store;
@@ -60,6 +60,7 @@ impl Args {
             failed.extend(one.and_then(|unloaded| self.finish(&mut out, &unloaded)).err());
         }
         if self.all {
+            failed.extend(end_orphans(&mut out).err());
             failed.extend(sweep_cgroups(&mut out).err());
             if is_empty {
                 writeln!(out, "nothing is loaded")?;
@@ -89,6 +90,8 @@ impl Args {
         if self.all {
             let stale = cgroup::stale().unwrap_or_default();
             stale.iter().try_for_each(|path| writeln!(out, "remove the cgroup {}", path.display()))?;
+            let orphans = process::orphans();
+            orphans.iter().try_for_each(|left| writeln!(out, "end the process {} of a dead run", left.pid))?;
         }
         Ok(())
     }
@@ -164,6 +167,13 @@ pub fn holder_rows(holders: &[Holder]) -> Vec<Vec<String>> {
         row([&pid, &holder.command, &sockets, &listening, &netns])
     }));
     rows
+}
+
+fn end_orphans(out: &mut impl Write) -> Result<()> {
+    for process in process::end_orphans()? {
+        writeln!(out, "process {} of a dead run ended", process.pid)?;
+    }
+    Ok(())
 }
 
 fn sweep_cgroups(out: &mut impl Write) -> Result<()> {

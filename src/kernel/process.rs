@@ -1,12 +1,21 @@
 //! A process by number and start time, because numbers are used again.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::plain::plain;
+
+/// Variable in the environment of processes that must not outlive the process that it names; their children inherit it.
+pub const OWNER: &str = "TCCC_OWNER";
+/// A killed process is gone within this time, or the kernel cannot end it.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// One process, told from later ones with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +52,54 @@ impl Process {
     pub fn lives(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
+
+    /// The value of [`OWNER`] for what belongs to it.
+    pub fn owner_text(&self) -> String {
+        format!("{}-{}", self.pid, self.started)
+    }
+
+    /// The process to which this one belongs, as its environment says.
+    ///
+    /// None: it belongs to none, is gone, or is another user's; or it is in a container, where numbers mean others.
+    fn owner(&self) -> Option<Process> {
+        let numbers = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+        if numbers(&self.pid.to_string())? != numbers("self")? {
+            return None;
+        }
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        let value = environment
+            .split(|byte| *byte == 0)
+            .find_map(|variable| std::str::from_utf8(variable).ok()?.strip_prefix(OWNER)?.strip_prefix('='))?;
+        let (pid, started) = value.split_once('-')?;
+        Some(Process { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+}
+
+/// Processes that were to end with one that is dead, and have not.
+pub fn orphans() -> Vec<Process> {
+    let alive = all().into_iter().filter_map(Process::of);
+    alive.filter(|process| process.owner().is_some_and(|owner| !owner.lives())).collect()
+}
+
+/// Kills what [`orphans`] finds and returns when it is gone, with what that was.
+///
+/// Errors: not permitted; the kernel does not end one.
+pub fn end_orphans() -> Result<Vec<Process>> {
+    let orphans = orphans();
+    for process in orphans.iter().filter(|process| process.lives()) {
+        match kill(Pid::from_raw(process.pid as i32), Signal::SIGKILL) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => return Err(error).with_context(|| format!("end the process {}", process.pid)),
+        }
+    }
+    let deadline = Instant::now() + GONE_WITHIN;
+    while let Some(process) = orphans.iter().find(|process| process.lives()) {
+        if Instant::now() > deadline {
+            bail!("the process {} was killed and has not ended", process.pid);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(orphans)
 }
 
 /// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name.
@@ -71,6 +128,8 @@ pub fn all() -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -79,5 +138,25 @@ mod tests {
         assert!(own.lives());
         assert!(!Process { started: own.started + 1, ..own }.lives());
         assert!(all().contains(&own.pid));
+    }
+
+    #[test]
+    fn process_whose_owner_is_dead_is_an_orphan() {
+        let own = Process::this().unwrap();
+        let start = |owner: Process| {
+            let mut command = Command::new("sleep");
+            command.arg("600").env(OWNER, owner.owner_text()).spawn().unwrap()
+        };
+        let dead = Process { started: own.started + 1, ..own };
+        let mut children = [start(own), start(dead)];
+        let [kept, orphan] = children.each_ref().map(|child| Process::of(child.id()).unwrap());
+        assert_eq!((kept.owner(), orphan.owner()), (Some(own), Some(dead)));
+        let found = orphans();
+        assert!(found.contains(&orphan) && !found.contains(&kept), "{found:?}");
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(!orphans().contains(&orphan));
     }
 }

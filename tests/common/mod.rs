@@ -3,6 +3,7 @@
 //! Usage in a test file: `mod common;` then `use common::{HostSnapshot, needs, poll_until, tccc};`.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this module")]
 
+pub mod experiment;
 pub mod host;
 pub mod need;
 mod netlink;

@@ -130,9 +130,9 @@ pub fn clang() -> Probe {
     runs("clang", "--version")
 }
 
-/// Mininet, as Debian's own Python sees it.
+/// Mininet as Debian's own Python sees it, and what its hosts get their addresses by.
 pub fn mininet() -> Probe {
-    runs("/usr/bin/python3", "-cimport mininet.net")
+    runs("/usr/bin/python3", "-cimport mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)")
 }
 
 /// The simulator: a program of another name may be called so too.

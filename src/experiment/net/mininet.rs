@@ -1,6 +1,7 @@
 //! A layout as hosts of Mininet, built by Mininet's own Python API, joined by the same links as namespaces of our own.
 //!
-//! Mininet's process ends when its input does, so that a network goes with this process, however that ends.
+//! Mininet's process ends when its input does, so that a network goes with this process, however that ends. Should it hang
+//! then, its environment says whose it was: `tccc status` lists it, and the next that uses Mininet ends it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,6 +16,7 @@ use crate::experiment::net::topology::{Node, Topology};
 use crate::experiment::net::{Link, LinkDriver, LinkEnd, Network};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
+use crate::kernel::process::{self, Process};
 use crate::kernel::sysctl;
 
 /// Debian's own Python: Mininet is a package of it, and another `python3` that may come first does not see it.
@@ -30,12 +32,14 @@ pub struct Mininet {
 impl Mininet {
     /// Networks whose links the driver builds.
     ///
-    /// Errors: Mininet, or a program that it starts, is not installed.
+    /// Errors: Mininet, or a program that it starts, is not installed; what a killed run left does not end.
+    /// Side effects: ends the processes that killed runs left.
     pub fn on_this_host(driver: Box<dyn LinkDriver>) -> Result<Self> {
         let mut command = Command::new(PYTHON);
         command.args(["-c", "import mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)"]);
         let answer = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         if answer.is_ok_and(|status| status.success()) {
+            process::end_orphans().context("end what a killed run left")?;
             return Ok(Mininet { driver });
         }
         let unmet = Failure::unmet("cannot build networks with Mininet: it is not installed");
@@ -129,6 +133,7 @@ impl Keeper {
         let mut command = Command::new(PYTHON);
         command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0); // Ctrl-C is for us: it ends with its input
+        command.envs(Process::this().map(|own| (process::OWNER, own.owner_text())));
         let mut child = command.spawn().context("start Mininet")?;
         let asks = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().context("listen to Mininet")?);

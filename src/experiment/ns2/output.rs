@@ -7,12 +7,14 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::script::{Simulation, payload_bytes};
-use crate::experiment::scenario::FlowSpec;
+use crate::experiment::scenario::{FlowSpec, Sends};
 use crate::model::run::{FlowRecord, LinkCounters, LinkRecord};
 use crate::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
 
 /// Fraction bits of ns-2's smoothed RTT (`T_SRTT_BITS`).
 const SRTT_SCALE: f64 = 8.0;
+/// UDP and IP header bytes of a packet, which the simulator's length of a packet includes.
+const DATAGRAM_HEADER_BYTES: u32 = 28;
 /// TCP's number for an established connection.
 const ESTABLISHED: u8 = 1;
 
@@ -60,6 +62,23 @@ impl State {
     }
 }
 
+/// What arrived of a flow of datagrams.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    received_pkts: u64,
+    lost_pkts: u64,
+    /// When the last one arrived.
+    last_s: f64,
+}
+
+/// What the lines say, flow by flow and link by link.
+#[derive(Debug, Default)]
+struct Lines<'a> {
+    states: Vec<Vec<State>>,
+    heard: BTreeMap<usize, Heard>,
+    links: BTreeMap<&'a str, LinkCounters>,
+}
+
 /// Reads the lines that the script wrote.
 ///
 /// `delivered_pkts` of a flow is `maxseq_`, the highest sequence number sent, because that is what the papers count as
@@ -70,30 +89,43 @@ pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
     if output.lines().last() != Some("end") {
         bail!("ns-2 ended before the simulated time was over");
     }
-    let mut states: Vec<Vec<State>> = vec![Vec::new(); simulation.cell.flows.len()];
-    let mut links: BTreeMap<&str, LinkCounters> = BTreeMap::new();
+    let mut lines = Lines { states: vec![Vec::new(); simulation.cell.flows.len()], ..Lines::default() };
     for line in output.lines() {
-        let unreadable = || anyhow!("ns-2 wrote a line of another form: \"{line}\"");
-        let fields: Vec<&str> = line.split(' ').collect();
-        match fields[..] {
-            ["flow", flow, ref values @ ..] => {
-                let flow: usize = flow.parse().with_context(unreadable)?;
-                let state = State::of(&numbers::<f64>(values).with_context(unreadable)?).ok_or_else(unreadable)?;
-                states.get_mut(flow).ok_or_else(unreadable)?.push(state);
-            }
-            ["link", link, ref values @ ..] => {
-                let counted = counters(&numbers::<u64>(values).with_context(unreadable)?).ok_or_else(unreadable)?;
-                links.insert(link, counted);
-            }
-            _ => {} // ns-2's own remarks
-        }
+        lines.take(line).with_context(|| format!("ns-2 wrote a line of another form: \"{line}\""))?;
     }
-    let flows = simulation.cell.flows.iter().zip(&states).enumerate();
-    let records = flows.clone().map(|(index, (flow, states))| record(simulation, index, flow, states));
+    let flows = simulation.cell.flows.iter().zip(&lines.states).enumerate();
+    let records = flows.clone().map(|(index, (flow, states))| match flow.sends {
+        Sends::Datagrams { packet_bytes, .. } => datagrams_record(simulation, &lines, index, packet_bytes),
+        Sends::Bulk | Sends::Transfers { .. } => record(simulation, index, flow, states),
+    });
+    let records = records.collect::<Result<_>>()?;
     let mut events: Vec<Event> =
         flows.flat_map(|(index, (flow, states))| events_of(simulation, index, flow, states)).collect();
     events.sort_by_key(|event| event.time_ns);
-    Ok(Simulated { flows: records.collect::<Result<_>>()?, links: link_records(simulation, &links)?, events })
+    Ok(Simulated { flows: records, links: link_records(simulation, &lines.links)?, events })
+}
+
+impl<'a> Lines<'a> {
+    /// Takes in one line; ns-2's own remarks say nothing here.
+    fn take(&mut self, line: &'a str) -> Result<()> {
+        let fields: Vec<&str> = line.split(' ').collect();
+        match fields[..] {
+            ["flow", flow, ref values @ ..] => {
+                let state = State::of(&numbers::<f64>(values)?).context("count its numbers")?;
+                self.states.get_mut(flow.parse::<usize>()?).context("find its flow")?.push(state);
+            }
+            ["datagrams", flow, received, lost, last_s] => {
+                let heard =
+                    Heard { received_pkts: received.parse()?, lost_pkts: lost.parse()?, last_s: last_s.parse()? };
+                self.heard.insert(flow.parse()?, heard);
+            }
+            ["link", link, ref values @ ..] => {
+                self.links.insert(link, counters(&numbers::<u64>(values)?).context("count its numbers")?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 fn numbers<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(fields: &[&str]) -> Result<Vec<T>> {
@@ -152,8 +184,39 @@ fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[
         mss_bytes,
         active_s,
         completions: Vec::new(),
-        tcp_sack: true, // its count of what was delivered is its own
+        tcp_sack: true, // its count of what was delivered is its own, also without selective acknowledgements
         datagrams: false,
+    })
+}
+
+/// A flow of datagrams counts from its start to its last arrival; one in flight at the end is neither received nor lost.
+fn datagrams_record(
+    simulation: &Simulation<'_>,
+    lines: &Lines<'_>,
+    index: usize,
+    packet_bytes: u32,
+) -> Result<FlowRecord> {
+    let flow = &simulation.cell.flows[index];
+    let heard = lines.heard.get(&index);
+    let heard = heard.ok_or_else(|| anyhow!("ns-2 wrote nothing about the flow \"{}\"", flow.name))?;
+    let received_bytes = heard.received_pkts * u64::from(packet_bytes.saturating_sub(DATAGRAM_HEADER_BYTES));
+    let active_s = (heard.last_s - flow.start.as_secs_f64()).max(0.0);
+    Ok(FlowRecord {
+        name: flow.name.clone(),
+        algorithm: flow.algorithm.clone(),
+        variant: simulation.cell.label(flow),
+        compared: false,
+        socket: None,
+        delivered_pkts: heard.received_pkts,
+        received_bytes,
+        goodput_bps: if active_s > 0.0 { 8.0 * received_bytes as f64 / active_s } else { 0.0 },
+        retrans_pkts: 0,
+        lost_pkts: heard.lost_pkts,
+        mss_bytes: packet_bytes,
+        active_s,
+        completions: Vec::new(),
+        tcp_sack: flow.tcp_sack,
+        datagrams: true,
     })
 }
 

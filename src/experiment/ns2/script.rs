@@ -9,6 +9,7 @@ use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::{Direction, QueueLimit};
 use crate::experiment::scenario::{Cell, FlowSpec, Ns2Spec, Profile, Sends};
 use crate::failure::Failure;
+use crate::units::BitsPerSec;
 
 /// TCP and IP header bytes of a segment without options, which ns-2's agents add to the payload.
 pub const HEADER_BYTES: u32 = 40;
@@ -54,7 +55,6 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
 /// What a flow asks that the script has no line for.
 fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow.sends {
-        Sends::Datagrams { .. } => Some("ns-2 sends no datagrams"),
         Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
         _ if flow.ecn => Some("ns-2 marks no packets"),
         _ => None,
@@ -90,7 +90,10 @@ impl Simulation<'_> {
         self.links(&mut text)?;
         self.error_models(&mut text);
         for (index, flow) in cell.flows.iter().enumerate() {
-            self.flow(&mut text, index, flow)?;
+            match flow.sends {
+                Sends::Datagrams { .. } => datagrams(&mut text, index, flow),
+                Sends::Bulk | Sends::Transfers { .. } => self.flow(&mut text, index, flow)?,
+            }
         }
         text.push_str(SAMPLING);
         let (sample, end) = (self.sample.as_secs_f64(), cell.duration.as_secs_f64());
@@ -156,9 +159,11 @@ impl Simulation<'_> {
 
     fn flow(&self, text: &mut String, index: usize, flow: &FlowSpec) -> Result<()> {
         let class = self.agent(flow)?.split(' ').next().unwrap_or_default();
-        let sink = match self.profile {
-            Profile::Paper => "TCPSink/Sack1",
-            Profile::Native => "TCPSink/Sack1/DelAck",
+        let sink = match (flow.tcp_sack, self.profile) {
+            (true, Profile::Paper) => "TCPSink/Sack1",
+            (true, Profile::Native) => "TCPSink/Sack1/DelAck",
+            (false, Profile::Paper) => "TCPSink",
+            (false, Profile::Native) => "TCPSink/DelAck",
         };
         let window = flow.window_cap.or(flow.initial_ssthresh).unwrap_or(UNLIMITED_WINDOW);
         let payload = payload_bytes(self.cell);
@@ -174,7 +179,7 @@ impl Simulation<'_> {
             text,
             "$ns attach-agent $node({}) $tcp({index})\n$ns attach-agent $node({}) $sink({index})\n\
              $ns connect $tcp({index}) $sink({index})\n\
-             set ftp({index}) [new Application/FTP]\n$ftp({index}) attach-agent $tcp({index})\n",
+             set source({index}) [new Application/FTP]\n$source({index}) attach-agent $tcp({index})\n",
             flow.from, flow.to
         );
         Ok(())
@@ -185,14 +190,14 @@ impl Simulation<'_> {
         let selected = self.agent(flow).ok().and_then(|agent| agent.split_once(' '));
         let select = selected.map_or(String::new(), |(_, name)| format!("$tcp({index}) select_ca {name}; "));
         let stop = flow.duration.map_or(String::new(), |length| {
-            format!("; $ns at {:?} \\\"$ftp({index}) stop\\\"", (flow.start + length).as_secs_f64())
+            format!("; $ns at {:?} \\\"$source({index}) stop\\\"", (flow.start + length).as_secs_f64())
         });
         match flow.sends {
             Sends::Transfers { size, .. } => {
                 let packets = size.0.div_ceil(payload_bytes(self.cell).into());
-                format!("{select}$ftp({index}) produce {packets}")
+                format!("{select}$source({index}) produce {packets}")
             }
-            Sends::Bulk | Sends::Datagrams { .. } => format!("{select}$ftp({index}) start{stop}"),
+            Sends::Bulk | Sends::Datagrams { .. } => format!("{select}$source({index}) start{stop}"),
         }
     }
 
@@ -200,6 +205,21 @@ impl Simulation<'_> {
         let label = self.cell.label(flow);
         self.spec.agent(&label).ok_or_else(|| anyhow!("[ns2] has no agent for \"{label}\""))
     }
+}
+
+/// A flow of UDP at a constant rate; the simulator adds no header to its packets.
+fn datagrams(text: &mut String, index: usize, flow: &FlowSpec) {
+    let Sends::Datagrams { rate: BitsPerSec(rate_bps), packet_bytes } = flow.sends else { return };
+    let _ = write!(
+        text,
+        "set udp({index}) [new Agent/UDP]\nset heard({index}) [new Agent/LossMonitor]\n\
+         $udp({index}) set packetSize_ {packet_bytes}\n\
+         $ns attach-agent $node({}) $udp({index})\n$ns attach-agent $node({}) $heard({index})\n\
+         $ns connect $udp({index}) $heard({index})\n\
+         set source({index}) [new Application/Traffic/CBR]\n$source({index}) set packetSize_ {packet_bytes}\n\
+         $source({index}) set rate_ {rate_bps}\n$source({index}) attach-agent $udp({index})\n",
+        flow.from, flow.to
+    );
 }
 
 /// Payload bytes of a full segment.
@@ -224,8 +244,13 @@ proc sample {interval} {
     $ns at [expr {[$ns now] + $interval}] "sample $interval"
 }
 proc finish {} {
-    global queue lost
+    global queue lost heard
     states
+    foreach flow [lsort -integer [array names heard]] {
+        set values {}
+        foreach name {npkts_ nlost_ lastPktTime_} {lappend values [$heard($flow) set $name]}
+        puts "datagrams $flow $values"
+    }
     foreach link [lsort [array names queue]] {
         set values {}
         foreach name {parrivals_ pdepartures_ bdepartures_ pdrops_} {

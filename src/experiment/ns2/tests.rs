@@ -70,8 +70,8 @@ fn script_has_the_path_the_agents_and_their_times() {
         "$model set rate_ 0.01\n$ns lossmodel $model $node(a) $node(b)",
         "$tcp(0) set window_ 50\n$tcp(0) set packetSize_ 1500\n$tcp(0) set windowInit_ 2",
         "set sink(0) [new Agent/TCPSink/Sack1]",
-        "$ns at 0.0 \"$ftp(0) start\"",
-        "$ns at 5.0 \"$ftp(1) produce 667\"",
+        "$ns at 0.0 \"$source(0) start\"",
+        "$ns at 5.0 \"$source(1) produce 667\"",
         "$ns at 20.0 finish",
     ] {
         assert!(text.contains(line), "no \"{line}\" in:\n{text}");
@@ -82,7 +82,7 @@ fn script_has_the_path_the_agents_and_their_times() {
 #[test]
 fn agent_that_selects_an_algorithm_does_so_when_its_flow_starts() {
     let text = script(TEXT, 1);
-    assert!(text.contains("$ns at 0.0 \"$tcp(0) select_ca cubic; $ftp(0) start\""), "{text}");
+    assert!(text.contains("$ns at 0.0 \"$tcp(0) select_ca cubic; $source(0) start\""), "{text}");
     assert!(text.contains("set tcp(0) [new Agent/TCP/Linux]\n"), "{text}");
     assert!(text.contains("$tcp(0) set window_ 1000000\n"), "{text}");
 }
@@ -99,6 +99,36 @@ fn error_models_are_where_the_scenario_says_also_without_loss() {
 #[test]
 fn native_receivers_delay_acknowledgements() {
     assert!(script(&TEXT.replace("\"paper\"", "\"native\""), 0).contains("Agent/TCPSink/Sack1/DelAck"));
+}
+
+/// The same with datagrams beside it.
+fn with_datagrams() -> String {
+    const FLOW: &str = "[[flow]]\nname=\"cbr\"\nfrom=\"a\"\nto=\"c\"\nprotocol=\"udp\"\nrate=\"500kbit\"\n\
+                        packet=\"1000B\"\nstart=\"5s\"\nduration=\"10s\"\n[variant.capped]\ntcp_sack=0\n";
+    TEXT.replace("[variant.capped]\n", FLOW)
+}
+
+#[test]
+fn datagrams_have_their_own_ends_and_need_no_agent() {
+    let text = script(&with_datagrams(), 0);
+    for line in [
+        "set sink(0) [new Agent/TCPSink]",
+        "$udp(2) set packetSize_ 1000",
+        "$ns attach-agent $node(c) $heard(2)",
+        "$source(2) set packetSize_ 1000\n$source(2) set rate_ 500000\n",
+        "$ns at 5.0 \"$source(2) start; $ns at 15.0 \\\"$source(2) stop\\\"\"",
+    ] {
+        assert!(text.contains(line), "no \"{line}\" in:\n{text}");
+    }
+    let output = OUTPUT.replace("end\n", "datagrams 2 600 25 14.5\nend\n");
+    let read = |output: &str| simulated(&with_datagrams(), 0, |simulation| output::read(simulation, output));
+    let flows = read(&output).unwrap().flows;
+    let cbr = &flows[2];
+    assert_eq!((cbr.delivered_pkts, cbr.lost_pkts, cbr.received_bytes), (600, 25, 600 * 972));
+    assert_eq!((cbr.active_s, cbr.goodput_bps), (9.5, 8.0 * 600.0 * 972.0 / 9.5));
+    assert_eq!((cbr.algorithm.as_str(), cbr.datagrams, cbr.compared), ("udp", true, false));
+    assert_eq!(flows[0].delivered_pkts, 204);
+    assert_eq!(read(OUTPUT).unwrap_err().to_string(), "ns-2 wrote nothing about the flow \"cbr\"");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What of a scenario the simulator ns-2 can run: which of its agents stands for which variant, and the cells of those.
 
-use super::{Cell, Scenario, Variable};
+use super::{Cell, FlowSpec, Scenario, Sends, Variable};
 use crate::failure::Failure;
 
 /// `[ns2]`: what the simulator has to know beside the scenario.
@@ -39,8 +39,10 @@ impl Scenario {
         if let Some(series) = self.series_variable() {
             scenario.add_only_simulated(spec, series);
         }
-        let has_agents = |cell: &Cell| cell.flows.iter().all(|flow| spec.agent(&cell.label(flow)).is_some());
-        scenario.cells.retain(has_agents);
+        let can_send = |cell: &Cell, flow: &FlowSpec| {
+            matches!(flow.sends, Sends::Datagrams { .. }) || spec.agent(&cell.label(flow)).is_some()
+        };
+        scenario.cells.retain(|cell| cell.flows.iter().all(|flow| can_send(cell, flow)));
         if scenario.cells.is_empty() {
             let names: Vec<&str> = spec.agents.iter().map(|(name, _)| name.as_str()).collect();
             let what = format!("cannot simulate \"{}\": no cell has agents for all its flows", self.name);

@@ -27,6 +27,7 @@ const KNOWN_PROGRAMS: [&str; 17] = [
     "cat",
     "env",
     "/proc/self/exe",
+    "/usr/bin/python3",
 ];
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 

@@ -1,0 +1,65 @@
+//! What tests of experiments look at: result directories, processes of a run, packets that arrive.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use tccc::experiment::net::topology::Topology;
+
+/// Finished runs by id, with the bytes of their record.
+pub fn finished(out: &Path) -> Vec<(String, Vec<u8>)> {
+    let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
+    let mut finished: Vec<(String, Vec<u8>)> = folders
+        .filter(|folder| !folder.file_name().to_string_lossy().starts_with('.'))
+        .filter_map(|folder| {
+            Some((folder.file_name().into_string().ok()?, fs::read(folder.path().join("run.json")).ok()?))
+        })
+        .collect();
+    finished.sort();
+    finished
+}
+
+/// Folders of runs that were never finished.
+pub fn unfinished(out: &Path) -> Vec<String> {
+    let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
+    let names = folders.map(|folder| folder.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with('.')).collect()
+}
+
+/// Children of a process, theirs, and so on, by the kernel's list.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<u32> = lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .collect();
+    let below = children.iter().flat_map(|child| descendants(*child)).collect();
+    [children, below].concat()
+}
+
+/// Whether a process still runs.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Sends numbered packets from one node to another, few enough at a time that no queue fills; returns those that arrive.
+pub fn numbers_that_arrive(topology: &Topology, [from, to]: [&str; 2], packets: u32) -> Result<Vec<u32>> {
+    let [from, to] = [topology.node(from)?, topology.node(to)?];
+    let receiver = to.netns.run(|| Ok(UdpSocket::bind((to.address, 0))?))?;
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let sender = from.netns.run(|| Ok(UdpSocket::bind((from.address, 0))?))?;
+    let mut arrived = Vec::new();
+    let mut packet = [0; 4];
+    for number in 0..packets {
+        sender.send_to(&number.to_ne_bytes(), receiver.local_addr()?)?;
+        if number % 50 == 49 {
+            while receiver.recv(&mut packet).is_ok() {
+                arrived.push(u32::from_ne_bytes(packet));
+            }
+        }
+    }
+    Ok(arrived)
+}
