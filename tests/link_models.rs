@@ -13,7 +13,7 @@ use tccc::experiment::net::loss::{LossModel, LossText};
 use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::rate_trace::RateTrace;
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::units::QueueSize;
+use tccc::units::{QueueSize, Share};
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -108,6 +108,37 @@ fn link_with_a_trace_delivers_at_its_opportunities_once_started() {
     }
     let last = arrivals.last().unwrap().at - arrivals[0].at;
     assert!(last >= 680_000_000, "24 packets within {last} ns");
+}
+
+#[test]
+fn link_holds_packets_back_and_copies_them_the_same_for_equal_seeds() {
+    needs!(root);
+    let run = |seed| {
+        let reorder = Some("share=5%,by=40ms".parse().unwrap());
+        let changed = Direction { reorder, duplicate: Share(0.1), seed, ..plain(SHORT) };
+        let lab = Lab::new(&TunLink, [changed, plain(SHORT)]);
+        let (mut sender, receiver) = lab.udp(0);
+        let arrivals = receive_during(&receiver, || (0..2_000).for_each(|_| sender.send(200)));
+        (arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(), lab.link.counters()[0].clone())
+    };
+    let (order, counters) = run(4);
+    let copies = |order: &[u64]| {
+        let mut order = order.to_vec();
+        order.sort_unstable();
+        order.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(counters.duplicated_pkts, copies(&order).len() as u64);
+    assert_eq!(counters.sent_pkts, 2_000 + counters.duplicated_pkts, "{counters:?}");
+    let mut largest = 0;
+    let behind = order.iter().filter(|number| {
+        largest = largest.max(**number);
+        **number < largest
+    });
+    assert_eq!(behind.count() as u64, counters.reordered_pkts.unwrap(), "{counters:?}");
+    assert!((50..170).contains(&counters.reordered_pkts.unwrap()), "{counters:?}");
+    assert!((150..250).contains(&counters.duplicated_pkts), "{counters:?}");
+    assert_eq!(copies(&run(4).0), copies(&order));
+    assert_ne!(copies(&run(5).0), copies(&order));
 }
 
 #[test]

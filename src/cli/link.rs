@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::cli::trace::parse_length;
 use crate::cli::{Format, note, warn};
 use crate::experiment::net::loss::LossModel;
+use crate::experiment::net::reorder::Reorder;
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd};
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::model::run::LinkCounters;
-use crate::units::{QueueSize, format_duration, parse_duration};
+use crate::units::{QueueSize, Share, format_duration, parse_duration};
 
 mod directions;
 
@@ -82,6 +83,14 @@ pub struct Args {
     /// Loss from the second to the first namespace, if another
     #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
     pub reverse_loss: Option<LossModel>,
+    /// Packets held back both ways, such as share=1%,by=5ms
+    ///
+    /// This share takes longer by this time, so that later packets overtake them.
+    #[arg(long, value_name = "REORDER")]
+    pub reorder: Option<Reorder>,
+    /// Share of packets that both ways are sent twice, such as 1%
+    #[arg(long, default_value = "0%")]
+    pub duplicate: Share,
     /// What changes after a time, such as "30s rate=5mbit delay=80ms"; repeat for more
     ///
     /// Both ways: rate=…, delay=…, loss=…, up or down; the way back alone: reverse-rate=…, reverse-delay=…,
@@ -250,6 +259,10 @@ impl Summary {
             let waited = counters.max_queue_pkts.map_or(String::new(), |most| format!(" (at most {most} waited)"));
             if counters.down_pkts > 0 {
                 writeln!(out, "  down      {} pkts while the link was down", counters.down_pkts)?;
+            }
+            let reordered = counters.reordered_pkts.unwrap_or(0);
+            if counters.duplicated_pkts + reordered > 0 {
+                writeln!(out, "  changed   {} pkts sent twice, {reordered} overtaken", counters.duplicated_pkts)?;
             }
             writeln!(out, "  overflow  {} pkts by the full queue{waited}", counters.overflow_pkts)?;
             writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;

@@ -234,8 +234,9 @@ impl Path<'_> {
         };
         let got = receiver.count(from, &stream)?;
         let overflow: u64 = self.way.iter().map(|hop| self.counters(hop).overflow_pkts).sum();
+        let copies: u64 = self.way.iter().map(|hop| self.counters(hop).duplicated_pkts).sum();
         let offered = got.sent.saturating_sub(overflow);
-        let lost = offered.saturating_sub(got.arrivals.len() as u64);
+        let lost = (offered + copies).saturating_sub(got.arrivals.len() as u64);
         let models: Vec<&LossModel> = self.way.iter().map(|hop| &hop.direction(&self.cell.links).loss).collect();
         let expected = expected_ratio(&models, offered)?;
         let measured = lost as f64 / offered.max(1) as f64;

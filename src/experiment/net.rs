@@ -10,6 +10,7 @@ pub mod netem;
 pub mod netns;
 pub mod path;
 pub mod rate_trace;
+pub mod reorder;
 pub mod topology;
 pub mod trace_file;
 pub mod tunlink;
@@ -24,11 +25,12 @@ use self::change::Change;
 use self::layout::Layout;
 use self::loss::LossModel;
 use self::rate_trace::RateTrace;
+use self::reorder::Reorder;
 use self::topology::Topology;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::model::run::LinkCounters;
-use crate::units::{BitsPerSec, QueueSize, duration_text, format_duration};
+use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
 
 /// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay.
 ///
@@ -53,6 +55,12 @@ pub struct Direction {
     /// What changes while the link runs, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
+    /// Packets that are held back after the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// Share of packets of which a copy enters the queue right behind, each by itself.
+    #[serde(default = "no_share", skip_serializing_if = "is_no_share")]
+    pub duplicate: Share,
     /// Seed of this direction's random numbers: the same seed drops the same packets, counted from the first.
     pub seed: u64,
 }
@@ -214,6 +222,14 @@ impl LinkConfig {
     }
 }
 
+fn no_share() -> Share {
+    Share(0.0)
+}
+
+fn is_no_share(share: &Share) -> bool {
+    *share == no_share()
+}
+
 /// A direction that lets everything through at once.
 impl Default for Direction {
     fn default() -> Self {
@@ -225,6 +241,8 @@ impl Default for Direction {
             loss: LossModel::default(),
             trace: None,
             changes: Vec::new(),
+            reorder: None,
+            duplicate: no_share(),
             seed: 0,
         }
     }
@@ -233,12 +251,14 @@ impl Default for Direction {
 impl Direction {
     /// The first thing beyond rate, delay, queue and independent losses that it asks for.
     pub fn beyond_plain(&self) -> Option<&'static str> {
-        let Direction { rate: _, delay: _, jitter, queue: _, loss, trace, changes, seed: _ } = self;
+        let Direction { rate: _, delay: _, jitter, queue: _, loss, trace, changes, reorder, duplicate, seed: _ } = self;
         let asked = [
             (!jitter.is_zero(), "jitter"),
             (loss.independent().is_none(), "loss but an independent one"),
             (trace.is_some(), "rate traces"),
             (!changes.is_empty(), "changes by time"),
+            (reorder.is_some(), "reordering"),
+            (!is_no_share(duplicate), "duplication"),
         ];
         asked.into_iter().find_map(|(is_asked, name)| is_asked.then_some(name))
     }

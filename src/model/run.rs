@@ -30,6 +30,13 @@ pub struct LinkCounters {
     pub down_pkts: u64,
     /// Packets dropped because the queue was full.
     pub overflow_pkts: u64,
+    /// Copies that the link made. Older records lack it.
+    #[serde(default)]
+    pub duplicated_pkts: u64,
+    /// Packets that left the link behind one that entered after them (RFC 4737's reordered packets); none for a kernel
+    /// link, and in older records.
+    #[serde(default)]
+    pub reordered_pkts: Option<u64>,
     /// Packets the emulator itself could not carry (a full socket or device queue): not part of the path.
     pub failed_pkts: u64,
     /// Largest backlog seen in the queue, packets; none for a kernel link, which keeps only the one of the moment.

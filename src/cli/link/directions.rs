@@ -38,6 +38,8 @@ pub fn config_of(args: &Args) -> LinkConfig {
         queue: args.queue,
         loss: args.loss.clone(),
         changes: changes_there(&args.change),
+        reorder: args.reorder,
+        duplicate: args.duplicate,
         seed: args.seed,
     };
     let back = Direction {

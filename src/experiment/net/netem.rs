@@ -77,8 +77,12 @@ fn check_expressible(config: &LinkConfig) -> Result<(), Failure> {
             let what = format!("cannot emulate rate \"{trace}\": netem has a rate, and no list of deliveries");
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
+        if direction.reorder.is_some() || direction.duplicate.0 > 0.0 {
+            let what = "cannot emulate reordering and duplication: tccc builds netem links without them";
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
         if !direction.changes.is_empty() {
-            let what = "cannot emulate changes of a link while it runs: netem has no schedule";
+            let what = "cannot emulate changes of a link while it runs: tccc builds netem links that stay";
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
     }

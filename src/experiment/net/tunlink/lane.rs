@@ -1,6 +1,7 @@
 //! One direction at work: frames from its port through the shaper into the line of packets on their way, and out when due.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use nix::errno::Errno;
 
@@ -37,13 +38,17 @@ struct Parcel {
     due: u64,
     slot: Slot,
     len: u32,
+    is_overtaken: bool,
 }
+
+/// The packets on their way, in the order in which they leave.
+type Line = VecDeque<Parcel>;
 
 /// One direction of a link.
 pub struct Lane {
     shaper: Shaper,
     pool: Pool,
-    line: VecDeque<Parcel>,
+    line: Line,
     meter: Meter,
     listen_interval: u64,
     next_look: Option<u64>,
@@ -88,7 +93,13 @@ impl Lane {
         port.receive(messages, pool, |pool, frame| {
             meter.received_pkts += 1;
             match judge(shaper, pool, &frame) {
-                Some(Verdict::Due(due)) => line.push_back(Parcel { due, slot: frame.slot, len: frame.len }),
+                Some(Verdict::Due(due)) => {
+                    meter.reordered_pkts += line_up(line, due, frame);
+                    if let Some(verdict) = shaper.admit_copy(frame.arrival, packet_len(frame.len)) {
+                        meter.duplicated_pkts += 1;
+                        add_copy(verdict, frame, (pool, line, meter));
+                    }
+                }
                 refused => {
                     pool.give_back(frame.slot);
                     match refused {
@@ -161,6 +172,35 @@ impl Lane {
     }
 }
 
+/// Puts a packet in its place; returns how many it overtakes that no other has: of those held back, few at any time.
+fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
+    let parcel = Parcel { due, slot: frame.slot, len: frame.len, is_overtaken: false };
+    if line.back().is_none_or(|last| last.due <= due) {
+        line.push_back(parcel);
+        return 0;
+    }
+    let place = line.partition_point(|other| other.due <= due);
+    let mut overtaken = 0;
+    for other in line.range_mut(place..).filter(|other| !other.is_overtaken) {
+        other.is_overtaken = true;
+        overtaken += 1;
+    }
+    line.insert(place, parcel);
+    overtaken
+}
+
+/// Lines up a copy of a frame; one that finds no room counts as not carried.
+fn add_copy(verdict: Verdict, frame: Frame, (pool, line, meter): (&mut Pool, &mut Line, &mut Meter)) {
+    let Verdict::Due(due) = verdict else {
+        meter.overflow_pkts += 1;
+        return;
+    };
+    match pool.copy(frame.slot) {
+        Some(slot) => meter.reordered_pkts += line_up(line, due, Frame { slot, ..frame }),
+        None => meter.failed_pkts += 1,
+    }
+}
+
 /// None: the frame is longer than the link's MTU and cannot be carried.
 fn judge(shaper: &mut Shaper, pool: &Pool, frame: &Frame) -> Option<Verdict> {
     (frame.len as usize <= pool.slot_len()).then(|| shaper.admit(frame.arrival, packet_len(frame.len)))
@@ -179,7 +219,8 @@ fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
         QueueLimit::Bytes(bytes) => bytes / SMALL_PACKET,
     };
     let (fewest, most) = SLOTS;
-    let longest = direction.delays()[1] + direction.jitter;
+    let held_back = direction.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
+    let longest = direction.delays()[1] + direction.jitter + held_back;
     let at_rate = |rate: BitsPerSec| (rate.0 as f64 / 8.0 * longest.as_secs_f64()) as u64;
     let bytes = match &direction.trace {
         Some(trace) => Some(trace.most_within(longest).saturating_mul(OPPORTUNITY_BYTES.into())),
@@ -187,4 +228,17 @@ fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
     };
     let on_the_way = bytes.map_or(most, |bytes| (bytes / SMALL_PACKET).min(most));
     (queued + on_the_way + fewest).min(most) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_that_leaves_before_others_takes_its_place_and_counts_each_once() {
+        let mut line = Line::new();
+        let mut add = |due| line_up(&mut line, due, Frame { slot: Slot::default(), len: 60, arrival: 0 });
+        assert_eq!([add(10), add(90), add(20), add(30), add(95), add(40), add(95)], [0, 0, 1, 0, 0, 1, 0]);
+        assert!(line.iter().map(|parcel| parcel.due).eq([10, 20, 30, 40, 90, 95, 95]));
+    }
 }

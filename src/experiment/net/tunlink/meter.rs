@@ -23,6 +23,10 @@ pub struct Meter {
     pub lost_pkts: u64,
     /// Dropped while the link was down.
     pub down_pkts: u64,
+    /// Copies made.
+    pub duplicated_pkts: u64,
+    /// Overtaken by a later one.
+    pub reordered_pkts: u64,
     /// Dropped because the queue was full.
     pub overflow_pkts: u64,
     /// Not carried by the emulator's own fault.
@@ -40,6 +44,8 @@ impl Meter {
             sent_bytes: 0,
             lost_pkts: 0,
             down_pkts: 0,
+            duplicated_pkts: 0,
+            reordered_pkts: 0,
             overflow_pkts: 0,
             failed_pkts: 0,
             lateness: lateness.expect("the bounds are constants that the histogram accepts"),
@@ -68,6 +74,8 @@ impl Meter {
             sent_bytes: self.sent_bytes,
             lost_pkts: self.lost_pkts,
             down_pkts: self.down_pkts,
+            duplicated_pkts: self.duplicated_pkts,
+            reordered_pkts: Some(self.reordered_pkts),
             overflow_pkts: self.overflow_pkts,
             failed_pkts: self.failed_pkts,
             max_queue_pkts: Some(max_queue_pkts),

@@ -32,6 +32,14 @@ impl Pool {
         self.free.pop()
     }
 
+    /// A free slot with the bytes of this one; none when the link holds all it can.
+    pub fn copy(&mut self, from: Slot) -> Option<Slot> {
+        let to = self.take()?;
+        // SAFETY: both are whole slots of this pool and distinct, because a slot in use is never free.
+        unsafe { std::ptr::copy_nonoverlapping(self.address(from), self.address(to), self.slot_len) };
+        Some(to)
+    }
+
     /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
         self.free.is_empty()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-use super::losses::Losses;
+use super::losses::{Losses, draw};
 use super::serialiser::Serialiser;
 use super::steps::Steps;
 use crate::experiment::net::change::Change;
@@ -17,6 +17,9 @@ use crate::experiment::net::{Direction, QueueLimit};
 
 /// Jitter draws from a generator of its own, so that a jittered link loses the same packets as a steady one.
 const JITTER_STREAM: u64 = 0x6a69_7474_6572;
+/// So do reordering and duplication.
+const REORDER_STREAM: u64 = 0x7265_6f72_6465;
+const DUPLICATE_STREAM: u64 = 0x6475_706c_6963;
 /// Entries kept ready for the queue; a longer queue grows once and stays.
 const QUEUE_READY: usize = 4_096;
 
@@ -33,7 +36,7 @@ pub enum Verdict {
     Down,
     /// Dropped because the queue was full.
     Overflow,
-    /// Leaves the link at this moment, never before an earlier packet.
+    /// Leaves the link at this moment, never before an earlier packet that is not held back.
     Due(u64),
 }
 
@@ -56,6 +59,8 @@ pub struct Shaper {
     delay: Steps<u64>,
     jitter: u64,
     jitter_draws: Pcg64,
+    reorder_draws: Pcg64,
+    duplicate_draws: Pcg64,
     last_due: u64,
     queue: VecDeque<Waiting>,
     queue_bytes: u64,
@@ -78,6 +83,8 @@ impl Shaper {
             delay: Steps::fixed(0),
             jitter: nanos(direction.jitter),
             jitter_draws: Pcg64::seed_from_u64(0),
+            reorder_draws: Pcg64::seed_from_u64(0),
+            duplicate_draws: Pcg64::seed_from_u64(0),
             direction: direction.clone(),
             last_due: 0,
             queue: VecDeque::with_capacity(ready),
@@ -94,6 +101,8 @@ impl Shaper {
         self.follow(u64::MAX);
         self.losses = Losses::new(&self.direction.loss, seed);
         self.jitter_draws = Pcg64::seed_from_u64(seed ^ JITTER_STREAM);
+        self.reorder_draws = Pcg64::seed_from_u64(seed ^ REORDER_STREAM);
+        self.duplicate_draws = Pcg64::seed_from_u64(seed ^ DUPLICATE_STREAM);
     }
 
     /// Begins what changes by time: the trace of the rate and the changes count from this moment.
@@ -128,6 +137,17 @@ impl Shaper {
         if self.losses.takes_next() {
             return Verdict::Lost;
         }
+        self.enter_queue(arrival, bytes)
+    }
+
+    /// Decides whether a packet that was just admitted has a copy, and what happens to it; none has most often none.
+    pub fn admit_copy(&mut self, arrival: u64, bytes: u32) -> Option<Verdict> {
+        let share = self.direction.duplicate.0;
+        let has_copy = share > 0.0 && draw(&mut self.duplicate_draws) < share;
+        has_copy.then(|| self.enter_queue(arrival, bytes))
+    }
+
+    fn enter_queue(&mut self, arrival: u64, bytes: u32) -> Verdict {
         self.leave_queue(arrival);
         let serialised_from = self.serialiser.begins_at(arrival);
         if serialised_from > arrival && !self.fits(bytes) {
@@ -140,7 +160,15 @@ impl Shaper {
         }
         let left = self.serialiser.take(serialised_from, bytes);
         self.last_due = self.last_due.max(left + *self.delay.at(left) + self.draw_jitter());
-        Verdict::Due(self.last_due)
+        Verdict::Due(self.last_due + self.draw_held_back())
+    }
+
+    /// How much longer than those behind it this packet takes.
+    fn draw_held_back(&mut self) -> u64 {
+        match self.direction.reorder {
+            Some(reorder) if draw(&mut self.reorder_draws) < reorder.share.0 => nanos(reorder.by),
+            _ => 0,
+        }
     }
 
     /// Largest number of packets that waited in the queue.
@@ -298,6 +326,72 @@ mod tests {
         assert!(delays.iter().all(|delay| (50 * MS..=55 * MS).contains(delay)));
         let mean = delays.iter().sum::<u64>() / delays.len() as u64;
         assert!((mean as i64 - 52_500_000).abs() < 100_000, "mean delay {mean} ns");
+    }
+
+    /// Share of 100 000 that a fixed seed draws: within 3.5 standard deviations of what is asked.
+    fn assert_share(what: &str, drawn: usize, share: f64) {
+        let (expected, deviation) = (100_000.0 * share, (100_000.0 * share * (1.0 - share)).sqrt());
+        assert!((drawn as f64 - expected).abs() < 3.5 * deviation, "{what}: {drawn} for {expected}");
+    }
+
+    #[test]
+    fn packets_held_back_are_the_asked_share_and_the_same_for_equal_seeds() {
+        let reorder = Some("share=2%,by=7ms".parse().unwrap());
+        let held = |seed| {
+            let direction = Direction { rate: None, reorder, loss: Share(0.01).into(), seed, ..direction() };
+            let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
+            let due = |n: &u64| match shaper.admit(n * MS, 1500) {
+                Verdict::Due(due) if due == n * MS + 57 * MS => true,
+                Verdict::Due(due) => {
+                    assert_eq!(due, n * MS + 50 * MS);
+                    false
+                }
+                _ => false,
+            };
+            (0..100_000).filter(due).collect::<Vec<u64>>()
+        };
+        // One in a hundred is lost before it could be held back.
+        assert_share("held back", held(3).len(), 0.02 * 0.99);
+        assert_eq!(held(3), held(3));
+        assert_ne!(held(3), held(4));
+    }
+
+    #[test]
+    fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
+        let direction = Direction { duplicate: Share(0.03), ..direction() };
+        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
+        let mut copies = 0;
+        for n in 0..100_000 {
+            let Verdict::Due(due) = shaper.admit(n * 10 * MS, 1500) else { panic!("an idle link") };
+            if let Some(copy) = shaper.admit_copy(n * 10 * MS, 1500) {
+                assert_eq!(copy, Verdict::Due(due + FULL_PACKET));
+                copies += 1;
+            }
+        }
+        assert_share("copies", copies, 0.03);
+        let always = Direction { duplicate: Share(1.0), ..direction };
+        let mut shaper = Shaper::new(&always, QueueLimit::Packets(1));
+        shaper.admit(0, 1500);
+        assert!(matches!(shaper.admit_copy(0, 1500), Some(Verdict::Due(_))));
+        assert_eq!(shaper.admit(0, 1500), Verdict::Overflow);
+    }
+
+    #[test]
+    fn reordering_and_copies_lose_the_same_packets() {
+        let direction = Direction {
+            rate: None,
+            reorder: Some("share=5%,by=7ms".parse().unwrap()),
+            duplicate: Share(0.05),
+            loss: Share(0.01).into(),
+            ..direction()
+        };
+        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
+        let is_lost = |n: &u64| {
+            let verdict = shaper.admit(n * MS, 1500);
+            let _ = shaper.admit_copy(n * MS, 1500);
+            verdict == Verdict::Lost
+        };
+        assert_eq!((0..10_000).filter(is_lost).collect::<Vec<u64>>(), lost_packets(7, 0.01, 10_000));
     }
 
     #[test]

@@ -12,9 +12,10 @@ use crate::experiment::net::change::Change;
 use crate::experiment::net::loss::{FILE_PREFIX, LossModel, LossText};
 use crate::experiment::net::named::shown;
 use crate::experiment::net::rate_trace::{RateText, RateTrace};
+use crate::experiment::net::reorder::Reorder;
 use crate::experiment::scenario::position::{Step, value_at};
 use crate::experiment::scenario::{LinkSpec, ScenarioError};
-use crate::units::{self, BitsPerSec, QueueSize};
+use crate::units::{self, BitsPerSec, QueueSize, Share};
 
 /// A node's name becomes part of an interface name, which has at most 15 characters.
 const NODE_NAME_LENGTH: usize = 8;
@@ -31,6 +32,8 @@ pub(super) struct LinkText {
     jitter: Duration,
     queue: Option<QueueSize>,
     loss: Option<LossValue>,
+    reorder: Option<Reorder>,
+    duplicate: Option<Share>,
     #[serde(default)]
     change: Vec<ChangeText>,
     #[serde(default)]
@@ -74,6 +77,8 @@ struct ReverseText {
     jitter: Option<Duration>,
     queue: Option<QueueSize>,
     loss: Option<LossValue>,
+    reorder: Option<Reorder>,
+    duplicate: Option<Share>,
 }
 
 /// A rate, and the trace it is the mean of.
@@ -125,7 +130,9 @@ impl Reader<'_> {
         let back = link.reverse.rate.as_ref().or(link.rate.as_ref());
         let (rate_back, trace_back) = self.rate(&self.link_field(index, 1, "rate"), back)?;
         let (delay, jitter) = (link.delay, link.jitter);
-        let forward = Direction { rate, trace, delay, jitter, queue, loss: loss?, ..open.clone() };
+        let forward =
+            Direction { rate, trace, delay, jitter, queue, loss: loss?, reorder: link.reorder, ..open.clone() };
+        let forward = Direction { duplicate: link.duplicate.unwrap_or(open.duplicate), ..forward };
         let backward = Direction {
             rate: rate_back,
             trace: trace_back,
@@ -133,6 +140,8 @@ impl Reader<'_> {
             jitter: link.reverse.jitter.unwrap_or(jitter),
             queue: link.reverse.queue.unwrap_or(queue),
             loss: loss_back?,
+            reorder: link.reverse.reorder,
+            duplicate: link.reverse.duplicate.unwrap_or(open.duplicate),
             ..open
         };
         let mut spec = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };

@@ -1,0 +1,74 @@
+//! Packets that are held back so that later ones overtake them: plain data.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::DELAY_MAX;
+use super::named::{Named, needed};
+use crate::units::{Share, format_duration, parse_duration};
+
+const NAMES: [&str; 2] = ["share", "by"];
+
+/// A share of packets, each by itself, takes longer by a time; whatever leaves the queue meanwhile overtakes them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reorder {
+    /// Share of packets that is held back.
+    pub share: Share,
+    /// How much longer they take.
+    pub by: Duration,
+}
+
+impl FromStr for Reorder {
+    type Err = String;
+
+    /// Reads `share=1%,by=5ms`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Named::split(text, NAMES)?;
+        let time = |text: &str| {
+            let time = parse_duration(text).map_err(|error| error.to_string())?;
+            let most = format_duration(DELAY_MAX);
+            let is_allowed = !time.is_zero() && time <= DELAY_MAX;
+            is_allowed.then_some(time).ok_or(format!("\"{text}\": expected more than 0us and at most {most}"))
+        };
+        let share = needed(named.value("share")?, "share", "share=1%")?;
+        Ok(Reorder { share, by: needed(named.with("by", time)?, "by", "by=5ms")? })
+    }
+}
+
+impl fmt::Display for Reorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "share={},by={}", self.share.exact(), format_duration(self.by))
+    }
+}
+
+impl Serialize for Reorder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Reorder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reordering_is_read_printed_and_refused_by_name() {
+        let reorder: Reorder = "by=5ms,share=1%".parse().unwrap();
+        assert_eq!(reorder, Reorder { share: Share(0.01), by: Duration::from_millis(5) });
+        assert_eq!(reorder.to_string(), "share=1%,by=5ms");
+        let refused = |text: &str| text.parse::<Reorder>().unwrap_err();
+        assert_eq!(refused("share=1%"), "by is missing, such as by=5ms");
+        assert_eq!(refused("share=1%,by=0ms"), "by = \"0ms\": expected more than 0us and at most 10s");
+        assert!(refused("share=2,by=5ms").starts_with("share = \"2\": expected a share"));
+        assert_eq!(refused("1%"), "\"1%\": expected name=value");
+    }
+}
