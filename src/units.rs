@@ -293,8 +293,8 @@ pub mod duration_text {
 
     /// Reads `40ms`.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_duration(&text).map_err(serde::de::Error::custom)
+        let text = TextOrNumber::deserialize(deserializer)?;
+        parse_duration(&text.0).map_err(serde::de::Error::custom)
     }
 }
 
@@ -309,8 +309,8 @@ pub mod some_duration_text {
 
     /// Reads `40ms`, or nothing's sign.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| parse_duration(&text).map_err(serde::de::Error::custom)).transpose()
+        let text = Option::<TextOrNumber>::deserialize(deserializer)?;
+        text.map(|text| parse_duration(&text.0).map_err(serde::de::Error::custom)).transpose()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cli::{Format, note, warn};
 use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::reorder::Reorder;
 use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd};
+use crate::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
 use crate::failure::Failure;
 use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
@@ -64,6 +64,11 @@ pub struct Args {
     /// Drop-tail queue: 50pkts, 64kB or 1bdp
     #[arg(long, default_value = "50pkts")]
     pub queue: QueueSize,
+    /// Mark packets that find so much in the queue: 20pkts, 16kB or 0.2bdp
+    ///
+    /// Only of senders that asked for explicit congestion notification.
+    #[arg(long, value_name = "QUEUE")]
+    pub mark: Option<QueueSize>,
     /// Loss of both directions, such as 1%
     ///
     /// 1% is lost each packet by itself; gilbert:p=1%,r=25%,1-h=100%,1-k=0% has two states, with the names of
@@ -77,20 +82,17 @@ pub struct Args {
     /// Largest IP packet, bytes
     #[arg(long, default_value_t = 1500)]
     pub mtu: u32,
-    /// Rate from the second to the first namespace, if another
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    pub reverse_rate: Option<RateChoice>,
-    /// Loss from the second to the first namespace, if another
-    #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
-    pub reverse_loss: Option<LossModel>,
-    /// Packets held back both ways, such as share=1%,by=5ms
+    /// Packets held back, such as share=1%,by=5ms
     ///
     /// This share takes longer by this time, so that later packets overtake them.
     #[arg(long, value_name = "REORDER")]
     pub reorder: Option<Reorder>,
-    /// Share of packets that both ways are sent twice, such as 1%
-    #[arg(long, default_value = "0%")]
+    /// Share of packets that are sent twice, such as 1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub duplicate: Share,
+    /// What is different on the way back
+    #[command(flatten)]
+    pub reverse: Reverse,
     /// What changes after a time, such as "30s rate=5mbit delay=80ms"; repeat for more
     ///
     /// Both ways: rate=…, delay=…, loss=…, up or down; the way back alone: reverse-rate=…, reverse-delay=…,
@@ -106,6 +108,36 @@ pub struct Args {
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "table")]
     pub output: Format,
+}
+
+/// What is different on the way back.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "From the second to the first namespace, if another than there")]
+pub struct Reverse {
+    /// Rate on the way back
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub reverse_rate: Option<RateChoice>,
+    /// One-way delay on the way back
+    #[arg(long, value_name = "DELAY", value_parser = parse_duration)]
+    pub reverse_delay: Option<Duration>,
+    /// Jitter on the way back
+    #[arg(long, value_name = "JITTER", value_parser = parse_duration)]
+    pub reverse_jitter: Option<Duration>,
+    /// Queue on the way back
+    #[arg(long, value_name = "QUEUE")]
+    pub reverse_queue: Option<QueueSize>,
+    /// Marks on the way back
+    #[arg(long, value_name = "QUEUE")]
+    pub reverse_mark: Option<QueueSize>,
+    /// Loss on the way back
+    #[arg(long, value_name = "LOSS", value_parser = parse_loss)]
+    pub reverse_loss: Option<LossModel>,
+    /// Packets held back on the way back
+    #[arg(long, value_name = "REORDER")]
+    pub reverse_reorder: Option<Reorder>,
+    /// Share of packets sent twice on the way back
+    #[arg(long, value_name = "SHARE")]
+    pub reverse_duplicate: Option<Share>,
 }
 
 /// Carries packets until told to stop, then prints the counters.
@@ -174,16 +206,27 @@ fn print_plan(names: &[String; 2], config: &LinkConfig) -> Result<()> {
         let (delay, jitter) = (format_duration(direction.delay), format_duration(direction.jitter));
         writeln!(
             out,
-            "would create interface {name} (mtu {}); to {other}: rate {rate}, delay {delay}, jitter {jitter}, queue {}, \
-             loss {}, {} changes, seed {}",
+            "would create interface {name} (mtu {}); to {other}: rate {rate}, delay {delay}, jitter {jitter}, queue {}{}, \
+             {} changes, seed {}",
             config.mtu,
             direction.queue,
-            direction.loss,
+            accidents(direction),
             direction.changes.len(),
             direction.seed
         )?;
     }
     Ok(())
+}
+
+/// What may become of a packet beside waiting: `, loss 1%, mark 20pkts`.
+fn accidents(direction: &Direction) -> String {
+    let mut text = format!(", loss {}", direction.loss);
+    text += &direction.mark.map_or(String::new(), |mark| format!(", mark {mark}"));
+    text += &direction.reorder.map_or(String::new(), |reorder| format!(", reorder {reorder}"));
+    if direction.duplicate.0 > 0.0 {
+        text += &format!(", duplicate {}", direction.duplicate);
+    }
+    text
 }
 
 /// A stream that a byte arrives on when the process is asked to stop.
@@ -261,8 +304,9 @@ impl Summary {
                 writeln!(out, "  down      {} pkts while the link was down", counters.down_pkts)?;
             }
             let reordered = counters.reordered_pkts.unwrap_or(0);
-            if counters.duplicated_pkts + reordered > 0 {
-                writeln!(out, "  changed   {} pkts sent twice, {reordered} overtaken", counters.duplicated_pkts)?;
+            if counters.duplicated_pkts + reordered + counters.marked_pkts > 0 {
+                let (twice, marked) = (counters.duplicated_pkts, counters.marked_pkts);
+                writeln!(out, "  changed   {twice} pkts sent twice, {reordered} overtaken, {marked} marked")?;
             }
             writeln!(out, "  overflow  {} pkts by the full queue{waited}", counters.overflow_pkts)?;
             writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;

@@ -15,7 +15,7 @@ use super::progress::{self, Display};
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
 use crate::experiment::net::mininet::Mininet;
-use crate::experiment::net::netem::Netem;
+use crate::experiment::net::netem::{self, Netem};
 use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::net::{LinkDriver, Network};
@@ -96,7 +96,7 @@ impl EngineChoice {
 /// How links are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LinkChoice {
-    /// The kernel's netem where the kernel has it, the user-space emulator elsewhere
+    /// The kernel's netem where the kernel has it and it can do what the scenarios ask, else the user-space emulator
     Auto,
     /// The kernel's netem
     Netem,
@@ -114,9 +114,20 @@ pub enum NetworkChoice {
 }
 
 impl LinkChoice {
-    fn driver(self) -> Result<Box<dyn LinkDriver>> {
+    /// What builds the links of all these plans.
+    ///
+    /// Errors: this kernel has no netem, which was asked for.
+    fn driver(self, planned: &[Planned]) -> Result<Box<dyn LinkDriver>> {
+        let links = planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
+        let beyond_netem = links.filter_map(|link| netem::check_expressible(&link.directions).err()).next();
         Ok(match self {
-            LinkChoice::Auto if has_netem() => Box::new(Netem),
+            LinkChoice::Auto if has_netem() => match beyond_netem {
+                None => Box::new(Netem),
+                Some(lack) => {
+                    super::note(&format!("links by the user-space emulator: {}", lack.what));
+                    Box::new(TunLink)
+                }
+            },
             LinkChoice::Netem => Box::new(Netem::on_this_kernel()?),
             LinkChoice::Auto | LinkChoice::Tunlink => Box::new(TunLink),
         })
@@ -154,7 +165,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         return if planned.len() > 1 { print_total(&planned, args) } else { Ok(()) };
     }
-    let carrier = args.carrier()?;
+    let carrier = args.carrier(&planned)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
@@ -257,12 +268,12 @@ impl Args {
         Ok(())
     }
 
-    fn carrier(&self) -> Result<Carrier> {
+    fn carrier(&self, planned: &[Planned]) -> Result<Carrier> {
         Ok(match self.engine {
             EngineChoice::Kernel if self.network == NetworkChoice::Mininet => {
-                Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver()?)?))
+                Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
             }
-            EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver()?))),
+            EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
             EngineChoice::Ns2 => Carrier::Ns2,
         })
     }
@@ -346,7 +357,8 @@ fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
         let runs =
             |flow: &FlowSpec| spec.and_then(|spec| spec.agent(&cell.label(flow))).unwrap_or(&flow.algorithm).to_owned();
         let flows: Vec<String> = cell.flows.iter().map(|flow| format!("{} by {}", flow.name, runs(flow))).collect();
-        writeln!(text, "  {}: {} for {}s", at.join(", "), flows.join(", "), cell.duration.as_secs())?;
+        let at = if at.is_empty() { String::new() } else { format!("{}: ", at.join(", ")) };
+        writeln!(text, "  {at}{} for {}s", flows.join(", "), cell.duration.as_secs())?;
     }
     let part =
         if runs.len() < plan.runs.len() { format!(", {} of {}", runs.len(), plan.runs.len()) } else { "".into() };

@@ -47,6 +47,9 @@ pub struct Direction {
     pub jitter: Duration,
     /// Drop-tail queue in front of the serialiser; the packet being serialised is not in it.
     pub queue: QueueSize,
+    /// What has to wait in the queue for a packet that enters it to be marked, if its ends understand marks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<QueueSize>,
     /// Which packets are lost, decided before the queue.
     pub loss: LossModel,
     /// Delivery opportunities that take the place of the rate once the link is started; `rate` is then their mean.
@@ -180,8 +183,8 @@ impl LinkConfig {
     /// The first field of a direction that is outside its range; none when all are within.
     pub fn out_of_range(&self) -> Option<OutOfRange> {
         let of = |direction: usize| {
-            let (field, what) =
-                self.directions[direction].out_of_range().or_else(|| self.queue_out_of_range(direction))?;
+            let out = self.directions[direction].out_of_range().or_else(|| self.queue_out_of_range(direction));
+            let (field, what) = out.or_else(|| self.mark_out_of_range(direction))?;
             Some(OutOfRange { direction, field, what })
         };
         of(0).or_else(|| of(1))
@@ -198,6 +201,28 @@ impl LinkConfig {
         }
     }
 
+    fn mark_out_of_range(&self, direction: usize) -> Option<(&'static str, String)> {
+        let Direction { mark, queue, .. } = &self.directions[direction];
+        let mark = (*mark)?;
+        let mtu = u64::from(self.mtu);
+        let bytes = |limit| match limit {
+            QueueLimit::Packets(packets) => u64::from(packets) * mtu,
+            QueueLimit::Bytes(bytes) => bytes,
+        };
+        match (self.limit_of(direction, mark), self.queue_limit(direction)) {
+            (Err(what), _) => Some(("mark", what)),
+            (Ok(mark_at), Ok(most)) if bytes(mark_at) >= bytes(most) => {
+                Some(("mark", format!("\"{mark}\" is never reached: expected less than the queue, \"{queue}\"")))
+            }
+            _ => None,
+        }
+    }
+
+    /// What has to wait in the queue of a direction for a packet to be marked; none where nothing marks.
+    pub fn mark_limit(&self, direction: usize) -> Option<QueueLimit> {
+        self.limit_of(direction, self.directions[direction].mark?).ok()
+    }
+
     /// How much the queues of the two directions hold.
     ///
     /// Errors: a queue in BDP without a rate.
@@ -208,8 +233,12 @@ impl LinkConfig {
 
     /// How much the queue of a direction (0 or 1) holds; a BDP is rate times both one-way delays, at least one packet.
     fn queue_limit(&self, direction: usize) -> std::result::Result<QueueLimit, String> {
-        let Direction { rate, queue, .. } = &self.directions[direction];
-        Ok(match *queue {
+        self.limit_of(direction, self.directions[direction].queue)
+    }
+
+    fn limit_of(&self, direction: usize, queue: QueueSize) -> std::result::Result<QueueLimit, String> {
+        let rate = self.directions[direction].rate;
+        Ok(match queue {
             QueueSize::Packets(packets) => QueueLimit::Packets(packets),
             QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
             QueueSize::Bdp(times) => {
@@ -238,6 +267,7 @@ impl Default for Direction {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             queue: DEFAULT_QUEUE,
+            mark: None,
             loss: LossModel::default(),
             trace: None,
             changes: Vec::new(),
@@ -251,9 +281,11 @@ impl Default for Direction {
 impl Direction {
     /// The first thing beyond rate, delay, queue and independent losses that it asks for.
     pub fn beyond_plain(&self) -> Option<&'static str> {
-        let Direction { rate: _, delay: _, jitter, queue: _, loss, trace, changes, reorder, duplicate, seed: _ } = self;
+        let Direction { rate: _, delay: _, jitter, queue: _, mark, loss, trace, changes, reorder, duplicate, seed: _ } =
+            self;
         let asked = [
             (!jitter.is_zero(), "jitter"),
+            (mark.is_some(), "marks"),
             (loss.independent().is_none(), "loss but an independent one"),
             (trace.is_some(), "rate traces"),
             (!changes.is_empty(), "changes by time"),

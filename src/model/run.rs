@@ -22,6 +22,10 @@ pub struct LinkCounters {
     pub sent_bytes: u64,
     /// Packets that the loss model took.
     pub lost_pkts: u64,
+    /// The first of these, by their numbers from 1 in the order in which packets entered the run; none for a kernel link,
+    /// and in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_positions: Vec<u64>,
     /// Runs of such packets without one between them that passed; none for a kernel link, and in older records.
     #[serde(default)]
     pub loss_runs: Option<u64>,
@@ -30,6 +34,9 @@ pub struct LinkCounters {
     pub down_pkts: u64,
     /// Packets dropped because the queue was full.
     pub overflow_pkts: u64,
+    /// Packets that were marked because the queue was long (ECN). Older records lack it.
+    #[serde(default)]
+    pub marked_pkts: u64,
     /// Copies that the link made. Older records lack it.
     #[serde(default)]
     pub duplicated_pkts: u64,

@@ -27,7 +27,8 @@ pub struct ChangeChoice {
 /// The configuration that the options mean; fields are checked later.
 pub fn config_of(args: &Args) -> LinkConfig {
     let rate = args.trace.as_ref().or(args.rate.as_ref());
-    let back = args.reverse_rate.as_ref().or(rate);
+    let reverse = &args.reverse;
+    let back = reverse.reverse_rate.as_ref().or(rate);
     let number = |choice: Option<&RateChoice>| choice.map(|choice| choice.rate);
     let trace = |choice: Option<&RateChoice>| choice.and_then(|choice| choice.trace.clone());
     let there = Direction {
@@ -36,6 +37,7 @@ pub fn config_of(args: &Args) -> LinkConfig {
         delay: args.delay,
         jitter: args.jitter,
         queue: args.queue,
+        mark: args.mark,
         loss: args.loss.clone(),
         changes: changes_there(&args.change),
         reorder: args.reorder,
@@ -45,7 +47,13 @@ pub fn config_of(args: &Args) -> LinkConfig {
     let back = Direction {
         rate: number(back),
         trace: trace(back),
-        loss: args.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
+        delay: reverse.reverse_delay.unwrap_or(args.delay),
+        jitter: reverse.reverse_jitter.unwrap_or(args.jitter),
+        queue: reverse.reverse_queue.unwrap_or(args.queue),
+        mark: reverse.reverse_mark.or(args.mark),
+        loss: reverse.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
+        reorder: reverse.reverse_reorder.or(args.reorder),
+        duplicate: reverse.reverse_duplicate.unwrap_or(args.duplicate),
         changes: changes_back(args),
         seed: args.seed.wrapping_add(1),
         ..there.clone()
@@ -61,9 +69,9 @@ fn changes_there(choices: &[ChangeChoice]) -> Vec<Change> {
 fn changes_back(args: &Args) -> Vec<Change> {
     let back = |ChangeChoice { both, back }: &ChangeChoice| Change {
         at: both.at,
-        rate: back.rate.or(both.rate.filter(|_| args.reverse_rate.is_none())),
-        delay: back.delay.or(both.delay),
-        loss: back.loss.clone().or_else(|| both.loss.clone().filter(|_| args.reverse_loss.is_none())),
+        rate: back.rate.or(both.rate.filter(|_| args.reverse.reverse_rate.is_none())),
+        delay: back.delay.or(both.delay.filter(|_| args.reverse.reverse_delay.is_none())),
+        loss: back.loss.clone().or_else(|| both.loss.clone().filter(|_| args.reverse.reverse_loss.is_none())),
         up: both.up,
     };
     args.change.iter().map(back).filter(|change| !change.is_empty()).collect()
@@ -128,8 +136,10 @@ pub fn parse_change(text: &str) -> Result<ChangeChoice, String> {
 mod tests {
     use clap::Parser;
 
+    use std::time::Duration;
+
     use super::*;
-    use crate::units::Share;
+    use crate::units::{QueueSize, Share};
 
     #[derive(Parser)]
     struct Command {
@@ -158,6 +168,29 @@ mod tests {
         let [_, back] =
             config(&[&options[..], &["--reverse-rate", "2mbit", "--reverse-loss", "0%"]].concat()).directions;
         assert_eq!((back.changes.len(), back.changes[0].up), (1, Some(false)), "the first changes nothing there");
+    }
+
+    #[test]
+    fn way_back_is_as_there_unless_it_has_its_own() {
+        let there = ["--queue", "9pkts", "--mark", "4pkts", "--reorder", "share=1%,by=5ms", "--duplicate", "2%"];
+        let [forward, backward] = config(&there).directions;
+        assert_eq!(backward, Direction { seed: 2, ..forward.clone() });
+        assert_eq!((forward.mark, forward.duplicate), (Some(QueueSize::Packets(4)), Share(0.02)));
+        let back = ["--reverse-delay", "9ms", "--reverse-jitter", "1ms", "--reverse-queue", "7pkts"];
+        let more = ["--reverse-mark", "3pkts", "--reverse-reorder", "share=3%,by=5ms", "--reverse-duplicate", "0%"];
+        let [forward_again, backward] = config(&[&there[..], &back, &more].concat()).directions;
+        assert_eq!(forward_again, forward);
+        let own = Direction {
+            delay: Duration::from_millis(9),
+            jitter: Duration::from_millis(1),
+            queue: QueueSize::Packets(7),
+            mark: Some(QueueSize::Packets(3)),
+            reorder: Some("share=3%,by=5ms".parse().unwrap()),
+            duplicate: Share(0.0),
+            seed: 2,
+            ..forward
+        };
+        assert_eq!(backward, own);
     }
 
     #[test]

@@ -27,6 +27,8 @@ const HEADER: u64 = 14;
 const AMPLE_PKTS: u32 = 2_000_000;
 /// A rate that takes no time to speak of; with any rate netem keeps the order of packets under jitter.
 const ORDERING_BYTES_PER_SEC: u64 = u32::MAX as u64;
+/// Where the number of a stage stands in its seed.
+const STAGE_BITS: u32 = 32;
 
 /// Builds links by the kernel's netem.
 #[derive(Debug, Default, Clone, Copy)]
@@ -39,19 +41,20 @@ impl LinkDriver for Netem {
 
     fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
         config.check()?;
-        check_expressible(config)?;
+        check_expressible(&config.directions)?;
         let limits = config.queue_limits()?;
         let wires = Wires::create(config.mtu, ends).context("create the link's interfaces")?;
         let mut link = NetemLink { wires, config: config.clone(), limits, before: Mutex::default(), is_seeded: true };
         for number in 0..2 {
-            chain::build(&link.wires, number, config.mtu)?;
             let stages = link.stages(number, config.directions[number].seed);
+            chain::build(&link.wires, number, config.mtu, stages.len())?;
             chain::set_stages(&link.wires, number, &stages).map_err(|why| {
                 let delay = format_duration(config.directions[0].delay);
                 unmet(&format!("a delay of {delay}"), &format!(": {why:#}"))
             })?;
-            link.is_seeded &= chain::read_stages(&link.wires, number)?.1;
+            link.is_seeded &= chain::read_stages(&link.wires, number, stages.len())?.1;
         }
+        link.restart_counters();
         link.wires.set_ends_up()?;
         Ok(Box::new(link))
     }
@@ -66,9 +69,11 @@ impl Netem {
     }
 }
 
+/// Whether a link's directions can be built.
+///
 /// Errors: something that the kernel's netem has no parameter for.
-fn check_expressible(config: &LinkConfig) -> Result<(), Failure> {
-    for direction in &config.directions {
+pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
+    for direction in directions {
         if let LossModel::Positions(trace) = &direction.loss {
             let what = format!("cannot emulate loss \"{}\": netem loses packets by chance, not by number", trace.name);
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
@@ -77,8 +82,8 @@ fn check_expressible(config: &LinkConfig) -> Result<(), Failure> {
             let what = format!("cannot emulate rate \"{trace}\": netem has a rate, and no list of deliveries");
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
-        if direction.reorder.is_some() || direction.duplicate.0 > 0.0 {
-            let what = "cannot emulate reordering and duplication: tccc builds netem links without them";
+        if let Some(mark) = direction.mark {
+            let what = format!("cannot emulate mark \"{mark}\": netem marks by chance, not by its queue");
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
         if !direction.changes.is_empty() {
@@ -104,19 +109,25 @@ struct NetemLink {
     config: LinkConfig,
     limits: [QueueLimit; 2],
     /// What the stages had counted when the counters were last started.
-    before: Mutex<[[StageCounts; 3]; 2]>,
+    before: Mutex<[Vec<StageCounts>; 2]>,
     is_seeded: bool,
 }
 
 impl NetemLink {
-    /// The three stages of a direction: loss, queue with serialiser, delay.
-    fn stages(&self, number: usize, seed: u64) -> [NetemOptions; 3] {
+    /// The stages of a direction: loss, queue with serialiser, delay, and holding back where it is asked for.
+    fn stages(&self, number: usize, seed: u64) -> Vec<NetemOptions> {
         stages_of(&self.config.directions[number], limit_pkts(self.limits[number], self.config.mtu), seed)
     }
 
+    fn read(&self, number: usize) -> Result<Vec<StageCounts>> {
+        let stages = stage_count(&self.config.directions[number]);
+        Ok(chain::read_stages(&self.wires, number, stages)?.0)
+    }
+
     /// What the stages have counted; zeroes for interfaces that were taken away.
-    fn counts(&self) -> [[StageCounts; 3]; 2] {
-        [0, 1].map(|number| chain::read_stages(&self.wires, number).map(|(counts, _)| counts).unwrap_or_default())
+    fn counts(&self) -> [Vec<StageCounts>; 2] {
+        let none = |number: usize| vec![StageCounts::default(); stage_count(&self.config.directions[number])];
+        [0, 1].map(|number| self.read(number).unwrap_or_else(|_| none(number)))
     }
 }
 
@@ -128,12 +139,16 @@ fn limit_pkts(limit: QueueLimit, mtu: u32) -> u32 {
     }
 }
 
-fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> [NetemOptions; 3] {
+/// How many stages a direction has.
+fn stage_count(direction: &Direction) -> usize {
+    3 + usize::from(direction.reorder.is_some())
+}
+
+fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> Vec<NetemOptions> {
     let nanos = |time: Duration| time.as_nanos() as i64;
     let loss = NetemOptions {
         loss: direction.loss.independent().map_or(0.0, |loss| loss.0),
         states: direction.loss.gilbert(),
-        seed: Some(seed),
         ..NetemOptions::passing(AMPLE_PKTS)
     };
     let rate = match direction.rate {
@@ -143,6 +158,8 @@ fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> [NetemOptions
         }
         None => NetemOptions::passing(AMPLE_PKTS),
     };
+    // Behind the losses: netem would lose a packet and its copy in one draw.
+    let rate = NetemOptions { duplicate: direction.duplicate.0, ..rate };
     // Netem deviates to both sides of the middle.
     let half = nanos(direction.jitter) / 2;
     let delay = NetemOptions {
@@ -151,22 +168,33 @@ fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> [NetemOptions
         bytes_per_sec: (half > 0).then_some(ORDERING_BYTES_PER_SEC),
         ..NetemOptions::passing(AMPLE_PKTS)
     };
-    [loss, rate, delay]
+    let hold = direction.reorder.map(|reorder| NetemOptions {
+        delay_nanos: nanos(reorder.by),
+        held_back: Some(reorder.share.0),
+        ..NetemOptions::passing(AMPLE_PKTS)
+    });
+    let stages = [loss, rate, delay].into_iter().chain(hold);
+    // Each draws from a generator of its own; the losses from the seed itself.
+    stages.zip(0..).map(|(stage, number)| NetemOptions { seed: Some(seed ^ number << STAGE_BITS), ..stage }).collect()
 }
 
 /// The counters of one direction, from what its stages counted before and after.
-fn counters_of(before: &[StageCounts; 3], after: &[StageCounts; 3]) -> LinkCounters {
+fn counters_of(before: &[StageCounts], after: &[StageCounts]) -> LinkCounters {
     let grown =
         |stage: usize, value: fn(&StageCounts) -> u64| value(&after[stage]).saturating_sub(value(&before[stage]));
-    let [passed, sent] = [0, 2].map(|stage| grown(stage, |counts| counts.packets));
-    let [lost, overflow, failed] = [0, 1, 2].map(|stage| grown(stage, |counts| counts.drops));
+    let last = after.len() - 1;
+    let [passed, queued, sent] = [0, 1, last].map(|stage| grown(stage, |counts| counts.packets));
+    let [lost, overflow] = [0, 1].map(|stage| grown(stage, |counts| counts.drops));
+    // Netem does not count its copies: they are what the queue saw beyond what came to it.
+    let seen = queued + overflow + after[1].waiting;
     LinkCounters {
         received_pkts: passed + lost,
         sent_pkts: sent,
-        sent_bytes: grown(2, |counts| counts.bytes).saturating_sub(sent * HEADER),
+        sent_bytes: grown(last, |counts| counts.bytes).saturating_sub(sent * HEADER),
         lost_pkts: lost,
+        duplicated_pkts: seen.saturating_sub(passed + before[1].waiting),
         overflow_pkts: overflow,
-        failed_pkts: failed,
+        failed_pkts: (2..=last).map(|stage| grown(stage, |counts| counts.drops)).sum(),
         max_queue_pkts: None,
         lateness_us: None,
         ..LinkCounters::default()
@@ -177,6 +205,10 @@ impl Link for NetemLink {
     fn counters(&self) -> [LinkCounters; 2] {
         let (after, before) = (self.counts(), self.before.lock().expect("no thread panics with this lock"));
         let mut counters = [0, 1].map(|number| counters_of(&before[number], &after[number]));
+        for (counters, direction) in counters.iter_mut().zip(&self.config.directions) {
+            // What is between two stages while they are read would count as copied.
+            counters.duplicated_pkts *= u64::from(direction.duplicate.0 > 0.0);
+        }
         for (counters, drops) in counters.iter_mut().zip(self.wires.end_drops()) {
             counters.failed_pkts += drops;
         }
@@ -203,7 +235,7 @@ impl Link for NetemLink {
         if !self.is_seeded {
             notices.push("this kernel's netem takes no seed: losses do not repeat from run to run".to_owned());
         }
-        if (0..2).any(|number| chain::read_stages(&self.wires, number).is_err()) {
+        if (0..2).any(|number| self.read(number).is_err()) {
             let [first, second] = &self.wires.ends;
             let (first, second) = (&first.interface, &second.interface);
             notices.push(format!("the link stopped: interface \"{first}\" or \"{second}\" was taken away"));
@@ -231,7 +263,7 @@ mod tests {
 
     #[test]
     fn stages_are_loss_then_queue_then_delay() {
-        let [loss, rate, delay] = stages_of(&direction(), 50, 9);
+        let [loss, rate, delay] = stages_of(&direction(), 50, 9)[..] else { panic!("three stages") };
         assert_eq!((loss.loss, loss.seed, loss.bytes_per_sec, loss.delay_nanos), (0.01, Some(9), None, 0));
         assert_eq!((rate.limit_pkts, rate.bytes_per_sec, rate.loss), (51, Some(12_500_000), 0.0));
         assert_eq!((delay.delay_nanos, delay.jitter_nanos, delay.bytes_per_sec), (50_000_000, 0, None));
@@ -240,7 +272,7 @@ mod tests {
     #[test]
     fn losses_by_two_states_are_the_kernels_own_model() {
         let model = Gilbert { to_bad: Share(0.01), to_good: Share(0.25), bad_loss: Share(1.0), good_loss: Share(0.0) };
-        let [loss, ..] = stages_of(&Direction { loss: LossModel::Gilbert(model), ..direction() }, 50, 9);
+        let loss = stages_of(&Direction { loss: LossModel::Gilbert(model), ..direction() }, 50, 9)[0];
         assert_eq!((loss.states, loss.loss), (Some(model), 0.0));
     }
 
@@ -248,8 +280,7 @@ mod tests {
     fn losses_by_number_are_refused_with_the_way_out() {
         let positions = LossPositions::new("positions:3".into(), vec![3]).unwrap();
         let given = Direction { loss: LossModel::Positions(positions), ..direction() };
-        let config = LinkConfig { directions: [direction(), given], mtu: 1500 };
-        let refusal = check_expressible(&config).unwrap_err();
+        let refusal = check_expressible(&[direction(), given]).unwrap_err();
         assert_eq!(refusal.kind, crate::failure::Kind::Unmet);
         assert!(refusal.what.starts_with("cannot emulate loss \"positions:3\": netem loses"), "{refusal}");
         assert!(refusal.hint.unwrap().contains("--link tunlink"));
@@ -258,9 +289,20 @@ mod tests {
     #[test]
     fn jitter_adds_to_the_delay_and_keeps_the_order() {
         let jittered = Direction { jitter: Duration::from_millis(4), ..direction() };
-        let [_, _, delay] = stages_of(&jittered, 50, 9);
+        let delay = stages_of(&jittered, 50, 9)[2];
         assert_eq!((delay.delay_nanos, delay.jitter_nanos), (52_000_000, 2_000_000));
         assert_eq!(delay.bytes_per_sec, Some(ORDERING_BYTES_PER_SEC));
+    }
+
+    #[test]
+    fn copies_are_made_at_the_queue_and_packets_are_held_back_after_the_delay() {
+        let reorder = Some("share=1%,by=5ms".parse().unwrap());
+        let stages = stages_of(&Direction { reorder, duplicate: Share(0.02), ..direction() }, 50, 9);
+        assert_eq!(stages.len(), 4);
+        assert!(stages.iter().map(|stage| stage.duplicate).eq([0.0, 0.02, 0.0, 0.0]));
+        assert_eq!((stages[3].delay_nanos, stages[3].held_back), (5_000_000, Some(0.01)));
+        let seeds: Vec<u64> = stages.iter().filter_map(|stage| stage.seed).collect();
+        assert_eq!(seeds, [9, 9 | 1 << 32, 9 | 2 << 32, 9 | 3 << 32]);
     }
 
     #[test]
@@ -272,12 +314,15 @@ mod tests {
 
     #[test]
     fn counters_are_what_the_stages_counted_in_between() {
-        let stage = |packets, bytes, drops| StageCounts { packets, bytes, drops };
+        let stage = |packets, bytes, drops| StageCounts { packets, bytes, drops, waiting: 0 };
         let before = [stage(10, 15_140, 1), stage(8, 12_112, 2), stage(8, 12_112, 0)];
         let after = [stage(110, 166_540, 3), stage(98, 148_372, 12), stage(98, 148_372, 0)];
         let counters = counters_of(&before, &after);
         assert_eq!((counters.received_pkts, counters.lost_pkts, counters.overflow_pkts), (102, 2, 10));
         assert_eq!((counters.sent_pkts, counters.sent_bytes, counters.failed_pkts), (90, 90 * 1500, 0));
         assert_eq!((counters.max_queue_pkts, counters.lateness_us), (None, None));
+        assert_eq!(counters.duplicated_pkts, 0, "100 came, 90 left and 10 found no room");
+        let copied = [after[0], StageCounts { packets: 101, waiting: 3, ..after[1] }, after[2]];
+        assert_eq!(counters_of(&before, &copied).duplicated_pkts, 6);
     }
 }

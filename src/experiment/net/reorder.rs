@@ -11,6 +11,8 @@ use super::named::{Named, needed};
 use crate::units::{Share, format_duration, parse_duration};
 
 const NAMES: [&str; 2] = ["share", "by"];
+/// Of more than these, those that are not held back would be the exception, and the delay another one.
+const SHARE_MAX: f64 = 0.5;
 
 /// A share of packets, each by itself, takes longer by a time; whatever leaves the queue meanwhile overtakes them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +35,10 @@ impl FromStr for Reorder {
             let is_allowed = !time.is_zero() && time <= DELAY_MAX;
             is_allowed.then_some(time).ok_or(format!("\"{text}\": expected more than 0us and at most {most}"))
         };
-        let share = needed(named.value("share")?, "share", "share=1%")?;
+        let share: Share = needed(named.value("share")?, "share", "share=1%")?;
+        if share.0 <= 0.0 || share.0 > SHARE_MAX {
+            return Err(format!("share = \"{}\": expected more than 0% and at most 50%", share.exact()));
+        }
         Ok(Reorder { share, by: needed(named.with("by", time)?, "by", "by=5ms")? })
     }
 }
@@ -68,6 +73,7 @@ mod tests {
         let refused = |text: &str| text.parse::<Reorder>().unwrap_err();
         assert_eq!(refused("share=1%"), "by is missing, such as by=5ms");
         assert_eq!(refused("share=1%,by=0ms"), "by = \"0ms\": expected more than 0us and at most 10s");
+        assert_eq!(refused("share=60%,by=5ms"), "share = \"60%\": expected more than 0% and at most 50%");
         assert!(refused("share=2,by=5ms").starts_with("share = \"2\": expected a share"));
         assert_eq!(refused("1%"), "\"1%\": expected name=value");
     }

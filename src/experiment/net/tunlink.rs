@@ -27,6 +27,7 @@ mod clock;
 mod engine;
 mod lane;
 mod losses;
+mod mark;
 mod meter;
 mod pool;
 mod port;

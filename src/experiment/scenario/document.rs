@@ -3,6 +3,7 @@
 mod files;
 mod flow;
 mod link;
+mod message;
 mod ns2;
 mod resolve;
 mod selection;
@@ -11,7 +12,6 @@ mod shown;
 mod value;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -288,32 +288,9 @@ impl Reader<'_> {
             (None, Some(_)) => field_at(self.written(), &range), // of a link that a shape stands for
             _ => field_name(path),
         };
-        ScenarioError {
-            file: self.file.to_owned(),
-            line: line_of(self.text, range.start),
-            field,
-            what: what.into(),
-            hint: None,
-        }
-    }
-
-    /// A mistake that the TOML reader found, in our form.
-    fn translate(&self, error: &toml::de::Error) -> ScenarioError {
-        let range: Range<usize> = error.span().unwrap_or(0..0);
-        let mut field = field_at(self.written(), &range);
-        let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let (what, hint) = if message.starts_with("unknown field") {
-            let (given, allowed) = quoted.split_first().expect("serde names the field");
-            let what = format!("no such field: expected one of {}", allowed.join(", "));
-            (what, nearest(given, allowed.iter().copied()).map(|name| format!("did you mean \"{name}\"?")))
-        } else if message.starts_with("missing field") {
-            field = [field.as_str(), quoted[0]].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join(".");
-            ("missing, and it has no default".to_owned(), None)
-        } else {
-            (message, None)
-        };
-        ScenarioError { file: self.file.to_owned(), line: line_of(self.text, range.start), field, what, hint }
+        let line = line_of(self.text, range.start);
+        let error = ScenarioError { file: self.file.to_owned(), line, field, what: what.into(), hint: None };
+        self.placed(&range, error)
     }
 
     /// The variables and their values, before anything else is read.
@@ -397,15 +374,6 @@ impl Reader<'_> {
             _ => {}
         }
         Ok(())
-    }
-
-    fn unknown_name(&self, range: &Range<usize>, name: &str, at: &At) -> ScenarioError {
-        let known: Vec<String> = at.keys().map(|key| format!("${key}")).collect();
-        let known = if known.is_empty() { "there is no [sweep]".to_owned() } else { known.join(", ") };
-        let field = field_at(self.table.get_ref(), range);
-        let what = format!("\"${name}\": expected a variable of [sweep]: {known}");
-        let hint = nearest(name, at.keys().map(String::as_str)).map(|name| format!("did you mean \"${name}\"?"));
-        ScenarioError { file: self.file.to_owned(), line: line_of(self.text, range.start), field, what, hint }
     }
 }
 

@@ -65,6 +65,20 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
+/// The text that is the value of the smallest field that contains a byte range; none for other values.
+pub fn text_at<'a>(table: &'a DeTable<'_>, range: &Range<usize>) -> Option<&'a str> {
+    table.values().find_map(|value| text_in(value, range))
+}
+
+fn text_in<'a>(value: &'a Spanned<DeValue<'_>>, range: &Range<usize>) -> Option<&'a str> {
+    match value.get_ref() {
+        DeValue::String(text) => contains(&value.span(), range).then_some(text.as_ref()),
+        DeValue::Table(table) => text_at(table, range),
+        DeValue::Array(items) => items.iter().find_map(|item| text_in(item, range)),
+        _ => None,
+    }
+}
+
 /// The value at a path; none when the path leads nowhere.
 pub fn value_at<'a, 'b>(table: &'a DeTable<'b>, path: &[Step<'_>]) -> Option<&'a Spanned<DeValue<'b>>> {
     let [Step::Key(first), rest @ ..] = path else { return None };

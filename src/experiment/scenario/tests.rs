@@ -121,7 +121,7 @@ fn mistakes_are_named_by_file_line_and_field() {
     check(("SACK = [3, 2, 1]", "SACK = [3, -2, 1]"), "published.values.SACK", "numbers from 0");
     check(("window_cap = 50", "window_cap = 0"), "variant.SACK.window_cap", "a number of packets from 1");
     check(("over = \"loss\"", "over = \"rate\""), "published.over", "expected a variable of [sweep]");
-    check(("profile = \"paper\"", "profile = \"fast\""), "profile", "unknown variant");
+    check(("profile = \"paper\"", "profile = \"fast\""), "profile", "expected paper or native");
     check(("runs = 3", "runs = "), "", "");
 }
 
@@ -193,10 +193,18 @@ fn lists_that_do_not_match_their_variable_are_refused() {
 }
 
 #[test]
-fn values_that_are_wrong_only_in_a_sweep_name_the_place_they_are_used() {
-    let error = refusal(("0.001, \"1%\"", "0.001, \"150%\""));
-    assert_eq!((error.line, error.field.as_str()), (line("loss = \"$loss\""), "link.loss"));
-    assert!(error.what.contains("\"150%\""), "{error}");
+fn value_of_a_sweep_that_is_wrong_is_named_where_it_stands() {
+    let swept = |bad: &str, good: &str| {
+        let error = refusal((good, bad));
+        (error.line, error.field.clone(), error.to_string(), error.hint.unwrap())
+    };
+    let (at, field, text, hint) = swept("0.001,\n\"150%\"", "0.001, \"1%\"");
+    assert_eq!((at, field.as_str()), (line("loss = [") + 1, "sweep.loss"));
+    assert!(text.contains("\"150%\""), "{text}");
+    assert_eq!(hint, format!("it is the value of link.loss, line {}", line("loss = \"$loss\"") + 1));
+    let (at, field, _, hint) = swept("loss = \"bursts:loss=$loss\"", "loss = \"$loss\"");
+    assert_eq!((at, field.as_str()), (line("loss = \"$loss\""), "link.loss"));
+    assert_eq!(hint, format!("\"$loss\" takes its values from [sweep], line {}", line("loss = [")));
 }
 
 #[test]

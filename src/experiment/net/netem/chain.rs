@@ -22,8 +22,8 @@ use crate::kernel::netlink::{VethEnd, create_veth, refused, set_up, stop_ipv6_au
 const TCA_OPTIONS: u16 = 2;
 /// Parent of filters on an ingress qdisc.
 const INGRESS: u32 = 0xffff_0000;
-/// The stages, in a packet's order; the last one sits on the link's own half towards the other end.
-const STAGES: usize = 3;
+/// Interfaces of the stages but the last, in a packet's order.
+const STAGE_NAMES: [&str; 3] = ["loss", "rate", "delay"];
 
 /// What a stage has counted since it exists.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,31 +34,35 @@ pub struct StageCounts {
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
+    /// Packets in it at the moment.
+    pub waiting: u64,
 }
 
-/// The sending interface of each stage of a direction.
-fn stage_interfaces(direction: usize) -> [String; STAGES] {
-    [format!("loss{direction}a"), format!("rate{direction}a"), OWN_NAMES[1 - direction].to_owned()]
+/// The sending interface of each of these many stages of a direction; the last one sits on the link's own half towards
+/// the other end.
+fn stage_interfaces(direction: usize, stages: usize) -> Vec<String> {
+    let inner = STAGE_NAMES.iter().take(stages - 1).map(|name| format!("{name}{direction}a"));
+    inner.chain([OWN_NAMES[1 - direction].to_owned()]).collect()
 }
 
-/// Builds the way of one direction, without any netem yet.
+/// Builds the way of one direction through so many stages, without any netem yet.
 ///
 /// Errors: not permitted; a kernel without traffic control filters.
-pub fn build(wires: &Wires, direction: usize, mtu: u32) -> Result<()> {
-    let [loss, rate, delay] = stage_interfaces(direction);
+pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: usize) -> Result<()> {
+    let interfaces = stage_interfaces(direction, stages);
     let mut arrives_at = OWN_NAMES[direction].to_owned();
-    for sends in [loss, rate] {
+    for sends in &interfaces[..stages - 1] {
         let far = format!("{}b", sends.trim_end_matches('a'));
         let end = |name| VethEnd { netns: &wires.own, name, mac: None, arp: false };
-        create_veth(&end(&sends), &end(&far), mtu)?;
-        for name in [&sends, &far] {
+        create_veth(&end(sends), &end(&far), mtu)?;
+        for name in [sends, &far] {
             stop_ipv6_autoconfiguration(&wires.own, name)?;
             set_up(&wires.own, name)?;
         }
-        redirect(wires, &arrives_at, &sends)?;
+        redirect(wires, &arrives_at, sends)?;
         arrives_at = far;
     }
-    redirect(wires, &arrives_at, &delay)
+    redirect(wires, &arrives_at, &interfaces[stages - 1])
 }
 
 /// Sends whatever arrives at one interface out of another.
@@ -76,10 +80,10 @@ fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
 /// Sets the netem of every stage; a second call changes them, and packets in them stay.
 ///
 /// Errors: a kernel without netem.
-pub fn set_stages(wires: &Wires, direction: usize, options: &[NetemOptions; STAGES]) -> Result<()> {
-    let interfaces = stage_interfaces(direction);
+pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> Result<()> {
+    let interfaces = stage_interfaces(direction, stages.len());
     with_handle(&wires.own, async |handle| {
-        for (interface, options) in interfaces.iter().zip(options) {
+        for (interface, options) in interfaces.iter().zip(stages) {
             set_netem(handle.clone(), interface, options).await?;
         }
         Ok(())
@@ -110,10 +114,10 @@ async fn set_netem(mut handle: Handle, interface: &str, options: &NetemOptions) 
 /// What the stages of a direction have counted since they exist, and whether the kernel took the seed of the losses.
 ///
 /// Errors: an interface was taken away.
-pub fn read_stages(wires: &Wires, direction: usize) -> Result<([StageCounts; STAGES], bool)> {
-    let interfaces = stage_interfaces(direction);
+pub fn read_stages(wires: &Wires, direction: usize, stages: usize) -> Result<(Vec<StageCounts>, bool)> {
+    let interfaces = stage_interfaces(direction, stages);
     with_handle(&wires.own, async |handle| {
-        let mut counts = [StageCounts::default(); STAGES];
+        let mut counts = vec![StageCounts::default(); stages];
         let mut is_seeded = false;
         for (stage, interface) in interfaces.iter().enumerate() {
             let attributes = root_qdisc(&handle, interface).await?;
@@ -143,7 +147,12 @@ async fn root_qdisc(handle: &Handle, interface: &str) -> Result<Vec<TcAttribute>
 }
 
 fn counts_of(stats: &TcStats) -> StageCounts {
-    StageCounts { packets: stats.packets.into(), bytes: stats.bytes, drops: stats.drops.into() }
+    StageCounts {
+        packets: stats.packets.into(),
+        bytes: stats.bytes,
+        drops: stats.drops.into(),
+        waiting: stats.qlen.into(),
+    }
 }
 
 fn tells_seed(attribute: &TcAttribute) -> bool {

@@ -3,6 +3,7 @@
 use crate::experiment::net::loss::Gilbert;
 
 /// Attributes after the fixed part.
+const TCA_NETEM_REORDER: u16 = 3;
 const TCA_NETEM_LOSS: u16 = 5;
 const TCA_NETEM_RATE: u16 = 6;
 const TCA_NETEM_RATE64: u16 = 8;
@@ -32,6 +33,10 @@ pub struct NetemOptions {
     pub loss: f64,
     /// Loss by two states, instead of the probability.
     pub states: Option<Gilbert>,
+    /// Probability of a copy, which enters right behind.
+    pub duplicate: f64,
+    /// Probability that a packet is held back by the delay; the others pass at once. None delays all.
+    pub held_back: Option<f64>,
     /// Middle of the delay, nanoseconds.
     pub delay_nanos: i64,
     /// Deviation from the middle to either side, nanoseconds.
@@ -49,6 +54,8 @@ impl NetemOptions {
             limit_pkts,
             loss: 0.0,
             states: None,
+            duplicate: 0.0,
+            held_back: None,
             delay_nanos: 0,
             jitter_nanos: 0,
             bytes_per_sec: None,
@@ -59,10 +66,16 @@ impl NetemOptions {
     /// The value of TCA_OPTIONS.
     pub fn bytes(&self) -> Vec<u8> {
         // Latency and jitter go as 64-bit nanoseconds below; the fixed fields count ticks of a unit of their own.
-        let fixed: [u32; FIXED_LEN / 4] = [0, self.limit_pkts, share(self.loss), 0, 0, 0];
+        // A gap of 1 has netem draw for every packet whether it passes at once.
+        let gap = u32::from(self.held_back.is_some());
+        let fixed: [u32; FIXED_LEN / 4] = [0, self.limit_pkts, share(self.loss), gap, share(self.duplicate), 0];
         let mut bytes: Vec<u8> = fixed.iter().flat_map(|field| field.to_ne_bytes()).collect();
         push(&mut bytes, TCA_NETEM_LATENCY64, &self.delay_nanos.to_ne_bytes());
         push(&mut bytes, TCA_NETEM_JITTER64, &self.jitter_nanos.to_ne_bytes());
+        if let Some(held_back) = self.held_back {
+            // `struct tc_netem_reorder`: probability of passing at once, correlation.
+            push(&mut bytes, TCA_NETEM_REORDER, [share(1.0 - held_back).to_ne_bytes(), [0; 4]].as_flattened());
+        }
         if let Some(rate) = self.bytes_per_sec {
             // `struct tc_netem_rate`: rate, packet_overhead, cell_size, cell_overhead. A rate of 2^32 or more is told
             // by its own attribute.
@@ -143,6 +156,16 @@ mod tests {
         let bytes = NetemOptions { states, ..NetemOptions::passing(50) }.bytes();
         assert_eq!(&bytes[48..56], &[24, 0, 5, 0, 20, 0, 2, 0]);
         assert_eq!(&bytes[56..], &[[0; 4], [0xff; 4], [0; 4], [0; 4]].concat());
+    }
+
+    #[test]
+    fn packets_held_back_are_those_that_netem_does_not_let_pass_at_once() {
+        let bytes = NetemOptions { held_back: Some(0.25), ..NetemOptions::passing(50) }.bytes();
+        assert_eq!(&bytes[12..20], &[1, 0, 0, 0, 0, 0, 0, 0], "gap, no copies");
+        // 0.75 * (2^32 - 1)
+        assert_eq!(&bytes[48..], &[12, 0, 3, 0, 0xff, 0xff, 0xff, 0xbf, 0, 0, 0, 0]);
+        let copied = NetemOptions { duplicate: 1.0, ..NetemOptions::passing(50) }.bytes();
+        assert_eq!(&copied[12..20], &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use super::clock;
+use super::mark::mark_congestion;
 use super::meter::Meter;
 use super::pool::{Pool, Slot};
 use super::port::{Frame, HEADER, Messages, Port};
@@ -61,7 +62,7 @@ impl Lane {
         let slots = slots_needed(config, number, limit);
         let interval = (direction.delays()[0].as_nanos() as u64 / LISTEN_PART).min(LISTEN_MAX);
         Lane {
-            shaper: Shaper::new(direction, limit),
+            shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(number)),
             pool: Pool::new(slots, config.mtu as usize + HEADER),
             line: VecDeque::with_capacity(slots as usize),
             meter: Meter::new(),
@@ -94,6 +95,9 @@ impl Lane {
             meter.received_pkts += 1;
             match judge(shaper, pool, &frame) {
                 Some(Verdict::Due(due)) => {
+                    if shaper.marks_last() {
+                        meter.marked_pkts += u64::from(mark(pool, &frame));
+                    }
                     meter.reordered_pkts += line_up(line, due, frame);
                     if let Some(verdict) = shaper.admit_copy(frame.arrival, packet_len(frame.len)) {
                         meter.duplicated_pkts += 1;
@@ -151,7 +155,11 @@ impl Lane {
     /// The counters as a run records them.
     pub fn counters(&mut self, input: &Port) -> LinkCounters {
         self.meter.failed_pkts += input.take_drops();
-        LinkCounters { loss_runs: Some(self.shaper.loss_runs()), ..self.meter.counters(self.shaper.max_queue_pkts()) }
+        LinkCounters {
+            lost_positions: self.shaper.first_lost().to_vec(),
+            loss_runs: Some(self.shaper.loss_runs()),
+            ..self.meter.counters(self.shaper.max_queue_pkts())
+        }
     }
 
     /// Starts the counters at zero.
@@ -199,6 +207,11 @@ fn add_copy(verdict: Verdict, frame: Frame, (pool, line, meter): (&mut Pool, &mu
         Some(slot) => meter.reordered_pkts += line_up(line, due, Frame { slot, ..frame }),
         None => meter.failed_pkts += 1,
     }
+}
+
+/// Marks a frame's packet where its ends understand that; returns whether they do.
+fn mark(pool: &mut Pool, frame: &Frame) -> bool {
+    pool.bytes_mut(frame.slot).get_mut(HEADER..frame.len as usize).is_some_and(mark_congestion)
 }
 
 /// None: the frame is longer than the link's MTU and cannot be carried.

@@ -11,6 +11,10 @@ use crate::experiment::net::loss::{Gilbert, LossModel};
 /// number in every model.
 const STATE_STREAM: u64 = 0x0073_7461_7465;
 
+/// How many numbers of lost packets are kept for the record: enough to see that two runs met the same losses, and to
+/// give them to another run as `positions`.
+const POSITIONS_KEPT: usize = 1_000;
+
 /// A model with its state.
 #[derive(Debug)]
 enum Law {
@@ -29,6 +33,7 @@ pub struct Losses {
     packet: u64,
     last_lost: u64,
     runs: u64,
+    first_lost: Vec<u64>,
 }
 
 impl Losses {
@@ -41,6 +46,7 @@ impl Losses {
             packet: 0,
             last_lost: 0,
             runs: 0,
+            first_lost: Vec::with_capacity(POSITIONS_KEPT),
         };
         losses.change(model);
         losses
@@ -82,6 +88,9 @@ impl Losses {
         if is_lost {
             self.runs += u64::from(self.last_lost + 1 != self.packet || self.runs == 0);
             self.last_lost = self.packet;
+            if self.first_lost.len() < POSITIONS_KEPT {
+                self.first_lost.push(self.packet);
+            }
         }
         is_lost
     }
@@ -91,9 +100,15 @@ impl Losses {
         self.runs
     }
 
+    /// Numbers of the packets that were lost first, since the last [`Losses::restart_runs`].
+    pub fn first_lost(&self) -> &[u64] {
+        &self.first_lost
+    }
+
     /// Counts runs from here.
     pub fn restart_runs(&mut self) {
         self.runs = 0;
+        self.first_lost.clear();
     }
 }
 
@@ -232,9 +247,9 @@ mod tests {
     fn runs_are_counted_from_the_last_restart() {
         let mut losses = Losses::new(&model("positions:1,2,4,7,8"), 1);
         assert_eq!((0..5).filter(|_| losses.takes_next()).count(), 3);
-        assert_eq!(losses.runs(), 2);
+        assert_eq!((losses.runs(), losses.first_lost()), (2, &[1, 2, 4][..]));
         losses.restart_runs();
         assert_eq!((0..5).filter(|_| losses.takes_next()).count(), 2);
-        assert_eq!(losses.runs(), 1);
+        assert_eq!((losses.runs(), losses.first_lost()), (1, &[7, 8][..]));
     }
 }

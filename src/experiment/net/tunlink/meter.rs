@@ -23,6 +23,8 @@ pub struct Meter {
     pub lost_pkts: u64,
     /// Dropped while the link was down.
     pub down_pkts: u64,
+    /// Marked because the queue was long.
+    pub marked_pkts: u64,
     /// Copies made.
     pub duplicated_pkts: u64,
     /// Overtaken by a later one.
@@ -44,6 +46,7 @@ impl Meter {
             sent_bytes: 0,
             lost_pkts: 0,
             down_pkts: 0,
+            marked_pkts: 0,
             duplicated_pkts: 0,
             reordered_pkts: 0,
             overflow_pkts: 0,
@@ -74,6 +77,7 @@ impl Meter {
             sent_bytes: self.sent_bytes,
             lost_pkts: self.lost_pkts,
             down_pkts: self.down_pkts,
+            marked_pkts: self.marked_pkts,
             duplicated_pkts: self.duplicated_pkts,
             reordered_pkts: Some(self.reordered_pkts),
             overflow_pkts: self.overflow_pkts,

@@ -40,6 +40,13 @@ impl Pool {
         Some(to)
     }
 
+    /// The bytes of a slot.
+    pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
+        // SAFETY: a whole slot of this pool, and nobody else has it while the pool is borrowed: the kernel reads and
+        // writes only during calls.
+        unsafe { std::slice::from_raw_parts_mut(self.address(slot), self.slot_len) }
+    }
+
     /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
         self.free.is_empty()

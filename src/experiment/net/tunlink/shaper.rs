@@ -59,6 +59,8 @@ pub struct Shaper {
     delay: Steps<u64>,
     jitter: u64,
     jitter_draws: Pcg64,
+    mark: Option<QueueLimit>,
+    is_marked: bool,
     reorder_draws: Pcg64,
     duplicate_draws: Pcg64,
     last_due: u64,
@@ -83,6 +85,8 @@ impl Shaper {
             delay: Steps::fixed(0),
             jitter: nanos(direction.jitter),
             jitter_draws: Pcg64::seed_from_u64(0),
+            mark: None,
+            is_marked: false,
             reorder_draws: Pcg64::seed_from_u64(0),
             duplicate_draws: Pcg64::seed_from_u64(0),
             direction: direction.clone(),
@@ -93,6 +97,11 @@ impl Shaper {
         };
         shaper.reseed(direction.seed);
         shaper
+    }
+
+    /// The same, with what has to wait for a packet to be marked.
+    pub fn with_mark(self, mark: Option<QueueLimit>) -> Self {
+        Shaper { mark, ..self }
     }
 
     /// Starts the random numbers anew: the next packet is the seed's first packet. What changes by time waits for
@@ -153,6 +162,7 @@ impl Shaper {
         if serialised_from > arrival && !self.fits(bytes) {
             return Verdict::Overflow;
         }
+        self.is_marked = self.mark.is_some_and(|mark| self.holds(mark));
         if serialised_from > arrival {
             self.queue.push_back(Waiting { serialised_from, bytes: bytes.into() });
             self.queue_bytes += u64::from(bytes);
@@ -171,6 +181,11 @@ impl Shaper {
         }
     }
 
+    /// Whether the packet that was admitted last found so long a queue that it is marked.
+    pub fn marks_last(&self) -> bool {
+        self.is_marked
+    }
+
     /// Largest number of packets that waited in the queue.
     pub fn max_queue_pkts(&self) -> u64 {
         self.max_queue_pkts
@@ -179,6 +194,11 @@ impl Shaper {
     /// Runs of losses without a packet between them that passed.
     pub fn loss_runs(&self) -> u64 {
         self.losses.runs()
+    }
+
+    /// Numbers of the packets that were lost first.
+    pub fn first_lost(&self) -> &[u64] {
+        self.losses.first_lost()
     }
 
     /// Forgets the largest backlog and counts runs of losses from here.
@@ -203,6 +223,14 @@ impl Shaper {
         }
     }
 
+    /// Whether as much waits as this, or more.
+    fn holds(&self, much: QueueLimit) -> bool {
+        match much {
+            QueueLimit::Packets(packets) => self.queue.len() >= packets as usize,
+            QueueLimit::Bytes(bytes) => self.queue_bytes >= bytes,
+        }
+    }
+
     fn fits(&self, bytes: u32) -> bool {
         match self.limit {
             QueueLimit::Packets(packets) => self.queue.len() < packets as usize,
@@ -212,272 +240,4 @@ impl Shaper {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::experiment::net::rate_trace::RateTrace;
-    use crate::units::{BitsPerSec, QueueSize, Share};
-
-    const NANOS_PER_SEC: u128 = 1_000_000_000;
-    const MS: u64 = 1_000_000;
-    /// Serialisation of 1500 bytes at 10 Mbit/s, nanoseconds.
-    const FULL_PACKET: u64 = 1_200_000;
-
-    fn direction() -> Direction {
-        Direction {
-            rate: Some(BitsPerSec(10_000_000)),
-            delay: Duration::from_millis(50),
-            queue: QueueSize::Packets(3),
-            seed: 7,
-            ..Direction::default()
-        }
-    }
-
-    fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
-        let mut shaper = Shaper::new(
-            &Direction { rate: None, loss: Share(loss).into(), seed, ..direction() },
-            QueueLimit::Packets(1),
-        );
-        (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == Verdict::Lost).collect()
-    }
-
-    #[test]
-    fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
-        let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
-        assert_eq!(shaper.admit(5 * MS, 1500), Verdict::Due(5 * MS + FULL_PACKET + 50 * MS));
-        assert_eq!(shaper.admit(500 * MS, 750), Verdict::Due(500 * MS + FULL_PACKET / 2 + 50 * MS));
-        assert_eq!(shaper.max_queue_pkts(), 0);
-    }
-
-    #[test]
-    fn burst_fills_the_queue_behind_the_packet_being_serialised() {
-        let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
-        for n in 1..=4 {
-            assert_eq!(shaper.admit(MS, 1500), Verdict::Due(MS + n * FULL_PACKET + 50 * MS));
-        }
-        assert_eq!(shaper.admit(MS, 1500), Verdict::Overflow);
-        assert_eq!(shaper.max_queue_pkts(), 3);
-        // The second packet begins to be serialised: one place is free, and only one.
-        assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), Verdict::Due(MS + 5 * FULL_PACKET + 50 * MS));
-        assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), Verdict::Overflow);
-    }
-
-    #[test]
-    fn byte_queue_counts_bytes() {
-        let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000));
-        assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
-        assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
-        assert_eq!(shaper.admit(0, 501), Verdict::Overflow);
-        assert!(matches!(shaper.admit(0, 500), Verdict::Due(_)));
-        assert_eq!(shaper.admit(0, 1), Verdict::Overflow);
-    }
-
-    #[test]
-    fn rate_does_not_drift_when_a_packet_takes_no_whole_number_of_nanoseconds() {
-        let rate = BitsPerSec(7_000_001);
-        let mut shaper = Shaper::new(
-            &Direction { rate: Some(rate), delay: Duration::ZERO, ..direction() },
-            QueueLimit::Packets(100_000),
-        );
-        let last = (0..50_000).map(|_| shaper.admit(0, 1500)).last().unwrap();
-        let exact = 50_000u128 * 1500 * 8 * NANOS_PER_SEC / u128::from(rate.0);
-        assert_eq!(last, Verdict::Due(exact as u64));
-    }
-
-    #[test]
-    fn same_seed_loses_the_same_packets_and_another_seed_others() {
-        assert_eq!(lost_packets(7, 0.01, 20_000), lost_packets(7, 0.01, 20_000));
-        assert_ne!(lost_packets(7, 0.01, 20_000), lost_packets(8, 0.01, 20_000));
-    }
-
-    /// The numbers a seed stands for must never change: published results are repeated by them.
-    #[test]
-    fn seed_stands_for_these_packets_for_ever() {
-        assert_eq!(lost_packets(1, 0.01, 1_000), SEED_1_AT_1_PERCENT);
-    }
-    const SEED_1_AT_1_PERCENT: &[u64] = &[158, 220, 223, 245, 299, 404, 444, 592, 828, 840];
-
-    #[test]
-    fn packets_lost_at_a_small_loss_are_lost_at_a_larger_one() {
-        let few = lost_packets(3, 0.001, 50_000);
-        let many = lost_packets(3, 0.01, 50_000);
-        assert!(!few.is_empty() && few.iter().all(|packet| many.contains(packet)));
-    }
-
-    #[test]
-    fn jitter_neither_reorders_nor_changes_the_loss() {
-        let jittered =
-            Direction { rate: None, jitter: Duration::from_millis(5), loss: Share(0.01).into(), ..direction() };
-        let mut shaper = Shaper::new(&jittered, QueueLimit::Packets(1));
-        let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
-        for n in 0..10_000u64 {
-            match shaper.admit(n * 10 * MS, 1500) {
-                Verdict::Due(due) => {
-                    assert!(due >= last);
-                    last = due;
-                    delays.push(due - n * 10 * MS);
-                }
-                Verdict::Lost => lost.push(n),
-                other => panic!("no rate, no queue: {other:?}"),
-            }
-        }
-        assert_eq!(lost, lost_packets(7, 0.01, 10_000));
-        assert!(delays.iter().all(|delay| (50 * MS..=55 * MS).contains(delay)));
-        let mean = delays.iter().sum::<u64>() / delays.len() as u64;
-        assert!((mean as i64 - 52_500_000).abs() < 100_000, "mean delay {mean} ns");
-    }
-
-    /// Share of 100 000 that a fixed seed draws: within 3.5 standard deviations of what is asked.
-    fn assert_share(what: &str, drawn: usize, share: f64) {
-        let (expected, deviation) = (100_000.0 * share, (100_000.0 * share * (1.0 - share)).sqrt());
-        assert!((drawn as f64 - expected).abs() < 3.5 * deviation, "{what}: {drawn} for {expected}");
-    }
-
-    #[test]
-    fn packets_held_back_are_the_asked_share_and_the_same_for_equal_seeds() {
-        let reorder = Some("share=2%,by=7ms".parse().unwrap());
-        let held = |seed| {
-            let direction = Direction { rate: None, reorder, loss: Share(0.01).into(), seed, ..direction() };
-            let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
-            let due = |n: &u64| match shaper.admit(n * MS, 1500) {
-                Verdict::Due(due) if due == n * MS + 57 * MS => true,
-                Verdict::Due(due) => {
-                    assert_eq!(due, n * MS + 50 * MS);
-                    false
-                }
-                _ => false,
-            };
-            (0..100_000).filter(due).collect::<Vec<u64>>()
-        };
-        // One in a hundred is lost before it could be held back.
-        assert_share("held back", held(3).len(), 0.02 * 0.99);
-        assert_eq!(held(3), held(3));
-        assert_ne!(held(3), held(4));
-    }
-
-    #[test]
-    fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
-        let direction = Direction { duplicate: Share(0.03), ..direction() };
-        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
-        let mut copies = 0;
-        for n in 0..100_000 {
-            let Verdict::Due(due) = shaper.admit(n * 10 * MS, 1500) else { panic!("an idle link") };
-            if let Some(copy) = shaper.admit_copy(n * 10 * MS, 1500) {
-                assert_eq!(copy, Verdict::Due(due + FULL_PACKET));
-                copies += 1;
-            }
-        }
-        assert_share("copies", copies, 0.03);
-        let always = Direction { duplicate: Share(1.0), ..direction };
-        let mut shaper = Shaper::new(&always, QueueLimit::Packets(1));
-        shaper.admit(0, 1500);
-        assert!(matches!(shaper.admit_copy(0, 1500), Some(Verdict::Due(_))));
-        assert_eq!(shaper.admit(0, 1500), Verdict::Overflow);
-    }
-
-    #[test]
-    fn reordering_and_copies_lose_the_same_packets() {
-        let direction = Direction {
-            rate: None,
-            reorder: Some("share=5%,by=7ms".parse().unwrap()),
-            duplicate: Share(0.05),
-            loss: Share(0.01).into(),
-            ..direction()
-        };
-        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
-        let is_lost = |n: &u64| {
-            let verdict = shaper.admit(n * MS, 1500);
-            let _ = shaper.admit_copy(n * MS, 1500);
-            verdict == Verdict::Lost
-        };
-        assert_eq!((0..10_000).filter(is_lost).collect::<Vec<u64>>(), lost_packets(7, 0.01, 10_000));
-    }
-
-    #[test]
-    fn changes_come_at_their_moments_after_the_start_and_not_before() {
-        let at = |seconds, change: Change| Change { at: Duration::from_secs(seconds), ..change };
-        let changes = vec![
-            at(1, Change { rate: Some(BitsPerSec(1_000_000)), ..Change::default() }),
-            at(2, Change { delay: Some(Duration::from_millis(5)), ..Change::default() }),
-            at(3, Change { up: Some(false), ..Change::default() }),
-            at(4, Change { up: Some(true), loss: Some(Share(1.0).into()), ..Change::default() }),
-        ];
-        let mut shaper = Shaper::new(&Direction { changes, ..direction() }, QueueLimit::Packets(3));
-        let mut after = |ms: u64| match shaper.admit(ms * MS, 1500) {
-            Verdict::Due(due) => Some(due - ms * MS),
-            _ => None,
-        };
-        assert_eq!(after(5_000), Some(FULL_PACKET + 50 * MS), "not started");
-        let begin = 10_000;
-        shaper.start(begin * MS);
-        let mut after = |ms: u64| (ms, shaper.admit((begin + ms) * MS, 1500));
-        let due = |ms: u64, took: u64| (ms, Verdict::Due((begin + ms) * MS + took));
-        // 10 of 12 kbit in the last millisecond at 10 Mbit/s, 2 ms for the others.
-        assert_eq!(after(999), due(999, 3 * MS + 50 * MS));
-        assert_eq!(after(1_500), due(1_500, 12 * MS + 50 * MS));
-        assert_eq!(after(1_995), due(1_995, 12 * MS + 5 * MS), "it leaves after the change");
-        assert_eq!(after(2_500), due(2_500, 12 * MS + 5 * MS));
-        assert_eq!(after(3_000), (3_000, Verdict::Down));
-        assert_eq!(after(4_000), (4_000, Verdict::Lost));
-        shaper.reseed(7);
-        assert_eq!(shaper.admit(20_000 * MS, 1500), Verdict::Due(20_000 * MS + FULL_PACKET + 50 * MS));
-    }
-
-    #[test]
-    fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
-        let trace = RateTrace::new("x".into(), vec![10, 10, 30]).unwrap();
-        let direction = Direction { rate: Some(trace.mean()), trace: Some(trace), ..direction() };
-        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
-        assert_eq!(shaper.admit(0, 1500), Verdict::Due(10 * MS + 50 * MS), "three packets in 30 ms");
-        shaper.start(100 * MS);
-        let due = |ms: u64| Verdict::Due((100 + ms + 50) * MS);
-        let burst: Vec<Verdict> = (0..4).map(|_| shaper.admit(100 * MS, 1500)).collect();
-        assert_eq!(burst, [due(10), due(10), due(30), Verdict::Overflow]);
-        assert_eq!(shaper.admit(109 * MS, 1500), Verdict::Overflow, "all wait for an opportunity");
-        assert_eq!(shaper.admit(110 * MS, 1500), due(40));
-        assert_eq!(shaper.max_queue_pkts(), 3);
-    }
-
-    #[test]
-    fn reseed_starts_the_pattern_anew() {
-        let mut shaper =
-            Shaper::new(&Direction { rate: None, loss: Share(0.01).into(), ..direction() }, QueueLimit::Packets(1));
-        for n in 0..777 {
-            shaper.admit(n * MS, 100);
-        }
-        shaper.reseed(9);
-        let lost: Vec<u64> = (0..5_000).filter(|&n| shaper.admit((n + 777) * MS, 100) == Verdict::Lost).collect();
-        assert_eq!(lost, lost_packets(9, 0.01, 5_000));
-    }
-
-    proptest! {
-        /// Whatever arrives, packets keep their order, none is early, the queue keeps its bound and the rate is not exceeded.
-        #[test]
-        fn any_arrivals_keep_order_bound_and_rate(
-            packets in prop::collection::vec((0u64..3 * MS, 20u32..1500), 1..400),
-            rate in 100_000u64..1_000_000_000,
-            limit in 1u32..20,
-            jitter in 0u64..5,
-        ) {
-            let jitter = Duration::from_millis(jitter);
-            let mut shaper = Shaper::new(&Direction { rate: Some(BitsPerSec(rate)), jitter, ..direction() }, QueueLimit::Packets(limit));
-            let (mut now, mut last_due, mut carried_bits, mut first) = (0, 0, 0u128, None);
-            for (gap, bytes) in packets {
-                now += gap;
-                if let Verdict::Due(due) = shaper.admit(now, bytes) {
-                    first.get_or_insert(now);
-                    carried_bits += u128::from(bytes) * 8;
-                    prop_assert!(due >= last_due);
-                    let own_time = u128::from(bytes) * 8 * NANOS_PER_SEC / u128::from(rate);
-                    prop_assert!(due >= now + 50 * MS + own_time as u64);
-                    let busy = u128::from(shaper.serialiser.free_at() - first.unwrap() + 1);
-                    prop_assert!(carried_bits * NANOS_PER_SEC <= busy * u128::from(rate) );
-                    last_due = due;
-                }
-                prop_assert!(shaper.queue.len() <= limit as usize);
-                prop_assert_eq!(shaper.queue_bytes, shaper.queue.iter().map(|waiting| waiting.bytes).sum::<u64>());
-            }
-        }
-    }
-}
+mod tests;

@@ -31,6 +31,7 @@ pub(super) struct LinkText {
     #[serde(default, with = "units::duration_text")]
     jitter: Duration,
     queue: Option<QueueSize>,
+    mark: Option<QueueSize>,
     loss: Option<LossValue>,
     reorder: Option<Reorder>,
     duplicate: Option<Share>,
@@ -76,6 +77,7 @@ struct ReverseText {
     #[serde(deserialize_with = "some_duration")]
     jitter: Option<Duration>,
     queue: Option<QueueSize>,
+    mark: Option<QueueSize>,
     loss: Option<LossValue>,
     reorder: Option<Reorder>,
     duplicate: Option<Share>,
@@ -129,16 +131,25 @@ impl Reader<'_> {
         let (rate, trace) = self.rate(&self.link_field(index, 0, "rate"), link.rate.as_ref())?;
         let back = link.reverse.rate.as_ref().or(link.rate.as_ref());
         let (rate_back, trace_back) = self.rate(&self.link_field(index, 1, "rate"), back)?;
-        let (delay, jitter) = (link.delay, link.jitter);
-        let forward =
-            Direction { rate, trace, delay, jitter, queue, loss: loss?, reorder: link.reorder, ..open.clone() };
-        let forward = Direction { duplicate: link.duplicate.unwrap_or(open.duplicate), ..forward };
+        let forward = Direction {
+            rate,
+            trace,
+            delay: link.delay,
+            jitter: link.jitter,
+            queue,
+            mark: link.mark,
+            loss: loss?,
+            reorder: link.reorder,
+            duplicate: link.duplicate.unwrap_or(open.duplicate),
+            ..open.clone()
+        };
         let backward = Direction {
             rate: rate_back,
             trace: trace_back,
-            delay: link.reverse.delay.unwrap_or(delay),
-            jitter: link.reverse.jitter.unwrap_or(jitter),
+            delay: link.reverse.delay.unwrap_or(link.delay),
+            jitter: link.reverse.jitter.unwrap_or(link.jitter),
             queue: link.reverse.queue.unwrap_or(queue),
+            mark: link.reverse.mark.or(link.mark),
             loss: loss_back?,
             reorder: link.reverse.reorder,
             duplicate: link.reverse.duplicate.unwrap_or(open.duplicate),

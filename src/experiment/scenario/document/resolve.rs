@@ -84,11 +84,24 @@ impl Reader<'_> {
             };
             let pair = (0..values).flat_map(|other| (0..other).map(move |one| (one, other))).find(|p| equal(p.0, p.1));
             if let Some((one, other)) = pair {
+                self.check_used(&variable.name, &cells[0].at)?;
                 let what = format!("\"{}\" and \"{}\" mean the same", variable.values[one], variable.values[other]);
                 return Err(self.refuse(&[Step::Key("sweep"), Step::Key(&variable.name)], what));
             }
         }
         Ok(())
+    }
+
+    /// A variable that no field takes.
+    fn check_used(&self, name: &str, at: &At) -> Result<(), ScenarioError> {
+        let mut others = at.clone();
+        others.remove(name);
+        if self.at(&others).is_err() {
+            return Ok(());
+        }
+        let hint = format!("write \"${name}\" in the field that takes its values");
+        let refusal = self.refuse(&[Step::Key("sweep"), Step::Key(name)], format!("no field has \"${name}\""));
+        Err(ScenarioError { hint: Some(hint), ..refusal })
     }
 
     pub(super) fn check_metric(&self, path: &[Step<'_>], name: &str) -> Result<(), ScenarioError> {
