@@ -90,7 +90,7 @@ fn ring_of(file: &str) -> Option<Ring> {
     match file {
         "fuzz" | "prove" => None,
         _ if file.ends_with("_bench") => None,
-        "emulators" | "link" | "link_models" | "mininet" | "network" | "twins" => Some(Ring::Network),
+        "emulators" | "link" | "link_models" | "link_runs" | "mininet" | "network" | "twins" => Some(Ring::Network),
         _ if file.starts_with("kernel") => Some(Ring::Kernel),
         _ => Some(Ring::Host),
     }

@@ -56,7 +56,6 @@ pub fn config_of(args: &Args) -> LinkConfig {
         duplicate: reverse.reverse_duplicate.unwrap_or(args.duplicate),
         changes: changes_back(args),
         seed: args.seed.wrapping_add(1),
-        ..there.clone()
     };
     LinkConfig { directions: [there, back], mtu: args.mtu }
 }
