@@ -7,6 +7,7 @@ mod chart;
 pub mod compare;
 mod csv;
 mod figure;
+mod finding;
 mod html;
 mod interval;
 mod join;
@@ -15,6 +16,7 @@ pub mod load;
 mod markdown;
 mod number;
 mod plot;
+mod positions;
 mod selection;
 mod svg;
 mod table;
@@ -36,6 +38,7 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Calibration, Engine, HostRecord};
 use crate::model::stats;
 
+pub use finding::{About, Finding};
 pub use interval::IntervalKind;
 pub use join::load_all;
 pub use plot::{Line, WindowPlot};
@@ -84,6 +87,8 @@ pub struct Report {
     pub baseline: Option<String>,
     /// One per metric, place in the sweep and variant.
     pub cells: Vec<Cell>,
+    /// What they say about the published numbers and beside the baseline, in sentences.
+    pub findings: Vec<Finding>,
     /// The choice of a parameter, where the scenario asks for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
@@ -157,6 +162,13 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Its position without the variant.
+    fn place(&self) -> At {
+        let mut place = self.at.clone();
+        place.retain(|_, value| *value != self.variant);
+        place
+    }
+
     /// Whether the scenario says what it should give.
     fn is_expected(&self) -> bool {
         self.expected.is_some() || self.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.expected.is_some())
@@ -237,7 +249,7 @@ pub struct Ratio {
     pub expected: Option<Expectation>,
     /// Measured mean over measured mean, same repeats.
     pub measured: Option<f64>,
-    /// Fieller's 95 % interval over the pairs; none under three pairs.
+    /// Fieller's 95 % interval over the pairs; none under three pairs, and of a ratio without bounds.
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs.
     pub pairs: usize,
@@ -310,6 +322,7 @@ fn of(directory: &load::ResultDir) -> Result<Report> {
         seed: scenario.seed,
         calibration: directory.host.calibration.clone(),
         baseline: scenario.report.baseline.clone(),
+        findings: finding::findings(scenario, &compared.cells, directory.host.profile == scenario.profile.name()),
         selection: selection::select(scenario, &compared.cells),
         cells: compared.cells,
         notices,

@@ -4,6 +4,8 @@
 mod directory;
 #[path = "report/figures.rs"]
 mod figures;
+#[path = "report/hostile.rs"]
+mod hostile;
 #[path = "report/selection.rs"]
 mod selection;
 #[path = "report/several.rs"]
@@ -63,7 +65,8 @@ fn miss_of_an_expected_ratio_is_outside() {
     let (_place, directory) = complete();
     let report = load(&directory);
     let other = cell(&report, "delivered_pkts", "1%", "Other");
-    assert_eq!((other.verdict, other.verdict_reason.as_str()), (Verdict::Outside, "ratio 1.66, expected 1.50 ± 0.10"));
+    assert_eq!(other.verdict, Verdict::Outside);
+    assert_eq!(other.verdict_reason, "ratio 1.66, expected 1.50 ± 0.10, which its 95 % interval reaches");
     let failure = report::check(&[report]).unwrap();
     assert_eq!(failure.kind, Kind::Outside);
     assert!(failure.what.contains("delivered_pkts of \"Other\" (ratio 1.66"), "{failure}");
@@ -348,29 +351,6 @@ fn json_has_the_documented_shape() {
 }
 
 #[test]
-fn html_is_self_contained_and_escapes_what_comes_from_files() {
-    let place = tempfile::tempdir().unwrap();
-    let hostile = SCENARIO
-        .replace("Packets delivered", "<script>alert(1)</script> & 'Packets' delivered")
-        .replace("Table 2", "<img src=x>")
-        .replace("Other", "\"<b>Other\"");
-    let directory = Directory::new(place.path(), &hostile);
-    directory.add(&run("1%", "SACK", 0, 5000));
-    directory.add(&run("1%", "<b>Other", 0, 7500));
-    let page = report::render(&load(&directory), Format::Html).unwrap();
-    for markup in ["<script", "<img", "<b>Other", "http:", "https:", "<link", "@import", "url("] {
-        let found = page.replace("http://www.w3.org/2000/svg", "").contains(markup);
-        assert!(!found, "{markup} is in the page");
-    }
-    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#39;Packets&#39;"));
-    assert!(page.contains("&lt;b&gt;Other"));
-    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
-    assert!(
-        page.contains("prefers-color-scheme: dark") && page.contains("scope=\"col\"") && page.contains("<caption>")
-    );
-}
-
-#[test]
 fn several_directories_are_an_array_in_json_and_one_heading_in_csv() {
     let (_first, first) = complete();
     let (_second, second) = complete();
@@ -380,7 +360,7 @@ fn several_directories_are_an_array_in_json_and_one_heading_in_csv() {
     let csv = report::render_all(&reports, Format::Csv).unwrap();
     assert_eq!(csv.lines().filter(|line| line.starts_with("scenario,")).count(), 1);
     assert_eq!(csv.lines().count(), 1 + 2 * reports[0].cells.len());
-    assert_eq!(report::render_all(&reports, Format::Html).unwrap().matches("<main id=").count(), 2);
+    assert_eq!(report::render_all(&reports, Format::Html).unwrap().matches("<main id=\"r").count(), 2);
 }
 
 /// Recorded by `tccc run` on a real kernel: results of schema 1 must stay readable. Events end after two seconds.

@@ -16,6 +16,9 @@ use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
 use crate::model::stats;
 
+/// No quantity of a run is larger in its unit: what a broken record gives beyond is no value, so that sums stay finite.
+const LARGEST: f64 = 1e18;
+
 /// What a metric is computed from.
 #[derive(Clone, Copy)]
 pub enum Computed {
@@ -274,7 +277,7 @@ impl Metric {
             }
             Computed::WaitFromFlows(compute) | Computed::WaitFromEvents(compute) => compute(run),
         };
-        value.filter(|value| value.value.is_finite())
+        value.filter(|value| value.value.abs() <= LARGEST)
     }
 }
 

@@ -8,24 +8,26 @@ use crate::model::run::At;
 /// One row a report: where its numbers come from and how many cells have each verdict; none for a single report.
 pub fn overview(reports: &[Report]) -> Option<Table> {
     let number = |title: &str| Column { number: true, ..word(title) };
-    let words = ["report", "source", "measured with"].map(word);
-    let columns = words.into_iter().chain(["within", "outside", "not comparable"].map(number)).collect();
-    let row = |(report, how): (&Report, String)| {
+    let ways = ways(&reports.iter().collect::<Vec<_>>(), &FACTS);
+    let is_told = ways.iter().any(|way| !way.is_empty());
+    let mut columns = vec![word("report"), word("source"), word("directory")];
+    columns.extend(is_told.then(|| word("measured with")));
+    columns.extend(["within", "outside", "not comparable"].map(number));
+    let row = |(report, way): (&Report, String)| {
         let count = |verdict| report.cells.iter().filter(|cell| cell.verdict == verdict).count();
         let source = report.source.as_ref().map_or(NOTHING.to_owned(), |one| format!("{}, {}", one.paper, one.place));
-        let counts =
-            [Verdict::Within, Verdict::Outside, Verdict::NotComparable].map(|verdict| count(verdict).to_string());
-        let cells = [report.title.clone(), source, how].into_iter().chain(counts).collect();
+        let mut cells = vec![report.title.clone(), source, report.place.clone()];
+        cells.extend(is_told.then_some(way));
+        cells.extend([Verdict::Within, Verdict::Outside, Verdict::NotComparable].map(|one| count(one).to_string()));
         let verdict = match (count(Verdict::Outside), count(Verdict::Within)) {
             (0, 0) => Verdict::NotComparable,
             (0, _) => Verdict::Within,
             _ => Verdict::Outside,
         };
-        Row { cells, verdict, starts_group: false }
+        Row { cells, verdict, reason: String::new(), starts_group: false }
     };
-    let all: Vec<&Report> = reports.iter().collect();
-    let rows = reports.iter().zip(labels(&all)).map(row).collect();
-    let caption = "All reports on this page and their cells by verdict".to_owned();
+    let rows = reports.iter().zip(ways).map(row).collect();
+    let caption = "All reports: their cells by verdict".to_owned();
     (reports.len() > 1).then_some(Table { metric: "overview".into(), caption, columns, rows })
 }
 
@@ -49,30 +51,34 @@ pub fn tables(reports: &[Report]) -> Vec<Table> {
     tables
 }
 
-/// What tells reports apart, in as few words as will do.
+/// One way in which reports of one scenario may differ.
+type Fact = fn(&Report) -> String;
+
+/// What a report was measured with.
+const FACTS: [Fact; 5] = [
+    |report| report.host.engine.name().to_owned(),
+    |report| report.host.kernel.clone(),
+    |report| report.host.network.clone(),
+    |report| report.host.link.clone(),
+    |report| format!("profile {}", report.profile),
+];
+
+/// The facts in which any of the reports differ.
+fn ways(group: &[&Report], facts: &[Fact]) -> Vec<String> {
+    let telling: Vec<&Fact> =
+        facts.iter().filter(|fact| group.iter().any(|report| fact(report) != fact(group[0]))).collect();
+    group.iter().map(|report| telling.iter().map(|fact| fact(report)).collect::<Vec<_>>().join(", ")).collect()
+}
+
+/// What tells reports of one scenario apart, in as few words as will do; else the names of their directories.
 fn labels(group: &[&Report]) -> Vec<String> {
-    let facts: [fn(&Report) -> String; 6] = [
-        |report| report.host.engine.name().to_owned(),
-        |report| report.host.kernel.clone(),
-        |report| report.host.network.clone(),
-        |report| report.host.link.clone(),
-        |report| format!("profile {}", report.profile),
-        |report| format!("seed {}", report.seed),
-    ];
-    let telling = |fact: &fn(&Report) -> String| group.iter().any(|report| fact(report) != fact(group[0]));
-    let telling: Vec<_> = facts.into_iter().filter(telling).collect();
-    let label = |report: &&Report| telling.iter().map(|fact| fact(report)).collect::<Vec<_>>().join(", ");
-    let labels: Vec<String> = group.iter().map(label).collect();
-    let is_clear =
-        |index: usize| !labels[index].is_empty() && labels.iter().filter(|one| **one == labels[index]).count() == 1;
-    let clear = |(index, report): (usize, &&Report)| {
-        if is_clear(index) {
-            labels[index].clone()
-        } else {
-            format!("{} {}", report.place, labels[index]).trim().into()
-        }
+    let seed: Fact = |report| format!("seed {}", report.seed);
+    let ways = ways(group, &[&FACTS[..], &[seed]].concat());
+    let is_clear = |way: &String| !way.is_empty() && ways.iter().filter(|one| *one == way).count() == 1;
+    let label = |(way, report): (&String, &&Report)| {
+        if is_clear(way) { way.clone() } else { format!("{} {way}", report.place).trim().to_owned() }
     };
-    group.iter().enumerate().map(clear).collect()
+    ways.iter().zip(group).map(label).collect()
 }
 
 /// One metric of one scenario: a row per cell that any of the reports measured.
@@ -112,10 +118,8 @@ fn word(title: &str) -> Column {
 }
 
 fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
-    let mut place = cell.at.clone();
-    place.retain(|_, value| *value != cell.variant);
     let shown = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |value| scale.show(value));
-    let mut cells = vec![plot::place_name(&place), cell.variant.clone(), shown(cell.published)];
+    let mut cells = vec![plot::place_name(&cell.place()), cell.variant.clone(), shown(cell.published)];
     for measured in same.iter().map(|one| one.and_then(|cell| cell.measured.as_ref())) {
         cells.push(shown(measured.map(|measured| measured.mean)));
         let ends = measured.and_then(|measured| measured.ci95);
@@ -125,7 +129,7 @@ fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
     }
     let (verdict, word) = overlap(same);
     cells.push(word.to_owned());
-    Row { cells, verdict, starts_group: false }
+    Row { cells, verdict, reason: String::new(), starts_group: false }
 }
 
 /// Whether the intervals of all reports overlap.

@@ -160,7 +160,10 @@ impl Comparison<'_> {
         }
         let shows = |cell: &Cell| cell.measured.is_some() || cell.published.is_some() || cell.is_expected();
         let (shown, empty): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(shows);
-        let (undefined, left_out): (Vec<&Cell>, Vec<&Cell>) = empty.iter().partition(|cell| self.has_finished(cell));
+        // A variant that the source names without a number and the scenario does not run is nothing to wait for.
+        let variants = measured_variants(self.scenario());
+        let awaited = empty.iter().filter(|cell| variants.contains(&cell.variant));
+        let (undefined, left_out): (Vec<&Cell>, Vec<&Cell>) = awaited.partition(|cell| self.has_finished(cell));
         let mut notices = Vec::new();
         notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
         for metric in metrics {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use super::{Cell, Report, plot};
 
-const HEADINGS: [&str; 27] = [
+const HEADINGS: [&str; 30] = [
     "scenario",
     "metric",
     "unit",
@@ -14,6 +14,8 @@ const HEADINGS: [&str; 27] = [
     "published_place",
     "expected",
     "expected_plus_minus",
+    "rerun_n",
+    "rerun_mean",
     "n",
     "mean",
     "ci95_low",
@@ -27,6 +29,7 @@ const HEADINGS: [&str; 27] = [
     "ratio_published",
     "ratio_expected",
     "ratio_expected_plus_minus",
+    "ratio_rerun",
     "ratio_measured",
     "ratio_ci95_low",
     "ratio_ci95_high",
@@ -49,16 +52,15 @@ pub fn write(reports: &[Report]) -> Result<String> {
     String::from_utf8(bytes).context("write CSV")
 }
 
-fn row(report: &Report, cell: &Cell) -> [String; 27] {
+fn row(report: &Report, cell: &Cell) -> [String; 30] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let measured = cell.measured.as_ref();
     let interval = measured.and_then(|measured| measured.ci95);
     let median_interval = measured.and_then(|measured| measured.median_ci95);
+    let rerun = cell.rerun.as_ref();
     let ratio = cell.ratio_to_baseline.as_ref();
     let ratio_expected = ratio.and_then(|ratio| ratio.expected.as_ref());
     let ratio_interval = ratio.and_then(|ratio| ratio.ci95);
-    let mut place = cell.at.clone();
-    place.retain(|_, value| *value != cell.variant);
     let values = measured
         .map_or_else(String::new, |measured| measured.values.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
     let notices: Vec<&str> = cell.notices.iter().map(|notice| notice.cause.as_str()).collect();
@@ -66,12 +68,14 @@ fn row(report: &Report, cell: &Cell) -> [String; 27] {
         report.scenario.clone(),
         cell.metric.clone(),
         cell.unit.clone(),
-        plot::place_name(&place),
+        plot::place_name(&cell.place()),
         cell.variant.clone(),
         number(cell.published),
         cell.published_place.clone().unwrap_or_default(),
         number(cell.expected.as_ref().map(|expected| expected.value)),
         number(cell.expected.as_ref().map(|expected| expected.plus_minus)),
+        rerun.map_or_else(String::new, |rerun| rerun.measured.n.to_string()),
+        number(rerun.map(|rerun| rerun.measured.mean)),
         measured.map_or_else(String::new, |measured| measured.n.to_string()),
         number(measured.map(|measured| measured.mean)),
         number(interval.map(|interval| interval[0])),
@@ -85,6 +89,7 @@ fn row(report: &Report, cell: &Cell) -> [String; 27] {
         number(ratio.and_then(|ratio| ratio.published)),
         number(ratio_expected.map(|expected| expected.value)),
         number(ratio_expected.map(|expected| expected.plus_minus)),
+        number(rerun.and_then(|rerun| rerun.ratio_to_baseline)),
         number(ratio.and_then(|ratio| ratio.measured)),
         number(ratio_interval.map(|interval| interval[0])),
         number(ratio_interval.map(|interval| interval[1])),

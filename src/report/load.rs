@@ -16,6 +16,9 @@ use crate::model::notice::Notice;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, UNFINISHED};
 use crate::trace::event::Event;
 
+/// Events so long after the first of their run are no part of it: a week, longer than any run. Without a bound, one wrong
+/// time would make series of as many steps as fit between.
+const LONGEST_RUN_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 /// What to do about a broken record of one run.
 const OF_A_RUN: &str = "remove that run's folder and `tccc run` on the same directory repeats it";
 /// What to do about a broken record of the whole directory.
@@ -134,8 +137,8 @@ impl StoredRun {
 
 /// Reads one event a line.
 ///
-/// Shape: a last line without its newline that does not read is an interrupted write; other lines that do not read are
-/// counted. Both become notices, never an error.
+/// Shape: a last line without its newline that does not read is an interrupted write; other lines that do not read, or
+/// whose time is impossible, are counted. Both become notices, never an error.
 pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
     let mut stored = StoredEvents::default();
     let mut unreadable = 0;
@@ -150,6 +153,9 @@ pub fn parse_events(bytes: &[u8], run: &str) -> StoredEvents {
             Err(_) => unreadable += 1,
         }
     }
+    let (first, all) = (stored.events.iter().map(|event| event.time_ns).min().unwrap_or(0), stored.events.len());
+    stored.events.retain(|event| event.time_ns - first <= LONGEST_RUN_NS);
+    unreadable += all - stored.events.len();
     if unreadable > 0 {
         stored.notices.push(Notice::unreadable_events(run, unreadable));
     }

@@ -2,7 +2,7 @@
 
 use super::selection::{self, Selection};
 use super::table::{self, Table};
-use super::{Report, Verdict, beside, plot};
+use super::{Report, Verdict, beside};
 
 /// Writes the reports one after the other, then what they say together.
 pub fn write(reports: &[Report]) -> String {
@@ -21,12 +21,17 @@ fn one(report: &Report) -> String {
     }
     for table in &laid_out.tables {
         text.push_str(&format!("\n### {}\n\n{}", escaped(&table.caption), grid(table)));
+        let standings = table::standings(report, &table.metric);
+        text.push_str(if standings.is_empty() { "" } else { "\n" });
+        standings.iter().for_each(|sentence| text.push_str(&format!("- {}\n", escaped(sentence))));
     }
     text.push_str(&report.selection.as_ref().map_or(String::new(), chosen));
     text.push_str(&format!("\nVerdicts: {}.\n", table::summary(report)));
     for cell in report.cells.iter().filter(|cell| cell.verdict == Verdict::Outside) {
-        let place = escaped(&plot::place_name(&cell.at));
-        text.push_str(&format!("- outside: {} at {place}: {}\n", cell.metric, escaped(&cell.verdict_reason)));
+        text.push_str(&format!("- outside: {}: {}\n", escaped(&table::name_of(cell)), escaped(&cell.verdict_reason)));
+    }
+    for (_, sentence) in table::published_findings(report) {
+        text.push_str(&format!("- {}\n", escaped(sentence)));
     }
     let places = table::published_places(report).join("; ");
     if !places.is_empty() {

@@ -35,7 +35,12 @@ pub struct Format {
 
 /// Class and mark of a series in legends.
 pub fn legend(series: usize) -> (String, &'static str) {
-    (format!("s{}", series % COLOURS), MARKS[series % MARKS.len()])
+    (format!("s{}", series % COLOURS), MARKS[mark_of(series)])
+}
+
+/// Which mark a series has: when the colours begin again, the marks are others.
+fn mark_of(series: usize) -> usize {
+    (series + series / COLOURS) % MARKS.len()
 }
 
 /// Draws charts in rows.
@@ -170,14 +175,33 @@ fn label([x, y]: [f64; 2], attributes: &str, text: &str) -> String {
 }
 
 fn line(series: usize, points: impl Iterator<Item = (f64, f64)>) -> String {
-    let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let tenths = points.map(|(x, y)| ((10.0 * x).round() as i64, (10.0 * y).round() as i64));
+    let written = |(x, y): (i64, i64)| format!("{},{}", x as f64 / 10.0, y as f64 / 10.0);
+    let points: Vec<String> = corners(tenths).into_iter().map(written).collect();
     format!("<polyline class=\"line s{}\" points=\"{}\"/>", series % COLOURS, points.join(" "))
+}
+
+/// The points without those between two of the same height, which change nothing.
+fn corners(points: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
+    let mut kept: Vec<(i64, i64)> = Vec::new();
+    for point in points {
+        if let [.., before, last] = kept[..]
+            && before.1 == last.1
+            && last.1 == point.1
+        {
+            kept.pop();
+        }
+        if kept.last() != Some(&point) {
+            kept.push(point);
+        }
+    }
+    kept
 }
 
 /// The mark of a series: a circle, a square, a triangle, a diamond.
 fn mark(series: usize, (x, y): (f64, f64), kind: &str) -> String {
     let class = format!("{kind} s{}", series % COLOURS);
-    let corners = match series % MARKS.len() {
+    let corners = match mark_of(series) {
         0 => return format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>"),
         1 => "m-5 -5h10v10h-10z",
         2 => "m0 -6l6 11h-12z",
@@ -229,6 +253,18 @@ mod tests {
         let svg = draw(&[chart.clone(), chart], Format { abreast: 2, height: 300.0, stacked: false }, &title);
         assert!(!svg.contains("<script") && svg.matches("<title>&lt;script&gt;\n&quot;&amp;</title>").count() == 2);
         assert!(svg.starts_with("<svg class=\"one\" viewBox=\"0 0 860 300\"") && svg.ends_with("</svg>"));
+    }
+
+    #[test]
+    fn points_on_a_level_are_left_out_and_corners_are_not() {
+        let points = [(0.0, 5.0), (1.0, 5.0), (2.0, 5.02), (3.0, 5.0), (3.0, 9.0), (4.0, 9.0), (5.0, 9.0)];
+        assert!(line(9, points.into_iter()).contains("class=\"line s1\" points=\"0,5 3,5 3,9 5,9\""));
+    }
+
+    #[test]
+    fn no_two_series_of_many_look_alike() {
+        let looks: std::collections::BTreeSet<_> = (0..COLOURS * MARKS.len()).map(legend).collect();
+        assert_eq!(looks.len(), COLOURS * MARKS.len());
     }
 
     #[test]

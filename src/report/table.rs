@@ -4,7 +4,7 @@ use super::interval::{self, IntervalKind};
 use super::number::{self, Scale};
 use super::plot::place_name;
 use super::selection::Selection;
-use super::{Cell, Measured, Report, Verdict};
+use super::{About, Cell, Finding, Measured, Report, Verdict};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::Calibration;
@@ -38,6 +38,8 @@ pub struct Row {
     pub cells: Vec<String>,
     /// Its verdict, for colour.
     pub verdict: Verdict,
+    /// What it rests on.
+    pub reason: String,
     /// The first row of another place in the sweep.
     pub starts_group: bool,
 }
@@ -121,7 +123,7 @@ pub fn of_selection(selection: &Selection) -> Option<Table> {
         row.push(optional(one.wins, |wins| format!("{:.0}", 100.0 * wins)));
         row.push(if selection.winner.as_ref() == Some(&one.value) { "chosen".to_owned() } else { String::new() });
     }
-    let row = |cells| Row { cells, verdict: Verdict::NotComparable, starts_group: false };
+    let row = |cells| Row { cells, verdict: Verdict::NotComparable, reason: String::new(), starts_group: false };
     let caption = format!("Choice of {}: {}", selection.parameter, selection.procedure);
     let rows: Vec<Row> = rows.into_iter().map(row).collect();
     (!rows.is_empty()).then(|| Table { metric: selection.parameter.clone(), caption, columns, rows })
@@ -235,7 +237,8 @@ impl<'a> Layout<'a> {
             let place: Vec<&String> = self.variables.iter().filter_map(|name| cell.at.get(name)).collect();
             let starts_group = before.as_ref().is_some_and(|before| *before != place);
             before = Some(place);
-            rows.push(Row { cells: self.row(cell, notes), verdict: cell.verdict, starts_group });
+            let reason = cell.verdict_reason.clone();
+            rows.push(Row { cells: self.row(cell, notes), verdict: cell.verdict, reason, starts_group });
         }
         if rows.iter().skip(1).all(|row| row.starts_group) {
             rows.iter_mut().for_each(|row| row.starts_group = false); // groups of one row would only space it out
@@ -388,6 +391,18 @@ fn calibrations(report: &Report) -> Vec<String> {
     paths.into_iter().map(line).collect()
 }
 
+/// Findings on how variants stand beside the baseline in one metric.
+pub fn standings<'a>(report: &'a Report, metric: &str) -> Vec<&'a str> {
+    let of_metric = |finding: &&Finding| finding.about == About::Baseline && finding.metric == metric;
+    report.findings.iter().filter(of_metric).map(|finding| finding.sentence.as_str()).collect()
+}
+
+/// Findings on whether the published numbers hold, with whether they do.
+pub fn published_findings(report: &Report) -> Vec<(bool, &str)> {
+    let of_published = report.findings.iter().filter(|finding| finding.about == About::Published);
+    of_published.map(|finding| (finding.holds == Some(true), finding.sentence.as_str())).collect()
+}
+
 /// What the metrics of the report are and where their definitions come from, each as a name and a sentence.
 pub fn definitions(report: &Report) -> Vec<(&str, String)> {
     let define = |name| Metric::find(name).map(|metric| (name, format!("{} ({})", metric.what, metric.source)));
@@ -438,11 +453,33 @@ pub fn published_places(report: &Report) -> Vec<&str> {
     places
 }
 
+/// Why cells are not comparable, with their numbers; empty where all are.
+pub fn not_comparable(reports: &[&Report]) -> String {
+    let all = || reports.iter().flat_map(|report| &report.cells);
+    let cells = || all().filter(|cell| cell.verdict == Verdict::NotComparable);
+    let reasons = each_once(cells().map(|cell| cell.verdict_reason.as_str()));
+    let counted = |reason: &str| format!("{} {reason}", cells().filter(|cell| cell.verdict_reason == reason).count());
+    reasons.into_iter().map(counted).collect::<Vec<_>>().join(", ")
+}
+
+/// What a cell is, for a sentence: its metric, variant and place.
+pub fn name_of(cell: &Cell) -> String {
+    let title = Metric::find(&cell.metric).map_or(cell.metric.as_str(), |metric| metric.title);
+    let place = place_name(&cell.place());
+    if place.is_empty() {
+        format!("{title}, {}", cell.variant)
+    } else {
+        format!("{title}, {} at {place}", cell.variant)
+    }
+}
+
 /// How many cells have each verdict, as one sentence.
 pub fn summary(report: &Report) -> String {
     let count = |verdict| report.cells.iter().filter(|cell| cell.verdict == verdict).count();
+    let reasons = not_comparable(&[report]);
+    let reasons = if reasons.is_empty() { reasons } else { format!(" ({reasons})") };
     format!(
-        "{} within, {} outside, {} not comparable",
+        "{} within, {} outside, {} not comparable{reasons}",
         count(Verdict::Within),
         count(Verdict::Outside),
         count(Verdict::NotComparable)

@@ -28,11 +28,13 @@ fn one(report: &Report) -> String {
     for table in &laid_out.tables {
         text.push_str(&format!("\n{}", wrapped("", &table.caption)));
         text.push_str(&grid(table));
+        let standings = table::standings(report, &table.metric);
+        standings.iter().for_each(|sentence| text.push_str(&wrapped("  ", sentence)));
     }
     if let Some(selection) = &report.selection {
         text.push_str(&chosen(selection));
     }
-    text.push_str(&format!("\n{}\n", verdict_line(report)));
+    text.push_str(&format!("\n{}", verdict_lines(report)));
     text.push_str(&remarks(report));
     text.push_str(&notices(&laid_out.notes, &report.notices));
     if let Some(windows) = plot::telling(&report.plots) {
@@ -50,11 +52,13 @@ fn chosen(selection: &Selection) -> String {
     format!("\n{table}{}", wrapped("", &selection::sentence(selection)))
 }
 
-fn verdict_line(report: &Report) -> String {
-    let mut text = format!("verdicts: {}", table::summary(report));
+fn verdict_lines(report: &Report) -> String {
+    let mut text = wrapped("verdicts: ", &table::summary(report));
     for cell in report.cells.iter().filter(|cell| cell.verdict == super::Verdict::Outside) {
-        let place = plot::place_name(&cell.at);
-        text.push_str(&format!("\n  outside: {} at {}: {}", cell.metric, plain(&place), cell.verdict_reason));
+        text.push_str(&wrapped("  outside: ", &format!("{}: {}", table::name_of(cell), cell.verdict_reason)));
+    }
+    for (holds, sentence) in table::published_findings(report) {
+        text.push_str(&wrapped(if holds { "  holds: " } else { "  does not hold: " }, sentence));
     }
     text
 }

@@ -8,7 +8,7 @@
 //!    and baseline both have a published value, else the published value.
 //!
 //! Compared is the measured mean, or the ratio of the means; the interval is shown beside it and not used, so that
-//! noisy runs are never `within` because they are noisy. Without a run or a target a cell is `not comparable`, and
+//! noisy runs are never `within` because they are noisy; a miss whose interval reaches the range says that it does. Without a run or a target a cell is `not comparable`, and
 //! so is one that was measured under another profile than the scenario's: its numbers are for that one.
 
 use super::number::{self, Scale};
@@ -60,39 +60,58 @@ pub fn judge(evidence: Evidence<'_>) -> (Verdict, String) {
 impl Evidence<'_> {
     fn expectations(&self, measured: &Measured) -> Vec<Comparison> {
         let ratio = self.ratio.and_then(|ratio| {
-            let (expected, measured) = (ratio.expected.as_ref()?, ratio.measured?);
-            Some(against_expected("ratio", measured, expected, Scale::Ratio))
+            let expected = ratio.expected.as_ref()?;
+            let measured = Found { what: "ratio", value: ratio.measured?, ci95: ratio.ci95, scale: Scale::Ratio };
+            Some(measured.against_expected(expected))
         });
-        let value = self.expected.map(|expected| against_expected("mean", measured.mean, expected, self.scale));
+        let value = self.expected.map(|expected| self.mean_of(measured).against_expected(expected));
         ratio.into_iter().chain(value).collect()
     }
 
     fn published(&self, measured: &Measured) -> Vec<Comparison> {
         let ratio = self.ratio.and_then(|ratio| {
-            let (published, measured) = (ratio.published?, ratio.measured?);
-            Some(self.against_published("ratio", measured, published, Scale::Ratio))
+            let published = ratio.published?;
+            let measured = Found { what: "ratio", value: ratio.measured?, ci95: ratio.ci95, scale: Scale::Ratio };
+            Some(measured.against_published(published, self.tolerance))
         });
-        let value = || self.published.map(|value| self.against_published("mean", measured.mean, value, self.scale));
+        let value = || self.published.map(|value| self.mean_of(measured).against_published(value, self.tolerance));
         ratio.or_else(value).into_iter().collect()
     }
 
-    fn against_published(&self, what: &str, measured: f64, published: f64, scale: Scale) -> Comparison {
-        let holds = (measured - published).abs() <= self.tolerance * published.abs();
-        let sentence = format!(
-            "{what} {}, published {} ± {}",
-            scale.with_unit(measured),
-            scale.with_unit(published),
-            number::percent(self.tolerance)
-        );
-        Comparison { holds, sentence }
+    fn mean_of(&self, measured: &Measured) -> Found {
+        Found { what: "mean", value: measured.mean, ci95: measured.ci95, scale: self.scale }
     }
 }
 
-fn against_expected(what: &str, measured: f64, expected: &Expectation, scale: Scale) -> Comparison {
-    let holds = (measured - expected.value).abs() <= expected.plus_minus;
-    let sentence =
-        format!("{what} {}, expected {}", scale.with_unit(measured), scale.range(expected.value, expected.plus_minus));
-    Comparison { holds, sentence }
+/// A measured number that is compared.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    /// "mean" or "ratio".
+    what: &'static str,
+    value: f64,
+    ci95: Option<[f64; 2]>,
+    scale: Scale,
+}
+
+impl Found {
+    fn against_published(self, published: f64, tolerance: f64) -> Comparison {
+        let (shown, within) = (self.scale.with_unit(published), number::percent(tolerance));
+        self.against([published, tolerance * published.abs()], &format!("published {shown} ± {within}"))
+    }
+
+    fn against_expected(self, expected: &Expectation) -> Comparison {
+        let range = self.scale.range(expected.value, expected.plus_minus);
+        self.against([expected.value, expected.plus_minus], &format!("expected {range}"))
+    }
+
+    /// A miss that the interval does not rule out is one all the same, and says so.
+    fn against(self, [target, margin]: [f64; 2], shown: &str) -> Comparison {
+        let Found { what, value, ci95, scale } = self;
+        let holds = (value - target).abs() <= margin;
+        let is_reached = |[low, high]: [f64; 2]| low <= target + margin && target - margin <= high;
+        let reached = if !holds && ci95.is_some_and(is_reached) { ", which its 95 % interval reaches" } else { "" };
+        Comparison { holds, sentence: format!("{what} {}, {shown}{reached}", scale.with_unit(value)) }
+    }
 }
 
 #[cfg(test)]
@@ -142,6 +161,15 @@ mod tests {
         assert_eq!(judge(with_value(Some(&near))).0, Verdict::Within);
         let (verdict, reason) = judge(with_value(None));
         assert_eq!((verdict, reason.as_str()), (Verdict::Outside, "mean 30 000 pkts, published 22 818 pkts ± 10 %"));
+    }
+
+    #[test]
+    fn miss_that_the_interval_does_not_rule_out_says_so() {
+        let noisy = Measured::of(vec![20_000.0, 24_000.0, 28_000.0], 0).unwrap();
+        let expected = expectation(21_500.0, 2_000.0);
+        let (verdict, reason) = judge(Evidence { expected: Some(&expected), ..evidence(Some(&noisy), None) });
+        assert_eq!(verdict, Verdict::Outside);
+        assert_eq!(reason, "mean 24 000 pkts, expected 21 500 ± 2 000 pkts, which its 95 % interval reaches");
     }
 
     #[test]

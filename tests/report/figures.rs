@@ -99,3 +99,31 @@ fn five_runs_are_resampled_and_say_so() {
     let text = report::render(&report, Format::Text).unwrap();
     assert!(text.contains("seeded bootstrap, expanded percentiles"), "{text}");
 }
+
+#[test]
+fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
+    let (_place, report) = shown();
+    let page = report::render(&report, Format::Html).unwrap();
+    let held = "delivered, Other over SACK: the published ratio holds within 10 % at loss 0.1% and loss 1% and \
+                not elsewhere; at loss 0:";
+    assert!(page.contains("Do the published numbers hold on Linux?") && page.contains(held), "{:?}", report.findings);
+    assert!(page.contains("<li>Other is above SACK at loss 0 (1.50), loss 0.1% (1.50) and loss 1% (1.50).</li>"));
+    assert!(page.contains("<a href=\"#r0-delivered_pkts\">delivered, Other at loss 0</a>: ratio 1.50, expected 1.00"));
+    assert!(page.contains("id=\"r0-delivered_pkts\"") && page.contains("<nav "));
+    assert!(page.contains("title=\"ratio 1.50, expected 1.50 ± 0.10\""), "a pointer is told the reason of a verdict");
+}
+
+/// Without `[[figure]]` a metric is drawn over the variable with the most numbers, a line per variant.
+#[test]
+fn metric_without_a_figure_of_its_own_is_drawn_over_the_sweep() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO);
+    for loss in ["0", "0.1%", "1%"] {
+        directory.add(&run(loss, "SACK", 0, 6000));
+        directory.add(&run(loss, "Other", 0, 9000));
+    }
+    let page = report::render(&report::load(&directory.path).unwrap(), Format::Html).unwrap();
+    let goodput = page.split("<figcaption><b>goodput:</b>").nth(1).unwrap().split("</figure>").next().unwrap();
+    assert_eq!(goodput.matches("<polyline").count(), 2);
+    assert!(goodput.contains(">loss</text>") && goodput.contains(">0.1%</text>"), "{goodput}");
+}

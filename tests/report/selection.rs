@@ -81,7 +81,7 @@ fn choice_stands_in_every_document_with_its_sentence() {
     assert!(markdown.contains("### Choice of keep: cumulative performance"), "{markdown}");
     assert!(markdown.contains("\nchosen: keep = 717 with 1.71"), "{markdown}");
     let page = report::render(&report, Format::Html).unwrap();
-    assert!(page.contains("<caption><span>Choice of keep") && page.contains("<b>chosen: keep = 717"));
+    assert!(page.contains("<caption><span><b>Choice of keep") && page.contains("<b>chosen: keep = 717"));
     let json: serde_json::Value = serde_json::from_str(&report::render(&report, Format::Json).unwrap()).unwrap();
     let selection = &json["selection"];
     assert_eq!((&selection["winner"], &selection["parameter"]), (&"717".into(), &"keep".into()));

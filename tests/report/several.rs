@@ -60,7 +60,7 @@ fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
     let reports = report::load_all(&paths).unwrap();
     let text = report::render_all(&reports, Format::Text).unwrap();
     assert!(text.contains("Side by side: delivered") && text.contains("overlap"), "{text}");
-    assert!(text.contains("All reports on this page"));
+    assert!(text.contains("All reports: their cells by verdict"));
     let page = report::render_all(&reports, Format::Html).unwrap();
     assert!(page.contains("<h1>2 reports</h1>") && page.contains("href=\"#r1\"") && page.contains("id=\"r1\""));
     assert!(page.find("Side by side").unwrap() < page.find("id=\"r0\"").unwrap(), "what is common comes first");
