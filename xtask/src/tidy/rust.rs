@@ -9,7 +9,7 @@ const REASON_WITHIN: usize = 8;
 /// The one place of the tests that waits.
 const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
-const KNOWN_PROGRAMS: [&str; 17] = [
+const KNOWN_PROGRAMS: &[&str] = &[
     "cargo",
     "frama-c",
     "perf",
