@@ -73,9 +73,13 @@ pub fn folder() -> PathBuf {
 pub fn prepare(choice: &Choice, is_renewed: bool) -> Result<Kernel> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let place = folder.join(format!("kernel-{choice}"));
+    // A kernel appears there all at once, so whoever has one need not wait for another that is downloaded.
+    if place.exists() && !is_renewed {
+        return open(&place);
+    }
     let lock = File::create(folder.join("lock")).context("create the lock of the kernels")?;
     lock.lock().context("wait for another that unpacks kernels")?;
-    let place = folder.join(format!("kernel-{choice}"));
     if place.exists() && !is_renewed {
         return open(&place);
     }

@@ -131,9 +131,20 @@ fn count_verdicts(count: &mut Count, kernel: &str, verdicts: Result<Verdicts>) {
     }
 }
 
-/// Test files that are built, by their name, with the program of each.
+/// Builds the test files whose name is wanted; the program of each by its name.
 pub fn binaries(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, String>> {
-    let output = process::cargo("test").args(["--no-run", "--tests"]).output().context("start `cargo test`")?;
+    let mut build = process::cargo("test");
+    build.arg("--no-run");
+    for entry in fs::read_dir(process::workspace().join("tests")).context("list the tests")? {
+        let file = entry.context("list the tests")?.file_name().to_string_lossy().into_owned();
+        if let Some(name) = file.strip_suffix(".rs").filter(|name| is_wanted(name)) {
+            build.args(["--test", name]);
+        }
+    }
+    if build.get_args().len() <= 2 {
+        bail!("no file of tests/ has such a name");
+    }
+    let output = build.output().context("start `cargo test`")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         bail!("build the tests: {said}");
