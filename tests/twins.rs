@@ -14,8 +14,9 @@ use std::path::Path;
 use common::{HostSnapshot, needs, tccc};
 use tccc::catalog;
 use tccc::kernel::congestion;
+use tccc::kernel::probe::has_netem;
 use tccc::model::run::{RunRecord, RunStatus};
-use tccc::trace::event::Event;
+use tccc::trace::event::{CaState, Event, EventKind};
 
 const REPEATS: usize = 3;
 /// RMS of the difference over the mean window of the original, and of those on whose core others are built.
@@ -25,8 +26,29 @@ const CORES: [&str; 2] = ["bpf_reno", "bpf_cubic"];
 /// Packets between two points at which windows are compared.
 const STEP_PKTS: u32 = 10;
 
-/// Window over packets delivered, of one run.
-type Curve = Vec<(u32, u32)>;
+/// How far apart, in packets delivered, two runs may enter the same recovery.
+const SAME_LOSS_PKTS: u32 = 20;
+/// How much two decisions at the same loss may differ: share of the window kept, beside a packet of rounding.
+const SAME_DECISION: f64 = 0.05;
+/// Of the decisions that both runs took, so many must be the same.
+const SAME_DECISIONS: f64 = 0.9;
+
+/// What one run did, over packets delivered.
+#[derive(Default)]
+struct Curve {
+    /// Packets delivered, window.
+    windows: Vec<(u32, u32)>,
+    /// Every reduction for a loss.
+    cuts: Vec<Cut>,
+}
+
+/// A reduction: when, from which window, to which threshold.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    delivered: u32,
+    from: u32,
+    to: u32,
+}
 
 fn scenario(original: &str, port: &str) -> String {
     format!(
@@ -79,7 +101,7 @@ fn ports_have_the_window_of_the_kernels_originals() {
     let twins: Vec<(&str, &str)> =
         ports.filter(|(original, port)| is_wanted(port) && available.iter().any(|one| one == original)).collect();
     assert!(!twins.is_empty(), "this kernel has none of the originals");
-    println!("port             repeat  RMS to the original  original to itself");
+    println!("port             repeat  RMS to the original  original to itself  losses decided alike");
     let differing: Vec<String> = twins.iter().filter_map(|(original, port)| difference(original, port)).collect();
     assert!(differing.is_empty(), "{differing:#?}");
     before.assert_unchanged();
@@ -88,18 +110,44 @@ fn ports_have_the_window_of_the_kernels_originals() {
 /// Compares one port; says how it differs when it does by more than is allowed.
 fn difference(original: &str, port: &str) -> Option<String> {
     let curves = run(original, port);
-    let mut differences: Vec<(f64, f64)> = Vec::new();
+    let (mut differences, mut decisions): (Vec<(f64, f64)>, _) = (Vec::new(), (0, 0));
     for (repeat, of) in &curves {
         let difference = (rms(&of["original"], &of["port"]), rms(&of["original"], &of["again"]));
-        println!("{port:15}  {repeat:6}  {:17.2} %  {:16.2} %", difference.0 * 100.0, difference.1 * 100.0);
+        let (same, all) = same_decisions(port, &of["original"].cuts, &of["port"].cuts);
+        let [of_it, of_itself] = [difference.0 * 100.0, difference.1 * 100.0];
+        println!("{port:15}  {repeat:6}  {of_it:17.2} %  {of_itself:16.2} %  {same:5} of {all}");
         differences.push(difference);
+        decisions = (decisions.0 + same, decisions.1 + all);
     }
     // A stall of the host in one run says nothing of the port.
     differences.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (median, own) = differences[REPEATS / 2];
     let limit = if CORES.contains(&port) { LIMIT_OF_CORES } else { LIMIT };
-    println!("twin: {original} {port} {:.2} {:.2} {}", median * 100.0, own * 100.0, limit * 100.0);
-    (median > limit).then(|| format!("{port} differs by {median} from {original}, which differs by {own} from itself"))
+    let (same, all) = decisions;
+    println!("twin: {original} {port} {:.2} {:.2} {} {same} {all}", median * 100.0, own * 100.0, limit * 100.0);
+    assert!(all > 0, "{original} and {port} met no loss in common");
+    let differs = median > limit || f64::from(same) < SAME_DECISIONS * f64::from(all);
+    differs.then(|| {
+        format!("{port} differs by {median} from {original}, which differs by {own} from itself; {same} of {all} alike")
+    })
+}
+
+/// How many of the losses that both met were decided alike, and how many both met.
+fn same_decisions(port: &str, original: &[Cut], other: &[Cut]) -> (u32, u32) {
+    let (mut same, mut all) = (0, 0);
+    for cut in original {
+        let Some(its) = other.iter().find(|its| its.delivered.abs_diff(cut.delivered) <= SAME_LOSS_PKTS) else {
+            continue;
+        };
+        let kept = |cut: &Cut| f64::from(cut.to) / f64::from(cut.from);
+        let rounding = 1.0 / f64::from(cut.from.min(its.from));
+        let is_same = (kept(cut) - kept(its)).abs() <= SAME_DECISION.max(rounding);
+        if !is_same {
+            println!("{port:15}  decided differently: the original {cut:?}, the port {its:?}");
+        }
+        (same, all) = (same + u32::from(is_same), all + 1);
+    }
+    (same, all)
 }
 
 /// Runs all three variants; their curves by repeat and variant.
@@ -107,7 +155,8 @@ fn run(original: &str, port: &str) -> BTreeMap<u32, BTreeMap<String, Curve>> {
     let place = tempfile::tempdir().unwrap();
     let (file, out) = (place.path().join("twins.toml"), place.path().join("results"));
     fs::write(&file, scenario(original, port)).unwrap();
-    let output = tccc().arg("run").arg(&file).arg("--out").arg(&out).output().unwrap();
+    let link = if has_netem() { "netem" } else { "tunlink" };
+    let output = tccc().arg("run").arg(&file).arg("--out").arg(&out).args(["--link", link]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut curves: BTreeMap<u32, BTreeMap<String, Curve>> = BTreeMap::new();
     for folder in fs::read_dir(out.join("runs")).unwrap() {
@@ -126,15 +175,23 @@ fn run(original: &str, port: &str) -> BTreeMap<u32, BTreeMap<String, Curve>> {
 fn curve(folder: &Path, record: &RunRecord) -> Curve {
     let text = fs::read_to_string(folder.join("events.jsonl")).unwrap();
     let events = text.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
-    let own = events.filter(|event| Some(event.socket) == record.flows[0].socket);
-    own.filter(|event| event.algorithm == record.flows[0].algorithm)
-        .map(|event| (event.delivered_pkts, event.cwnd_pkts))
-        .collect()
+    let flow = &record.flows[0];
+    let mut curve = Curve::default();
+    for event in events.filter(|event| Some(event.socket) == flow.socket && event.algorithm == flow.algorithm) {
+        let is_reduced = [CaState::Recovery, CaState::Loss, CaState::Cwr].contains(&event.ca_state);
+        let was_open = [CaState::Open, CaState::Disorder].contains(&event.prior_ca_state);
+        if let (EventKind::State, true, true, Some(to)) = (event.kind, is_reduced, was_open, event.ssthresh_pkts) {
+            let from = curve.windows.last().map_or(event.cwnd_pkts, |(_, cwnd)| *cwnd);
+            curve.cuts.push(Cut { delivered: event.delivered_pkts, from, to });
+        }
+        curve.windows.push((event.delivered_pkts, event.cwnd_pkts));
+    }
+    curve
 }
 
 /// Root mean square of the difference of two step functions over their common range, relative to the first one's mean.
 fn rms(original: &Curve, other: &Curve) -> f64 {
-    let last = |curve: &Curve| curve.last().expect("a run has events").0;
+    let last = |curve: &Curve| curve.windows.last().expect("a run has events").0;
     let points: Vec<(f64, f64)> = (STEP_PKTS..last(original).min(last(other)))
         .step_by(STEP_PKTS as usize)
         .map(|delivered| (window_at(original, delivered), window_at(other, delivered)))
@@ -146,6 +203,6 @@ fn rms(original: &Curve, other: &Curve) -> f64 {
 
 /// The window in force when so many packets were delivered.
 fn window_at(curve: &Curve, delivered: u32) -> f64 {
-    let after = curve.partition_point(|point| point.0 <= delivered);
-    f64::from(curve[after.saturating_sub(1)].1)
+    let after = curve.windows.partition_point(|point| point.0 <= delivered);
+    f64::from(curve.windows[after.saturating_sub(1)].1)
 }

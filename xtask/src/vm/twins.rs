@@ -1,6 +1,6 @@
 //! The ports of the kernel's own algorithms beside the originals, under a kernel of Debian's that has them all.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -26,9 +26,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SERIES|newest", default_value = "6.12")]
     kernel: Choice,
     /// Ports, for example `bpf_vegas bpf_htcp`; all when left out
-    #[arg(conflicts_with = "bless")]
     ports: Vec<String>,
-    /// Write the table into bpf/README.md
+    /// Write the table into bpf/README.md; rows of ports that were not asked for stay
     #[arg(long)]
     bless: bool,
     #[command(flatten)]
@@ -51,10 +50,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         hardware.acceleration = Acceleration::Virtual;
     }
     let (code, output) = output_of(&arguments.kernel, &hardware, &job(&program, &arguments.ports))?;
-    let table = table(&output);
-    println!("\n{table}");
+    let mut rows = rows(&output);
+    println!("\n{}", table(&rows));
     if arguments.bless {
-        TABLE.write(&table)?;
+        if !arguments.ports.is_empty() {
+            keep_others(&mut rows, &TABLE.content()?);
+        }
+        TABLE.write(&table(&rows))?;
     }
     if code == 0 { Ok(()) } else { Err(Failed.into()) }
 }
@@ -71,17 +73,37 @@ fn job(program: &str, ports: &[String]) -> Job {
     job
 }
 
-/// The table in Markdown, from lines `twin: ORIGINAL PORT DIFFERENCE OWN ALLOWED`.
-fn table(output: &str) -> String {
+/// Rows of the table by port, from lines `twin: ORIGINAL PORT DIFFERENCE OWN ALLOWED SAME LOSSES`.
+fn rows(output: &str) -> BTreeMap<String, String> {
     let version = verdicts::Verdicts::read(output).version;
-    let mut text = format!(
-        "| port | the kernel's own, {version} | RMS of the difference, % of the mean window | the original to itself, % | allowed, % |\n\
-         | --- | --- | --- | --- | --- |\n"
-    );
-    for line in output.lines() {
-        if let ["twin:", original, port, difference, own, allowed] = line.split_whitespace().collect::<Vec<_>>()[..] {
-            let _ = writeln!(text, "| `{port}` | `{original}` | {difference} | {own} | {allowed} |");
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["twin:", original, port, difference, own, allowed, same, losses] = words[..] else { return None };
+        let row =
+            format!("| `{port}` | `{original}`, {version} | {difference} | {own} | {allowed} | {same} of {losses} |");
+        Some((port.to_owned(), row))
+    };
+    output.lines().filter_map(row).collect()
+}
+
+/// Adds those rows of a table that are of other ports.
+fn keep_others(rows: &mut BTreeMap<String, String>, table: &str) {
+    for line in table.lines() {
+        if let Some((port, _)) = line.strip_prefix("| `").and_then(|rest| rest.split_once('`')) {
+            rows.entry(port.to_owned()).or_insert_with(|| line.to_owned());
         }
+    }
+}
+
+/// The table in Markdown.
+fn table(rows: &BTreeMap<String, String>) -> String {
+    let mut text =
+        "| port | the kernel's own | RMS of the difference, % of the mean window | the original to itself, % \
+                    | allowed, % | losses decided alike |\n| --- | --- | --- | --- | --- | --- |\n"
+            .to_owned();
+    for row in rows.values() {
+        text += row;
+        text.push('\n');
     }
     text
 }
@@ -92,10 +114,18 @@ mod tests {
 
     #[test]
     fn table_has_a_row_for_each_port() {
-        let output = "kernel: #1 SMP Debian 6.12.107-1 (2026-07-02)\nnoise\ntwin: vegas bpf_vegas 1.25 0.75 5\n";
-        let text = table(output);
-        assert!(text.contains("| the kernel's own, 6.12.107-1 |"), "{text}");
-        assert!(text.ends_with("\n| `bpf_vegas` | `vegas` | 1.25 | 0.75 | 5 |\n"), "{text}");
+        let output = "kernel: #1 SMP Debian 6.12.107-1 (2026-07-02)\nnoise\ntwin: vegas bpf_vegas 1.25 0.75 5 9 10\n";
+        let row = "| `bpf_vegas` | `vegas`, 6.12.107-1 | 1.25 | 0.75 | 5 | 9 of 10 |\n";
+        let text = table(&rows(output));
+        assert!(text.ends_with(&format!("| --- |\n{row}")), "{text}");
+    }
+
+    #[test]
+    fn rows_of_other_ports_stay() {
+        let was = "| port |\n| --- |\n| `bpf_bic` | old |\n| `bpf_vegas` | old |\n";
+        let mut rows = BTreeMap::from([("bpf_vegas".to_owned(), "| `bpf_vegas` | new |".to_owned())]);
+        keep_others(&mut rows, was);
+        assert!(table(&rows).ends_with("| `bpf_bic` | old |\n| `bpf_vegas` | new |\n"), "{rows:?}");
     }
 
     #[test]
