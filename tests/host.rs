@@ -13,6 +13,8 @@ mod checked;
 mod compile;
 #[path = "host/compound.rs"]
 mod compound;
+#[path = "host/connection.rs"]
+mod connection;
 #[path = "host/cubic.rs"]
 mod cubic;
 #[path = "host/curves.rs"]
@@ -23,6 +25,12 @@ mod dfr;
 mod dtcp;
 #[path = "host/event_layout.rs"]
 mod event_layout;
+#[path = "host/highspeed.rs"]
+mod highspeed;
+#[path = "host/htcp.rs"]
+mod htcp;
+#[path = "host/hybla.rs"]
+mod hybla;
 #[path = "host/illinois.rs"]
 mod illinois;
 #[path = "host/kernel.rs"]
@@ -53,7 +61,11 @@ mod swift;
 mod tcpfit;
 #[path = "host/tuned.rs"]
 mod tuned;
+#[path = "host/vegas.rs"]
+mod vegas;
 #[path = "host/veno.rs"]
 mod veno;
+#[path = "host/westwood.rs"]
+mod westwood;
 #[path = "host/yeah.rs"]
 mod yeah;

@@ -55,10 +55,10 @@ static __always_inline bool is_delay_round_over(const struct delay *delay, const
 	return after(tp->snd_una, delay->round_end_seq);
 }
 
-/* Mean RTT of this round, us. Range: any; 0 without a sample. Error: none, it is the floor. */
+/* Mean RTT of this round, us. Range: one sample and more. Error: none, it is the floor. */
 static __always_inline u32 mean_rtt_us(const struct delay *delay)
 {
-	return (u32)(delay->round_sum_us / max(delay->samples, 1u));
+	return (u32)(delay->round_sum_us / delay->samples);
 }
 
 /*

@@ -45,11 +45,11 @@ static __always_inline u32 share_of(u32 packets, u32 share)
 
 /*
  * packets / time, in 1/256 packets/s. Range: fewer than 2^36 packets, as 2^36 BANDWIDTH_UNIT fits 64 bits; saturates;
- * a time of 0 counts as 1 us. Error: none, it is the floor.
+ * a time of 1 us and more. Error: none, it is the floor.
  */
 static __always_inline u32 bandwidth_of(u64 packets, u64 time_us)
 {
-	return (u32)min(packets * BANDWIDTH_UNIT / max(time_us, 1ull), (u64)U32_LARGEST);
+	return (u32)min(packets * BANDWIDTH_UNIT / time_us, (u64)U32_LARGEST);
 }
 
 /* Packets that a bandwidth sends in a time. Range: any; saturates. Error: none, it is the floor. */

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Undefined behaviour ends the test with file and line; what the BPF build refuses is refused here too.
-const FLAGS: [&str; 12] = [
+const FLAGS: [&str; 13] = [
     "-shared",
     "-fPIC",
     "-O1",
@@ -14,6 +14,7 @@ const FLAGS: [&str; 12] = [
     "-Wextra",
     "-Werror",
     "-Wno-unused-parameter",
+    "-fno-builtin",
     "-fsanitize=undefined",
     "-fno-sanitize-recover=all",
     "-Wl,-Bsymbolic",

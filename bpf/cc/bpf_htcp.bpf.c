@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * H-TCP as BPF: the longer no loss has come, the faster the window grows; the cut is as deep as the queue was long.
+ *
+ * Source
+ *   D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; draft-leith-tcp-htcp-06,
+ *   2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
+ *
+ * Idea
+ *   On a slow path losses come every second or so, and Reno is right there. Where none has come for longer the path is
+ *   large, and growth may speed up with the time since the last one: flows that start together stay alike. And a loss
+ *   needs to empty the queue, no more: the lowest RTT over the highest is the share of the window that the path holds.
+ *
+ * Equations
+ *   slow start            cwnd += acked
+ *   avoidance             cwnd += alpha acked / cwnd
+ *   growth                f(D) = 1                                          D <= 1 s
+ *                         f(D) = 1 + 10 (D - 1) + ((D - 1) / 2)^2           D > 1 s, D the seconds since the last loss
+ *   RTT scaling           f <- max(f RTTmin / 100 ms, 1), RTTmin / 100 ms within 0.1 to 2
+ *   fair to Reno          alpha = 2 (1 - beta) f
+ *   loss                  ssthresh = max(beta cwnd, 2)
+ *   cut                   beta = RTTmin / RTTmax within 0.5 to 0.8; 0.5 where RTTmin is below 10 ms, and
+ *   bandwidth switch      beta = 0.5 if the highest bandwidth since the last loss is not within 20 % of the one before
+ *
+ * Units
+ *   Windows in packets; alpha and f in 1/1024 packets per window, beta in 1/1024; times in us, D in 1/1024 s, RTTs in us;
+ *   bandwidths in 1/256 packets/s.
+ *
+ * Life
+ *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
+ *
+ * Differs
+ *   1. From the kernel's htcp: f keeps its fraction; the kernel's is cut down to whole packets, before and after RTT
+ *      scaling: 2 instead of 2.9 at worst. RTTs and times are in us, not in jiffies.
+ *   2. From the kernel's htcp: growth counts every acknowledged packet, keeps what makes no packet yet, and may be more
+ *      than one packet per ACK.
+ *   3. From the kernel's htcp: alpha is formed anew when the recovery ends; the kernel's first packet of growth after it
+ *      is still paid at the alpha of before the loss. An undo goes back to before the first reduction in a row.
+ *   4. As the kernel: D runs from the end of a recovery; RTTmax grows by 20 ms a sample at most, in undisturbed rounds
+ *      (state Open) alone, and at each loss falls by 5 % of its distance to RTTmin; bandwidth is filtered by 3/4; after
+ *      an adaptive cut that the bandwidth switch forbade the next one is by half, too.
+ *   5. From the draft: no switch to Reno's growth while the bandwidth changes, as in the kernel.
+ *   6. Adaptive cuts of a timeout as of any other loss, as in the kernel.
+ *
+ * Kernel
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_htcp because the kernel keeps htcp for itself.
+ */
+#include "tccc.bpf.h"
+#include "phase.bpf.h"
+
+/* D is in 1/1024 s; above 1024 s it stays there: f is 271000 packets then, and its square still fits 64 bits. */
+#define D_SHIFT 10
+#define D_ONE (1u << D_SHIFT)
+#define D_LARGEST_US (1024 * US_PER_SEC)
+#define BETA_LEAST 512u /* 0.5 */
+#define BETA_MOST 819u	/* 0.8 */
+/* RTT at which scaling changes nothing, and its limits: 0.1 and 2 times that. */
+#define RTT_REFERENCE_US 100000u
+#define RTT_SCALE_LEAST_US 10000u
+#define RTT_SCALE_MOST_US 200000u
+#define RTT_ADAPTIVE_US 10000u /* lower ones are too short for RTTmin / RTTmax to mean a queue */
+#define RTT_RISE_US 20000u     /* a sample further above RTTmax is an outlier */
+#define RTT_MAX_KEPT 95u       /* of a hundred, of the distance to RTTmin */
+/* So many lowest RTTs after a loss the bandwidth is no longer that of the reduction. */
+#define SETTLE_RTTS 3u
+
+TUNABLE(u8, use_rtt_scaling, 1, 0, 1, "on or off",
+	"growth in proportion to the lowest RTT, to be fair between flows of unlike RTT: as the kernel");
+TUNABLE(u8, use_bandwidth_switch, 1, 0, 1, "on or off",
+	"halve when the bandwidth changed by a fifth since the last loss: as the kernel");
+
+struct bpf_htcp {
+	u8 phase;
+	u8 is_adaptive;	   /* the next cut may be shallower than half */
+	u8 has_backup;	   /* the three prior values below are those of before a reduction */
+	u32 alpha;	   /* growth, 1/1024 packets per window */
+	u32 beta;	   /* share kept at the latest loss, 1/1024 */
+	u32 min_rtt_us;	   /* 0: no sample yet */
+	u32 max_rtt_us;	   /* 0: no sample yet */
+	u32 pkts;	   /* acknowledged in this bandwidth interval */
+	u32 bw;		   /* filtered, 1/256 packets/s */
+	u32 bw_max;	   /* highest since the latest loss */
+	u32 bw_max_before; /* highest between the two losses before */
+	u32 prior_max_rtt_us;
+	u32 prior_bw_max_before;
+	u64 loss_us; /* end of the latest reduction, or the start */
+	u64 prior_loss_us;
+	u64 interval_start_us; /* of this bandwidth interval */
+	u64 credit;	       /* growth that makes no packet yet */
+};
+STATE_FITS(struct bpf_htcp);
+
+/* D, 1/1024 s, floor; saturates. */
+static u32 elapsed_since_loss(const struct bpf_htcp *htcp, u64 now_us)
+{
+	const u64 elapsed_us = now_us - htcp->loss_us;
+
+	return (u32)((min(elapsed_us, D_LARGEST_US) << D_SHIFT) / US_PER_SEC);
+}
+
+/*
+ * f(D) = 1 + 10 (D - 1) + ((D - 1) / 2)^2 in 1/1024 packets: draft, section 2. Range: D up to 2^20, f below 2^29.
+ * Error: below 1/1024 packet, it is the floor.
+ */
+static u32 growth_after(u32 d)
+{
+	const u64 t = d > D_ONE ? d - D_ONE : 0;
+
+	return (u32)(SHARE_UNIT + 10 * t + ((t * t) >> (D_SHIFT + 2)));
+}
+
+/* f <- max(f RTTmin / 100 ms, 1): draft, section 2. Range: f below 2^29, so that the result is below 2^30. */
+static u32 scaled_growth(u32 growth, u32 min_rtt_us)
+{
+	const u64 rtt_us = min(max(min_rtt_us, RTT_SCALE_LEAST_US), RTT_SCALE_MOST_US);
+
+	if (!use_rtt_scaling || !min_rtt_us)
+		return growth;
+	return (u32)max(growth * rtt_us / RTT_REFERENCE_US, (u64)SHARE_UNIT);
+}
+
+/* alpha = 2 (1 - beta) f: draft, section 2. Range: f below 2^30, beta from 1/2 to 4/5, so below f. */
+static void update_alpha(struct bpf_htcp *htcp, u64 now_us)
+{
+	const u64 growth = scaled_growth(growth_after(elapsed_since_loss(htcp, now_us)), htcp->min_rtt_us);
+
+	htcp->alpha = (u32)((2 * growth * (SHARE_UNIT - min(htcp->beta, BETA_MOST))) >> SHARE_SHIFT);
+}
+
+/* The highest bandwidth is within a fifth of the one before. */
+static bool is_bandwidth_steady(const struct bpf_htcp *htcp)
+{
+	const u64 now = 5ull * htcp->bw_max, before = htcp->bw_max_before;
+
+	return now >= 4 * before && now <= 6 * before;
+}
+
+/* beta = RTTmin / RTTmax within its limits: draft, section 3. */
+static void update_beta(struct bpf_htcp *htcp)
+{
+	const bool is_steady = !use_bandwidth_switch || is_bandwidth_steady(htcp);
+	const u32 min_rtt_us = htcp->min_rtt_us;
+	u32 share;
+
+	htcp->bw_max_before = htcp->bw_max;
+	htcp->beta = BETA_LEAST;
+	if (!is_steady) {
+		htcp->is_adaptive = 0;
+	} else if (htcp->is_adaptive && min_rtt_us > RTT_ADAPTIVE_US) {
+		share = (u32)min(((u64)min_rtt_us << SHARE_SHIFT) / max(htcp->max_rtt_us, min_rtt_us), (u64)BETA_MOST);
+		htcp->beta = max(share, BETA_LEAST);
+	} else {
+		htcp->is_adaptive = 1;
+	}
+}
+
+/* RTTmax fades, in case the route has changed. */
+static void update_max_rtt_at_loss(struct bpf_htcp *htcp)
+{
+	const u32 min_rtt_us = htcp->min_rtt_us;
+
+	if (htcp->max_rtt_us > min_rtt_us)
+		htcp->max_rtt_us = min_rtt_us + (u32)((u64)(htcp->max_rtt_us - min_rtt_us) * RTT_MAX_KEPT / 100);
+}
+
+static void update_rtt(struct bpf_htcp *htcp, u32 rtt_us, bool is_undisturbed)
+{
+	if (!htcp->min_rtt_us || rtt_us < htcp->min_rtt_us)
+		htcp->min_rtt_us = rtt_us;
+	if (!is_undisturbed)
+		return;
+	htcp->max_rtt_us = max(htcp->max_rtt_us, htcp->min_rtt_us);
+	if (rtt_us > htcp->max_rtt_us && rtt_us - htcp->max_rtt_us <= RTT_RISE_US)
+		htcp->max_rtt_us = rtt_us;
+}
+
+static void begin_interval(struct bpf_htcp *htcp, u64 now_us)
+{
+	htcp->pkts = 0;
+	htcp->interval_start_us = now_us;
+}
+
+/* A sample a window: its packets over its time. */
+static void update_bandwidth(struct bpf_htcp *htcp, u32 cwnd, u64 now_us)
+{
+	const u64 lasted_us = now_us - htcp->interval_start_us;
+	const u32 growth = max(htcp->alpha >> SHARE_SHIFT, 1u);
+	u32 sample;
+
+	if (!htcp->min_rtt_us || lasted_us < htcp->min_rtt_us || (u64)htcp->pkts + growth < cwnd)
+		return;
+	sample = bandwidth_of(htcp->pkts, lasted_us);
+	if (now_us - htcp->loss_us < (u64)(SETTLE_RTTS + 1) * htcp->min_rtt_us) {
+		htcp->bw = htcp->bw_max = sample;
+	} else {
+		htcp->bw = (u32)((3ull * htcp->bw + sample) / 4);
+		htcp->bw_max = max(htcp->bw_max, htcp->bw);
+	}
+	begin_interval(htcp, now_us);
+}
+
+CC_OP(void, bpf_htcp_init, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_htcp *htcp = inet_csk_ca(sk);
+
+	__builtin_memset(htcp, 0, sizeof(*htcp));
+	htcp->beta = BETA_LEAST;
+	htcp->loss_us = tp->tcp_mstamp;
+	update_alpha(htcp, tp->tcp_mstamp);
+	begin_interval(htcp, tp->tcp_mstamp);
+	update_phase(sk);
+}
+
+CC_OP(void, bpf_htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_htcp *htcp = inet_csk_ca(sk);
+	const u8 state = ca_state_of(sk);
+
+	if (sample->rtt_us > 0)
+		update_rtt(htcp, sample->rtt_us, state == TCP_CA_Open);
+	if (!use_bandwidth_switch)
+		return;
+	if (state > TCP_CA_Disorder) {
+		begin_interval(htcp, tp->tcp_mstamp);
+		return;
+	}
+	htcp->pkts += sample->pkts_acked;
+	update_bandwidth(htcp, tp->snd_cwnd, tp->tcp_mstamp);
+}
+
+CC_OP(void, bpf_htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct bpf_htcp *htcp = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd;
+
+	update_phase(sk);
+	if (!is_cwnd_limited(tp))
+		return;
+	if (in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	cwnd = tp->snd_cwnd;
+	grow_per_window(tp, &htcp->credit, acked, htcp->alpha);
+	if (tp->snd_cwnd != cwnd)
+		update_alpha(htcp, tp->tcp_mstamp);
+}
+
+CC_OP(u32, bpf_htcp_ssthresh, struct sock *sk)
+{
+	struct bpf_htcp *htcp = inet_csk_ca(sk);
+
+	if (!htcp->has_backup) {
+		htcp->prior_max_rtt_us = htcp->max_rtt_us;
+		htcp->prior_bw_max_before = htcp->bw_max_before;
+	}
+	update_beta(htcp);
+	update_max_rtt_at_loss(htcp);
+	return kept_window(tcp_sk(sk)->snd_cwnd, htcp->beta);
+}
+
+/* D begins when a reduction begins, and again when it ends, unless that was undone. */
+CC_OP(void, bpf_htcp_set_state, struct sock *sk, u8 new_state)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_htcp *htcp = inet_csk_ca(sk);
+	const bool is_end = new_state == TCP_CA_Open && htcp->has_backup;
+
+	update_reduction_phase(sk, new_state);
+	if (new_state > TCP_CA_Disorder && !htcp->has_backup) {
+		htcp->has_backup = 1;
+		htcp->prior_loss_us = htcp->loss_us;
+	}
+	if (new_state <= TCP_CA_Disorder && !is_end)
+		return;
+	htcp->loss_us = tp->tcp_mstamp;
+	update_alpha(htcp, tp->tcp_mstamp);
+	if (is_end)
+		htcp->has_backup = 0;
+}
+
+CC_OP(u32, bpf_htcp_undo_cwnd, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct bpf_htcp *htcp = inet_csk_ca(sk);
+
+	if (htcp->has_backup) {
+		htcp->loss_us = htcp->prior_loss_us;
+		htcp->max_rtt_us = htcp->prior_max_rtt_us;
+		htcp->bw_max_before = htcp->prior_bw_max_before;
+		htcp->has_backup = 0;
+		update_alpha(htcp, tp->tcp_mstamp);
+	}
+	return reno_undo_cwnd(tp);
+}
+
+ALGORITHM(bpf_htcp, "H-TCP as BPF: growth by the time since the last loss, cut by the length of the queue",
+	  "Leith & Shorten 2004; draft-leith-tcp-htcp-06") = {
+	.init = (void *)bpf_htcp_init,
+	.pkts_acked = (void *)bpf_htcp_pkts_acked,
+	.cong_avoid = (void *)bpf_htcp_cong_avoid,
+	.ssthresh = (void *)bpf_htcp_ssthresh,
+	.set_state = (void *)bpf_htcp_set_state,
+	.undo_cwnd = (void *)bpf_htcp_undo_cwnd,
+	.name = "bpf_htcp",
+};
