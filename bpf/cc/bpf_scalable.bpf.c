@@ -55,6 +55,8 @@ CC_OP(void, bpf_scalable_init, struct sock *sk)
 CC_OP(void, bpf_scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	const u32 count = ack_count;
+	u32 cwnd;
 
 	update_phase(sk);
 	if (!is_cwnd_limited(tp))
@@ -65,7 +67,8 @@ CC_OP(void, bpf_scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			return;
 	}
 	/* cwnd += 0.01 acked: section 3. */
-	tcp_cong_avoid_ai(tp, min(tp->snd_cwnd, max(ack_count, 1u)), acked);
+	cwnd = tp->snd_cwnd;
+	tcp_cong_avoid_ai(tp, min(cwnd, count), acked);
 }
 
 CC_OP(u32, bpf_scalable_ssthresh, struct sock *sk)
