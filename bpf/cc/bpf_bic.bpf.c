@@ -157,13 +157,8 @@ CC_OP(void, bpf_bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct bpf_bic *bic = inet_csk_ca(sk);
 
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
+	if (!is_past_slow_start(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	update_count(bic, tp->snd_cwnd);
 	tcp_cong_avoid_ai(tp, max(bic->cnt, 1u), acked);
 }

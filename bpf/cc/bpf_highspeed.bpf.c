@@ -111,13 +111,8 @@ CC_OP(void, bpf_highspeed_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
+	if (!is_past_slow_start(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	update_entry(highspeed, tp->snd_cwnd);
 	/* cwnd += a(cwnd) / cwnd: RFC 3649, section 4. */
 	grow_per_window(tp, &highspeed->credit, acked, (highspeed->entry + 1) << SHARE_SHIFT);

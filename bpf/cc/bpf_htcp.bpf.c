@@ -237,13 +237,8 @@ CC_OP(void, bpf_htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	u32 cwnd;
 
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
+	if (!is_past_slow_start(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	cwnd = tp->snd_cwnd;
 	grow_per_window(tp, &htcp->credit, acked, htcp->alpha);
 	if (tp->snd_cwnd != cwnd)

@@ -170,11 +170,7 @@ CC_OP(void, bpf_illinois_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	update_phase(sk);
 	if (is_delay_round_over(&illinois->delay, tp))
 		update_parameters(tp, illinois);
-	if (!is_cwnd_limited(tp))
-		return;
-	if (in_slow_start(tp))
-		acked = tcp_slow_start(tp, acked);
-	if (acked)
+	if (is_past_slow_start(tp, &acked))
 		grow_per_window(tp, &illinois->credit, acked, illinois->alpha);
 }
 

@@ -59,13 +59,8 @@ CC_OP(void, bpf_scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	u32 cwnd;
 
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
+	if (!is_past_slow_start(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	/* cwnd += 0.01 acked: section 3. */
 	cwnd = tp->snd_cwnd;
 	tcp_cong_avoid_ai(tp, min(cwnd, count), acked);

@@ -100,12 +100,8 @@ static void set_grown_window(struct tcp_sock *tp, bool is_congested, u32 acked)
 {
 	const u32 windows = is_congested ? 2 : 1;
 
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
-	tcp_cong_avoid_ai(tp, tp->snd_cwnd * windows, acked);
+	if (is_past_slow_start(tp, &acked))
+		tcp_cong_avoid_ai(tp, tp->snd_cwnd * windows, acked);
 }
 
 CC_OP(void, bpf_veno_init, struct sock *sk)
@@ -134,8 +130,7 @@ CC_OP(void, bpf_veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (veno->is_sampling && is_cwnd_limited(tp))
 		update_backlog(tp, veno);
 	update_phase(sk);
-	if (is_cwnd_limited(tp))
-		set_grown_window(tp, veno->is_sampling && veno->is_congested, acked);
+	set_grown_window(tp, veno->is_sampling && veno->is_congested, acked);
 }
 
 CC_OP(u32, bpf_veno_ssthresh, struct sock *sk)

@@ -130,14 +130,10 @@ static void end_of_round(struct tcp_sock *tp, struct bpf_yeah *yeah)
 
 static void set_grown_window(struct tcp_sock *tp, const struct bpf_yeah *yeah, u32 acked)
 {
-	u32 count;
+	const u32 most = yeah->slow_rounds ? U32_LARGEST : max(scalable, 1u);
 
-	if (in_slow_start(tp))
-		acked = tcp_slow_start(tp, acked);
-	if (!acked)
-		return;
-	count = yeah->slow_rounds ? tp->snd_cwnd : min(tp->snd_cwnd, max(scalable, 1u));
-	tcp_cong_avoid_ai(tp, count, acked);
+	if (is_past_slow_start(tp, &acked))
+		tcp_cong_avoid_ai(tp, min(tp->snd_cwnd, most), acked);
 }
 
 CC_OP(void, bpf_yeah_init, struct sock *sk)

@@ -181,9 +181,7 @@ CC_OP(void, tcpfit_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			end_of_period(fit);
 		begin_period(tp, fit);
 	}
-	if (in_slow_start(tp))
-		acked = tcp_slow_start(tp, acked);
-	if (acked)
+	if (is_past_slow_start(tp, &acked))
 		grow_per_window(tp, &fit->credit, acked, fit->n);
 }
 

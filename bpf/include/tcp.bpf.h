@@ -97,19 +97,27 @@ extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
 
 /*
+ * How every ACK of new data begins: RFC 5681, equation (2), doubles the window every round trip below the threshold. True
+ * when congestion avoidance is next, with what is left of the acknowledged packets; never unless the window is the limit.
+ */
+static __always_inline bool is_past_slow_start(struct tcp_sock *tp, u32 *acked)
+{
+	if (!is_cwnd_limited(tp))
+		return false;
+	if (!in_slow_start(tp))
+		return true;
+	*acked = tcp_slow_start(tp, *acked);
+	return *acked;
+}
+
+/*
  * What most algorithms keep of Reno; each is the kernel's function of the same name with tcp_ before it.
  * RFC 5681, equations (2) and (3): double the window every round trip below the threshold, else one packet more.
  */
 static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 {
-	if (!is_cwnd_limited(tp))
-		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
-	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+	if (is_past_slow_start(tp, &acked))
+		tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
 /* Sets the window: 2 packets and more, and no more than the clamp, which may be lower. */
