@@ -25,6 +25,10 @@ mod dfr;
 mod dtcp;
 #[path = "host/event_layout.rs"]
 mod event_layout;
+#[path = "host/fast.rs"]
+mod fast;
+#[path = "host/faststart.rs"]
+mod faststart;
 #[path = "host/highspeed.rs"]
 mod highspeed;
 #[path = "host/htcp.rs"]
@@ -57,6 +61,8 @@ mod rounds;
 mod sender;
 #[path = "host/swift.rs"]
 mod swift;
+#[path = "host/tahoe.rs"]
+mod tahoe;
 #[path = "host/tcpfit.rs"]
 mod tcpfit;
 #[path = "host/tuned.rs"]

@@ -72,8 +72,7 @@ fn every_algorithm_survives_an_outage_with_timeouts() {
         let mut is_over = false;
         carry(&connection, 8 * MEGABYTE, |client| {
             if !is_over && assert_sound(client, subject.name()).delivered_pkts > 50 {
-                go_dark_until(&path, 2);
-                assert_eq!(assert_sound(client, subject.name()).ca_state, LOSS);
+                go_dark_until(&path, client, 2);
                 is_over = true;
             }
         });
@@ -82,10 +81,11 @@ fn every_algorithm_survives_an_outage_with_timeouts() {
     });
 }
 
-/// Loses all that is sent until the sender has had this many timeouts.
-fn go_dark_until(path: &Path, timeouts: u64) {
+/// Loses all that is sent until the sender has had this many timeouts; the kernel counts one before it acts on it.
+fn go_dark_until(path: &Path, client: &TcpStream, timeouts: u64) {
     path.wire.conditions.is_dark.store(true, Relaxed);
     poll_until(LIMIT, "the timeouts", || path.count(&["TCPTimeouts"]) >= timeouts);
+    poll_until(LIMIT, "the state of a timeout", || tcp_info(client).ca_state == LOSS);
     path.wire.conditions.is_dark.store(false, Relaxed);
 }
 
@@ -117,7 +117,7 @@ fn every_algorithm_takes_back_spurious_timeouts() {
             let info = assert_sound(client, subject.name());
             // A real timeout ends slow start, in which a window that was not restored would soon be as large as before.
             if !has_threshold && info.delivered_pkts > 50 {
-                go_dark_until(&path, 1);
+                go_dark_until(&path, client, 1);
                 has_threshold = true;
             } else if !is_over && info.ca_state == OPEN && info.cwnd_pkts >= info.ssthresh_pkts.saturating_add(5) {
                 delay_until_timeout(&path, client);
@@ -141,7 +141,7 @@ fn delay_until_timeout(path: &Path, client: &TcpStream) {
     let before = tcp_info(client).cwnd_pkts;
     path.wire.conditions.is_held.store(true, Relaxed);
     poll_until(LIMIT, "a timeout", || path.count(&["TCPTimeouts"]) > timeouts);
-    assert!(tcp_info(client).cwnd_pkts < before);
+    poll_until(LIMIT, "the timeout reduces the window", || tcp_info(client).cwnd_pkts < before);
     path.wire.conditions.is_held.store(false, Relaxed);
     poll_until(LIMIT, "the timeout is found spurious", || path.count(&["TCPLossUndo"]) > undone);
     let after = tcp_info(client).cwnd_pkts;
@@ -173,7 +173,7 @@ fn every_algorithm_restarts_after_idle_time() {
             }
         });
         assert!(before > 20, "{before} packets are too few to see a restart");
-        if !decides_alone(subject) {
+        if !decides_alone(subject) && !keeps_its_window(subject) {
             assert!(at_restart.unwrap() <= before / 2, "{at_restart:?} packets after {before}");
         }
         path.close(connection);
@@ -183,6 +183,11 @@ fn every_algorithm_restarts_after_idle_time() {
 /// The kernel leaves the window after idle time to an algorithm with `cong_control`.
 fn decides_alone(subject: &Subject) -> bool {
     subject.algorithm.callbacks.iter().any(|callback| callback.member.starts_with("cong_control"))
+}
+
+/// Not to restart is what it is for.
+fn keeps_its_window(subject: &Subject) -> bool {
+    subject.algorithm.id == "faststart"
 }
 
 #[test]

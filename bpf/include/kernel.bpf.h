@@ -25,6 +25,8 @@ typedef int64_t s64;
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 u64 bpf_ktime_get_ns(void);
 void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags);
+long bpf_setsockopt(void *sk, int level, int option, void *value, int length);
+long bpf_getsockopt(void *sk, int level, int option, void *value, int length);
 #else
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -108,6 +110,7 @@ struct tcp_sock {
 	u32 snd_ssthresh;    /* packets */
 	u32 prior_cwnd;	     /* packets, before the reduction in progress */
 	u32 srtt_us;	     /* times 8 */
+	u32 rttvar_us;	     /* what the RTO adds to the smoothed RTT */
 	u32 mss_cache;	     /* bytes */
 	u32 packets_out;     /* packets sent and not yet acknowledged cumulatively */
 	u32 sacked_out;	     /* packets of these that SACK reports as arrived */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What swift and mswift share: an estimate of the path from the spacing of two ACKs, a first window made from an
- * estimate, and pacing through the socket's own pacing rate. Sources and differences: swift.bpf.c and mswift.bpf.c.
+ * What swift and mswift share: an estimate of the path from the spacing of two ACKs, and a first window made from an
+ * estimate. Sources and differences: swift.bpf.c and mswift.bpf.c.
  */
 #ifndef TCCC_SWIFT_BPF_H
 #define TCCC_SWIFT_BPF_H
 
 #include "tccc.bpf.h"
+#include "pacing.bpf.h"
 
-/* A window of more bytes than this counts as this: times 8000000 it still fits 64 bits. Range: 2 TiB. */
-#define PACED_BYTES_MAX (1ull << 41)
 /* The kernel's TCP_INIT_CWND. */
 #define KERNEL_INITIAL_WINDOW 10
 
@@ -41,16 +40,6 @@ struct ack_pair {
 static __always_inline u32 path_capacity(u32 rtt_us, u32 dt_us, u32 packets)
 {
 	return (u32)min((u64)rtt_us * packets / dt_us, (u64)U32_LARGEST);
-}
-
-/* window / RTT, bytes per second, floor. Range: any RTT from 1/8 us on; 0 where there is none. */
-static __always_inline u64 paced_rate(u32 cwnd, u32 mss, u32 rtt_us_times_8)
-{
-	const u64 bytes = min((u64)cwnd * mss, PACED_BYTES_MAX);
-
-	if (!rtt_us_times_8)
-		return 0;
-	return bytes * (US_PER_SEC << SRTT_SHIFT) / rtt_us_times_8;
 }
 
 /*
@@ -93,32 +82,6 @@ static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct 
 static __always_inline u32 first_window(const struct tcp_sock *tp, u32 estimate, u32 slow_start)
 {
 	return max(min(estimate, min(tp->snd_cwnd_clamp, tp->snd_ssthresh)), slow_start);
-}
-
-/* Pacing is switched on unless the application or the fq qdisc has done so; true when it was done here. */
-static __always_inline bool set_pacing_on(struct sock *sk)
-{
-	if (sk->sk_pacing_status != SK_PACING_NONE)
-		return false;
-	sk->sk_pacing_status = SK_PACING_NEEDED;
-	return true;
-}
-
-/* Only what was switched on here is switched off; fq may have taken the pacing over meanwhile. */
-static __always_inline void set_pacing_off(struct sock *sk, bool is_ours)
-{
-	if (is_ours && sk->sk_pacing_status == SK_PACING_NEEDED)
-		sk->sk_pacing_status = SK_PACING_NONE;
-}
-
-/*
- * Never above the rate that the kernel has just set: it paces slow start at twice the window per RTT, and keeps to what
- * the application allows.
- */
-static __always_inline void set_pacing_rate(struct sock *sk, u64 rate)
-{
-	if (rate && rate < sk->sk_pacing_rate)
-		sk->sk_pacing_rate = rate;
 }
 
 #endif

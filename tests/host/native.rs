@@ -85,14 +85,15 @@ macro_rules! shim {
 }
 
 shim! {
-    fields: snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, mss_cache,
-        packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, lost, is_cwnd_limited, ca_state;
+    fields: snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, rttvar_us,
+        mss_cache, packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, lost, is_cwnd_limited, ca_state;
     samples: delivered, interval_us, rtt_us, losses, acked_sacked, prior_in_flight, is_app_limited;
     calls: new(u8) -> Host, free(Host), private(Host) -> *const u8, set_clock(u64), init(Host), release(Host),
         in_ack_event(Host, u32), pkts_acked(Host, u32, i32, u32), cong_control(Host, u32, u32) -> u32,
         cong_avoid(Host, u32, u32), ssthresh(Host) -> u32, set_state(Host, u32), cwnd_event(Host, u32),
         cwnd_event_tx_start(Host), min_tso_segs(Host) -> u32, undo_cwnd(Host) -> u32, storage(Host) -> *mut u8,
-        get_pacing_rate(Host) -> u64, get_pacing_status(Host) -> u32, set_pacing_status(Host, u32);
+        get_pacing_rate(Host) -> u64, get_pacing_status(Host) -> u32, set_pacing_status(Host, u32),
+        get_priority(Host) -> i32, set_priority(Host, i32);
 }
 
 impl Tcp {
@@ -225,6 +226,18 @@ impl Socket<'_> {
     pub fn pacing_status(&self) -> u32 {
         // SAFETY: the socket is live.
         unsafe { (self.native.shim.get_pacing_status)(self.host) }
+    }
+
+    /// The mark of the socket's packets: IP_TOS or IPV6_TCLASS.
+    pub fn priority(&self) -> i32 {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.get_priority)(self.host) }
+    }
+
+    /// The mark that the application chooses.
+    pub fn set_priority(&mut self, priority: i32) {
+        // SAFETY: the socket is live.
+        unsafe { (self.native.shim.set_priority)(self.host, priority) }
     }
 
     pub fn set_pacing_status(&mut self, status: u32) {

@@ -20,6 +20,7 @@ struct host_socket {
 	struct rate_sample rate;
 	u8 storage[64];	  /* what a companion program shares with the algorithm */
 	u8 lacks_storage; /* there was no memory for it */
+	int priority;	  /* IP_TOS or IPV6_TCLASS */
 };
 
 extern struct tcp_congestion_ops tccc_host_ops;
@@ -42,6 +43,23 @@ void *bpf_sk_storage_get(void *map, void *sk, void *value, u64 flags)
 	struct host_socket *host = sk;
 
 	return host->lacks_storage ? NULL : host->storage;
+}
+
+/* The one option that algorithms ask for is the mark of a socket's packets. */
+long bpf_setsockopt(void *sk, int level, int option, void *value, int length)
+{
+	struct host_socket *host = sk;
+
+	memcpy(&host->priority, value, sizeof(host->priority));
+	return 0;
+}
+
+long bpf_getsockopt(void *sk, int level, int option, void *value, int length)
+{
+	const struct host_socket *host = sk;
+
+	memcpy(value, &host->priority, sizeof(host->priority));
+	return 0;
 }
 
 /* As the kernel's: up to the threshold and the clamp; the rest of acked is for congestion avoidance. */
@@ -119,6 +137,7 @@ FIELD(snd_cwnd_clamp)
 FIELD(snd_ssthresh)
 FIELD(prior_cwnd)
 FIELD(srtt_us)
+FIELD(rttvar_us)
 FIELD(mss_cache)
 FIELD(packets_out)
 FIELD(sacked_out)
@@ -130,6 +149,7 @@ FIELD(lost)
 FIELD(is_cwnd_limited)
 PLACE(ca_state, u32, tp.inet_conn.icsk_ca_state)
 
+PLACE(priority, int, priority)
 PLACE(pacing_status, u32, tp.inet_conn.icsk_inet.sk.sk_pacing_status)
 PLACE(pacing_rate, u64, tp.inet_conn.icsk_inet.sk.sk_pacing_rate)
 

@@ -31,7 +31,7 @@ use crate::common::{HostSnapshot, poll_until, state, tun, verdict};
 use crate::trace_lab::{Connection, TcpInfo, tcp_info};
 
 /// Enough for any transfer of these tests on a busy host.
-pub const LIMIT: Duration = Duration::from_secs(40);
+pub const LIMIT: Duration = Duration::from_secs(120);
 /// Words in the names of all algorithms that these tests register.
 const NAMES: &str = "ktr";
 /// Every situation registers under the same names.

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What tahoe and faststart share: recoveries in which the window goes on from where slow start would, instead of from the
+ * threshold to which the kernel leads it.
+ *
+ * The kernel leads the window of a recovery towards snd_ssthresh (PRR, RFC 6937) and sets it to that at the end. So the
+ * aim stands there meanwhile, and the threshold is kept here until the recovery is over.
+ */
+#ifndef TCCC_REPAIR_BPF_H
+#define TCCC_REPAIR_BPF_H
+
+#include "tccc.bpf.h"
+
+/* The kernel knows no smaller threshold. */
+#define LEAST_SSTHRESH 2u
+
+struct repair {
+	u8 is_restarting; /* the recovery ends with the window below */
+	u32 window;	  /* packets */
+	u32 ssthresh;	  /* threshold after the recovery, packets */
+	u32 repaired_seq; /* end of what was acknowledged at the latest ACK that repaired something */
+	u32 end_seq;	  /* of the recovery: the end of what was sent before the loss was found */
+};
+
+/* To be called in init. */
+static __always_inline void forget_repair(const struct tcp_sock *tp, struct repair *repair)
+{
+	repair->is_restarting = 0;
+	repair->window = 1;
+	repair->ssthresh = LEAST_SSTHRESH;
+	repair->repaired_seq = tp->snd_una;
+	repair->end_seq = tp->snd_una;
+}
+
+/* To be called in ssthresh, whose result it is: half of the window. */
+static __always_inline u32 begin_repair(const struct tcp_sock *tp, struct repair *repair)
+{
+	forget_repair(tp, repair);
+	repair->ssthresh = reno_ssthresh(tp);
+	repair->end_seq = tp->snd_nxt;
+	return repair->ssthresh;
+}
+
+/*
+ * A partial ACK, RFC 6582: one of a recovery that repairs something and is not its last one, which cong_avoid sees. To be
+ * asked once in pkts_acked.
+ */
+static __always_inline bool is_partial_ack(const struct sock *sk, struct repair *repair)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const bool is_repairing = after(tp->snd_una, repair->repaired_seq) && before(tp->snd_una, repair->end_seq);
+
+	if (ca_state_of(sk) != TCP_CA_Recovery || !is_repairing)
+		return false;
+	repair->repaired_seq = tp->snd_una;
+	return true;
+}
+
+/* The recovery is to end with this window. */
+static __always_inline void set_repair_window(struct tcp_sock *tp, struct repair *repair, u32 window)
+{
+	repair->is_restarting = 1;
+	repair->window = max(window, 1u);
+	tp->snd_ssthresh = ssthresh_of(window);
+}
+
+/* To be called at CA_EVENT_COMPLETE_CWR. */
+static __always_inline void end_repair(struct tcp_sock *tp, struct repair *repair)
+{
+	if (!repair->is_restarting)
+		return;
+	repair->is_restarting = 0;
+	tp->snd_cwnd = min(repair->window, tp->snd_cwnd_clamp);
+	tp->snd_ssthresh = repair->ssthresh;
+}
+
+/* To be called in set_state(TCP_CA_Loss): a timeout inside the recovery, after which the kernel sets the window. */
+static __always_inline void break_repair_off(struct tcp_sock *tp, struct repair *repair)
+{
+	if (repair->is_restarting)
+		tp->snd_ssthresh = repair->ssthresh;
+	repair->is_restarting = 0;
+}
+
+#endif
