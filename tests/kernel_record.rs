@@ -27,7 +27,7 @@ fn recording_killed_and_cut_anywhere_holds_every_whole_block_with_the_counts_of_
     let file = folder.path().join("killed");
     let flows = Flows::begin(FLOWS);
     let witness = flows.witness();
-    let mut recorder = flows.recorder(&file, "50ms");
+    let mut recorder = flows.recorder(&file, "0s");
     flows.until_recorded(&file);
     let moment =
         Instant::now() + Duration::from_millis(KILL_MS.start + random.next_u64() % (KILL_MS.end - KILL_MS.start));
@@ -40,7 +40,10 @@ fn recording_killed_and_cut_anywhere_holds_every_whole_block_with_the_counts_of_
     let all = Recording::of(&file).unwrap();
     assert!(all.last_of_each().len() == FLOWS && all.tail.is_none() && all.damaged_blocks == 0);
     assert!(all.events.iter().any(|event| event.retrans_pkts > 0), "the path lost nothing");
-    assert!(all.events.iter().all(|event| testimony.judge(event) != Verdict::Wrong), "a count is not the kernel's");
+    assert!(
+        all.events.iter().all(|event| testimony.judge(event, Duration::ZERO) != Verdict::Wrong),
+        "a count is not the kernel's"
+    );
     for _ in 0..CUTS {
         let length = random.next_u64() as usize % bytes.len();
         let Some(whole) = Whole::of(&bytes[..length]) else { continue };

@@ -15,7 +15,7 @@ use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
-use tccc::trace::live::{RING_BYTES, RING_BYTES_MIN, Tracer};
+use tccc::trace::live::{RING_BYTES, RING_BYTES_MIN, Sampling, Tracer};
 use tccc::trace::snapshot;
 use trace_lab::{Connection, Crowd, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer};
 
@@ -68,10 +68,16 @@ fn close_has_the_final_counts_of_the_kernel() {
 fn losses_and_state_changes_of_a_lossy_path_are_all_seen() {
     needs!(root, btf, tun);
     let path = LossyPath::build();
-    let mut observed = Observed::start(&only(path.sender()), Duration::from_millis(100), RING_BYTES);
-    let client = path.transfer(3 << 20);
-    observed.until_closed(client);
-    let events = observed.of(client);
+    for sampling in [Sampling::ByPacket, Sampling::ByClock] {
+        let tracer = Tracer::start(&only(path.sender()), sampling(Duration::from_millis(100)), RING_BYTES).unwrap();
+        let mut observed = Observed { tracer, events: Vec::new() };
+        let client = path.transfer(3 << 20);
+        observed.until_closed(client);
+        assert_losses_and_states_are_whole(&observed.of(client));
+    }
+}
+
+fn assert_losses_and_states_are_whole(events: &[&Event]) {
     let mut state = CaState::Open;
     for event in events.iter().filter(|event| event.kind == EventKind::State) {
         assert_eq!(event.prior_ca_state, state, "a change of state is missing");
@@ -87,6 +93,36 @@ fn losses_and_state_changes_of_a_lossy_path_are_all_seen() {
     let close = events.last().unwrap();
     assert!(close.retrans_pkts > 0 && close.retrans_pkts >= losses.last().unwrap().retrans_pkts);
     assert!(events.iter().any(|event| event.ca_state == CaState::Recovery && event.ssthresh_pkts.is_some()));
+}
+
+/// By the clock, what was open before the tracer is sampled too, what rests is not, and nothing runs per packet.
+#[test]
+fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let inside = netns.try_clone().unwrap();
+    let (mut talking, resting) = (Connection::open(&netns, "reno"), Connection::open(&netns, "reno"));
+    // A namespace is found by the threads that live in it.
+    let start = || Tracer::start(&only(&netns), Sampling::ByClock(Duration::from_millis(10)), RING_BYTES);
+    let others = programs_of(std::process::id());
+    let mut observed = Observed { tracer: inside.run(start).unwrap(), events: Vec::new() };
+    let (talker, rester) = (talking.client.local_addr().unwrap(), resting.client.local_addr().unwrap());
+    poll_until(SOON, "samples of both ends", || {
+        talking.send(1 << 20);
+        let events = observed.poll();
+        let samples = |end| events.iter().filter(|it| it.kind == EventKind::Sample && it.local == end).count();
+        samples(talker) >= 5 && samples(talking.address) >= 5
+    });
+    assert!(observed.of(rester).is_empty());
+    let counts: Vec<_> = observed.of(talker).iter().map(|it| (it.delivered_pkts, it.bytes_acked)).collect();
+    assert!(counts.is_sorted_by(|a, b| a < b), "a sample of what did not move: {counts:?}");
+    let own = &programs_of(std::process::id()) - &others;
+    let names = libbpf_rs::query::ProgInfoIter::default().filter(|program| own.contains(&program.id));
+    let names: Vec<String> = names.map(|program| program.name.to_string_lossy().into_owned()).collect();
+    assert!(names.iter().any(|name| name == "on_tick") && names.iter().all(|name| name != "on_packet"), "{names:?}");
+    drop((talking, resting));
+    observed.until_closed(talker);
+    assert_eq!(observed.tracer.dropped(), 0);
 }
 
 #[test]
@@ -188,7 +224,7 @@ fn namespaces_come_and_go_under_one_tracer() {
     observed.until_closed(early_client);
     assert!(observed.events.iter().all(|event| event.local != unseen || event.netns != first.inode()));
     assert!(observed.events.iter().all(|event| event.local != gone || event.netns != first.inode()));
-    let everything = Tracer::start(&Filter::default(), SOON, RING_BYTES).unwrap();
+    let everything = Tracer::start(&Filter::default(), Sampling::ByPacket(SOON), RING_BYTES).unwrap();
     assert!(everything.watch_netns(1).is_err());
 }
 

@@ -1,10 +1,10 @@
-//! Benchmark: what tracing every socket costs a transfer at full speed.
+//! Benchmark: what tracing every socket, sampled every 10 ms, costs a transfer at full speed.
 //!
 //! Paired stretches of one transfer over a veth pair between two namespaces, traced and not traced in turn. Both ends
 //! and the tracer share one processor: whatever the tracer costs is missing from the transfer, and no thread wanders,
 //! which alone makes more than 2 %. CUBIC, because pacing by timers (BBR) would add waiting to what is measured.
-//! Then the kernel's own figure for one call of the tracer's programs. `cargo xtask bench trace` prints it. The
-//! requirement: under 2 % of goodput.
+//! Then the kernel's own figure for one call of the tracer's programs, and so per packet: none runs at a packet while
+//! samples are taken by the clock. `cargo xtask bench trace` prints it. The requirement: at least 0.99 of the goodput.
 
 mod common;
 
@@ -32,7 +32,8 @@ const LINES_WHEN_STEADY: usize = 5;
 /// Longer than all stretches; the transfer is ended by its owner.
 const TRANSFER_SECONDS: &str = "3600";
 const MTU: u32 = 1500;
-const REQUIREMENT: f64 = 0.98;
+const REQUIREMENT: f64 = 0.99;
+const INTERVAL: &str = "10ms";
 const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 79, 0, 1));
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 79, 0, 2));
 
@@ -75,7 +76,7 @@ fn show_ratio(pairs: &[(f64, f64)]) {
         limit if high < limit => "does not hold",
         _ => "not decided: it lies inside the interval; more pairs or a quieter machine would decide",
     };
-    println!("cost under 2 %: {verdict}");
+    println!("at least {REQUIREMENT} of the goodput: {verdict}");
 }
 
 /// Mean time of one call of each program of the tracer, by the kernel's statistics, and calls a second.
@@ -127,7 +128,7 @@ impl Tracer {
         let before = programs();
         let output = tempfile::NamedTempFile::new().unwrap();
         let mut command = tccc();
-        command.args(["trace", "-o", "csv"]).stdin(Stdio::null()).stderr(Stdio::null());
+        command.args(["trace", "-o", "csv", "--interval", INTERVAL]).stdin(Stdio::null()).stderr(Stdio::null());
         let process = on_one_processor(command.stdout(File::create(output.path()).unwrap())).spawn().unwrap();
         let lines = || std::fs::read_to_string(output.path()).unwrap().lines().count();
         poll_until(Duration::from_secs(10), "`tccc trace` shows samples", || lines() >= LINES_WHEN_STEADY);

@@ -153,4 +153,13 @@ struct bpf_iter__tcp___trace {
 	struct sock_common *sk_common;
 } KERNEL_TYPE;
 
+struct bpf_map;
+
+struct bpf_iter__bpf_sk_storage_map___trace {
+	struct bpf_iter_meta___trace *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
+} KERNEL_TYPE;
+
 #endif

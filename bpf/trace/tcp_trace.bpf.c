@@ -3,16 +3,22 @@
  * The only tracer: open, sample, state change, loss and close of every TCP socket that passes the filter, through one
  * ring; and one row a socket for the iterator. Works for every algorithm, the kernel's own included.
  *
+ * Samples are taken in one of two ways; the reader loads the programs of one.
+ *   by clock   the reader has on_tick run once per interval. Nothing runs per packet: the cost follows the number of
+ *              sockets and samples, not the packet rate. on_meet makes known, once, what is open before.
+ *   by packet  on_packet looks at every packet that arrives. For samples at every packet, and for kernels without what
+ *              the other way needs.
+ *
  * What is sent, per socket
  *   OPEN    the connection reached ESTABLISHED.
- *   SAMPLE  a packet arrived and the sampling interval has passed since the last sample.
+ *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile.
  *   STATE   ca_state changes; every change. The other fields are those just before the change.
  *   LOSS    lost or retransmitted grew since the last LOSS, at most one per loss_gap_ns. The counts are cumulative, so
  *	     what falls into a gap is in the next LOSS, SAMPLE or CLOSE.
  *   CLOSE   the connection is over; the final counts.
- * Events that did not fit into the ring are counted, never forgotten. A packet's own effect is in the next event: the
- * kernel's tracepoint stands before the packet is processed. After the local end has closed its side (FIN_WAIT and
- * later) the kernel has no per-packet tracepoint: STATE, LOSS and CLOSE continue, SAMPLE ends.
+ * Events that did not fit into the ring are counted, never forgotten. By packet, a packet's own effect is in the next
+ * event: the kernel's tracepoint stands before the packet is processed. After the local end has closed its side
+ * (FIN_WAIT and later) the kernel has no per-packet tracepoint: STATE, LOSS and CLOSE continue, SAMPLE ends.
  */
 #include "trace_kernel.bpf.h"
 #include "trace_event.h"
@@ -24,6 +30,7 @@ const volatile u64 interval_ns = 100000000;
 const volatile u64 interval_jiffies = 25; /* whole ticks in the interval: fewer have passed, then it is not due */
 const volatile u64 loss_gap_ns = 10000000;
 const volatile u64 wake_bytes = 1 << 20; /* unread bytes from which the reader is woken */
+const volatile u64 yield_bytes = 2 << 20; /* unread bytes from which a tick leaves the rest to the next one */
 const volatile u32 jiffy_ns = 4000000;
 
 /* What the tracer remembers of a socket. */
@@ -31,6 +38,7 @@ struct flow {
 	u64 sampled_ns;
 	u64 sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
+	u64 moved;   /* sum of counts at the last tick that sent something */
 	const void *ops;
 	u32 generation; /* of the filter that `passes` was decided with; 0: not decided */
 	u32 lost_pkts;
@@ -113,6 +121,12 @@ static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock
 	return flow->passes;
 }
 
+/* Grows with every packet that acknowledges or brings something. */
+static __always_inline u64 moved_of(const struct tcp_sock___trace *tp)
+{
+	return tp->bytes_acked + tp->bytes_received + tp->delivered;
+}
+
 static __always_inline void count_dropped(void)
 {
 	u32 zero = 0;
@@ -135,6 +149,7 @@ static __always_inline struct flow *flow_of(const struct sock *sk, const struct 
 		flow->lost_pkts = tp->lost;
 		flow->retrans_pkts = tp->total_retrans;
 		flow->sampled_jiffies = bpf_jiffies64() - interval_jiffies;
+		flow->moved = moved_of(tp);
 	}
 	return flow;
 }
@@ -312,6 +327,43 @@ int BPF_PROG(on_packet, struct sock *sk)
 	if (flow && flow->is_known && !is_worth_a_look(flow, established_tcp_sock(sk)))
 		return 0;
 	return look(sk);
+}
+
+/* Once per interval for every socket that is known. */
+SEC("iter/bpf_sk_storage_map")
+int on_tick(struct bpf_iter__bpf_sk_storage_map___trace *ctx)
+{
+	struct flow *flow = ctx->value;
+	struct sock *sk = ctx->sk;
+	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
+	u64 moved;
+
+	if (!tp || !flow || !flow->is_known)
+		return 0;
+	moved = moved_of(tp);
+	if (moved == flow->moved || !was_connected(sk_of(tp)->__sk_common.skc_state) || !flow_passes(flow, tp))
+		return 0;
+	/* What is not sent now moves until the next tick all the same; the rest of the ring is for what is not sampled. */
+	if (bpf_ringbuf_query(&events, RING_UNREAD_BYTES) >= yield_bytes)
+		return 0;
+	flow->moved = moved;
+	if (is_loss_due(flow, tp))
+		send_loss(sk, tp, flow);
+	else
+		send(sk, tp, TCCC_EVENT_SAMPLE);
+	return 0;
+}
+
+/* Once, for every socket that is open before the tracer. */
+SEC("iter/tcp")
+int on_meet(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
+
+	if (tp && was_connected(sk_of(tp)->__sk_common.skc_state))
+		flow_of((const struct sock *)tp, tp);
+	return 0;
 }
 
 /* Before the change; not on every kernel, on_packet notices a change at the next packet. */

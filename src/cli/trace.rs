@@ -11,7 +11,7 @@ use super::naming::Naming;
 use super::selection::Selection;
 use super::{note, warn};
 use crate::kernel::clock;
-use crate::trace::live::{Missing, RING_BYTES_MAX, RING_BYTES_MIN, Tracer};
+use crate::trace::live::{Missing, RING_BYTES_MAX, RING_BYTES_MIN, Sampling, Tracer};
 use crate::units::{Bytes, format_duration, parse_duration};
 
 mod record;
@@ -31,8 +31,8 @@ const INTERRUPTED: i32 = 128 + SIGINT;
 
 /// Stream what every TCP connection does: samples, losses, state changes
 ///
-/// Connections are sampled as packets arrive, at most once per interval; openings, closings, losses and changes of
-/// the congestion state are shown as they happen. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
+/// Connections are sampled once per interval while packets arrive, which costs nothing per packet; openings, closings,
+/// losses and changes of the congestion state are shown as they happen. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
 /// A recording also holds every socket that sends nothing, and the names of processes, cgroups and private state.
 ///
 /// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`;
@@ -77,7 +77,7 @@ impl Args {
     fn stream(&self, stop: &AtomicBool) -> Result<()> {
         let filter = self.selection.filter()?;
         let begin_ns = clock::monotonic_ns()?;
-        let tracer = Tracer::start(&filter, self.interval, self.ring)?;
+        let tracer = Tracer::start(&filter, Sampling::ByClock(self.interval), self.ring)?;
         // After the tracer: a refusal leaves stdout as it was.
         let mut stream = Stream::begin(self.output.unwrap_or(StreamFormat::Table), begin_ns, Naming::default())?;
         self.say_what_is_missing(tracer.missing());

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::kernel::netns::Netns;
 use crate::trace::event::Event;
 use crate::trace::filter::Filter;
-use crate::trace::live::{RING_BYTES, Tracer, Watcher};
+use crate::trace::live::{RING_BYTES, Sampling, Tracer, Watcher};
 
 /// How long the tracer waits for events before it looks whether it is still needed.
 const POLL: Duration = Duration::from_millis(50);
@@ -49,7 +49,7 @@ impl Follower {
         let (for_thread, until) = (Arc::clone(&readers), Arc::clone(&done));
         let thread = std::thread::spawn(move || {
             let filter = Filter { netns: Some(Default::default()), ..Filter::default() };
-            let tracer = match Tracer::start(&filter, interval, RING_BYTES) {
+            let tracer = match Tracer::start(&filter, Sampling::ByPacket(interval), RING_BYTES) {
                 Ok(tracer) => tracer,
                 Err(error) => return drop(to_starter.send(Err(error))),
             };

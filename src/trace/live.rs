@@ -3,6 +3,7 @@
 //! Everything is held by file descriptors: when the process ends, however it ends, the kernel detaches it all.
 
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilde
 use super::event::{DecodeError, Event};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel, TcpTraceSkel};
+use super::tick::{self, INTERVAL_MIN, Ticker};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
@@ -27,6 +29,8 @@ pub const RING_BYTES_MAX: u32 = 1 << 30;
 const LOSS_GAPS_PER_INTERVAL: u32 = 10;
 /// The reader is woken when this part of the ring is unread.
 const WAKE_PART: u32 = 4;
+/// Samples by the clock wait for the next tick when this part of the ring is unread: losses and closes find room.
+const YIELD_PART: u32 = 2;
 /// Events handed over before the drop count and a signal are looked at again.
 const BATCH_EVENTS: usize = 4096;
 
@@ -43,8 +47,19 @@ pub struct Tracer {
     arrivals: Arc<Mutex<Arrivals>>,
     watcher: Watcher,
     missing: Vec<Missing>,
+    _ticker: Option<Ticker>,
     _events: MapHandle,
     _links: Vec<Link>,
+}
+
+/// How samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// At the first packet after each interval; zero: at every packet. A program runs at every packet of the host.
+    ByPacket(Duration),
+    /// Once per interval, of every socket that moved meanwhile; nothing runs per packet. Where the kernel or the
+    /// process cannot, or for intervals under a millisecond, by packet.
+    ByClock(Duration),
 }
 
 /// A tracepoint this kernel lacks, and what is less precise without it.
@@ -57,29 +72,34 @@ pub struct Missing {
 }
 
 impl Tracer {
-    /// Begins to follow every socket that passes `filter`, one sample per socket and `interval`; zero samples at
-    /// every packet.
+    /// Begins to follow every socket that passes `filter`, one sample per socket and interval.
     ///
     /// `ring_bytes` is rounded up to a power of two between [`RING_BYTES_MIN`] and [`RING_BYTES_MAX`].
     ///
     /// Errors: a capability, the kernel's type information or the tracepoint for packets is missing.
     /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone.
-    pub fn start(filter: &Filter, interval: Duration, ring_bytes: u32) -> Result<Tracer> {
+    pub fn start(filter: &Filter, sampling: Sampling, ring_bytes: u32) -> Result<Tracer> {
         privilege::require("trace sockets", &[Capability::Bpf, Capability::Perfmon])?;
         let kernel = Types::of_running_kernel()?;
         let ring_bytes = ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two();
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, filter)?;
         open.maps.events.set_max_entries(ring_bytes).context("size the ring")?;
+        let has = |tracepoint: &str| program::has_tracepoint(&kernel, tracepoint);
+        let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
+        let is_by_clock =
+            sampling == Sampling::ByClock(interval) && interval >= INTERVAL_MIN && tick::is_possible(&kernel, has);
         set_times(&mut open, interval, ring_bytes)?;
-        let missing = leave_out_missing(&mut open, |tracepoint| program::has_tracepoint(&kernel, tracepoint))?;
+        keep_sampling(&mut open, is_by_clock);
+        let missing = leave_out_missing(&mut open, (has, is_by_clock))?;
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let watcher = Watcher::of(&skel, filter)?;
         let events = MapHandle::try_from(&skel.maps.events).context("hold the ring")?;
         let (ring, arrivals) = build_ring(&events)?;
         let links = attach(&skel)?;
-        Ok(Tracer { ring, arrivals, watcher, missing, _events: events, _links: links })
+        let ticker = is_by_clock.then(|| start_ticker(&skel, filter, interval)).transpose()?;
+        Ok(Tracer { ring, arrivals, watcher, missing, _ticker: ticker, _events: events, _links: links })
     }
 
     /// Waits up to `timeout`, less when the ring fills, and hands over what has arrived, oldest first.
@@ -218,18 +238,39 @@ fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u3
     rodata.interval_jiffies = rodata.interval_ns / u64::from(rodata.jiffy_ns);
     rodata.loss_gap_ns = rodata.interval_ns / u64::from(LOSS_GAPS_PER_INTERVAL);
     rodata.wake_bytes = (ring_bytes / WAKE_PART).into();
+    rodata.yield_bytes = (ring_bytes / YIELD_PART).into();
     Ok(())
+}
+
+/// Loads the programs of one way to sample.
+fn keep_sampling(open: &mut OpenTcpTraceSkel<'_>, is_by_clock: bool) {
+    let progs = &mut open.progs;
+    progs.on_sweep.set_autoload(false);
+    progs.on_packet.set_autoload(!is_by_clock);
+    progs.on_tick.set_autoload(is_by_clock);
+    progs.on_meet.set_autoload(is_by_clock);
+}
+
+/// What is open becomes known, then the clock begins; what opens meanwhile is seen by its tracepoint.
+fn start_ticker(skel: &TcpTraceSkel<'_>, filter: &Filter, interval: Duration) -> Result<Ticker> {
+    let meeting = skel.progs.on_meet.attach().context("attach the tracer's socket iterator")?;
+    tick::meet_all(&meeting, filter)?;
+    let flows = skel.maps.flows.as_fd();
+    let ticking = skel.progs.on_tick.attach_iter(flows).context("attach the tracer's sampling iterator")?;
+    Ok(Ticker::start(ticking, interval))
 }
 
 /// Keeps from loading what this kernel has no tracepoint for.
 ///
 /// Errors: the one for packets is missing, without which there is nothing to trace.
-fn leave_out_missing(open: &mut OpenTcpTraceSkel<'_>, has: impl Fn(&str) -> bool) -> Result<Vec<Missing>> {
-    if !has("tcp_probe") {
+fn leave_out_missing(
+    open: &mut OpenTcpTraceSkel<'_>,
+    (has, is_by_clock): (impl Fn(&str) -> bool, bool),
+) -> Result<Vec<Missing>> {
+    if !is_by_clock && !has("tcp_probe") {
         let refusal = Failure::unmet("cannot trace: this kernel lacks the tracepoint tcp_probe");
         return Err(refusal.hint("`tccc doctor` lists what this host lacks").into());
     }
-    open.progs.on_sweep.set_autoload(false);
     let mut missing = Vec::new();
     let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
         if !has(tracepoint) {

@@ -75,7 +75,15 @@ pub fn sweep_in(namespaces: &[Netns], filter: &Filter) -> Result<Sweep> {
 
 fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
     let progs = &mut open.progs;
-    for program in [&mut progs.on_packet, &mut progs.on_ca_state, &mut progs.on_retransmit, &mut progs.on_tcp_state] {
+    let programs = [
+        &mut progs.on_packet,
+        &mut progs.on_ca_state,
+        &mut progs.on_retransmit,
+        &mut progs.on_tcp_state,
+        &mut progs.on_tick,
+        &mut progs.on_meet,
+    ];
+    for program in programs {
         program.set_autoload(false);
     }
     let maps = &mut open.maps;
@@ -88,6 +96,10 @@ fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
 /// Reads the sockets of this thread's namespace, again until a pass finds none that is new; the latest row counts.
 fn read_until_stable(link: &Link, buffer: &mut [u8], passes: usize) -> Result<Vec<Event>> {
     let mut sockets: Vec<Event> = Vec::new();
+    if passes == 1 {
+        read_sockets(link, buffer, |event| sockets.push(event))?;
+        return Ok(sockets);
+    }
     let mut places: HashMap<u64, usize> = HashMap::new();
     for _ in 0..passes {
         let known = sockets.len();
@@ -103,6 +115,13 @@ fn read_until_stable(link: &Link, buffer: &mut [u8], passes: usize) -> Result<Ve
         }
     }
     Ok(sockets)
+}
+
+/// One pass of an iterator whose program writes nothing to it.
+///
+/// Errors: the iterator cannot be read.
+pub(super) fn pass(link: &Link) -> Result<()> {
+    read_sockets(link, &mut [0; EVENT_BYTES], |_| {})
 }
 
 /// One pass of the iterator over this thread's namespace, decoded in place.

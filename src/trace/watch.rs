@@ -10,7 +10,7 @@ use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
 use super::filter::Filter;
 use super::gather::{self, Gathered, Layouts, Wanted};
-use super::live::Tracer;
+use super::live::{Sampling, Tracer};
 use super::source::Source;
 use crate::kernel::clock;
 use crate::kernel::struct_ops::Statistics;
@@ -52,7 +52,7 @@ impl Watch {
     /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone; a thread that looks at
     /// sockets, processes and cgroups and uses at most a tenth of a processor.
     pub fn start(settings: Settings) -> Result<Watch> {
-        let tracer = Tracer::start(&settings.filter, settings.interval, settings.ring_bytes)?;
+        let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
         let notices = tracer.missing().iter();
         let notices =
             notices.map(|it| format!("this kernel lacks the tracepoint {}: {}", it.tracepoint, it.loses)).collect();

@@ -26,7 +26,7 @@ use tccc::kernel::probe::Features;
 use tccc::loader::{Registered, Request, register};
 use tccc::trace::event::{Event, EventKind};
 use tccc::trace::filter::Filter;
-use tccc::trace::live::Tracer;
+use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize};
 
 pub use tamper::Tamper;
@@ -93,7 +93,7 @@ impl Lab {
     pub fn transfer_from(&self, cgroup: Option<&Cgroup>, algorithm: &str, bytes: usize) -> Seen {
         let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
         let filter = Filter { netns: Some(BTreeSet::from([self.sides[0].inode()])), ..Filter::default() };
-        let tracer = Tracer::start(&filter, Duration::ZERO, 64 << 20).unwrap();
+        let tracer = Tracer::start(&filter, Sampling::ByPacket(Duration::ZERO), 64 << 20).unwrap();
         let wire = self.sides[1].run(capture).unwrap();
         let is_over = AtomicBool::new(false);
         let mut seen = Seen { algorithm: algorithm.to_owned(), ..Seen::default() };

@@ -101,10 +101,14 @@ pub struct Testimony {
 
 impl Testimony {
     /// Compares an event of a witnessed flow.
-    pub fn judge(&self, event: &Event) -> Verdict {
+    ///
+    /// `slack`: between the event's time and its counts, nothing for what was sampled by packet: the socket is locked
+    /// then. By the clock it is not, and a busy processor may do something else between the two.
+    pub fn judge(&self, event: &Event, slack: Duration) -> Verdict {
         let counts = &self.counts[&event.local];
-        let before = counts.partition_point(|seen| seen.first_ns <= event.time_ns).checked_sub(1);
-        let after = counts.partition_point(|seen| seen.last_ns < event.time_ns);
+        let slack_ns = slack.as_nanos() as u64;
+        let before = counts.partition_point(|seen| seen.first_ns <= event.time_ns - slack_ns).checked_sub(1);
+        let after = counts.partition_point(|seen| seen.last_ns < event.time_ns + slack_ns);
         let (Some(before), Some(after)) = (before, counts.get(after)) else { return Verdict::Wrong };
         let (lower, upper) = (counts[before].pair(), after.pair());
         let own = (event.delivered_pkts, event.retrans_pkts);

@@ -16,7 +16,7 @@ use tccc::kernel::netlink;
 use tccc::kernel::netns::Netns;
 use tccc::trace::event::{Event, EventKind};
 use tccc::trace::filter::Filter;
-use tccc::trace::live::Tracer;
+use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize, Share};
 
 use crate::common::poll_until;
@@ -167,7 +167,10 @@ pub struct Observed {
 
 impl Observed {
     pub fn start(filter: &Filter, interval: Duration, ring_bytes: u32) -> Observed {
-        Observed { tracer: Tracer::start(filter, interval, ring_bytes).unwrap(), events: Vec::new() }
+        Observed {
+            tracer: Tracer::start(filter, Sampling::ByPacket(interval), ring_bytes).unwrap(),
+            events: Vec::new(),
+        }
     }
 
     pub fn poll(&mut self) -> &[Event] {
