@@ -119,7 +119,12 @@ impl StateLayout {
     ///
     /// Shape: in the order of the C struct; a field that lies beyond the given bytes is left out.
     pub fn decode(&self, state: &[u8]) -> Vec<(&str, Value)> {
-        self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?))).collect()
+        self.values(state).collect()
+    }
+
+    /// The same one after the other.
+    pub fn values<'a>(&'a self, state: &[u8]) -> impl Iterator<Item = (&'a str, Value)> {
+        self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?)))
     }
 
     /// What one of the kernel's own algorithms keeps in a socket, by the kernel's type information.

@@ -42,22 +42,36 @@ impl Naming {
 
     /// Names what an event's algorithm keeps in the socket; the phase is not repeated among the fields.
     pub fn name(&mut self, event: &Event) -> Named {
+        self.meet(&event.algorithm);
         let Some(layout) = self.layout(&event.algorithm) else {
             return Named::default();
         };
         let phase = layout.phase_name(&event.private_state).map(str::to_owned);
-        let fields = layout.decode(&event.private_state).into_iter();
-        let fields = fields.filter(|(name, _)| *name != "phase").map(|(name, value)| (name.to_owned(), value));
-        Named { phase, fields: fields.collect() }
+        let fields = own_values(layout, &event.private_state);
+        Named { phase, fields: fields.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
-    fn layout(&mut self, algorithm: &str) -> Option<&StateLayout> {
+    /// Finds out what an algorithm keeps in a socket, once.
+    pub fn meet(&mut self, algorithm: &str) {
         if !self.layouts.contains_key(algorithm) {
             let found = if self.is_recorded { None } else { find_layout(algorithm) };
             self.layouts.insert(algorithm.to_owned(), found);
         }
-        self.layouts[algorithm].as_ref()
     }
+
+    /// An event of an algorithm that was met, with its words, for a machine.
+    pub fn describe<'a>(&'a self, event: &'a Event) -> NamedEvent<'a> {
+        NamedEvent::of(event, self.layout(&event.algorithm))
+    }
+
+    fn layout(&self, algorithm: &str) -> Option<&StateLayout> {
+        self.layouts.get(algorithm)?.as_ref()
+    }
+}
+
+/// The fields beside the phase.
+fn own_values<'a>(layout: &'a StateLayout, state: &[u8]) -> impl Iterator<Item = (&'a str, Value)> {
+    layout.values(state).filter(|(name, _)| *name != "phase")
 }
 
 /// Finds the layouts of this host's algorithms.
@@ -102,18 +116,26 @@ pub struct NamedEvent<'a> {
     /// The algorithm's own phase.
     pub phase: Option<&'a str>,
     /// The algorithm's private fields by name.
-    #[serde(serialize_with = "as_object")]
-    pub state: &'a [(String, Value)],
+    pub state: State<'a>,
+}
+
+/// The private state of a socket, named as it is written.
+#[derive(Debug)]
+pub struct State<'a> {
+    layout: Option<&'a StateLayout>,
+    bytes: &'a [u8],
 }
 
 impl<'a> NamedEvent<'a> {
-    /// The event with its words.
-    pub fn of(event: &'a Event, named: &'a Named) -> Self {
+    fn of(event: &'a Event, layout: Option<&'a StateLayout>) -> Self {
         let tcp_state = tcp_state_name(event.tcp_state);
-        NamedEvent { event, tcp_state, phase: named.phase.as_deref(), state: &named.fields }
+        let phase = layout.and_then(|layout| layout.phase_name(&event.private_state));
+        NamedEvent { event, tcp_state, phase, state: State { layout, bytes: &event.private_state } }
     }
 }
 
-fn as_object<S: Serializer>(fields: &&[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(fields.iter().map(|(name, value)| (name, value)))
+impl Serialize for State<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.layout.iter().flat_map(|layout| own_values(layout, self.bytes)))
+    }
 }

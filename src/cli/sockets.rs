@@ -1,13 +1,13 @@
 //! `tccc sockets`: one sweep over all TCP sockets.
 
 use std::io::{self, BufWriter, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 
 use anyhow::Result;
 
-use serde::Serialize;
-
 use super::columns::{Row, Table, line_limit, note_hidden};
-use super::naming::{Named, NamedEvent, Naming};
+use super::naming::{Named, Naming};
 use super::selection::Selection;
 use super::{Format, note, warn};
 use crate::kernel::privilege::{self, Capability};
@@ -16,6 +16,8 @@ use crate::trace::snapshot::{self, Sweep};
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
+/// Sockets that a thread writes at once.
+const PIECE: usize = 2048;
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///
@@ -33,27 +35,19 @@ pub struct Args {
     selection: Selection,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u32,
-    namespaces: usize,
-    hidden: usize,
-    sockets: Vec<NamedEvent<'a>>,
-}
-
 impl Args {
     /// Sweeps and prints.
     ///
     /// Errors: a wrong option; a need of the tracer is missing.
     pub fn run(&self) -> Result<()> {
-        let mut sweep = snapshot::sweep(&self.selection.filter()?)?;
-        sweep.sockets.sort_by_key(|socket| (socket.netns, socket.local, socket.remote));
+        let sweep = snapshot::sweep(&self.selection.filter()?)?;
+        let mut sockets: Vec<&Event> = sweep.sockets.iter().collect();
+        sockets.sort_by_cached_key(|socket| (socket.netns, place(socket.local), place(socket.remote)));
         let mut naming = Naming::default();
-        let named: Vec<Named> = sweep.sockets.iter().map(|socket| naming.name(socket)).collect();
         let mut out = BufWriter::new(io::stdout().lock());
         match self.output {
-            Format::Table => write_table(&mut out, &sweep.sockets, &named)?,
-            Format::Json => write_json(&mut out, &sweep, &named)?,
+            Format::Table => write_table(&mut out, &sockets, &mut naming)?,
+            Format::Json => write_json(&mut out, &sweep, (&sockets, &mut naming))?,
         }
         out.flush()?;
         self.say_what_is_missing(&sweep);
@@ -80,17 +74,54 @@ impl Args {
     }
 }
 
-fn write_table(out: &mut dyn Write, sockets: &[Event], named: &[Named]) -> io::Result<()> {
-    let rows: Vec<Row> = sockets.iter().zip(named).map(|(event, named)| Row { event, named, time_s: 0.0 }).collect();
+/// What sorts addresses: IPv4 before IPv6, then by number, then by port.
+fn place(end: SocketAddr) -> (bool, u128, u16) {
+    let number = match end.ip() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    (end.is_ipv6(), number, end.port())
+}
+
+fn write_table(out: &mut dyn Write, sockets: &[&Event], naming: &mut Naming) -> io::Result<()> {
+    let named: Vec<Named> = sockets.iter().map(|socket| naming.name(socket)).collect();
+    let rows: Vec<Row> = sockets.iter().zip(&named).map(|(event, named)| Row { event, named, time_s: 0.0 }).collect();
     let table = Table::of_rows(&rows, line_limit());
     note_hidden(&table);
     table.write_header(out)?;
     rows.iter().try_for_each(|row| table.write_row(out, row))
 }
 
-fn write_json(out: &mut dyn Write, sweep: &Sweep, named: &[Named]) -> io::Result<()> {
-    let sockets = sweep.sockets.iter().zip(named).map(|(event, named)| NamedEvent::of(event, named)).collect();
-    let document = Document { schema: SCHEMA, namespaces: sweep.namespaces.len(), hidden: sweep.hidden, sockets };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
+/// One object, a socket a line; every processor writes its part, since this takes longer than the sweep.
+fn write_json(out: &mut dyn Write, sweep: &Sweep, (sockets, naming): (&[&Event], &mut Naming)) -> io::Result<()> {
+    sockets.iter().for_each(|socket| naming.meet(&socket.algorithm));
+    let (naming, namespaces, hidden) = (&*naming, sweep.namespaces.len(), sweep.hidden);
+    write!(out, "{{\"schema\":{SCHEMA},\"namespaces\":{namespaces},\"hidden\":{hidden},\"sockets\":[")?;
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut separator = 1; // none before the first
+    for batch in sockets.chunks(PIECE * processors) {
+        let pieces: Vec<io::Result<Vec<u8>>> = std::thread::scope(|scope| {
+            let work = |piece| scope.spawn(move || json_lines(piece, naming));
+            let workers: Vec<_> = batch.chunks(PIECE).map(work).collect();
+            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect()
+        });
+        for piece in pieces {
+            out.write_all(&piece?[separator..])?;
+            separator = 0;
+        }
+    }
+    writeln!(out, "\n]}}")
+}
+
+/// A comma, a line's end and an object for each socket.
+fn json_lines(sockets: &[&Event], naming: &Naming) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for socket in sockets {
+        lines.extend_from_slice(b",\n");
+        serde_json::to_writer(&mut lines, &naming.describe(socket))?;
+    }
+    Ok(lines)
 }

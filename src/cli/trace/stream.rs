@@ -88,6 +88,11 @@ impl Stream {
     /// Errors: stdout cannot be written.
     pub fn show(&mut self, event: &Event) -> io::Result<()> {
         self.shown += 1;
+        if let Printer::Lines(out) = &mut self.printer {
+            self.naming.meet(&event.algorithm);
+            serde_json::to_writer(&mut *out, &Line { schema: SCHEMA, named: self.naming.describe(event) })?;
+            return out.write_all(b"\n");
+        }
         let named = self.naming.name(event);
         let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
         let row = Row { event, named: &named, time_s };
@@ -95,10 +100,7 @@ impl Stream {
             Printer::Table(table, out) => table.write_row(out, &row),
             Printer::Csv(out) => out.write_record(csv_values(&row)).map_err(io_error),
             Printer::Parquet(out) => out.write(&row),
-            Printer::Lines(out) => {
-                serde_json::to_writer(&mut *out, &Line { schema: SCHEMA, named: NamedEvent::of(event, &named) })?;
-                out.write_all(b"\n")
-            }
+            Printer::Lines(_) => Ok(()), // written above, without copies
         }
     }
 
