@@ -10,4 +10,5 @@ pub mod record;
 pub mod replay;
 pub mod snapshot;
 pub mod source;
+mod tick;
 pub mod watch;

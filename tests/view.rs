@@ -1,6 +1,8 @@
 //! The dashboard: pictures of a recording in several sizes, and a real terminal that gets everything back.
 
 mod common;
+#[path = "view/hostile.rs"]
+mod hostile;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "view/pty.rs"]
 mod pty;

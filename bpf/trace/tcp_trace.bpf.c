@@ -29,7 +29,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile u64 interval_ns = 100000000;
 const volatile u64 interval_jiffies = 25; /* whole ticks in the interval: fewer have passed, then it is not due */
 const volatile u64 loss_gap_ns = 10000000;
-const volatile u64 wake_bytes = 1 << 20; /* unread bytes from which the reader is woken */
+const volatile u64 wake_bytes = 1 << 20;  /* unread bytes from which the reader is woken */
 const volatile u64 yield_bytes = 2 << 20; /* unread bytes from which a tick leaves the rest to the next one */
 const volatile u32 jiffy_ns = 4000000;
 

@@ -30,6 +30,8 @@ pub enum Bench {
     Callbacks,
     /// Time of 10 MB by slow start, Swift Start and Modified Swift Start
     Start,
+    /// `tccc sockets` beside `ss` over 100,000 sockets, and `tccc top` with 10,000
+    Sockets,
     /// Ten minutes of 300 flows recorded, killed, cut and compared with the kernel's counts
     Record,
 }
@@ -42,6 +44,7 @@ impl Bench {
             Bench::Load => "load_bench",
             Bench::Callbacks => "callbacks_bench",
             Bench::Start => "start_bench",
+            Bench::Sockets => "sockets_bench",
             Bench::Record => "record_bench",
         }
     }

@@ -17,6 +17,7 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "iperf3",
     "ns",
     "ip",
+    "ss",
     "git",
     "apt-get",
     "dpkg-query",

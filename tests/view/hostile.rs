@@ -1,0 +1,74 @@
+//! What a recording may claim of sockets, with right checksums and every number wrong: every view draws it.
+
+use std::time::Duration;
+
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tccc::model::recap::Recap;
+use tccc::trace::arrival::Arrival;
+use tccc::trace::event::{EVENT_BYTES, Event, offset};
+use tccc::trace::source::Source;
+use tccc::view::app::App;
+use tccc::view::draw;
+use tccc::view::theme::Theme;
+
+/// Different sockets of a case: few, so that events follow each other.
+const SOCKETS: u8 = 3;
+const KINDS: u8 = 6;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+
+/// Hands its events over once.
+struct Hostile(Vec<Event>);
+
+impl Source for Hostile {
+    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> anyhow::Result<()> {
+        self.0.drain(..).for_each(|event| take(Arrival::Event(event)));
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn title(&self) -> String {
+        "hostile".to_owned()
+    }
+
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Any bytes that are an event.
+fn event(mut bytes: Vec<u8>) -> Event {
+    bytes[offset::KIND] = 1 + bytes[offset::KIND] % KINDS;
+    bytes[offset::FAMILY] = if bytes[offset::FAMILY].is_multiple_of(2) { AF_INET } else { AF_INET6 };
+    bytes[offset::FAMILY + 1] = 0;
+    bytes[offset::SOCKET] %= SOCKETS;
+    bytes[offset::SOCKET + 1..offset::SOCKET + 8].fill(0);
+    Event::decode(&bytes).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn no_event_breaks_a_view(records in proptest::collection::vec(proptest::collection::vec(any::<u8>(), EVENT_BYTES), 1..30)) {
+        let events: Vec<Event> = records.into_iter().map(event).collect();
+        let mut recap = Recap::default();
+        events.iter().for_each(|event| recap.add(event.clone()));
+        prop_assert!(recap.flows().len() <= SOCKETS.into());
+        let mut source = Hostile(events);
+        let mut app = App::new(Theme::new(true, true));
+        let mut terminal = Terminal::new(TestBackend::new(120, 30)).unwrap();
+        app.take_in(&mut source).unwrap();
+        app.refresh(&mut source);
+        for key in [KeyCode::Char('r'), KeyCode::Right, KeyCode::Enter, KeyCode::Char('z'), KeyCode::Char('a'), KeyCode::Esc] {
+            terminal.draw(|frame| draw(frame, &mut app)).unwrap();
+            app.answer(&Input::Key(KeyEvent::new(key, KeyModifiers::NONE)), &mut source);
+        }
+    }
+}
