@@ -86,7 +86,7 @@ struct Lines<'a> {
 ///
 /// Errors: output that ends early, or lines of another form.
 pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
-    if output.lines().last() != Some("end") {
+    if !output.lines().any(|line| line == "end") {
         bail!("ns-2 ended before the simulated time was over");
     }
     let mut lines = Lines { states: vec![Vec::new(); simulation.cell.flows.len()], ..Lines::default() };

@@ -18,6 +18,9 @@ const UNLIMITED_BPS: f64 = 1e15;
 /// Window of a flow that has no cap, packets: nothing but cwnd limits it.
 const UNLIMITED_WINDOW: u32 = 1_000_000;
 
+/// The agent that gives up when its receiver does not acknowledge selectively.
+const ONLY_SACK: &str = "TCP/Linux";
+
 /// What the script of a run depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulation<'a> {
@@ -159,7 +162,7 @@ impl Simulation<'_> {
 
     fn flow(&self, text: &mut String, index: usize, flow: &FlowSpec) -> Result<()> {
         let class = self.agent(flow)?.split(' ').next().unwrap_or_default();
-        let sink = match (flow.tcp_sack, self.profile) {
+        let sink = match (flow.tcp_sack || class == ONLY_SACK, self.profile) {
             (true, Profile::Paper) => "TCPSink/Sack1",
             (true, Profile::Native) => "TCPSink/Sack1/DelAck",
             (false, Profile::Paper) => "TCPSink",

@@ -120,7 +120,7 @@ fn datagrams_have_their_own_ends_and_need_no_agent() {
     ] {
         assert!(text.contains(line), "no \"{line}\" in:\n{text}");
     }
-    let output = OUTPUT.replace("end\n", "datagrams 2 600 25 14.5\nend\n");
+    let output = OUTPUT.replace("\nend\n", "\ndatagrams 2 600 25 14.5\nend\n");
     let read = |output: &str| simulated(&with_datagrams(), 0, |simulation| output::read(simulation, output));
     let flows = read(&output).unwrap().flows;
     let cbr = &flows[2];
@@ -158,7 +158,7 @@ link b,a 100 100 4000 0 0
 link b,c 190 190 30000 0 0
 link c,b 100 100 4000 0 0
 end
-";
+a remark that it had kept until it ended";
 
 #[test]
 fn output_becomes_records_like_those_of_a_measured_run() {
