@@ -2,7 +2,7 @@
 //!
 //! Their random numbers differ, so the same seed loses other packets: what agrees is the distribution. Each link is held
 //! to what it was asked, and both to each other. A kernel without netem skips; one that has it runs in a virtual machine:
-//! `cargo xtask vm-matrix --kernel 6.1 --only emulators --acceleration virtual`.
+//! `cargo xtask vm-matrix --kernel 6.1 --only emulators --acceleration virtual --limit 60m`.
 
 mod common;
 mod link_lab;
@@ -61,7 +61,7 @@ const MILLI: Duration = Duration::from_millis(1);
 
 #[test]
 fn both_links_delay_lose_queue_and_pace_as_asked() {
-    needs!(root, tun, netem);
+    needs!(root, netem);
     let jittered = Direction { jitter: Duration::from_millis(6), ..plain(DELAY) };
     let delays = DRIVERS.map(|driver| {
         let (arrivals, _) = paced(driver, &jittered, 400, 2 * MILLI);
@@ -96,7 +96,7 @@ fn both_links_delay_lose_queue_and_pace_as_asked() {
 
 #[test]
 fn both_links_hold_back_and_copy_the_share_asked() {
-    needs!(root, tun, netem);
+    needs!(root, netem);
     const PACKETS: u64 = 1_500;
     let changed = Direction {
         reorder: Some("share=5%,by=30ms".parse().unwrap()),
@@ -175,7 +175,7 @@ impl Measured {
 
 #[test]
 fn same_scenario_over_both_links_has_the_same_goodput_round_trip_and_loss() {
-    needs!(root, struct_ops, cgroup2, iperf3, tun, netem);
+    needs!(root, btf, cgroup2, iperf3, netem);
     let before = HostSnapshot::take(&["tccc_ss"]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("emulators.toml");
