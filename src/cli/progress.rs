@@ -86,6 +86,7 @@ impl Display {
         match progress {
             Progress::Begins(forecast) => self.begin(forecast),
             Progress::Calibrating(place) => self.bar.set_message(format!("measuring the empty path: {place}")),
+            Progress::LeftOut { runs, why } => self.leave_out(*runs, why),
             Progress::Left { going, left } => {
                 self.set_left(*left);
                 self.bar.set_message(format!("{}: {going} at once", self.what));
@@ -106,6 +107,11 @@ impl Display {
         self.set_left(forecast.expected);
     }
 
+    fn leave_out(&self, runs: usize, why: &str) {
+        self.say(&format!("tccc: warning: {}: {} left out: {why}", self.what, plural(runs, "run")));
+        self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(runs as u64));
+    }
+
     fn finish_one(&self) {
         self.bar.inc(1);
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0).max(1));
@@ -123,7 +129,6 @@ impl Display {
 
 /// What one call has to do, as people say it: `12 runs of 2 paths, 9 finished before, about 3m 20s`.
 pub fn sentence(forecast: &Forecast) -> String {
-    let plural = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
     let mut text = plural(forecast.to_do, "run");
     if forecast.paths > 0 {
         let _ = write!(text, " on {}", plural(forecast.paths, "path")); // writing to a string does not fail
@@ -132,6 +137,10 @@ pub fn sentence(forecast: &Forecast) -> String {
         let _ = write!(text, ", {} finished before", forecast.finished);
     }
     format!("{text}, about {}", seconds(forecast.expected))
+}
+
+fn plural(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 /// A time in whole seconds: `1h 2m 3s`.

@@ -1,16 +1,19 @@
 //! `tccc run`: experiments from scenarios.
 
+mod ending;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
+use self::ending::Ending;
 use super::progress::{self, Display};
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
@@ -152,7 +155,8 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 /// Runs every scenario, or prints its plan.
 ///
-/// Errors: a scenario with a mistake; see [`runner::run`]; runs that could not be measured.
+/// Errors: a scenario with a mistake, before anything runs; of several scenarios those that could not be carried out,
+/// after all the others; see [`runner::run`]; runs that could not be measured.
 /// Side effects: those of [`runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {
     args.check()?;
@@ -170,18 +174,18 @@ pub fn run(args: &Args) -> Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
     }
-    let mut unmeasured = Vec::new();
+    let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
         let display = Display::new(format!("{}{nth}", one.scenario.name));
-        let outcome = run_one(one, args, &carrier, &stop, &display)?;
-        unmeasured.extend(outcome.late.into_iter().chain(outcome.failed.into_iter().map(|(id, _)| id)));
+        let result = run_one(one, args, &carrier, &stop, &display);
+        if let (Err(error), true) = (&result, planned.len() > 1) {
+            display.say(&format!("tccc: warning: {}{nth}: {error:#}", one.scenario.name));
+        }
+        let stopped = planned.len() == 1 || stop.load(Ordering::Relaxed);
+        ending.take(&one.scenario.name, result, stopped)?;
     }
-    if unmeasured.is_empty() {
-        return Ok(());
-    }
-    let what = format!("{} runs could not be measured: {}", unmeasured.len(), unmeasured.join(", "));
-    Err(Failure::failed(what).hint("run again with the same `--out` and `--jobs 1`").into())
+    ending.failure(planned.len()).map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Every scenario that is asked for; of several, those that the simulator has no agents for are left out.

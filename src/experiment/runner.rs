@@ -56,6 +56,13 @@ pub enum Progress {
     Begins(Forecast),
     /// The path of a cell is being measured.
     Calibrating(String),
+    /// Some of the paths are not what the scenario asks: their cells are left out.
+    LeftOut {
+        /// Runs that are not made.
+        runs: usize,
+        /// What was measured.
+        why: String,
+    },
     /// How many runs go on, and how long the rest takes from now.
     Left {
         /// Runs that go on.
@@ -117,6 +124,8 @@ pub struct Outcome {
     pub late: Vec<String>,
     /// Runs that failed at every attempt, with the reason.
     pub failed: Vec<(String, String)>,
+    /// Paths that are not what the scenario asks, whose cells were left out.
+    pub outside: Option<Failure>,
     /// What a reader of the results has to know: settings that this kernel lacks, links that are not at their best.
     pub notices: Vec<String>,
 }
@@ -124,7 +133,7 @@ pub struct Outcome {
 /// Carries out what is left of a plan.
 ///
 /// Errors: iperf3, root or a kernel feature is missing; the plan has no such part; the directory holds another plan; the
-/// path is not what the scenario asks; `stop` was set; every run fails.
+/// no path is what the scenario asks; `stop` was set; every run fails.
 /// Side effects: namespaces, a cgroup, registered algorithms and processes, none of which outlive the call; the result
 /// directory.
 pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
@@ -150,13 +159,16 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     }
     let paths = calibrate_paths(plan, &to_do, options, tell)?;
     let outside = calibrate::outside(&paths.calibration);
-    if outside.is_none() || earlier.is_none() {
+    let (to_do, left_out): (Vec<_>, Vec<_>) = to_do.into_iter().partition(|run| paths.carry(plan, run));
+    if !to_do.is_empty() || earlier.is_none() {
         host =
             HostRecord { offloads: paths.offloads(), sysctls: paths.sysctls, calibration: paths.calibration, ..host };
         results.write_host(&earlier.map_or(host.clone(), |earlier| joined(earlier, host)))?;
     }
-    if let Some(failure) = outside {
-        return Err(failure.into());
+    match &outside {
+        Some(failure) if to_do.is_empty() => return Err(failure.clone().into()),
+        Some(failure) => tell(Progress::LeftOut { runs: left_out.len(), why: failure.what.clone() }),
+        None => {}
     }
     let notices = paths.notices.into_iter().collect();
     let bench = Bench {
@@ -172,7 +184,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     };
     let mut queue = Queue::new(plan, to_do, Limit::of(options.jobs, processors()), finished.len());
     std::thread::scope(|scope| queue.carry_out(scope, &bench, tell))?;
-    Ok(Outcome { notices, ..queue.outcome })
+    Ok(Outcome { outside, notices, ..queue.outcome })
 }
 
 fn require_root() -> Result<()> {
@@ -222,7 +234,9 @@ fn calibrate_paths(
         let seed = mix(plan.seed, index as u64 + 1);
         paths.offloads.insert(topology.offloads()?);
         paths.sysctls = topology.settings_in_force()?;
-        paths.calibration.extend(calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell))?);
+        let measured = calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell))?;
+        paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
+        paths.calibration.extend(measured);
     }
     Ok(paths)
 }
@@ -231,12 +245,19 @@ fn calibrate_paths(
 #[derive(Debug, Default)]
 struct Paths {
     calibration: Vec<Calibration>,
+    /// A cell of each path that is not what it should be.
+    wrong: Vec<usize>,
     offloads: BTreeSet<String>,
     sysctls: BTreeMap<String, String>,
     notices: BTreeSet<String>,
 }
 
 impl Paths {
+    /// Whether the path of a run is what it should be.
+    fn carry(&self, plan: &Plan, run: &PlannedRun) -> bool {
+        !self.wrong.iter().any(|&cell| has_same_path(&plan.cells[cell], &plan.cells[run.cell]))
+    }
+
     fn offloads(&self) -> String {
         self.offloads.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
     }
@@ -354,6 +375,16 @@ mod tests {
         assert!(refusal(host("6.18", "bb")).contains("\"dtcp\" with digest aa"));
         check_same_host(&host("6.18", "aa"), &host("6.18", "aa"), &results).unwrap();
         assert_eq!(joined(host("6.18", "aa"), host("6.18", "aa")).calibration.len(), 2);
+    }
+
+    #[test]
+    fn wrong_path_takes_its_own_cells_away_and_no_others() {
+        let plan = plan();
+        let lossy = plan.cells.iter().position(|cell| cell.at["loss"] == "1%").unwrap();
+        let paths = Paths { wrong: vec![lossy], ..Paths::default() };
+        let carried = plan.runs.iter().filter(|run| paths.carry(&plan, run));
+        let losses: Vec<&str> = carried.map(|run| plan.cells[run.cell].at["loss"].as_str()).collect();
+        assert_eq!(losses, ["0%", "0%"]);
     }
 
     #[test]
