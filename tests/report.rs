@@ -6,6 +6,8 @@ mod directory;
 mod figures;
 #[path = "report/hostile.rs"]
 mod hostile;
+#[path = "report/saved.rs"]
+mod saved;
 #[path = "report/selection.rs"]
 mod selection;
 #[path = "report/several.rs"]

@@ -195,7 +195,7 @@ impl Comparison<'_> {
     fn cell(&self, metric: &'static Metric, key: Key) -> Cell {
         let measured = measured(self.samples_of(metric, &key));
         let published = self.published(metric, &key);
-        let expected = self.expected(metric, &key, Of::Value);
+        let expected = self.expected_value(metric, &key);
         let ratio = self.ratio(metric, &key);
         let shown = [measured.as_ref().map(|m| m.mean), published.map(|(value, _)| value)];
         let evidence = Evidence {
@@ -250,14 +250,38 @@ impl Comparison<'_> {
         self.scenario().values_of(over).iter().position(|known| *known == value)
     }
 
-    /// The published value and its place.
-    fn published(&self, metric: &Metric, key: &Key) -> Option<(f64, &str)> {
-        let of_metric = self.scenario().published.iter().filter(|published| published.metric == metric.name);
+    /// The published value and its place; of one that says what is saved, the baseline's measured mean less it.
+    fn published(&self, metric: &'static Metric, key: &Key) -> Option<(f64, &str)> {
+        let saved = || {
+            let (saved, place) = self.published_of(metric, key, Of::Saved)?;
+            Some((self.mean_of_baseline(metric, key)? - saved, place))
+        };
+        self.published_of(metric, key, Of::Value).or_else(saved)
+    }
+
+    fn published_of(&self, metric: &Metric, key: &Key, of: Of) -> Option<(f64, &str)> {
+        let of_metric = self.scenario().published.iter().filter(|p| p.metric == metric.name && p.of == of);
         of_metric.into_iter().find_map(|published| {
             let list = published.values.get(&key.variant)?;
             let value = *list.get(self.index_over(&published.over, key)?)?;
             value.is_finite().then_some((value, published.place.as_str()))
         })
+    }
+
+    /// What the baseline measured at the same place.
+    fn mean_of_baseline(&self, metric: &'static Metric, key: &Key) -> Option<f64> {
+        let baseline = self.scenario().report.baseline.clone()?;
+        let below = Key { place: key.place.clone(), variant: baseline };
+        measured(self.samples_of(metric, &below)).map(|measured| measured.mean)
+    }
+
+    /// What is expected of a value, or of what it saves.
+    fn expected_value(&self, metric: &'static Metric, key: &Key) -> Option<Expectation> {
+        let saved = || {
+            let saved = self.expected(metric, key, Of::Saved)?;
+            Some(Expectation { value: self.mean_of_baseline(metric, key)? - saved.value, ..saved })
+        };
+        self.expected(metric, key, Of::Value).or_else(saved)
     }
 
     fn expected(&self, metric: &Metric, key: &Key, of: Of) -> Option<Expectation> {
@@ -278,7 +302,9 @@ impl Comparison<'_> {
         let pairs: Vec<(f64, f64)> = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
         let paired = stats::paired_ratio(&pairs);
         let published_below = self.published(metric, &below).filter(|(value, _)| *value != 0.0);
-        let published = self.published(metric, key).zip(published_below).map(|((a, _), (b, _))| a / b);
+        let published = self.published_of(metric, key, Of::Ratio).map(|(ratio, _)| ratio);
+        let published =
+            published.or_else(|| self.published(metric, key).zip(published_below).map(|((a, _), (b, _))| a / b));
         let expected = self.expected(metric, key, Of::Ratio);
         let anything = paired.is_some() || published.is_some() || expected.is_some();
         anything.then(|| Ratio {

@@ -81,7 +81,7 @@ impl<'a> Drawn<'a> {
         let around = |one: &super::Expectation| [one.value - one.plus_minus, one.value + one.plus_minus];
         let ratio = cell.ratio_to_baseline.as_ref();
         match of {
-            Of::Value => Drawn {
+            Of::Value | Of::Saved => Drawn {
                 cell,
                 series,
                 published: cell.published,

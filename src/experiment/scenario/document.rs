@@ -55,11 +55,16 @@ pub struct ReportSpec {
 }
 
 /// Numbers of the source along one sweep variable.
+///
+/// As a ratio, they are shown where the source has no value of the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// Metric they are of.
     pub metric: String,
+    /// The metric itself, its ratio to the baseline, or what it saves.
+    #[serde(default)]
+    pub of: Of,
     /// Table, row, column.
     pub place: String,
     /// The sweep variable the lists go along.
@@ -68,7 +73,7 @@ pub struct Published {
     pub values: BTreeMap<String, Vec<f64>>,
 }
 
-/// What an expected number is of.
+/// What a published or expected number is of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
@@ -77,6 +82,8 @@ pub enum Of {
     Value,
     /// The metric divided by that of the baseline.
     Ratio,
+    /// By how much the metric is below that of the baseline: shown as the baseline's measured mean less it.
+    Saved,
 }
 
 /// Numbers a faithful implementation should give.
@@ -85,7 +92,7 @@ pub enum Of {
 pub struct Expected {
     /// Metric they are of.
     pub metric: String,
-    /// The metric itself, or its ratio to the baseline.
+    /// The metric itself, its ratio to the baseline, or what it saves.
     #[serde(default)]
     pub of: Of,
     /// The sweep variable the lists go along.

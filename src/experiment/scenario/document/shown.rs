@@ -174,6 +174,9 @@ impl Reader<'_> {
                 return Err(self.refuse(&at("y"), what));
             }
         }
+        if figure.of == super::Of::Saved {
+            return Err(self.refuse(&at("of"), "expected value or ratio"));
+        }
         if figure.of == super::Of::Ratio && (over_time || document.report.baseline.is_none()) {
             return Err(self.refuse(&at("of"), "expected a figure over the sweep, and report.baseline"));
         }
