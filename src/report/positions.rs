@@ -31,10 +31,9 @@ impl Positions {
     /// The values that the cells have of the figure's variable.
     pub fn new(spec: &FigureSpec, cells: &[&Cell]) -> Positions {
         let names = values_of(&spec.x, cells);
-        let numbers = numbers(&names).filter(|numbers| {
-            spec.draw != Draw::Bars && numbers.len() > 1 && (!spec.log_x || numbers.iter().all(|number| *number > 0.0))
-        });
+        let numbers = numbers(&names).filter(|numbers| numbers.len() > 1);
         let bars = spec.draw == Draw::Bars || (spec.draw == Draw::Auto && numbers.is_none());
+        let numbers = numbers.filter(|numbers| !bars && !has_no_scale(numbers, spec.log_x));
         let variable = spec.x.clone();
         let Some(numbers) = numbers else {
             let values = names.iter().enumerate().map(|(index, name)| (name.clone(), index as f64)).collect();
@@ -78,6 +77,17 @@ impl Positions {
     }
 }
 
+/// Whether numbers are better one step apart: a 0 has no logarithm, and beside it most of a wide range would be at one end.
+fn has_no_scale(numbers: &[f64], log: bool) -> bool {
+    numbers.iter().any(|number| *number <= 0.0) && (log || is_wide(numbers))
+}
+
+/// Whether the largest number is many times the smallest above 0.
+fn is_wide(numbers: &[f64]) -> bool {
+    let above = || numbers.iter().copied().filter(|number| *number > 0.0);
+    above().fold(0.0, f64::max) >= LOG_RANGE * above().fold(f64::INFINITY, f64::min)
+}
+
 fn axis_of(title: String, numbers: &[f64], log: bool) -> Axis {
     let lowest = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -101,9 +111,7 @@ pub fn telling_variable(cells: &[&Cell]) -> Option<(String, bool)> {
     let names = first.at.keys().filter(|name| first.at.get(*name) != Some(&first.variant));
     let of = |name: &String| {
         let numbers = numbers(&values_of(name, cells)).filter(|numbers| numbers.len() >= FEWEST_FOR_LINES)?;
-        let above = || numbers.iter().copied().filter(|number| *number > 0.0);
-        let [low, high] = [above().fold(f64::INFINITY, f64::min), above().fold(0.0, f64::max)];
-        Some((numbers.len(), name.clone(), high >= LOG_RANGE * low))
+        Some((numbers.len(), name.clone(), is_wide(&numbers)))
     };
     // Of several with as many the first: `max_by_key` would take the last.
     let (_, name, log) = names.filter_map(of).reduce(|best, one| if one.0 > best.0 { one } else { best })?;
@@ -150,6 +158,12 @@ mod tests {
 
     fn read(names: &[&str]) -> Option<Vec<f64>> {
         numbers(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn losses_from_0_to_1_percent_stand_one_step_apart_and_delays_by_their_numbers() {
+        assert!(has_no_scale(&[0.0, 0.001, 0.01], false) && has_no_scale(&[0.0, 1.0], true));
+        assert!(!has_no_scale(&[0.0, 1.0, 2.0], false) && !has_no_scale(&[5.0, 155.0], false));
     }
 
     #[test]

@@ -332,9 +332,10 @@ fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
             notes.push(notice.clone());
             notes.len() - 1
         });
-        numbers.push((index + 1).to_string());
+        numbers.push(index + 1);
     }
-    numbers.join(" ")
+    numbers.sort_unstable();
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// Facts of the report's header as name and text, in the order they are shown.
