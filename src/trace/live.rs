@@ -81,17 +81,33 @@ impl Tracer {
     pub fn start(filter: &Filter, sampling: Sampling, ring_bytes: u32) -> Result<Tracer> {
         privilege::require("trace sockets", &[Capability::Bpf, Capability::Perfmon])?;
         let kernel = Types::of_running_kernel()?;
+        let has = |tracepoint: &str| program::has_tracepoint(&kernel, tracepoint);
+        let can_tick = matches!(sampling, Sampling::ByClock(interval) if interval >= INTERVAL_MIN);
+        if can_tick
+            && tick::is_possible(&kernel, has)
+            && let Ok(tracer) = Tracer::load(filter, (sampling, ring_bytes), has)
+        {
+            return Ok(tracer);
+        }
+        // Also where a kernel refuses what it seems to have.
+        let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
+        Tracer::load(filter, (Sampling::ByPacket(interval), ring_bytes), has)
+    }
+
+    fn load(
+        filter: &Filter,
+        (sampling, ring_bytes): (Sampling, u32),
+        has_tracepoint: impl Fn(&str) -> bool,
+    ) -> Result<Tracer> {
         let ring_bytes = ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two();
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, filter)?;
         open.maps.events.set_max_entries(ring_bytes).context("size the ring")?;
-        let has = |tracepoint: &str| program::has_tracepoint(&kernel, tracepoint);
         let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
-        let is_by_clock =
-            sampling == Sampling::ByClock(interval) && interval >= INTERVAL_MIN && tick::is_possible(&kernel, has);
+        let is_by_clock = sampling == Sampling::ByClock(interval);
         set_times(&mut open, interval, ring_bytes)?;
         keep_sampling(&mut open, is_by_clock);
-        let missing = leave_out_missing(&mut open, (has, is_by_clock))?;
+        let missing = leave_out_missing(&mut open, (has_tracepoint, is_by_clock))?;
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let watcher = Watcher::of(&skel, filter)?;
