@@ -40,6 +40,9 @@ pub struct Arguments {
     /// Only test files whose name begins so, for example kernel_trace; repeat for more
     #[arg(long, value_name = "PREFIX", default_value = "kernel")]
     only: Vec<String>,
+    /// Only tests whose name holds this, for example netem; repeat for more
+    #[arg(long = "test", value_name = "WORD")]
+    tests: Vec<String>,
     /// Show what a kernel's tests said when they last ran to their end, where they did, instead of running them
     #[arg(long)]
     kept: bool,
@@ -60,16 +63,17 @@ pub struct Arguments {
 /// be made of several runs; with `--bless` writes the table into its document.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Vm, arguments.no_install)?;
-    let binaries = binaries(|name| arguments.only.iter().any(|prefix| name.starts_with(prefix)))?;
+    let is_wanted = |name: &str| arguments.only.iter().any(|prefix| name.starts_with(prefix));
     let mut columns = Vec::new();
     for choice in &arguments.kernels {
         eprintln!("xtask: vm-matrix: kernel {choice}");
-        columns.push(column(choice, arguments, &job(&binaries, &[])).unwrap_or_else(|why| {
+        columns.push(column(choice, arguments, &is_wanted).unwrap_or_else(|why| {
             eprintln!("xtask: error: vm-matrix: {why:#}");
             Verdicts::of_failure(choice.to_string(), format!("{why:#}"))
         }));
     }
-    let files: Vec<&str> = binaries.keys().map(String::as_str).collect();
+    let files = files(is_wanted)?;
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let table = verdicts::table(&files, &columns);
     println!("\n{table}");
     if arguments.bless {
@@ -79,13 +83,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// What a kernel's tests say, or said when they last ran.
-fn column(choice: &Choice, arguments: &Arguments, job: &Job) -> Result<Verdicts> {
-    let kept = kernel::folder().join(format!("said-{choice}-{}", arguments.only.join("-")));
+fn column(choice: &Choice, arguments: &Arguments, is_wanted: &dyn Fn(&str) -> bool) -> Result<Verdicts> {
+    let words = [&arguments.only[..], &arguments.tests[..]].concat();
+    let kept = kernel::folder().join(format!("said-{choice}-{}", words.join("-")));
     if arguments.kept && kept.exists() {
         let said = fs::read_to_string(&kept).with_context(|| format!("read {}", kept.display()))?;
         return Ok(Verdicts::read(&said));
     }
-    let said = said_by_tests(choice, &arguments.hardware, job)?;
+    let filters: Vec<&str> = arguments.tests.iter().map(String::as_str).collect();
+    let said = said_by_tests(choice, &arguments.hardware, &job(&binaries(is_wanted)?, &filters))?;
     fs::write(&kept, &said).with_context(|| format!("write {}", kept.display()))?;
     Ok(Verdicts::read(&said))
 }
@@ -131,18 +137,25 @@ fn count_verdicts(count: &mut Count, kernel: &str, verdicts: Result<Verdicts>) {
     }
 }
 
-/// Builds the test files whose name is wanted; the program of each by its name.
+/// Names of the test files that are wanted, in order.
+///
+/// Errors: none is.
+fn files(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(process::workspace().join("tests")).context("list the tests")? {
+        let file = entry.context("list the tests")?.file_name().to_string_lossy().into_owned();
+        names.extend(file.strip_suffix(".rs").filter(|name| is_wanted(name)).map(str::to_owned));
+    }
+    names.sort();
+    if names.is_empty() { bail!("no file of tests/ has such a name") } else { Ok(names) }
+}
+
+/// Builds the test files that are wanted; the program of each by its name.
 pub fn binaries(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, String>> {
     let mut build = process::cargo("test");
     build.arg("--no-run");
-    for entry in fs::read_dir(process::workspace().join("tests")).context("list the tests")? {
-        let file = entry.context("list the tests")?.file_name().to_string_lossy().into_owned();
-        if let Some(name) = file.strip_suffix(".rs").filter(|name| is_wanted(name)) {
-            build.args(["--test", name]);
-        }
-    }
-    if build.get_args().len() <= 2 {
-        bail!("no file of tests/ has such a name");
+    for name in files(is_wanted)? {
+        build.args(["--test", &name]);
     }
     let output = build.output().context("start `cargo test`")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -150,7 +163,7 @@ pub fn binaries(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, Str
         bail!("build the tests: {said}");
     }
     let built = said.lines().filter_map(built_test);
-    Ok(built.filter(|(name, _)| is_wanted(name)).map(|(name, program)| (name.into(), program.into())).collect())
+    Ok(built.map(|(name, program)| (name.into(), program.into())).collect())
 }
 
 /// `  Executable tests/link.rs (target/debug/deps/link-1a2b)` to its name and program.
