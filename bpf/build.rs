@@ -1,5 +1,7 @@
 //! Compiles every BPF program: algorithms to plain objects with a catalogue slice, the rest to typed skeletons.
 //!
+//! And takes in the web page, when `cargo xtask web` has bundled it: the program builds without it, and then says so.
+//!
 //! Nothing names a program: a file in `bpf/cc` is an algorithm, one in `bpf/option` a program that an algorithm may ask for
 //! beside it, a file in the other folders a program with a skeleton.
 
@@ -14,11 +16,23 @@ use libbpf_cargo::SkeletonBuilder;
 /// Folders whose programs the Rust side knows by type.
 const SKELETON_FOLDERS: [&str; 3] = ["trace", "policy", "path"];
 
+/// Where `cargo xtask web` puts the page, and the page's files: path, content type, file.
+const PAGE_FOLDER: &str = "src/serve/web/bundle";
+const PAGE_FILES: [(&str, &str, &str); 4] = [
+    ("/", "text/html; charset=utf-8", "index.html"),
+    ("/page.js", "text/javascript; charset=utf-8", "page.js"),
+    ("/page.css", "text/css; charset=utf-8", "page.css"),
+    ("/icon.svg", "image/svg+xml", "icon.svg"),
+];
+
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
+    // The folder above: one that is missing would count as changed each time.
+    println!("cargo:rerun-if-changed=src/serve/web");
     println!("cargo:rerun-if-env-changed=CLANG");
     let bpf = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("bpf");
     let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("page.rs"), page(&PathBuf::from(env::var("CARGO_MANIFEST_DIR")?))).context("write the page")?;
     let mut catalog = String::from("&[\n");
     for source in programs(&bpf.join("cc"))? {
         let stem = stem(&source);
@@ -41,6 +55,21 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The slice of the page's files; empty unless all of them are there.
+fn page(top: &Path) -> String {
+    let folder = top.join(PAGE_FOLDER);
+    let mut slice = String::from("static FILES: &[File] = &[\n");
+    if PAGE_FILES.iter().all(|(_, _, name)| folder.join(name).is_file()) {
+        for (path, content_type, name) in PAGE_FILES {
+            let file = folder.join(name);
+            slice += &format!(
+                "    File {{ path: {path:?}, content_type: {content_type:?}, content: include_bytes!({file:?}) }},\n"
+            );
+        }
+    }
+    slice + "];\n"
 }
 
 /// Compiles the programs that algorithms ask for; returns the slice of their objects.

@@ -26,6 +26,7 @@ mod progress;
 pub mod report;
 pub mod run;
 pub mod selection;
+pub mod serve;
 pub mod show;
 pub mod sockets;
 pub mod status;
@@ -65,6 +66,7 @@ pub enum Command {
     Sockets(sockets::Args),
     Trace(trace::Args),
     Top(top::Args),
+    Serve(serve::Args),
     Run(run::Args),
     Report(report::Args),
     Link(Box<link::Args>),
@@ -119,6 +121,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Sockets(args) => args.run(),
         Command::Trace(args) => args.run(),
         Command::Top(args) => args.run(),
+        Command::Serve(args) => args.run(),
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Link(args) => link::run(&args),

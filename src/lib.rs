@@ -13,7 +13,7 @@
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
 //! | 3 | [`experiment`] | scenario to runs to result directory | all below |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
-//! | 3 | [`view`] | the terminal dashboard | units, model, trace |
+//! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`cli`] | one file per verb | all |
 #![warn(missing_docs)]
 
@@ -31,6 +31,7 @@ pub mod state;
 
 pub mod experiment;
 pub mod report;
+pub mod serve;
 pub mod view;
 
 pub mod cli;

@@ -1,6 +1,7 @@
 //! Sockets as they happen: one event struct, live or recorded.
 
 pub mod arrival;
+pub mod cost;
 pub mod event;
 pub mod filter;
 pub mod gather;
@@ -11,4 +12,5 @@ pub mod replay;
 pub mod snapshot;
 pub mod source;
 mod tick;
+pub mod totals;
 pub mod watch;

@@ -15,6 +15,7 @@
 #define MAP_LPM_TRIE 11
 #define MAP_SOCKET_STORAGE 24
 #define MAP_RING 27
+#define MAP_ONLY_NEW 1 /* BPF_NOEXIST */
 #define RING_NO_WAKEUP 1
 #define RING_FORCE_WAKEUP 2
 #define RING_UNREAD_BYTES 0
@@ -132,6 +133,7 @@ struct tcp_sock___trace {
 	u32 total_retrans; /* cumulative */
 	u32 delivered;	   /* cumulative */
 	u32 delivered_ce;  /* cumulative */
+	u32 data_segs_out; /* cumulative, with those sent again */
 	u32 app_limited;   /* 0: not limited */
 	u32 srtt_us;	   /* times 8 */
 	u64 bytes_received;

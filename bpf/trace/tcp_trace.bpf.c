@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The only tracer: open, sample, state change, loss and close of every TCP socket that passes the filter, through one
- * ring; and one row a socket for the iterator. Works for every algorithm, the kernel's own included.
+ * ring; one row a socket for the iterator; and sums by algorithm and cgroup (trace_totals.bpf.h). Each of the three is
+ * loaded without the others. Works for every algorithm, the kernel's own included.
  *
  * Samples are taken in one of two ways; the reader loads the programs of one.
  *   by clock   the reader has on_tick run once per interval. Nothing runs per packet: the cost follows the number of
@@ -23,6 +24,8 @@
 #include "trace_kernel.bpf.h"
 #include "trace_event.h"
 #include "trace_filter.bpf.h"
+#include "trace_socket.bpf.h"
+#include "trace_totals.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -73,32 +76,6 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } dropped SEC(".maps");
-
-/* A full TCP socket, or nothing for a request, a time-wait remainder or another protocol. */
-static __always_inline const struct tcp_sock___trace *tcp_sock_of(const void *sk)
-{
-	return (const struct tcp_sock___trace *)bpf_skc_to_tcp_sock((void *)sk);
-}
-
-/* The same without a call, for a socket that a tracepoint gives only when it is one; kernels before 6.2 need the call. */
-static __always_inline const struct tcp_sock___trace *established_tcp_sock(const struct sock *sk)
-{
-	if (bpf_ksym_exists(bpf_rdonly_cast))
-		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock___trace));
-	return tcp_sock_of(sk);
-}
-
-static __always_inline u8 ca_state_of(const struct tcp_sock___trace *tp)
-{
-	return BPF_CORE_READ_BITFIELD(icsk_of(tp), icsk_ca_state);
-}
-
-/* A connection that never was established neither opens nor closes. */
-static __always_inline bool was_connected(int state)
-{
-	return state != STATE_SYN_SENT && state != STATE_SYN_RECV && state != STATE_LISTEN && state != STATE_CLOSE &&
-	       state != STATE_NEW_SYN_RECV;
-}
 
 /* The filter decides once per socket, again only when the filter or the socket's algorithm changed. */
 static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock___trace *tp)

@@ -81,7 +81,7 @@ fn theme() -> Theme {
     Theme::new(has_colour && terminal != "dumb", terminal != "linux")
 }
 
-fn parse_refresh(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_refresh(text: &str) -> Result<Duration, String> {
     let refresh = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = (REFRESH[0]..=REFRESH[1]).contains(&refresh);
     is_allowed.then_some(refresh).ok_or_else(|| "expected 100ms to 60s".to_owned())

@@ -2,7 +2,7 @@
 //!
 //! Everything is bounded: sockets, points of their past, marks, names. What does not fit is counted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
@@ -41,7 +41,7 @@ pub struct Live {
     algorithms: BTreeMap<String, Algorithm>,
     owners: HashMap<u64, Owner>,
     cgroups: HashMap<u64, String>,
-    held: Option<u64>,
+    held: BTreeSet<u64>,
     now_ns: u64,
     counts: Counts,
 }
@@ -67,23 +67,23 @@ impl Live {
         match arrival {
             Arrival::Event(event) => self.apply_event(event),
             Arrival::Fact(fact) => self.apply_fact(fact),
-            Arrival::Restart => *self = Live { held: self.held, ..Live::default() },
+            Arrival::Restart => *self = Live { held: std::mem::take(&mut self.held), ..Live::default() },
         }
     }
 
     /// Moves the clock, and forgets connections that closed some time ago.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        let (now, held) = (self.now_ns, self.held);
+        let (now, held) = (self.now_ns, &self.held);
         self.sockets.retain(|id, socket| {
-            Some(*id) == held || socket.closed_ns.is_none_or(|at| now.saturating_sub(at) < LINGER_NS)
+            held.contains(id) || socket.closed_ns.is_none_or(|at| now.saturating_sub(at) < LINGER_NS)
         });
         self.algorithms.values_mut().for_each(|algorithm| algorithm.advance(now));
     }
 
-    /// Keeps one socket even when it is closed, while somebody looks at it.
-    pub fn hold(&mut self, socket: Option<u64>) {
-        self.held = socket;
+    /// Keeps these sockets, and no others, even when they are closed, while somebody looks at them.
+    pub fn hold(&mut self, sockets: impl IntoIterator<Item = u64>) {
+        self.held = sockets.into_iter().collect();
     }
 
     /// The time of the state, CLOCK_MONOTONIC of the host it is of.
@@ -185,7 +185,7 @@ impl Live {
 
     fn note_close(&mut self, event: &Event) {
         self.counts.closed += 1;
-        if self.held != Some(event.socket) {
+        if !self.held.contains(&event.socket) {
             self.owners.remove(&event.socket);
         }
     }

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::arrival::{Arrival, Fact};
+use super::cost::{self, Cost};
 use super::filter::Filter;
 use super::snapshot;
 use crate::catalog::StateLayout;
 use crate::kernel::probe::Features;
-use crate::kernel::{cgroup, clock, socket, struct_ops};
+use crate::kernel::{cgroup, clock, socket};
 
 /// Shortest time between two looks at the same thing.
 const NAMES_EVERY: Duration = Duration::from_secs(2);
@@ -190,15 +191,10 @@ impl Gatherer {
     fn costs(&mut self) -> Result<Vec<Arrival>> {
         let Some(features) = &self.features else { return Ok(Vec::new()) };
         let time_ns = clock::monotonic_ns()?;
-        let mut facts = Vec::new();
-        for table in struct_ops::tables(features)? {
-            for (callback, &id) in &table.programs {
-                let Some(cost) = struct_ops::program_cost(id).ok().filter(|cost| cost.calls > 0) else { continue };
-                let (algorithm, callback) = (table.name.clone(), callback.clone());
-                let (calls, nanoseconds) = (cost.calls, cost.nanoseconds);
-                facts.push(Arrival::Fact(Fact::Cost { time_ns, algorithm, callback, calls, nanoseconds }));
-            }
-        }
-        Ok(facts)
+        let fact = |cost: Cost| {
+            let Cost { algorithm, callback, calls, nanoseconds } = cost;
+            Arrival::Fact(Fact::Cost { time_ns, algorithm, callback, calls, nanoseconds })
+        };
+        Ok(cost::costs(features)?.into_iter().map(fact).collect())
     }
 }

@@ -28,7 +28,8 @@ const FILTER_NETNS: u32 = 16;
 /// Network namespaces that a tracer follows at the same time, at most.
 pub(super) const NETNS_MAX: u32 = 4096;
 
-/// Opens the program with room for the filter's values; nothing is loaded yet.
+/// Opens the program with room for the filter's values; nothing is loaded yet. The sums by group are left out until
+/// [`keep_totals_only`] asks for them.
 ///
 /// Errors: no type information, or the embedded object is not understood.
 pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter) -> Result<OpenTcpTraceSkel<'a>> {
@@ -44,7 +45,34 @@ pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter)
     if filter.netns.is_some() {
         set_room(&mut skel.maps.filter_netns, NETNS_MAX as usize)?;
     }
+    set_totals(&mut skel, true, false)?;
     Ok(skel)
+}
+
+/// Keeps the sums by group and leaves out what follows single sockets.
+///
+/// Errors: libbpf refuses, which it has no reason to.
+pub(super) fn keep_totals_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
+    set_totals(open, false, true)
+}
+
+/// Which halves of the program are loaded: what follows single sockets, and what adds them up.
+fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
+    let progs = &mut open.progs;
+    let single = [&mut progs.on_packet, &mut progs.on_ca_state, &mut progs.on_retransmit, &mut progs.on_tcp_state];
+    let others = [&mut progs.on_tick, &mut progs.on_meet, &mut progs.on_sweep];
+    single.into_iter().chain(others).for_each(|program| program.set_autoload(has_sockets));
+    for program in [&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state, &mut progs.on_totals_sweep] {
+        program.set_autoload(has_totals);
+    }
+    let maps = &mut open.maps;
+    for map in [&mut maps.events, &mut maps.flows, &mut maps.generation, &mut maps.dropped] {
+        map.set_autocreate(has_sockets).context("leave out what is not needed")?;
+    }
+    for map in [&mut maps.totals, &mut maps.totals_begin, &mut maps.counted_sockets, &mut maps.totals_state] {
+        map.set_autocreate(has_totals).context("leave out what is not needed")?;
+    }
+    Ok(())
 }
 
 /// Writes the filter's values into the loaded program's maps.

@@ -135,6 +135,11 @@ pub fn mininet() -> Probe {
     runs("/usr/bin/python3", "-cimport mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)")
 }
 
+/// The server that scrapes metrics, and its tool.
+pub fn prometheus() -> Probe {
+    runs("promtool", "--version").and_then(|()| runs("prometheus", "--version"))
+}
+
 /// The simulator: a program of another name may be called so too.
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();

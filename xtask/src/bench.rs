@@ -34,6 +34,8 @@ pub enum Bench {
     Sockets,
     /// Ten minutes of 300 flows recorded, killed, cut and compared with the kernel's counts
     Record,
+    /// Processor and memory of `tccc serve` with ten thousand sockets
+    Serve,
 }
 
 impl Bench {
@@ -46,6 +48,7 @@ impl Bench {
             Bench::Start => "start_bench",
             Bench::Sockets => "sockets_bench",
             Bench::Record => "record_bench",
+            Bench::Serve => "serve_bench",
         }
     }
 }

@@ -13,6 +13,7 @@ use clap::Args;
 use crate::host_state;
 use crate::process;
 use crate::setup::{self, Purpose};
+use crate::web;
 
 const SCENARIO: &str = "scenarios/smoke/loss-sweep.toml";
 /// How often the list of registered algorithms is read while the experiment runs.
@@ -35,6 +36,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut steps = Steps::default();
     steps.step("setup", || setup::set_up(Purpose::Demo, arguments.no_install))?;
+    web::bundle_if_possible();
     steps.step("build", || process::run("build", process::cargo("build").arg("--release")))?;
     let before = host_state::lines();
     let shown = show(&mut steps);

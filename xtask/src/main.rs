@@ -8,6 +8,7 @@ mod check;
 mod ci;
 mod count;
 mod demo;
+mod dist;
 mod fmt;
 mod fuzz;
 #[path = "../../tests/common/state.rs"]
@@ -21,6 +22,7 @@ mod test;
 mod tidy;
 mod verify;
 mod vm;
+mod web;
 
 use std::process::ExitCode;
 
@@ -67,6 +69,10 @@ enum Command {
     VmTwins(vm::twins::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
+    /// Bundle the web page of `tccc serve`; look at it in a browser
+    Web(web::Arguments),
+    /// Write what is given along: the Grafana dashboard and alert rules, into target/dist
+    Dist(dist::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -86,6 +92,8 @@ fn main() -> ExitCode {
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
         Command::VmTwins(arguments) => vm::twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Web(arguments) => web::run(&arguments),
+        Command::Dist(arguments) => dist::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

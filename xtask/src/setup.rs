@@ -37,11 +37,23 @@ pub enum Purpose {
     Fuzz,
     /// `cargo xtask vm`
     Vm,
+    /// `cargo xtask web`
+    Web,
+    /// `cargo xtask dist`
+    Dist,
 }
 
 impl Purpose {
-    const ALL: &[Purpose] =
-        &[Purpose::Demo, Purpose::Test, Purpose::Ci, Purpose::Bench, Purpose::Prove, Purpose::Fuzz, Purpose::Vm];
+    const ALL: &[Purpose] = &[
+        Purpose::Demo,
+        Purpose::Test,
+        Purpose::Ci,
+        Purpose::Bench,
+        Purpose::Prove,
+        Purpose::Fuzz,
+        Purpose::Vm,
+        Purpose::Web,
+    ];
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
@@ -78,7 +90,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 21] = [
+const PACKAGES: [Package; 24] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -158,6 +170,24 @@ const PACKAGES: [Package; 21] = [
         why: "unpacks the modules that a virtual machine starts with",
         content: Content::Program("xz"),
         purposes: &[Purpose::Vm],
+    },
+    Package {
+        name: "prometheus",
+        why: "scrapes `/metrics` as users will, and checks metrics and alert rules with promtool",
+        content: Content::Program("promtool"),
+        purposes: &[Purpose::Test, Purpose::Ci, Purpose::Dist],
+    },
+    Package {
+        name: "npm",
+        why: "bundles the web page of `tccc serve`; without it the binary has none, and says so",
+        content: Content::Program("npm"),
+        purposes: &[Purpose::Web],
+    },
+    Package {
+        name: "chromium",
+        why: "shows the web page as people see it, for its tests",
+        content: Content::Program("chromium"),
+        purposes: &[Purpose::Web],
     },
     Package {
         name: "git",

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::count::{Count, LibtestReader};
 use crate::process;
 use crate::setup::{self, Purpose};
+use crate::web;
 
 /// Which tests.
 #[derive(Debug, Args)]
@@ -47,6 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 ///
 /// Errors: the tests do not build.
 pub fn count_rings(rings: &[Ring]) -> Result<Count> {
+    web::bundle_if_possible();
     process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))?;
     let mut count = Count::default();
     for &ring in rings {

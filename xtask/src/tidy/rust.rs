@@ -16,6 +16,8 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "clang",
     "iperf3",
     "ns",
+    "prometheus",
+    "promtool",
     "ip",
     "ss",
     "git",

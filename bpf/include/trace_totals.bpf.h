@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the connections of each algorithm and cgroup do together, added up in the kernel: no event per packet, and no row
+ * per socket, reaches user space.
+ *
+ * A sweep adds what each open connection did since it was counted last; its end adds the rest. So a count is complete
+ * although a connection lived between two sweeps. What a connection did before its first count is not counted.
+ * Histograms have one observation per connection and count, of those that delivered something since the one before.
+ */
+#ifndef TCCC_TRACE_TOTALS_BPF_H
+#define TCCC_TRACE_TOTALS_BPF_H
+
+#include "trace_socket.bpf.h"
+
+#define TOTALS_GROUPS 1024 /* algorithm and cgroup; what does not fit is counted in `uncounted` */
+#define TOTALS_STATES 5	   /* Open, Disorder, CWR, Recovery, Loss */
+#define TOTALS_BINS 40	   /* powers of two up to 2^38, and one for what is above */
+
+struct totals_key {
+	char algorithm[TCCC_ALGORITHM_NAME];
+	u64 cgroup;
+};
+
+/* Bin n counts values above 2^(n-1) and up to 2^n. */
+struct totals_histogram {
+	u64 sum;
+	u64 bins[TOTALS_BINS];
+};
+
+/* src/trace/totals.rs reads these bytes. */
+struct totals {
+	u64 sweep;   /* number of the sweep that `sockets` is of */
+	u64 sockets; /* open connections that it found */
+	u64 opened;
+	u64 closed;
+	u64 bytes_acked;
+	u64 bytes_received;
+	u64 sent_pkts;
+	u64 retrans_pkts;
+	u64 delivered_pkts;
+	u64 delivered_ce_pkts;
+	u64 lost_pkts;
+	u64 state_ns[TOTALS_STATES];
+	struct totals_histogram srtt_us;
+	struct totals_histogram min_rtt_us;
+	struct totals_histogram cwnd_pkts;
+	struct totals_histogram goodput_bytes; /* a second */
+};
+
+/* What was counted of a connection. */
+struct counted {
+	u64 time_ns;
+	u64 state_ns; /* since when its time in a congestion state was not added */
+	u64 bytes_acked;
+	u64 bytes_received;
+	u32 sent_pkts;
+	u32 retrans_pkts;
+	u32 delivered_pkts;
+	u32 delivered_ce_pkts;
+	u32 lost_pkts;
+	bool is_known;
+};
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, TOTALS_GROUPS);
+	__type(key, struct totals_key);
+	__type(value, struct totals);
+} totals SEC(".maps");
+
+/* A group as it begins: too large for a program's stack. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct totals);
+} totals_begin SEC(".maps");
+
+struct {
+	__uint(type, MAP_SOCKET_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct counted);
+} counted_sockets SEC(".maps");
+
+/* 0: number of the sweep that goes on; 1: counts of connections that found no room in `totals`. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} totals_state SEC(".maps");
+
+#define TOTALS_SWEEP 0
+#define TOTALS_UNCOUNTED 1
+
+static __always_inline u64 *totals_state_of(u32 which)
+{
+	return bpf_map_lookup_elem(&totals_state, &which);
+}
+
+static __always_inline struct totals *totals_of(const struct tcp_sock___trace *tp)
+{
+	struct totals_key key = {.cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id};
+	struct totals *group, *begin;
+	u64 *uncounted;
+	u32 zero = 0;
+
+	read_algorithm(key.algorithm, tp);
+	group = bpf_map_lookup_elem(&totals, &key);
+	if (group)
+		return group;
+	begin = bpf_map_lookup_elem(&totals_begin, &zero);
+	if (begin)
+		bpf_map_update_elem(&totals, &key, begin, MAP_ONLY_NEW);
+	group = bpf_map_lookup_elem(&totals, &key);
+	uncounted = totals_state_of(TOTALS_UNCOUNTED);
+	if (!group && uncounted)
+		__sync_fetch_and_add(uncounted, 1);
+	return group;
+}
+
+/* The least n for which the value is at most 2^n. */
+static __always_inline u32 bin_of(u64 value)
+{
+	u32 bin = 0;
+
+	if (value <= 1)
+		return 0;
+	value--;
+	for (u32 bits = 32; bits; bits >>= 1) {
+		if (value >> bits) {
+			value >>= bits;
+			bin += bits;
+		}
+	}
+	return bin + 1 < TOTALS_BINS ? bin + 1 : TOTALS_BINS - 1;
+}
+
+static __always_inline void observe(struct totals_histogram *histogram, u64 value)
+{
+	u32 bin = bin_of(value);
+
+	if (bin >= TOTALS_BINS)
+		return;
+	__sync_fetch_and_add(&histogram->bins[bin], 1);
+	__sync_fetch_and_add(&histogram->sum, value);
+}
+
+static __always_inline void note_counted(struct counted *counted, const struct tcp_sock___trace *tp)
+{
+	counted->bytes_acked = tp->bytes_acked;
+	counted->bytes_received = tp->bytes_received;
+	counted->sent_pkts = tp->data_segs_out;
+	counted->retrans_pkts = tp->total_retrans;
+	counted->delivered_pkts = tp->delivered;
+	counted->delivered_ce_pkts = tp->delivered_ce;
+	counted->lost_pkts = tp->lost;
+}
+
+/* What is remembered of a connection; one that is met for the first time begins to be counted here. */
+static __always_inline struct counted *counted_of(const void *sk, const struct tcp_sock___trace *tp)
+{
+	struct counted *counted = bpf_sk_storage_get(&counted_sockets, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	u64 *uncounted = totals_state_of(TOTALS_UNCOUNTED);
+
+	if (!counted) {
+		if (uncounted)
+			__sync_fetch_and_add(uncounted, 1);
+	} else if (!counted->is_known) {
+		counted->is_known = true;
+		counted->time_ns = bpf_ktime_get_ns();
+		counted->state_ns = counted->time_ns;
+		note_counted(counted, tp);
+	}
+	return counted;
+}
+
+/* The time since it was added last was spent in this congestion state. */
+static __always_inline void add_state_time(struct totals *group, struct counted *counted, u8 state, u64 now_ns)
+{
+	if (state < TOTALS_STATES && now_ns > counted->state_ns)
+		__sync_fetch_and_add(&group->state_ns[state], now_ns - counted->state_ns);
+	counted->state_ns = now_ns;
+}
+
+/* The kernel's 32-bit counts wrap; a connection does not send half of that between two counts. */
+static __always_inline u64 grown(u32 later, u32 earlier)
+{
+	u32 growth = later - earlier;
+
+	return growth < 1u << 31 ? growth : 0;
+}
+
+static __always_inline void observe_connection(struct totals *group, const struct counted *counted,
+					       const struct tcp_sock___trace *tp, u64 now_ns)
+{
+	u64 elapsed_us = (now_ns - counted->time_ns) / 1000;
+	u64 acked = tp->bytes_acked - counted->bytes_acked;
+
+	if (tp->delivered == counted->delivered_pkts)
+		return;
+	observe(&group->cwnd_pkts, tp->snd_cwnd);
+	if (tp->srtt_us)
+		observe(&group->srtt_us, tp->srtt_us >> 3);
+	if (tp->rtt_min.s[0].v != ~0u)
+		observe(&group->min_rtt_us, tp->rtt_min.s[0].v);
+	/* Less than a byte is acknowledged by a SYN's answer; 2^40 bytes in one count keep the product below 2^60. */
+	if (acked && acked < 1ull << 40 && elapsed_us)
+		observe(&group->goodput_bytes, acked * 1000000 / elapsed_us);
+}
+
+static __always_inline void add_growth(struct totals *group, const struct counted *counted,
+				       const struct tcp_sock___trace *tp)
+{
+	__sync_fetch_and_add(&group->bytes_acked, tp->bytes_acked - counted->bytes_acked);
+	__sync_fetch_and_add(&group->bytes_received, tp->bytes_received - counted->bytes_received);
+	__sync_fetch_and_add(&group->sent_pkts, grown(tp->data_segs_out, counted->sent_pkts));
+	__sync_fetch_and_add(&group->retrans_pkts, grown(tp->total_retrans, counted->retrans_pkts));
+	__sync_fetch_and_add(&group->delivered_pkts, grown(tp->delivered, counted->delivered_pkts));
+	__sync_fetch_and_add(&group->delivered_ce_pkts, grown(tp->delivered_ce, counted->delivered_ce_pkts));
+	__sync_fetch_and_add(&group->lost_pkts, grown(tp->lost, counted->lost_pkts));
+}
+
+/* Adds what a connection did since it was counted last. */
+static __always_inline void count(struct totals *group, struct counted *counted, const struct tcp_sock___trace *tp)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+
+	add_state_time(group, counted, ca_state_of(tp), now_ns);
+	observe_connection(group, counted, tp, now_ns);
+	add_growth(group, counted, tp);
+	note_counted(counted, tp);
+	counted->time_ns = now_ns;
+}
+
+/* Before the change: the time up to now belongs to the state that ends. */
+SEC("tp_btf/tcp_cong_state_set")
+int BPF_PROG(on_totals_ca_state, struct sock *sk, u8 state)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
+	struct counted *counted;
+	struct totals *group;
+
+	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state) || ca_state_of(tp) == state)
+		return 0;
+	counted = bpf_sk_storage_get(&counted_sockets, sk, 0, 0);
+	group = counted ? totals_of(tp) : 0;
+	if (group)
+		add_state_time(group, counted, ca_state_of(tp), bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_totals_tcp_state, const struct sock *sk, int old_state, int new_state)
+{
+	bool opens = new_state == STATE_ESTABLISHED;
+	bool closes = new_state == STATE_CLOSE && was_connected(old_state);
+	const struct tcp_sock___trace *tp = opens || closes ? tcp_sock_of(sk) : 0;
+	struct counted *counted;
+	struct totals *group;
+
+	if (!tp || !filter_passes(tp))
+		return 0;
+	counted = counted_of(sk, tp);
+	group = counted ? totals_of(tp) : 0;
+	if (!group)
+		return 0;
+	if (opens) {
+		__sync_fetch_and_add(&group->opened, 1);
+	} else {
+		count(group, counted, tp);
+		__sync_fetch_and_add(&group->closed, 1);
+	}
+	return 0;
+}
+
+/* The sweep: nothing is written for its reader. One reader at a time, so that `sockets` needs no atomic. */
+SEC("iter/tcp")
+int on_totals_sweep(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
+	u64 *sweep = totals_state_of(TOTALS_SWEEP);
+	struct counted *counted;
+	struct totals *group;
+
+	if (!tp || !sweep || !was_connected(sk_of(tp)->__sk_common.skc_state) || !filter_passes(tp))
+		return 0;
+	counted = counted_of(common, tp);
+	group = counted ? totals_of(tp) : 0;
+	if (!group)
+		return 0;
+	if (group->sweep != *sweep) {
+		group->sweep = *sweep;
+		group->sockets = 0;
+	}
+	group->sockets++;
+	count(group, counted, tp);
+	return 0;
+}
+
+#endif

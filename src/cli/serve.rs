@@ -1,0 +1,189 @@
+//! `tccc serve`: the web dashboard and `/metrics`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::selection::Selection;
+use super::top::parse_refresh;
+use super::trace::{parse_interval, parse_ring, stop_flag};
+use super::{naming, note, warn};
+use crate::failure::Failure;
+use crate::kernel::congestion;
+use crate::kernel::probe::Features;
+use crate::loader::survey;
+use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token};
+use crate::state::Store;
+use crate::trace::cost;
+use crate::trace::replay::Replay;
+use crate::trace::source::Source;
+use crate::trace::watch::{self, Watch};
+use crate::units::parse_duration;
+
+/// Fastest and slowest sweep.
+const SWEEPS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3600)];
+/// Characters of a digest that tell versions apart.
+const DIGEST_SHOWN: usize = 12;
+
+/// Show every TCP connection in a web page, and `/metrics` to Prometheus
+///
+/// Answers to this host alone unless another address is given; then whoever asks needs a token, which is printed once.
+/// The page shows what `tccc top` shows. `--metrics-only` follows no single connection: what connections of each
+/// algorithm and cgroup do is added up in the kernel.
+///
+/// Example: `tccc serve`; `tccc serve --metrics-only --listen 10.0.0.1:9444 --token-file /etc/tccc/token`;
+/// `tccc serve --replay night.tccc`
+///
+/// Needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; a replay needs nothing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Address and port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9444")]
+    listen: SocketAddr,
+    /// Another name by which browsers may ask for this server
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// Take the token from a file instead of making one; also asks for it on this host
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Serve /metrics without a page
+    #[arg(long, conflicts_with_all = ["replay", "interval", "ring", "refresh"])]
+    metrics_only: bool,
+    /// Time between sweeps over all connections for /metrics
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_sweep)]
+    sweep: Duration,
+    /// Time between samples of one connection; a longer one costs less
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_interval)]
+    interval: Duration,
+    /// Time between two pictures
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_refresh)]
+    refresh: Duration,
+    /// Buffer between kernel and reader, rounded up to a power of two
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_ring)]
+    ring: u32,
+    /// Show a recording of `tccc trace --record` instead of this host
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["interval", "ring", "sweep", "port", "address", "algorithm", "cgroup", "netns"]
+    )]
+    replay: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl Args {
+    /// Serves until a signal comes.
+    ///
+    /// Errors: the address cannot be listened on; a need of the tracer is missing; the recording or the token cannot be
+    /// read.
+    pub fn run(&self) -> Result<()> {
+        let stop = stop_flag()?;
+        let token = self.token()?;
+        let is_made = self.token_file.is_none();
+        let shown = token.clone().filter(|_| is_made);
+        let settings = serve::Settings {
+            listen: self.listen,
+            names: self.names(),
+            token,
+            exporter: self.exporter()?,
+            source: self.source()?,
+            refresh: self.refresh,
+        };
+        if !self.metrics_only && !serve::has_page() {
+            let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
+            warn("this tccc was built without its web page", Some(hint));
+        }
+        serve::run(settings, &stop, |address| self.say(address, shown.as_ref()))
+    }
+
+    /// Says where it is, and to whom it answers; what must be known is not left out by `--quiet`.
+    fn say(&self, address: SocketAddr, made: Option<&Token>) {
+        let what = if self.metrics_only { "/metrics" } else { "" };
+        note(&format!("serving http://{address}{what}, until Ctrl-C"));
+        if !address.ip().is_loopback() {
+            warn(
+                "plain HTTP is not private: who is on the way can read the token and what is shown",
+                Some("listen on 127.0.0.1 and come through `ssh -L 9444:127.0.0.1:9444`, or put a TLS proxy before it"),
+            );
+        }
+        if let Some(token) = made {
+            let token = token.text();
+            eprintln!("tccc: note: the token, shown only now: {token}");
+            eprintln!("  hint: open http://{address}/#token={token}, or send `Authorization: Bearer {token}`");
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let own = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        self.host.iter().cloned().chain(own).collect()
+    }
+
+    fn token(&self) -> Result<Option<Token>> {
+        if let Some(file) = &self.token_file {
+            let text =
+                std::fs::read_to_string(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
+            let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
+            return Ok(Some(Token::parse(&text).map_err(refuse)?));
+        }
+        (!self.listen.ip().is_loopback()).then(Token::make).transpose()
+    }
+
+    fn exporter(&self) -> Result<Option<ExporterSettings>> {
+        if self.replay.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(ExporterSettings { filter: self.selection.filter()?, every: self.sweep, look: look() }))
+    }
+
+    fn source(&self) -> Result<Option<MakeSource>> {
+        if self.metrics_only {
+            return Ok(None);
+        }
+        if let Some(file) = self.replay.clone() {
+            return Ok(Some(Box::new(move || replay(&file))));
+        }
+        let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
+        let settings = watch::Settings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
+        Ok(Some(Box::new(move || Ok(Box::new(Watch::start(settings)?) as Box<dyn Source>))))
+    }
+}
+
+fn replay(file: &Path) -> Result<Box<dyn Source>> {
+    Ok(Box::new(Replay::open(file)?))
+}
+
+/// Looks which algorithms sockets can choose, and what their callbacks cost.
+fn look() -> Look {
+    let features = Features::probe().ok();
+    Box::new(move || {
+        // What cannot be looked at is not shown.
+        let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
+        (features.as_ref().map(registered).unwrap_or_default(), costs)
+    })
+}
+
+fn registered(features: &Features) -> Vec<Registered> {
+    let ours = survey::instances(&Store::of_host(), features).unwrap_or_default();
+    let release = nix::sys::utsname::uname();
+    let release = release.map_or_else(|_| String::new(), |name| name.release().to_string_lossy().into_owned());
+    let available = congestion::available().unwrap_or_default().into_iter();
+    let registered = available.map(|name| {
+        let record = ours.iter().find(|it| it.name == name && it.is_registered).and_then(|it| it.record.as_ref());
+        match record {
+            Some(record) => {
+                let version = record.digest.chars().take(DIGEST_SHOWN).collect();
+                Registered { name, version, source: "tccc", generation: Some(record.generation) }
+            }
+            None => Registered { name, version: release.clone(), source: "kernel", generation: None },
+        }
+    });
+    registered.collect()
+}
+
+fn parse_sweep(text: &str) -> Result<Duration, String> {
+    let sweep = parse_duration(text).map_err(|error| error.to_string())?;
+    (SWEEPS[0]..=SWEEPS[1]).contains(&sweep).then_some(sweep).ok_or_else(|| "expected 100ms to 1h".to_owned())
+}

@@ -1,0 +1,117 @@
+//! `tccc serve`: the web dashboard and `/metrics`.
+//!
+//! Three threads that never wait for each other: one watches sockets and encodes what pages show, one sweeps for
+//! `/metrics`, and one answers connections.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+
+mod exporter;
+mod flow;
+mod frame;
+mod gate;
+mod http;
+mod live;
+mod metrics;
+mod page;
+mod routes;
+mod table;
+
+pub use exporter::{Look, Settings as ExporterSettings};
+pub use gate::Token;
+pub use live::MakeSource;
+pub use metrics::Registered;
+
+use exporter::{Exporter, Shelf};
+use gate::Gate;
+use live::Watching;
+use routes::Served;
+
+/// What is served, where, and to whom.
+pub struct Settings {
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Names other than addresses and `localhost` by which this server may be asked for.
+    pub names: Vec<String>,
+    /// What whoever asks must know; none: nothing.
+    pub token: Option<Token>,
+    /// What is counted for `/metrics`; none: nothing.
+    pub exporter: Option<ExporterSettings>,
+    /// Makes what the page shows; none: there is no page.
+    pub source: Option<MakeSource>,
+    /// Time between two frames of a page.
+    pub refresh: Duration,
+}
+
+/// Whether the web page is in this binary.
+pub fn has_page() -> bool {
+    page::is_bundled()
+}
+
+/// Serves until `stop` is set; `began` is told the address once everything works.
+///
+/// Errors: the address cannot be listened on; a need of the tracer is missing; the source is broken.
+/// Side effects: those of the source and of the exporter, as long as it serves; more open files are allowed to this
+/// process.
+pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr)) -> Result<()> {
+    let listener = http::bind(settings.listen).with_context(|| format!("listen on {}", settings.listen))?;
+    let address = listener.local_addr().context("read the address that was bound")?;
+    let gate = Gate::new(address, settings.names, settings.token);
+    let shelf = settings.exporter.is_some().then(Shelf::new);
+    thread::scope(|scope| {
+        let exporter = settings.exporter.zip(shelf.clone()).map(|(settings, shelf)| {
+            let exporter = Exporter::start(settings, shelf)?;
+            Ok::<_, anyhow::Error>(scope.spawn(move || ending(stop, || exporter.run(stop))))
+        });
+        let exporter = exporter.transpose().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+        let (watching, asks) = match settings.source {
+            None => (None, None),
+            Some(make) => {
+                let (asks, asked) = live::channel();
+                let shelf = shelf.clone().unwrap_or_else(Shelf::new);
+                let (tell, made) = sync_channel(1);
+                let refresh = settings.refresh;
+                let watching = scope.spawn(move || {
+                    ending(stop, || {
+                        let source = make()?;
+                        let _ = tell.send(()); // whoever waits sees that the sender is gone otherwise
+                        Watching::new(source, asked, refresh, shelf).run(stop)
+                    })
+                });
+                if made.recv().is_err() {
+                    return join(Some(watching)).and(join(exporter));
+                }
+                (Some(watching), Some(asks))
+            }
+        };
+        let served = Served::new(gate, shelf, asks);
+        began(address);
+        let answered = ending(stop, || answer(listener, routes::router(served), stop));
+        answered.and(join(watching)).and(join(exporter))
+    })
+}
+
+/// Ends everything when this ends.
+fn ending(stop: &AtomicBool, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let done = work();
+    stop.store(true, Ordering::Relaxed);
+    done
+}
+
+fn join(thread: Option<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
+    thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the server panicked"))))
+}
+
+fn answer(listener: std::net::TcpListener, router: axum::Router, stop: &AtomicBool) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("begin to serve")?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener).context("begin to listen")?;
+        http::listen(listener, router, stop).await;
+        Ok(())
+    })
+}

@@ -1,0 +1,283 @@
+//! `/metrics`: what was counted, as OpenMetrics; by algorithm and cgroup, never by address or port.
+
+use std::collections::BTreeMap;
+use std::fmt::Error;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::trace::cost::Cost;
+use crate::trace::totals::{Counted, Group, Powers};
+
+mod plain_text;
+
+pub(super) use plain_text::plain_text;
+
+/// Content type of OpenMetrics.
+pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Content type of the text format that came before it.
+pub(super) const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Congestion states by their place in [`Group::state_ns`].
+const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
+/// Powers of two that are bounds of buckets: RTT in microseconds, 64 us to 16.8 s; packets, 1 to 16384; bytes a second,
+/// 1 KiB to 16 GiB.
+const TIME_POWERS: [usize; 2] = [6, 24];
+const WINDOW_POWERS: [usize; 2] = [0, 14];
+const RATE_POWERS: [usize; 2] = [10, 34];
+const MICROS_PER_SECOND: f64 = 1e6;
+const NANOS_PER_SECOND: f64 = 1e9;
+
+/// An algorithm that connections can choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Kernel name.
+    pub name: String,
+    /// What of it runs: the digest of its object, or the kernel's release.
+    pub version: String,
+    /// "tccc" or "kernel".
+    pub source: &'static str,
+    /// How often it was upgraded; none for the kernel's own.
+    pub generation: Option<u32>,
+}
+
+/// Everything that one scrape shows.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub counted: Counted,
+    pub registered: Vec<Registered>,
+    pub costs: Vec<Cost>,
+    /// Events that the page's tracer could not send; none while there is no page.
+    pub dropped: Option<u64>,
+    /// How long the sweep took.
+    pub sweep_s: f64,
+    /// What this process took of processors and memory.
+    pub own: Own,
+    /// The kernel's release.
+    pub kernel: String,
+}
+
+/// What this process takes of the host.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Own {
+    pub cpu_s: f64,
+    pub resident_bytes: u64,
+}
+
+/// The whole answer as OpenMetrics.
+pub(super) fn openmetrics(shown: &Shown) -> String {
+    let mut ours = Registry::with_prefix("tccc");
+    ours.register_collector(Box::new(Ours(shown.clone())));
+    let mut process = Registry::default();
+    process.register_collector(Box::new(Process(shown.own)));
+    let mut text = String::new();
+    let written = encode_registry(&mut text, &ours)
+        .and_then(|()| encode_registry(&mut text, &process))
+        .and_then(|()| encode_eof(&mut text));
+    written.expect("a string takes everything");
+    text
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+#[derive(Debug)]
+struct Ours(Shown);
+
+#[derive(Debug)]
+struct Process(Own);
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut to = Families(&mut encoder);
+        to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.0.cpu_s)])?;
+        let resident = [(vec![], self.0.resident_bytes as f64)];
+        to.gauge("process_resident_memory_bytes", "Memory of this process", resident)
+    }
+}
+
+impl Collector for Ours {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut to = Families(&mut encoder);
+        let groups = merged(&self.0.counted.groups);
+        self.encode_infos(&mut to)?;
+        encode_counts(&mut to, &groups)?;
+        encode_histograms(&mut to, &groups)?;
+        self.encode_costs(&mut to)?;
+        self.encode_honesty(&mut to)
+    }
+}
+
+impl Ours {
+    fn encode_infos(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
+        let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("kernel", self.0.kernel.clone())];
+        to.info("build", "This program and the kernel it looks at", [build])?;
+        let algorithms = self.0.registered.iter().map(|it| {
+            let generation = it.generation.map(|it| it.to_string()).unwrap_or_default();
+            let (name, version, source) = (it.name.clone(), it.version.clone(), it.source.to_owned());
+            vec![("name", name), ("version", version), ("source", source), ("generation", generation)]
+        });
+        to.info("algorithm", "Algorithms that connections can choose", algorithms)?;
+        let mut sockets: BTreeMap<&str, u64> = self.0.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
+        for group in &self.0.counted.groups {
+            *sockets.entry(&group.algorithm).or_default() += group.sockets;
+        }
+        let sockets = sockets.into_iter().map(|(name, count)| (vec![("name", name.to_owned())], count as f64));
+        to.gauge("algorithm_sockets", "Open connections of each algorithm, by the latest sweep", sockets)
+    }
+
+    fn encode_costs(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
+        let labels = |it: &Cost| vec![("algorithm", it.algorithm.clone()), ("op", it.callback.clone())];
+        let costs = &self.0.costs;
+        let time = costs.iter().map(|it| (labels(it), it.nanoseconds as f64 / NANOS_PER_SECOND));
+        let help = "Time in callbacks of algorithms; only while kernel.bpf_stats_enabled is 1";
+        to.counter("callback_duration_seconds", help, time)?;
+        let calls = costs.iter().map(|it| (labels(it), it.calls as f64));
+        to.counter(
+            "callback_calls",
+            "Calls of callbacks of algorithms; only while kernel.bpf_stats_enabled is 1",
+            calls,
+        )
+    }
+
+    /// What is missing in the numbers, and what they cost.
+    fn encode_honesty(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
+        let one = |value: f64| [(Labels::new(), value)];
+        if let Some(dropped) = self.0.dropped {
+            to.counter("events_dropped", "Events of the web page's tracer that did not fit", one(dropped as f64))?;
+        }
+        let uncounted = one(self.0.counted.uncounted as f64);
+        to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
+        let hidden = one(self.0.counted.hidden as f64);
+        to.gauge("hidden_processes", "Processes whose network namespace could not be looked at", hidden)?;
+        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.0.sweep_s))
+    }
+}
+
+/// Groups that have the same labels as one: a cgroup may be made again under its old name.
+fn merged(groups: &[Group]) -> Vec<(Labels, Group)> {
+    let mut merged: BTreeMap<(String, String), Group> = BTreeMap::new();
+    for group in groups {
+        let path = group.path.clone().unwrap_or_default();
+        let sum = merged.entry((group.algorithm.clone(), path));
+        sum.and_modify(|sum| sum.add(group)).or_insert_with(|| group.clone());
+    }
+    let labels = |algorithm, path| vec![("algorithm", algorithm), ("cgroup", path)];
+    merged.into_iter().map(|((algorithm, path), group)| (labels(algorithm, path), group)).collect()
+}
+
+/// Name, what it is, and its value.
+type Count = (&'static str, &'static str, fn(&Group) -> u64);
+
+const COUNTS: [Count; 9] = [
+    ("connections_opened", "Connections that were established", |it| it.opened),
+    ("connections_closed", "Connections that ended", |it| it.closed),
+    ("segments_sent", "Data segments sent, those sent again included", |it| it.sent_pkts),
+    ("retransmitted_segments", "Segments sent again", |it| it.retrans_pkts),
+    ("delivered_segments", "Segments delivered", |it| it.delivered_pkts),
+    ("delivered_ce_segments", "Segments delivered with a congestion mark", |it| it.delivered_ce_pkts),
+    ("lost_segments", "Segments marked lost", |it| it.lost_pkts),
+    ("acked_bytes", "Payload acknowledged", |it| it.bytes_acked),
+    ("received_bytes", "Payload received", |it| it.bytes_received),
+];
+
+fn encode_counts(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Result<(), Error> {
+    for (name, help, value) in COUNTS {
+        to.counter(name, help, groups.iter().map(|(labels, group)| (labels.clone(), value(group) as f64)))?;
+    }
+    let states = groups.iter().flat_map(|(labels, group)| {
+        STATES.iter().zip(group.state_ns).map(|(state, nanoseconds)| {
+            let labels = labels.iter().cloned().chain([("state", (*state).to_owned())]).collect();
+            (labels, nanoseconds as f64 / NANOS_PER_SECOND)
+        })
+    });
+    to.counter("ca_state_seconds", "Time of all connections in each congestion state", states)
+}
+
+fn encode_histograms(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Result<(), Error> {
+    /// Name, what it is, its values, the powers of two that bound its buckets, and what one of its unit has of the raw.
+    type Family = (&'static str, &'static str, fn(&Group) -> &Powers, [usize; 2], f64);
+    let families: [Family; 4] = [
+        (
+            "connection_rtt_seconds",
+            "Smoothed RTT, once per sweep of each connection that delivered something since the last",
+            |it| &it.srtt_us,
+            TIME_POWERS,
+            MICROS_PER_SECOND,
+        ),
+        (
+            "connection_min_rtt_seconds",
+            "Lowest RTT, observed as connection_rtt_seconds",
+            |it| &it.min_rtt_us,
+            TIME_POWERS,
+            MICROS_PER_SECOND,
+        ),
+        (
+            "connection_cwnd_segments",
+            "Congestion window, observed as connection_rtt_seconds",
+            |it| &it.cwnd_pkts,
+            WINDOW_POWERS,
+            1.0,
+        ),
+        (
+            "connection_goodput_bytes_per_second",
+            "Payload acknowledged per second since the last sweep, of connections that sent",
+            |it| &it.goodput_bytes,
+            RATE_POWERS,
+            1.0,
+        ),
+    ];
+    for (name, help, values, powers, scale) in families {
+        let mut metric = to.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, group) in groups {
+            encode_powers(metric.encode_family(labels)?, values(group), powers, scale)?;
+        }
+    }
+    Ok(())
+}
+
+fn encode_powers(mut to: MetricEncoder<'_>, values: &Powers, [low, high]: [usize; 2], scale: f64) -> Result<(), Error> {
+    let below: u64 = values.bins[..low].iter().sum();
+    let between = values.bins[low..=high].iter().enumerate();
+    let mut buckets: Vec<(f64, u64)> =
+        between.map(|(place, count)| ((1u64 << (low + place)) as f64 / scale, *count)).collect();
+    buckets[0].1 += below;
+    buckets.push((f64::INFINITY, values.bins[high + 1..].iter().sum()));
+    to.encode_histogram::<NoLabelSet>(values.sum as f64 / scale, values.bins.iter().sum(), &buckets, None)
+}
+
+/// Writes families of one kind of value.
+struct Families<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+
+impl Families<'_, '_> {
+    fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        values.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
+            true => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+            false => metric.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+        })
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
+            true => metric.encode_gauge(&value),
+            false => metric.encode_family(&labels)?.encode_gauge(&value),
+        })
+    }
+
+    fn info(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = Labels>) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Info)?;
+        values.into_iter().try_for_each(|labels| metric.encode_info(&labels))
+    }
+}
+
+#[cfg(test)]
+mod tests;

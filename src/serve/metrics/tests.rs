@@ -1,0 +1,103 @@
+//! What a scrape shows of groups with round numbers.
+
+use super::*;
+use crate::trace::totals::BINS;
+
+fn powers(values: &[(usize, u64)], sum: u64) -> Powers {
+    let mut bins = [0; BINS];
+    values.iter().for_each(|(place, count)| bins[*place] += count);
+    Powers { sum, bins }
+}
+
+fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
+    Group {
+        algorithm: algorithm.into(),
+        cgroup,
+        path: path.map(str::to_owned),
+        sockets: 2,
+        opened: 3,
+        closed: 1,
+        bytes_acked: 1000,
+        bytes_received: 10,
+        sent_pkts: 110,
+        retrans_pkts: 10,
+        delivered_pkts: 100,
+        delivered_ce_pkts: 0,
+        lost_pkts: 9,
+        state_ns: [1_500_000_000, 0, 0, 250_000_000, 0],
+        srtt_us: powers(&[(3, 1), (16, 2), (30, 4)], 5_000_000),
+        min_rtt_us: powers(&[], 0),
+        cwnd_pkts: powers(&[(4, 2)], 20),
+        goodput_bytes: powers(&[(20, 2)], 2_000_000),
+    }
+}
+
+fn shown(groups: Vec<Group>) -> Shown {
+    let registered = ["one", "idle"].map(|name| Registered {
+        name: name.into(),
+        version: "6.18".into(),
+        source: "kernel",
+        generation: None,
+    });
+    Shown {
+        counted: Counted { groups, hidden: 1, uncounted: 4 },
+        registered: registered.into(),
+        costs: vec![Cost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
+        dropped: Some(5),
+        sweep_s: 0.25,
+        own: Own { cpu_s: 1.5, resident_bytes: 4096 },
+        kernel: "6.18".into(),
+    }
+}
+
+fn assert_has(text: &str, line: &str) {
+    assert!(text.lines().any(|it| it == line), "no line {line:?} in\n{text}");
+}
+
+#[test]
+fn counts_are_by_algorithm_and_cgroup_in_base_units() {
+    let text = openmetrics(&shown(vec![group("one", 7, Some("/a\"b"))]));
+    assert_has(&text, "tccc_retransmitted_segments_total{algorithm=\"one\",cgroup=\"/a\\\"b\"} 10.0");
+    assert_has(&text, "tccc_ca_state_seconds_total{algorithm=\"one\",cgroup=\"/a\\\"b\",state=\"Recovery\"} 0.25");
+    assert_has(&text, "tccc_callback_duration_seconds_total{algorithm=\"one\",op=\"init\"} 0.000001");
+    assert_has(&text, "tccc_algorithm_sockets{name=\"one\"} 2.0");
+    assert_has(&text, "tccc_algorithm_sockets{name=\"idle\"} 0.0");
+    assert_has(&text, "tccc_events_dropped_total 5.0");
+    assert_has(&text, "# EOF");
+}
+
+#[test]
+fn histogram_has_its_ends_in_its_outer_buckets() {
+    let text = openmetrics(&shown(vec![group("one", 7, Some("/"))]));
+    let bucket = |le: &str| format!("tccc_connection_rtt_seconds_bucket{{le=\"{le}\",algorithm=\"one\",cgroup=\"/\"}}");
+    assert_has(&text, &format!("{} 1", bucket("0.000064")));
+    assert_has(&text, &format!("{} 3", bucket("0.065536")));
+    assert_has(&text, &format!("{} 3", bucket("16.777216")));
+    assert_has(&text, &format!("{} 7", bucket("+Inf")));
+    assert_has(&text, "tccc_connection_rtt_seconds_sum{algorithm=\"one\",cgroup=\"/\"} 5.0");
+    assert_has(&text, "tccc_connection_rtt_seconds_count{algorithm=\"one\",cgroup=\"/\"} 7");
+}
+
+#[test]
+fn groups_of_one_name_are_one_series() {
+    let groups = vec![group("one", 7, None), group("one", 8, None), group("one", 9, Some("/x"))];
+    let text = openmetrics(&shown(groups));
+    assert_has(&text, "tccc_segments_sent_total{algorithm=\"one\",cgroup=\"\"} 220.0");
+    assert_has(&text, "tccc_segments_sent_total{algorithm=\"one\",cgroup=\"/x\"} 110.0");
+    assert_has(&text, "tccc_connection_cwnd_segments_count{algorithm=\"one\",cgroup=\"\"} 4");
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all, "a series appears twice");
+}
+
+#[test]
+fn earlier_format_has_families_by_the_names_of_their_samples() {
+    let text = plain_text(&openmetrics(&shown(vec![group("one", 7, Some("/"))])));
+    assert_has(&text, "# TYPE tccc_segments_sent_total counter");
+    assert_has(&text, "# HELP tccc_segments_sent_total Data segments sent, those sent again included");
+    assert_has(&text, "# TYPE tccc_build_info gauge");
+    assert_has(&text, "# TYPE tccc_connection_rtt_seconds histogram");
+    assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+}

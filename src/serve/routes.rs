@@ -1,0 +1,258 @@
+//! What is at which path, and what every answer says to the browser.
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, http};
+use bytes::Bytes;
+use futures_util::stream;
+use serde::Deserialize;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::exporter::Shelf;
+use super::gate::{self, Gate, Refusal};
+use super::live::{Ask, Joined, View};
+use super::{metrics, page};
+
+/// Pages that are shown at the same time.
+const STREAMS_MAX: usize = 128;
+/// What a page says in one request.
+const BODY_BYTES: usize = 1024;
+/// Nothing but our own files, and no script in the page itself.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Said with every answer.
+const ALWAYS: [(&str, &str); 7] = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+/// What answers need.
+pub(super) struct Served {
+    pub gate: Gate,
+    /// None: a recording has no metrics.
+    pub shelf: Option<Shelf>,
+    /// None: metrics only.
+    pub asks: Option<SyncSender<Ask>>,
+    pub streams: Arc<Semaphore>,
+}
+
+impl Served {
+    pub(super) fn new(gate: Gate, shelf: Option<Shelf>, asks: Option<SyncSender<Ask>>) -> Arc<Served> {
+        Arc::new(Served { gate, shelf, asks, streams: Arc::new(Semaphore::new(STREAMS_MAX)) })
+    }
+}
+
+type Shared = State<Arc<Served>>;
+
+/// Every path.
+pub(super) fn router(served: Arc<Served>) -> Router {
+    Router::new()
+        .route("/metrics", get(show_metrics))
+        .route("/api/session", post(open_session))
+        .route("/api/stream/sockets", get(|state: Shared| stream(state, View::Sockets)))
+        .route("/api/stream/algorithms", get(|state: Shared| stream(state, View::Algorithms)))
+        .route("/api/stream/flow/{socket}", get(stream_flow))
+        .route("/api/playback", post(play))
+        .fallback(get(show_file))
+        .layer(middleware::from_fn_with_state(Arc::clone(&served), guard))
+        .with_state(served)
+}
+
+/// Files of the page are no secret: they say nothing of this host.
+fn is_open(path: &str) -> bool {
+    !(path == "/metrics" || path.starts_with("/api/"))
+}
+
+async fn guard(State(served): Shared, request: Request, next: Next) -> Response {
+    let checked = served.gate.check(request.method(), request.headers(), is_open(request.uri().path()));
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    for (name, value) in ALWAYS {
+        response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = said(self.0, self.1);
+        if self.0 == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// A sentence.
+fn said(status: StatusCode, what: &str) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{what}\n")).into_response()
+}
+
+async fn show_file(State(served): Shared, uri: http::Uri) -> Response {
+    let is_page = uri.path() == "/";
+    if served.asks.is_none() && is_page {
+        return said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`");
+    }
+    match page::find(uri.path()) {
+        Some(file) => ([(header::CONTENT_TYPE, file.content_type)], file.content).into_response(),
+        None => said(StatusCode::NOT_FOUND, "nothing is here: the page is at /, metrics are at /metrics"),
+    }
+}
+
+async fn show_metrics(State(served): Shared, headers: HeaderMap) -> Response {
+    let Some(shelf) = &served.shelf else {
+        return said(StatusCode::NOT_FOUND, "a recording has no metrics: they are of a host as it is");
+    };
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_openmetrics = accepted.contains("application/openmetrics-text");
+    match shelf.answer(is_openmetrics) {
+        Some(text) => {
+            let content_type = if is_openmetrics { metrics::OPENMETRICS } else { metrics::PLAIN_TEXT };
+            ([(header::CONTENT_TYPE, content_type)], text).into_response()
+        }
+        None => said(StatusCode::SERVICE_UNAVAILABLE, "the first sweep goes on: try again in a moment"),
+    }
+}
+
+/// Gives the token that was sent in the header back as a cookie, which a stream of events can send.
+async fn open_session(headers: HeaderMap) -> Response {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some((_, token)) = bearer.and_then(|value| value.split_once(' ')) else {
+        return StatusCode::NO_CONTENT.into_response(); // none is needed, or the cookie is there
+    };
+    let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", gate::COOKIE, token.trim());
+    (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
+}
+
+#[derive(Deserialize)]
+struct Play {
+    speed: Option<f64>,
+    seek_ms: Option<f64>,
+}
+
+async fn play(State(served): Shared, body: Body) -> Response {
+    let bytes = to_bytes(body, BODY_BYTES).await.unwrap_or_default();
+    let Ok(wanted) = serde_json::from_slice::<Play>(&bytes) else {
+        return said(StatusCode::BAD_REQUEST, "expected an object with `speed` or `seek_ms`");
+    };
+    let asks = wanted.speed.map(Ask::Speed).into_iter().chain(wanted.seek_ms.map(Ask::Seek));
+    for ask in asks {
+        let sent = served.asks.as_ref().map(|asks| asks.try_send(ask));
+        if !matches!(sent, Some(Ok(()))) {
+            return busy();
+        }
+    }
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn busy() -> Response {
+    let mut response = said(StatusCode::SERVICE_UNAVAILABLE, "too many pages ask at once: try again in a moment");
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    response
+}
+
+async fn stream_flow(state: Shared, Path(socket): Path<String>) -> Response {
+    match socket.parse() {
+        Ok(socket) => stream(state, View::Flow(socket)).await,
+        Err(_) => said(StatusCode::BAD_REQUEST, "expected the number of a socket"),
+    }
+}
+
+/// Server-sent events: what the view is, then what changes; with what a slow reader missed.
+async fn stream(State(served): Shared, view: View) -> Response {
+    let Some(asks) = served.asks.clone() else {
+        return said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`");
+    };
+    let Ok(place) = Arc::clone(&served.streams).try_acquire_owned() else { return busy() };
+    let Some(joined) = join(&asks, view).await else { return busy() };
+    let reader = Reader { asks, view, joined: Some(joined), frames: None, _place: place };
+    let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
+        let frame = reader.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(frame), reader))
+    }));
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+async fn join(asks: &SyncSender<Ask>, view: View) -> Option<Joined> {
+    let (to, answer) = oneshot::channel();
+    match asks.try_send(Ask::Join(view, to)) {
+        Ok(()) => answer.await.ok(),
+        Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => None,
+    }
+}
+
+/// One page that reads a stream.
+struct Reader {
+    asks: SyncSender<Ask>,
+    view: View,
+    joined: Option<Joined>,
+    frames: Option<tokio::sync::broadcast::Receiver<Bytes>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    /// The next frame; none when the source has ended.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(joined) = self.joined.take() {
+            self.frames = Some(joined.frames);
+            return Some(joined.first);
+        }
+        match self.frames.as_mut()?.recv().await {
+            Ok(frame) => Some(frame),
+            Err(RecvError::Closed) => None,
+            // What was missed cannot be made up: it is counted, and everything is sent again.
+            Err(RecvError::Lagged(missed)) => {
+                self.joined = join(&self.asks, self.view).await;
+                self.joined.is_some().then(|| super::frame::encode("missed", &missed))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast;
+
+    use super::*;
+
+    /// A page that reads slower than frames come loses frames, is told how many, and is sent everything again.
+    #[test]
+    fn a_slow_reader_is_told_what_it_missed_and_begins_anew() {
+        let (asks, asked) = super::super::live::channel();
+        let queue = broadcast::channel(4).0;
+        let sender = queue.clone();
+        let answering = std::thread::spawn(move || {
+            while let Ok(Ask::Join(_, to)) = asked.recv() {
+                to.send(Joined { first: Bytes::from_static(b"all"), frames: sender.subscribe() }).unwrap();
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let _place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+            let joined = join(&asks, View::Sockets).await;
+            let mut reader = Reader { asks, view: View::Sockets, joined, frames: None, _place };
+            assert_eq!(reader.next().await.unwrap(), "all");
+            (0..10).for_each(|n| drop(queue.send(Bytes::from(n.to_string()))));
+            assert_eq!(reader.next().await.unwrap(), "event: missed\ndata: 6\n\n");
+            assert_eq!(reader.next().await.unwrap(), "all");
+            queue.send(Bytes::from_static(b"next")).unwrap();
+            assert_eq!(reader.next().await.unwrap(), "next");
+        });
+        answering.join().unwrap();
+    }
+}

@@ -1,0 +1,33 @@
+// The token: from the address (`#token=…`, which no browser sends) or from a form, kept in a cookie that no script reads.
+
+import { element } from "./dom.js";
+
+/** Turns a token into a cookie; whether it was the right one. */
+async function openSession(token) {
+  const answer = await fetch("/api/session", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+  return answer.ok;
+}
+
+/** Uses the token in the address, when there is one, and takes it out of the address. */
+export async function useTokenOfAddress() {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (!token) return;
+  history.replaceState(null, "", location.pathname + "#/sockets");
+  await openSession(decodeURIComponent(token));
+}
+
+/** Asks for the token until it is right. */
+export function askForToken(host, sentence, done) {
+  const field = element("input", { id: "token", type: "password", autocomplete: "off", required: true });
+  const says = element("p", { role: "alert" }, sentence);
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    if (await openSession(field.value.trim())) done();
+    else says.textContent = "That token is wrong.";
+  };
+  const label = element("label", { for: "token" }, "Token that `tccc serve` printed");
+  const form = element("form", { class: "access", onsubmit }, element("h1", {}, "Token needed"), says, label, field,
+    element("button", { type: "submit" }, "Open"));
+  host.replaceChildren(form);
+  field.focus();
+}

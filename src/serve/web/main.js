@@ -1,0 +1,125 @@
+// The page's frame: which view is shown, how the stream stands, what is missing in what is shown.
+
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+
+import { askForToken, useTokenOfAddress } from "./access.js";
+import { AlgorithmsView } from "./algorithms.js";
+import { element, setText } from "./dom.js";
+import { FlowView } from "./flow.js";
+import { packets } from "./format.js";
+import { Playback } from "./playback.js";
+import { SocketsView } from "./sockets.js";
+import { follow, Refused } from "./stream.js";
+import { followTheme } from "./theme.js";
+
+const host = document.getElementById("view");
+const playback = new Playback(document.getElementById("playback"));
+
+/** What views share. */
+const shell = {
+  now_ms: 0,
+  isPaused: false,
+  missed: 0,
+  pauseButton() {
+    const button = element("button", { type: "button", "aria-pressed": String(this.isPaused), title: "Hold the picture still (p)",
+      id: "pause", onclick: () => this.pause(!this.isPaused) }, "Pause");
+    return button;
+  },
+  pause(isPaused) {
+    this.isPaused = isPaused;
+    document.getElementById("pause")?.setAttribute("aria-pressed", String(isPaused));
+    if (!isPaused) view?.resume();
+  },
+};
+
+let view = null;
+let stop = new AbortController();
+
+/** `#/flow/17` to its view; anything else to the table. */
+function makeView() {
+  const [path, query] = location.hash.replace(/^#/, "").split("?");
+  const words = new URLSearchParams(query ?? "");
+  const socket = /^\/flow\/(\d+)$/.exec(path)?.[1];
+  document.title = "tccc";
+  for (const link of document.querySelectorAll("nav a")) {
+    const isHere = socket === undefined && link.getAttribute("href") === `#${path}`;
+    if (isHere) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (socket) return new FlowView(host, socket, shell);
+  return path === "/algorithms" ? new AlgorithmsView(host, words, shell) : new SocketsView(host, words, shell);
+}
+
+async function show() {
+  stop.abort();
+  stop = new AbortController();
+  view?.close();
+  view = null;
+  if (!/^#\/(sockets|algorithms|flow\/\d+)/.test(location.hash)) history.replaceState(null, "", "#/sockets");
+  const [shown, signal] = [makeView(), stop.signal];
+  view = shown;
+  try {
+    await follow(shown.path, signal, (kind, data) => take(shown, kind, data), say);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.status === 401) askForToken(host, error.message, show);
+    else say(error.message);
+  }
+}
+
+function take(shown, kind, data) {
+  if (kind === "missed") {
+    shell.missed += data;
+    return;
+  }
+  shell.now_ms = data.status.now_ms;
+  showStatus(data.status);
+  if (shown === view) shown.take(kind, data);
+}
+
+function say(sentence) {
+  const link = document.getElementById("link");
+  setText(link, sentence);
+  link.classList.toggle("broken", sentence !== "");
+}
+
+/** What is missing stands where the numbers stand. */
+function showStatus(status) {
+  setText(document.getElementById("title"), status.title);
+  playback.show(status);
+  const counted = [
+    [status.dropped, "event that did", "events that did", "not fit between kernel and reader: steps in curves may be missing"],
+    [status.untracked, "event", "events", "of sockets beyond what is followed"],
+    [status.hidden, "process", "processes", "whose network namespace could not be looked at"],
+    [shell.missed, "picture", "pictures", "skipped because this page was slow"],
+  ];
+  const missing = counted.filter(([count]) => count > 0);
+  const sentences = missing.map(([count, one, many, what]) => `Missing: ${packets(count)} ${count === 1 ? one : many} ${what}.`);
+  const warnings = document.getElementById("warnings");
+  const said = [...sentences, ...status.notices.map((notice) => `${notice}.`)];
+  if (warnings.dataset.said !== said.join("\n")) {
+    warnings.dataset.said = said.join("\n");
+    warnings.replaceChildren(...said.map((sentence) => element("p", {}, sentence)));
+  }
+}
+
+function key(event) {
+  if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const doings = {
+    "/": () => document.getElementById("filter")?.focus(),
+    p: () => shell.pause(!shell.isPaused),
+    s: () => { location.hash = "#/sockets"; },
+    a: () => { location.hash = "#/algorithms"; },
+  };
+  if (event.key in doings) {
+    event.preventDefault();
+    doings[event.key]();
+  }
+}
+
+followTheme(document.getElementById("theme"), () => view?.recolour());
+addEventListener("hashchange", show);
+addEventListener("keydown", key);
+await useTokenOfAddress();
+show();

@@ -1,0 +1,72 @@
+// The sockets as the stream tells them: everything once, then what changes.
+
+/** Sockets by their handles. */
+export class Sockets {
+  constructor() {
+    this.rows = new Map();
+  }
+
+  /** Takes in a frame; "sockets" says everything, "changes" what differs. */
+  take(kind, frame) {
+    if (kind === "sockets") this.rows.clear();
+    for (const [handle, id, peer, local, process, cgroup, algorithm, first_ms] of frame.names) {
+      const row = this.rows.get(handle) ?? { handle };
+      this.rows.set(handle, Object.assign(row, { id, peer, local, process, cgroup, algorithm, first_ms }));
+    }
+    for (const values of frame.rows) this.#takeRow(values);
+    for (const handle of frame.gone) this.rows.delete(handle);
+    for (const row of this.rows.values()) row.age_ms = frame.status.now_ms - row.first_ms;
+  }
+
+  #takeRow(values) {
+    const [handle, phase, ca_state, cwnd_pkts, ssthresh_pkts, inflight_pkts] = values;
+    const [srtt_us, min_rtt_us, goodput_bps, received_bps, retrans_ratio, is_closed] = values.slice(6);
+    const row = this.rows.get(handle);
+    if (!row) return;
+    Object.assign(row, { phase, ca_state, cwnd_pkts, ssthresh_pkts, inflight_pkts });
+    Object.assign(row, { srtt_us, min_rtt_us, goodput_bps, received_bps, retrans_ratio, is_closed });
+  }
+}
+
+const COLUMNS = ["time_ms", "cwnd_pkts", "ssthresh_pkts", "inflight_pkts", "srtt_us", "min_rtt_us", "goodput_bps", "phase", "ca_state"];
+/** The past that a page keeps, and the moments it keeps at most. */
+const PAST_MS = 600_000;
+const MOMENTS_MAX = 20_000;
+
+/** One socket over time. */
+export class Flow {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.moments = Object.fromEntries(COLUMNS.map((name) => [name, []]));
+    this.marks = [];
+    this.socket = null;
+  }
+
+  /** Takes in a frame; "flow" says everything, "moments" what is new. */
+  take(kind, frame) {
+    if (kind === "flow") this.clear();
+    Object.assign(this, { socket: frame.socket, phases: new Map(frame.phases), state: frame.state });
+    const times = this.moments.time_ms;
+    const last = times.length ? times[times.length - 1] : -Infinity;
+    const first = frame.moments.time_ms.findIndex((time) => time > last);
+    if (first >= 0) {
+      for (const name of COLUMNS) this.moments[name].push(...frame.moments[name].slice(first));
+    }
+    for (const [time_ms, kind, count] of frame.marks) {
+      const known = this.marks.find((mark) => mark.time_ms === time_ms && mark.kind === kind);
+      if (known) known.count = count;
+      else this.marks.push({ time_ms, kind, count });
+    }
+    this.#forget(frame.status.now_ms - PAST_MS);
+  }
+
+  #forget(before_ms) {
+    const times = this.moments.time_ms;
+    const old = Math.max(times.findIndex((time) => time >= before_ms), times.length - MOMENTS_MAX, 0);
+    if (old > 0) COLUMNS.forEach((name) => this.moments[name].splice(0, old));
+    this.marks = this.marks.filter((mark) => mark.time_ms >= before_ms);
+  }
+}

@@ -1,0 +1,29 @@
+// Dark or light: as the system says, until somebody chooses.
+
+const KEY = "tccc-theme";
+const NEXT = { auto: "dark", dark: "light", light: "auto" };
+const SIGNS = { auto: "◐ Auto", dark: "● Dark", light: "○ Light" };
+
+/** Makes the button work; `changed` is called when colours change. */
+export function followTheme(button, changed) {
+  const apply = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    button.textContent = SIGNS[theme];
+    button.setAttribute("aria-label", `Colours: ${theme}`);
+  };
+  let theme = localStorage.getItem(KEY) ?? "auto";
+  if (!(theme in NEXT)) theme = "auto";
+  apply(theme);
+  button.addEventListener("click", () => {
+    theme = NEXT[theme];
+    localStorage.setItem(KEY, theme);
+    apply(theme);
+    changed();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+}
+
+/** A colour of the style sheet by its name. */
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}

@@ -1,0 +1,309 @@
+//! What the connections of each algorithm and cgroup do together, added up in the kernel: what an exporter reads.
+//!
+//! Nothing per packet and nothing per socket reaches this process; a sweep and the end of a connection add to the sums.
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+
+use anyhow::{Context, Result};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
+
+use super::filter::Filter;
+use super::live::Missing;
+use super::program::{self, TcpTraceSkel};
+use crate::failure::Failure;
+use crate::kernel::btf::Types;
+use crate::kernel::privilege::{self, Capability};
+use crate::kernel::{cgroup, namespaces};
+
+/// Congestion states, in the kernel's order.
+pub const STATES: usize = 5;
+/// Bins of a histogram.
+pub const BINS: usize = 40;
+/// Bytes of `struct totals_key` and of the algorithm's name in it.
+const KEY_BYTES: usize = 24;
+const NAME_BYTES: usize = 16;
+/// Words of `struct totals`: 11 counts, the states, four histograms.
+const VALUE_WORDS: usize = 11 + STATES + 4 * (1 + BINS);
+/// More cgroups than a host has.
+const CGROUPS_MAX: usize = 100_000;
+/// Groups of cgroups that are gone are looked for once in so many sweeps.
+const CLEAN_EVERY: u64 = 12;
+/// Places of `totals_state`.
+const SWEEP: u32 = 0;
+const UNCOUNTED: u32 = 1;
+
+/// How often values of each size were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Powers {
+    /// Sum of all values.
+    pub sum: u64,
+    /// Place n holds values above 2^(n-1) and up to 2^n; the last place also those above.
+    pub bins: [u64; BINS],
+}
+
+/// What the connections of one algorithm in one cgroup did since the counting began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Kernel name.
+    pub algorithm: String,
+    /// cgroup v2 id.
+    pub cgroup: u64,
+    /// Its path below the mount; none when it is gone, or there is no cgroup v2.
+    pub path: Option<String>,
+    /// Open connections, by the latest sweep.
+    pub sockets: u64,
+    /// Connections that were established.
+    pub opened: u64,
+    /// Connections that ended.
+    pub closed: u64,
+    /// Payload acknowledged.
+    pub bytes_acked: u64,
+    /// Payload received.
+    pub bytes_received: u64,
+    /// Data packets sent, those sent again included.
+    pub sent_pkts: u64,
+    /// Packets sent again.
+    pub retrans_pkts: u64,
+    /// Packets delivered.
+    pub delivered_pkts: u64,
+    /// Packets delivered with a congestion mark.
+    pub delivered_ce_pkts: u64,
+    /// Packets marked lost.
+    pub lost_pkts: u64,
+    /// Time in each congestion state, over all connections: Open, Disorder, CWR, Recovery, Loss.
+    pub state_ns: [u64; STATES],
+    /// Smoothed RTT, microseconds.
+    pub srtt_us: Powers,
+    /// Lowest RTT, microseconds.
+    pub min_rtt_us: Powers,
+    /// Congestion window, packets.
+    pub cwnd_pkts: Powers,
+    /// Payload acknowledged per second, bytes, of connections that sent.
+    pub goodput_bytes: Powers,
+}
+
+impl Powers {
+    fn add(&mut self, other: &Powers) {
+        self.sum += other.sum;
+        self.bins.iter_mut().zip(other.bins).for_each(|(own, more)| *own += more);
+    }
+}
+
+impl Group {
+    /// Adds what another group did.
+    pub fn add(&mut self, other: &Group) {
+        self.sockets += other.sockets;
+        self.opened += other.opened;
+        self.closed += other.closed;
+        self.bytes_acked += other.bytes_acked;
+        self.bytes_received += other.bytes_received;
+        self.sent_pkts += other.sent_pkts;
+        self.retrans_pkts += other.retrans_pkts;
+        self.delivered_pkts += other.delivered_pkts;
+        self.delivered_ce_pkts += other.delivered_ce_pkts;
+        self.lost_pkts += other.lost_pkts;
+        self.state_ns.iter_mut().zip(other.state_ns).for_each(|(own, more)| *own += more);
+        self.srtt_us.add(&other.srtt_us);
+        self.min_rtt_us.add(&other.min_rtt_us);
+        self.cwnd_pkts.add(&other.cwnd_pkts);
+        self.goodput_bytes.add(&other.goodput_bytes);
+    }
+}
+
+/// The sums as of one sweep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Shape: sorted by algorithm and cgroup.
+    pub groups: Vec<Group>,
+    /// Processes and names whose network namespace could not be looked at.
+    pub hidden: u64,
+    /// Times that a connection could not be counted, because there were too many groups or no memory.
+    pub uncounted: u64,
+}
+
+/// Adds up until it is dropped; held by this process alone.
+pub struct Totals {
+    sweep: Link,
+    _links: Vec<Link>,
+    groups: MapHandle,
+    state: MapHandle,
+    filter: Filter,
+    missing: Vec<Missing>,
+    sweeps: u64,
+    paths: HashMap<u64, String>,
+}
+
+impl Totals {
+    /// Begins to count connections that pass the filter.
+    ///
+    /// Errors: a capability, the kernel's type information or its socket iterator is missing.
+    /// Side effects: programs on the kernel's tracepoints for changes of TCP's and congestion control's state.
+    pub fn start(filter: Filter) -> Result<Totals> {
+        privilege::require("count sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
+        let kernel = Types::of_running_kernel()?;
+        let mut object = MaybeUninit::uninit();
+        let mut open = program::open(&mut object, &filter)?;
+        program::keep_totals_only(&mut open)?;
+        let mut missing = Vec::new();
+        let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
+            if !program::has_tracepoint(&kernel, tracepoint) {
+                program.set_autoload(false);
+                missing.push(Missing { tracepoint, loses });
+            }
+        };
+        let progs = &mut open.progs;
+        let (state, tcp_state) = (&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state);
+        optional(state, "tcp_cong_state_set", "time in congestion states is known to the length of a sweep only");
+        optional(tcp_state, "inet_sock_set_state", "connections between two sweeps are not counted");
+        let skel = open.load().map_err(program::explain_refusal)?;
+        program::fill_filter(&skel, &filter)?;
+        let (sweep, links) = attach(&skel)?;
+        let hold = |map| MapHandle::try_from(map).context("hold the sums");
+        let (groups, state) = (hold(&skel.maps.totals)?, hold(&skel.maps.totals_state)?);
+        Ok(Totals { sweep, _links: links, groups, state, filter, missing, sweeps: 0, paths: HashMap::new() })
+    }
+
+    /// Tracepoints this kernel lacks and what is lost without each.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Sweeps all connections of all network namespaces that can be entered, and reads the sums.
+    ///
+    /// Errors: not permitted to enter a network namespace; the kernel refuses to read what it holds for us.
+    pub fn count(&mut self) -> Result<Counted> {
+        self.sweeps += 1;
+        self.state.update(&SWEEP.to_ne_bytes(), &self.sweeps.to_ne_bytes(), MapFlags::ANY).context("begin a sweep")?;
+        let namespaces = namespaces::all()?;
+        let wanted = |inode| self.filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
+        for netns in namespaces.reachable.iter().filter(|netns| wanted(netns.inode())) {
+            let inode = netns.inode();
+            netns.run(|| self.sweep_here()).with_context(|| format!("sweep the network namespace {inode}"))?;
+        }
+        let uncounted = self.state.lookup(&UNCOUNTED.to_ne_bytes(), MapFlags::ANY).context("read the sums")?;
+        let uncounted = uncounted.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        let groups = self.groups()?;
+        Ok(Counted { groups: self.with_paths(groups), hidden: namespaces.hidden as u64, uncounted })
+    }
+
+    /// Names the cgroups, and forgets those that are gone: containers come and go, and the room is bounded.
+    fn with_paths(&mut self, mut groups: Vec<Group>) -> Vec<Group> {
+        let is_known = |group: &Group| self.paths.contains_key(&group.cgroup);
+        if !groups.iter().all(is_known) || self.sweeps.is_multiple_of(CLEAN_EVERY) {
+            // Without cgroup v2 sockets are in none.
+            self.paths = cgroup::paths(CGROUPS_MAX).unwrap_or_default().into_iter().collect();
+            groups.retain(|group| {
+                let is_gone = group.sockets == 0 && !self.paths.is_empty() && !self.paths.contains_key(&group.cgroup);
+                // A group that cannot be forgotten now is so the next time.
+                is_gone.then(|| self.groups.delete(&key_of(group))).is_none()
+            });
+        }
+        groups.iter_mut().for_each(|group| group.path = self.paths.get(&group.cgroup).cloned());
+        groups
+    }
+
+    /// One pass over this thread's network namespace; its sums stay in the kernel, so there is nothing to read.
+    fn sweep_here(&self) -> Result<()> {
+        let mut iterator = Iter::new(&self.sweep).context("open the socket iterator")?;
+        let mut nothing = [0; 64];
+        loop {
+            match std::io::Read::read(&mut iterator, &mut nothing) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                // The kernel pauses after a million sockets for which nothing is written.
+                Err(error)
+                    if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error).context("read the socket iterator"),
+            }
+        }
+    }
+
+    fn groups(&self) -> Result<Vec<Group>> {
+        let mut groups = Vec::new();
+        for key in self.groups.keys() {
+            let Some(value) = self.groups.lookup(&key, MapFlags::ANY).context("read the sums")? else { continue };
+            groups.extend(decode(&key, &value, self.sweeps));
+        }
+        groups.sort_by(|a, b| (&a.algorithm, a.cgroup).cmp(&(&b.algorithm, b.cgroup)));
+        Ok(groups)
+    }
+}
+
+fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
+    let sweep = skel.progs.on_totals_sweep.attach().map_err(|error| {
+        let what = format!("cannot count sockets: this kernel refuses to iterate over them: {error}");
+        Failure::unmet(what).hint("`tccc doctor` lists what this host lacks")
+    })?;
+    let links = [&skel.progs.on_totals_tcp_state, &skel.progs.on_totals_ca_state]
+        .into_iter()
+        .filter(|program| program.autoload())
+        .map(|program| program.attach().with_context(|| format!("attach {}", program.name().display())));
+    Ok((sweep, links.collect::<Result<_>>()?))
+}
+
+fn key_of(group: &Group) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    key[..group.algorithm.len().min(NAME_BYTES)].copy_from_slice(group.algorithm.as_bytes());
+    key[NAME_BYTES..].copy_from_slice(&group.cgroup.to_ne_bytes());
+    key
+}
+
+/// One entry of the map; none when it is of another size than ours.
+fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
+    if key.len() != KEY_BYTES || value.len() != VALUE_WORDS * 8 {
+        return None;
+    }
+    let name = &key[..NAME_BYTES];
+    let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES)];
+    let cgroup = u64::from_ne_bytes(key[NAME_BYTES..].try_into().expect("eight bytes"));
+    let mut words = value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+    let mut word = || words.next().expect("the size was looked at");
+    let was_swept = word() == sweep;
+    let sockets = word();
+    Some(Group {
+        algorithm: String::from_utf8_lossy(name).into_owned(),
+        cgroup,
+        path: None,
+        sockets: if was_swept { sockets } else { 0 },
+        opened: word(),
+        closed: word(),
+        bytes_acked: word(),
+        bytes_received: word(),
+        sent_pkts: word(),
+        retrans_pkts: word(),
+        delivered_pkts: word(),
+        delivered_ce_pkts: word(),
+        lost_pkts: word(),
+        state_ns: std::array::from_fn(|_| word()),
+        srtt_us: powers(&mut word),
+        min_rtt_us: powers(&mut word),
+        cwnd_pkts: powers(&mut word),
+        goodput_bytes: powers(&mut word),
+    })
+}
+
+fn powers(word: &mut impl FnMut() -> u64) -> Powers {
+    Powers { sum: word(), bins: std::array::from_fn(|_| word()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_read_word_by_word_and_only_at_its_size() {
+        let mut key = [0; KEY_BYTES];
+        key[..4].copy_from_slice(b"reno");
+        key[NAME_BYTES..].copy_from_slice(&77u64.to_ne_bytes());
+        let value: Vec<u8> = (1..=VALUE_WORDS as u64).flat_map(u64::to_ne_bytes).collect();
+        let group = decode(&key, &value, 1).unwrap();
+        assert_eq!((group.algorithm.as_str(), group.cgroup, group.sockets, group.lost_pkts), ("reno", 77, 2, 11));
+        assert_eq!((group.state_ns, group.srtt_us.sum), ([12, 13, 14, 15, 16], 17));
+        assert_eq!(group.goodput_bytes.bins[BINS - 1], VALUE_WORDS as u64);
+        assert_eq!(key_of(&group), key);
+        assert_eq!(decode(&key, &value, 9).unwrap().sockets, 0, "the latest sweep found none");
+        assert_eq!(decode(&key, &value[8..], 1), None);
+    }
+}

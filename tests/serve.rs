@@ -1,0 +1,203 @@
+//! The web server over a recording: what it answers, whom it refuses, and that no client costs it much.
+
+mod common;
+mod serve_lab;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use common::{poll_until, tccc};
+use serve_lab::{SOON, Server, read_answer};
+
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// What many clients may cost beside what the server takes at rest.
+const MANY_CLIENTS_BYTES: u64 = 48 << 20;
+
+fn server(arguments: &[&str]) -> Server {
+    let mut command = tccc();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING]).args(arguments);
+    Server::start(command)
+}
+
+#[test]
+fn every_answer_has_the_policy_and_each_refusal_a_sentence() {
+    let server = server(&[]);
+    for (request, headers, status, says) in [
+        ("GET / HTTP/1.1", &[][..], 200, "<!doctype html>"),
+        ("GET /nothing HTTP/1.1", &[], 404, "nothing is here"),
+        ("GET /metrics HTTP/1.1", &[], 404, "a recording has no metrics"),
+        ("PUT / HTTP/1.1", &[], 405, "answers GET, HEAD and POST"),
+        ("GET / HTTP/1.1", &["Host: evil.example"], 421, "does not answer to that name"),
+        ("GET /api/stream/sockets HTTP/1.1", &["Origin: http://evil.example"], 403, "pages of other origins"),
+        ("GET /api/stream/sockets HTTP/1.1", &["Sec-Fetch-Site: cross-site"], 403, "pages of other origins"),
+        ("GET /api/stream/flow/x HTTP/1.1", &[], 400, "expected the number of a socket"),
+        ("POST /api/playback HTTP/1.1", &["Content-Length: 2"], 400, "expected an object"),
+    ] {
+        // The body of the only request that has one is the line end that follows its head.
+        let answer = if headers == ["Content-Length: 2"] {
+            let mut stream = server.connect();
+            write!(stream, "{request}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            read_answer(&text)
+        } else {
+            server.ask(request, headers)
+        };
+        assert_eq!(answer.status, status, "{request} {headers:?}: {answer:?}");
+        assert!(answer.body.to_lowercase().contains(&says.to_lowercase()), "{request}: {answer:?}");
+        assert!(answer.head.contains("content-security-policy: default-src 'none'; script-src 'self'"), "{answer:?}");
+        assert!(!answer.head.contains("unsafe") && !answer.head.contains("access-control"), "{answer:?}");
+    }
+}
+
+#[test]
+fn stream_begins_with_everything_and_goes_on_with_changes() {
+    let server = server(&["--refresh", "100ms"]);
+    let mut events = server.stream("/api/stream/sockets", &[]);
+    let (name, data) = events.next();
+    assert_eq!(name, "sockets");
+    assert!(data["status"]["title"].as_str().unwrap().contains("recording-format-1.tccc"));
+    let mut sockets = data["names"].as_array().unwrap().clone();
+    poll_until(SOON, "sockets of the recording", || {
+        let (name, data) = events.next();
+        assert_eq!(name, "changes");
+        sockets.extend(data["names"].as_array().unwrap().clone());
+        !sockets.is_empty()
+    });
+    let cookie = sockets[0][1].as_str().unwrap().to_owned();
+    let (name, data) = server.stream(&format!("/api/stream/flow/{cookie}"), &[]).next();
+    assert_eq!((name.as_str(), data["socket"]["socket"].as_str()), ("flow", Some(cookie.as_str())));
+    assert_eq!(
+        data["moments"]["time_ms"].as_array().unwrap().len(),
+        data["moments"]["cwnd_pkts"].as_array().unwrap().len()
+    );
+    assert_eq!(server.stream("/api/stream/flow/1", &[]).next().0, "unknown");
+    let (name, data) = server.stream("/api/stream/algorithms", &[]).next();
+    assert_eq!(name, "algorithms");
+    assert!(!data["algorithms"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn recording_is_paused_and_set_to_another_time() {
+    let server = server(&["--refresh", "100ms"]);
+    let mut events = server.stream("/api/stream/algorithms", &[]);
+    let end = events.next().1["status"]["playback"]["end_ms"].as_f64().unwrap();
+    let body = format!("{{\"speed\":0,\"seek_ms\":{end}}}");
+    let mut stream = server.connect();
+    let length = body.len();
+    write!(
+        stream,
+        "POST /api/playback HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert_eq!(read_answer(&text).status, 204);
+    poll_until(SOON, "the end of the recording stands still", || {
+        let status = events.next().1["status"].clone();
+        let at = status["now_ms"].as_f64().unwrap();
+        status["playback"]["speed"].as_f64() == Some(0.0) && (at - end).abs() < 1.0
+    });
+}
+
+#[test]
+fn token_of_a_file_is_asked_for_and_kept_in_a_cookie() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    let server = server(&["--token-file", file.to_str().unwrap()]);
+    let ask = |path: &str, header: &str| server.ask(&format!("{path} HTTP/1.1"), &[header]);
+    assert!(!server.said().contains(TOKEN), "a token that was given is not printed");
+    assert_eq!(ask("GET /", "X: y").status, 200, "the page itself is no secret");
+    for (given, says) in [("X: y", "a token is needed"), ("Authorization: Bearer no", "the token is wrong")] {
+        for path in ["GET /api/stream/sockets", "GET /metrics", "POST /api/session", "GET /api/nothing"] {
+            let answer = ask(path, given);
+            assert_eq!(answer.status, 401, "{path}: {answer:?}");
+            assert!(answer.body.contains(says) && answer.head.contains("www-authenticate: bearer"), "{answer:?}");
+        }
+    }
+    let session = ask("POST /api/session", &format!("Authorization: Bearer {TOKEN}"));
+    assert_eq!(session.status, 204);
+    assert!(session.head.contains("httponly; samesite=strict"), "{session:?}");
+    let cookie = format!("Cookie: tccc_token={TOKEN}");
+    assert_eq!(server.stream("/api/stream/algorithms", &[&cookie]).next().0, "algorithms");
+    assert_eq!(ask("GET /metrics", &cookie).status, 404, "the recording has none");
+}
+
+#[test]
+fn token_that_anybody_could_guess_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "secret").unwrap();
+    let refused = refusal(&["--replay", RECORDING, "--token-file", file.to_str().unwrap()]);
+    assert_eq!(refused.0, Some(2));
+    assert!(
+        refused.1.contains("cannot take the token from") && refused.1.contains("expected 16 to 1024"),
+        "{}",
+        refused.1
+    );
+    let missing = Path::new(RECORDING).with_file_name("no-such-file");
+    assert_eq!(refusal(&["--replay", missing.to_str().unwrap()]).0, Some(1));
+}
+
+fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = tccc().args(["serve", "--listen", "127.0.0.1:0"]).args(arguments).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A client that says nothing for too long is let go, and does not keep others from being answered.
+#[test]
+fn a_thousand_idle_connections_cost_little_and_are_let_go() {
+    let server = server(&[]);
+    assert_eq!(server.get("/").status, 200);
+    let before = server.peak_bytes();
+    let mut idle: Vec<TcpStream> = (0..1000).map(|_| server.connect()).collect();
+    assert_eq!(server.get("/").status, 200, "others are answered");
+    let cost = server.peak_bytes() - before;
+    assert!(cost < MANY_CLIENTS_BYTES, "{cost} bytes");
+    let mut nothing = Vec::new();
+    assert_eq!(idle[0].read_to_end(&mut nothing).unwrap(), 0, "it was told something else than that it is over");
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn a_query_of_a_hundred_megabytes_is_refused_after_its_first_kilobytes() {
+    let server = server(&[]);
+    assert_eq!(server.get("/").status, 200);
+    let before = server.peak_bytes();
+    let mut stream = server.connect();
+    let mut reader = stream.try_clone().unwrap();
+    let answer = std::thread::spawn(move || {
+        let mut answer = Vec::new();
+        let _ = reader.read_to_end(&mut answer); // what was not read of the request resets the connection
+        String::from_utf8_lossy(&answer).into_owned()
+    });
+    stream.write_all(b"GET /?").unwrap();
+    let piece = vec![b'a'; 1 << 20];
+    let sent = (0..100).take_while(|_| stream.write_all(&piece).is_ok()).count();
+    drop(stream);
+    let answer = answer.join().unwrap();
+    assert!(sent < 100, "all of it was taken");
+    assert!(answer.is_empty() || answer.contains("431") || answer.contains("414"), "{answer}");
+    assert!(server.peak_bytes() - before < 8 << 20);
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn clients_that_never_read_do_not_slow_the_others() {
+    let server = server(&["--refresh", "100ms"]);
+    let before = server.peak_bytes();
+    let _deaf: Vec<_> = (0..100).map(|_| server.stream("/api/stream/sockets", &[])).collect();
+    let mut events = server.stream("/api/stream/sockets", &[]);
+    for _ in 0..20 {
+        assert_ne!(events.next().0, "missed");
+    }
+    let cost = server.peak_bytes() - before;
+    assert!(cost < MANY_CLIENTS_BYTES, "{cost} bytes");
+    let _more: Vec<_> = (0..40).map(|_| server.stream("/api/stream/sockets", &[])).collect();
+    let refused = server.get("/api/stream/sockets");
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("try again"), "{refused:?}");
+}

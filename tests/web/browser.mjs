@@ -1,0 +1,167 @@
+// The page in headless Chromium: every view on a desktop and on a phone, in both colours, with keys, by its roles.
+//
+// Ends with the first thing that is wrong; pictures of what it saw lie where PICTURES says.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const { TCCC, PICTURES, PACKAGES, SERVER } = process.env;
+const require = createRequire(join(PACKAGES, "x.js"));
+const puppeteer = require("puppeteer-core");
+const axe = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
+const RECORDING = "tests/fixtures/recording-format-1.tccc";
+const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
+const SOON_MS = 60_000;
+
+/** A server over the recording; `end` ends it. */
+async function serve() {
+  if (SERVER) return { url: SERVER, end() {} };
+  const server = spawn(TCCC, ["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING, "--refresh", "200ms"], { stdio: ["ignore", "ignore", "pipe"] });
+  const url = await new Promise((found, lost) => {
+    let said = "";
+    server.stderr.on("data", (text) => {
+      said += text;
+      const address = /serving (http:\/\/[^,]+),/.exec(said)?.[1];
+      if (address) found(address);
+    });
+    server.on("exit", () => lost(new Error(`the server ended: ${said}`)));
+  });
+  return { url, end: () => server.kill() };
+}
+
+/** A tab whose errors are collected. */
+async function open(browser, size, scheme) {
+  const page = await browser.newPage();
+  const errors = [];
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.setDefaultTimeout(SOON_MS);
+  await page.setViewport(SIZES[size]);
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  return { page, errors };
+}
+
+async function picture(page, name) {
+  await writeFile(join(PICTURES, `${name}.png`), await page.screenshot());
+}
+
+/** What axe finds, in words; nothing is right. */
+async function violations(page) {
+  const session = await page.createCDPSession();
+  // The page's own policy forbids foreign scripts; the debugger may run one.
+  await session.send("Runtime.evaluate", { expression: axe });
+  const found = await page.evaluate(() => globalThis.axe.run({ resultTypes: ["violations"] }));
+  return found.violations.map((it) => `${it.id}: ${it.help}: ${it.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+}
+
+async function text(page, selector) {
+  return page.$eval(selector, (node) => node.textContent);
+}
+
+async function lookAtSockets(page, name) {
+  await page.waitForSelector(".rows .row");
+  await page.waitForFunction(() => document.querySelectorAll(".rows .row").length > 3);
+  await picture(page, name);
+  assert.deepEqual(await violations(page), [], name);
+  const widest = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(widest <= 0, `${name}: the page is ${widest} pixels too wide`);
+}
+
+async function lookAtFlow(page, url, name) {
+  const id = await page.$eval(".rows .row", (row) => row.dataset.id);
+  await page.goto(`${url}/#/flow/${id}`);
+  await page.waitForSelector(".u-wrap");
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent.includes("→"));
+  await page.waitForFunction(() => document.querySelector("dl dd")?.textContent !== "");
+  await picture(page, name);
+  assert.deepEqual(await violations(page), [], name);
+}
+
+/** The filter, the order, the keys, the exported file. */
+async function useTable(page) {
+  await page.goto(page.url().replace(/#.*/, "#/sockets"));
+  await page.waitForSelector(".rows .row");
+  await page.keyboard.press("/");
+  await page.keyboard.type("speed>3");
+  assert.match(await text(page, "#filter-says"), /expected one of peer/);
+  await page.$eval("#filter", (field) => { field.value = ""; });
+  await page.keyboard.type("algorithm:dtcp");
+  await page.waitForFunction(() => [...document.querySelectorAll(".rows .row")].every((row) => row.textContent.includes("dtcp")));
+  assert.match(page.url(), /filter=algorithm/);
+  await page.focus(".grid");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await page.$$eval('.row[aria-selected="true"]', (rows) => rows.length), 1);
+  await page.click('[data-column="cwnd"]');
+  assert.equal(await page.$eval('[data-column="cwnd"]', (button) => button.parentElement.getAttribute("aria-sort")), "descending");
+  await page.focus(".grid");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".u-wrap");
+  assert.match(page.url(), /#\/flow\/\d+$/);
+}
+
+/** Zoom by dragging and by keys, back to the newest moment, and what is under the pointer. */
+async function useChart(page) {
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent.includes("→"));
+  await page.evaluate(() => fetch("/api/playback", { method: "POST", body: JSON.stringify({ speed: 1 }) }));
+  const over = await page.waitForSelector(".u-over");
+  await over.scrollIntoView();
+  const box = await over.boundingBox();
+  const y = box.y + box.height / 2;
+  const ticks = () => page.$eval(".u-wrap", () => document.querySelector(".chart").getAttribute("aria-label"));
+  await page.mouse.move(box.x + box.width * 0.5, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, y, { steps: 4 });
+  await page.mouse.up();
+  await page.mouse.move(box.x + box.width * 0.6, y);
+  assert.match(await text(page, ".u-legend"), /cwnd/);
+  await page.focus(".chart");
+  for (const key of ["+", "-", "ArrowLeft", "ArrowRight", "0"]) await page.keyboard.press(key);
+  assert.match(await ticks(), /Window, packets: cwnd/);
+}
+
+/** Frames that the browser draws in two seconds while 200 curves are shown and the pointer moves. */
+async function framesPerSecond(page) {
+  const begin = await page.evaluate(() => new Promise((done) => {
+    let frames = 0;
+    const from = performance.now();
+    const step = (now) => (now - from < 2000 ? (frames += 1, requestAnimationFrame(step)) : done(frames / 2));
+    requestAnimationFrame(step);
+  }));
+  return begin;
+}
+
+const server = await serve();
+const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", headless: true, args: ["--no-sandbox", "--disable-gpu"] });
+try {
+  for (const [size, scheme] of [["desktop", "light"], ["desktop", "dark"], ["phone", "light"]]) {
+    const { page, errors } = await open(browser, size, scheme);
+    await page.goto(`${server.url}/`);
+    await lookAtSockets(page, `sockets-${size}-${scheme}`);
+    await lookAtFlow(page, server.url, `flow-${size}-${scheme}`);
+    await page.goto(`${server.url}/#/algorithms`);
+    await page.waitForSelector(".algorithms tbody tr");
+    await picture(page, `algorithms-${size}-${scheme}`);
+    assert.deepEqual(await violations(page), [], `algorithms-${size}-${scheme}`);
+    if (size === "desktop" && scheme === "light") {
+      await useTable(page);
+      await useChart(page);
+      await page.goto(`${server.url}/#/sockets`);
+      await page.waitForSelector(".rows .row");
+      await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Plot").click());
+      await page.waitForSelector(".plot-host .u-wrap");
+      await picture(page, "plot");
+      assert.deepEqual(await violations(page), [], "plot");
+      console.log(`frames per second with the plot: ${await framesPerSecond(page)}`);
+    }
+    assert.deepEqual(errors, [], `${size}: the console has errors`);
+    await page.close();
+  }
+  console.log("the page is as it should be");
+} finally {
+  await browser.close();
+  server.end();
+}

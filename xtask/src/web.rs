@@ -1,0 +1,131 @@
+//! The page of `tccc serve`: bundled by esbuild for the binary, and looked at in a browser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::process;
+use crate::setup::{self, Purpose};
+
+/// The page's source, and below it what the binary takes in.
+const SOURCE: &str = "src/serve/web";
+const BUNDLE: &str = "src/serve/web/bundle";
+/// Files that are taken as they are.
+const AS_THEY_ARE: [&str; 2] = ["index.html", "icon.svg"];
+/// What looks at the page.
+const TESTS: &str = "tests/web";
+
+/// How to bundle.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Also look at the page in Chromium: two widths, accessibility, pictures in target/web/pictures
+    #[arg(long)]
+    test: bool,
+    /// Name missing packages instead of installing them
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// Bundles the page, and tests it when asked: `cargo xtask web`.
+///
+/// Errors: a package is missing; the bundler or a test of the page fails.
+/// Side effects: installs packages of npm below `target/web`.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::set_up(Purpose::Web, arguments.no_install)?;
+    bundle()?;
+    if arguments.test { test() } else { Ok(()) }
+}
+
+/// Bundles when the page changed and npm is here; the binary works without, and says so.
+pub fn bundle_if_possible() {
+    let done = if process::answers(&mut process::program("npm")) { bundle() } else { Ok(()) };
+    if let Err(why) = done {
+        eprintln!("xtask: web: the page was not bundled: {why:#}");
+    } else if !is_fresh() {
+        eprintln!("xtask: web: no npm: this build has no web page; `cargo xtask web` installs it");
+    }
+}
+
+fn bundle() -> Result<()> {
+    if is_fresh() {
+        return Ok(());
+    }
+    let packages = install(SOURCE, "page")?;
+    let bundle = process::workspace().join(BUNDLE);
+    fs::create_dir_all(&bundle).with_context(|| format!("create {BUNDLE}"))?;
+    for name in AS_THEY_ARE {
+        let from = process::workspace().join(SOURCE).join(name);
+        fs::copy(&from, bundle.join(name)).with_context(|| format!("copy {}", from.display()))?;
+    }
+    let mut esbuild = process::program(packages.join("node_modules/.bin/esbuild"));
+    esbuild.arg(format!("{SOURCE}/main.js")).args(["--bundle", "--minify", "--format=esm", "--target=es2022"]);
+    esbuild.args(["--log-level=warning", &format!("--outfile={BUNDLE}/page.js")]);
+    process::run("web", esbuild.env("NODE_PATH", packages.join("node_modules")))
+}
+
+/// Nothing of the page is younger than its bundle.
+fn is_fresh() -> bool {
+    let bundled = changed(&process::workspace().join(BUNDLE).join("page.js"));
+    let sources = fs::read_dir(process::workspace().join(SOURCE)).into_iter().flatten().flatten();
+    let mut times = sources.filter(|entry| entry.path().is_file()).filter_map(|entry| changed(&entry.path()));
+    bundled.is_some_and(|bundled| times.all(|time| time <= bundled))
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+/// Installs the packages of a folder's `package.json` below `target`, unless they are there.
+fn install(folder: &str, name: &str) -> Result<PathBuf> {
+    let place = process::target().join("web").join(name);
+    let wanted = process::workspace().join(folder).join("package.json");
+    let wanted = fs::read_to_string(&wanted).with_context(|| format!("read {}", wanted.display()))?;
+    let manifest = place.join("package.json");
+    let is_there = fs::read_to_string(&manifest).is_ok_and(|there| there == wanted);
+    if is_there && place.join("node_modules").is_dir() {
+        return Ok(place);
+    }
+    let _ = fs::remove_file(&manifest); // an install that is interrupted is made again
+    fs::create_dir_all(&place).with_context(|| format!("create {}", place.display()))?;
+    let scratch = place.join("wanted");
+    fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
+    fs::write(scratch.join("package.json"), &wanted).context("hand the wanted packages to npm")?;
+    let mut npm = process::program("npm");
+    npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(&scratch);
+    process::run("web", &mut npm)?;
+    let modules = place.join("node_modules");
+    if modules.exists() {
+        fs::remove_dir_all(&modules).context("remove the packages of the last time")?;
+    }
+    fs::rename(scratch.join("node_modules"), &modules).context("keep the packages of npm")?;
+    fs::write(&manifest, &wanted).context("note which packages are there")?;
+    Ok(place)
+}
+
+/// The pure parts in Node, then the page in Chromium over a recording.
+fn test() -> Result<()> {
+    process::run("web", &mut node(&["--test", "tests/web/pure.test.mjs"]))?;
+    process::run("build", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
+    let packages = install(TESTS, "tests")?;
+    let pictures = process::target().join("web/pictures");
+    fs::create_dir_all(&pictures).context("create the folder of pictures")?;
+    let program = process::target().join("debug/tccc");
+    if !program.is_file() {
+        bail!("{} was not built", program.display());
+    }
+    let mut browser = node(&["tests/web/browser.mjs"]);
+    browser.env("TCCC", program).env("PICTURES", &pictures).env("PACKAGES", packages.join("node_modules"));
+    process::run("web", &mut browser)?;
+    eprintln!("xtask: web: pictures in {}", pictures.display());
+    Ok(())
+}
+
+fn node(arguments: &[&str]) -> Command {
+    let mut node = process::program("node");
+    node.args(arguments);
+    node
+}
