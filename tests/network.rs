@@ -204,7 +204,8 @@ fn interrupted_experiment_says_how_to_resume() {
     assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
 }
 
-/// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size, datagrams the other way.
+/// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size with a connection each and over one,
+/// datagrams the other way.
 const MIXED: &str = r#"
 title = "Mixed"
 claim = "It works."
@@ -239,6 +240,17 @@ count = 8
 interval = "250ms"
 
 [[flow]]
+name = "pages"
+from = "s3"
+to = "r3"
+algorithm = "faststart"
+ecn = 1
+size = "20kB"
+count = 4
+interval = "600ms"
+keep_alive = 1
+
+[[flow]]
 name = "cbr"
 from = "r3"
 to = "s3"
@@ -264,8 +276,8 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("flow completion time"));
     let record = &done(&out)[0];
     let names: Vec<&str> = record.flows.iter().map(|flow| flow.name.as_str()).collect();
-    assert_eq!(names, ["bulk-1", "bulk-2", "short", "cbr"]);
-    let [bulk, _, short, cbr] = &record.flows[..] else { panic!("four flows") };
+    assert_eq!(names, ["bulk-1", "bulk-2", "short", "pages", "cbr"]);
+    let [bulk, _, short, pages, cbr] = &record.flows[..] else { panic!("five flows") };
     assert!(!bulk.tcp_sack && short.tcp_sack && bulk.received_bytes > 100_000, "{bulk:?}");
     let packets = bulk.received_bytes as f64 / f64::from(bulk.mss_bytes);
     assert!((bulk.delivered_pkts as f64) < 1.05 * packets, "without SACK, acknowledged bytes count: {bulk:?}");
@@ -275,6 +287,10 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
     assert!((0.020..1.5).contains(&quickest), "{:?}", short.completions);
     let done = short.completions.iter().filter(|one| one.done).count() as u64;
     assert!(done >= 4 && short.received_bytes >= 20_000 * done, "{short:?}");
+    let starts: Vec<f64> = pages.completions.iter().map(|one| one.start_s).collect();
+    assert!(starts.iter().zip([0.0, 0.6, 1.2, 1.8]).all(|(start, due)| *start >= due - 0.001), "{starts:?}");
+    let done = pages.completions.iter().filter(|one| one.done).count() as u64;
+    assert!(pages.socket.is_some() && done >= 1 && pages.received_bytes >= 20_000 * done, "{pages:?}");
     assert!(cbr.datagrams && cbr.algorithm == "udp" && cbr.mss_bytes == 500, "{cbr:?}");
     // 400 kbit/s in packets of 500 bytes for 2 s are 200; a host that stalls sends them later, never more.
     assert!((150..=200).contains(&(cbr.delivered_pkts + cbr.lost_pkts)), "{cbr:?}");

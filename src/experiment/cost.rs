@@ -99,7 +99,7 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let rate = rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min);
     match flow.sends {
         Sends::Datagrams { rate: own, .. } => return rate.min(own.0 as f64),
-        Sends::Transfers { size, count, interval } if count > 1 => {
+        Sends::Transfers { size, count, interval } | Sends::Messages { size, count, interval } if count > 1 => {
             return rate.min(8.0 * size.0 as f64 / interval.as_secs_f64().max(1e-3));
         }
         _ => {}

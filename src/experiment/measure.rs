@@ -93,7 +93,7 @@ fn transfers_record(
     let last_of = |port: u16| events.iter().rfind(|event| event.local.port() == port).copied();
     let mut record = blank;
     let mut last_ns = begun_ns;
-    for one in transfers {
+    for (number, one) in transfers.iter().enumerate() {
         let took_ns = one.done_ns.unwrap_or(end_ns).saturating_sub(one.begun_ns);
         let start_s = (one.begun_ns - begun_ns) as f64 / 1e9;
         record.completions.push(Completion { start_s, took_s: took_ns as f64 / 1e9, done: one.done_ns.is_some() });
@@ -101,12 +101,15 @@ fn transfers_record(
         let Some(last) = last_of(one.port) else {
             bail!("the tracer saw nothing of a transfer of flow \"{}\"", record.name)
         };
-        record.socket = Some(last.socket).filter(|_| transfers.len() == 1);
+        let is_of_it = |other: &Transferred| other.port == one.port;
+        record.socket = Some(last.socket).filter(|_| transfers.iter().all(is_of_it));
         record.mss_bytes = last.mss_bytes;
         record.received_bytes += one.received_bytes;
         record.delivered_pkts += one.received_bytes.div_ceil(u64::from(last.mss_bytes.max(1)));
-        record.retrans_pkts += u64::from(last.retrans_pkts);
-        record.lost_pkts += u64::from(last.lost_pkts);
+        // Of messages over one connection the first stands for all.
+        let is_counted = transfers[..number].iter().any(is_of_it);
+        record.retrans_pkts += if is_counted { 0 } else { u64::from(last.retrans_pkts) };
+        record.lost_pkts += if is_counted { 0 } else { u64::from(last.lost_pkts) };
     }
     record.active_s = (last_ns - begun_ns) as f64 / 1e9;
     let is_any = record.active_s > 0.0;

@@ -167,6 +167,16 @@ pub enum Sends {
         #[serde(with = "duration_text")]
         interval: Duration,
     },
+    /// So many bytes, so many times, over one TCP connection that stays open between them.
+    Messages {
+        /// Payload of each.
+        size: Bytes,
+        /// How many.
+        count: u32,
+        /// From the start of one to the start of the next.
+        #[serde(with = "duration_text")]
+        interval: Duration,
+    },
     /// UDP packets at a constant rate.
     Datagrams {
         /// Rate in whole IP packets.

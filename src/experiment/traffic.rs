@@ -6,6 +6,7 @@
 
 pub mod bulk;
 pub mod child;
+pub mod messages;
 pub mod own;
 
 use std::fs;
@@ -202,7 +203,7 @@ pub enum Traffic {
 pub enum Report {
     /// Of a bulk flow.
     Bulk(bulk::TransferReport),
-    /// Of transfers of a size: each that was begun, in the order of their starts.
+    /// Of transfers of a size, and of messages: each that was begun, in the order of their starts.
     Transfers(Vec<own::Transferred>),
     /// Of a flow of datagrams.
     Datagrams(own::Datagrams),
@@ -216,7 +217,9 @@ impl Traffic {
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Traffic> {
         match ends.flow.sends {
             Sends::Bulk => Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?)),
-            Sends::Transfers { .. } | Sends::Datagrams { .. } => Ok(Traffic::Own(own::Own::listen(ends, bed)?)),
+            Sends::Transfers { .. } | Sends::Messages { .. } | Sends::Datagrams { .. } => {
+                Ok(Traffic::Own(own::Own::listen(ends, bed)?))
+            }
         }
     }
 

@@ -96,7 +96,7 @@ pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
     let flows = simulation.cell.flows.iter().zip(&lines.states).enumerate();
     let records = flows.clone().map(|(index, (flow, states))| match flow.sends {
         Sends::Datagrams { packet_bytes, .. } => datagrams_record(simulation, &lines, index, packet_bytes),
-        Sends::Bulk | Sends::Transfers { .. } => record(simulation, index, flow, states),
+        Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } => record(simulation, index, flow, states),
     });
     let records = records.collect::<Result<_>>()?;
     let mut events: Vec<Event> =

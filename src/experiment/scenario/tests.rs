@@ -325,6 +325,9 @@ fn flow_says_what_it_sends() {
         sends("size = \"20kB\"\ncount = 9\ninterval = \"100ms\""),
         Sends::Transfers { size, count: 9, interval }
     );
+    let messages = "size = \"20kB\"\ncount = 9\ninterval = \"100ms\"\nkeep_alive = 1";
+    assert_eq!(sends(messages), Sends::Messages { size, count: 9, interval });
+    assert_eq!(flow_with(messages).unwrap().cells[0].flows[0].connections(), 1);
     let rate = BitsPerSec(500_000);
     let text = GOOD.replace(
         "[[flow]]",

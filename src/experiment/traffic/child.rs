@@ -17,6 +17,7 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, sets
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::messages::{self, Plan};
 use crate::units::{BitsPerSec, Bytes, duration_text};
 
 /// IPv4 and UDP headers.
@@ -24,9 +25,9 @@ const UDP_HEADER_BYTES: u32 = 28;
 /// Room for datagrams that arrive while the receiver does not run.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 /// How often a receiver of datagrams looks whether it is still needed.
-const LOOK_UP: Duration = Duration::from_millis(20);
+pub(super) const LOOK_UP: Duration = Duration::from_millis(20);
 /// What is written to or read from a connection at a time.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// What a process is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,24 @@ pub enum Task {
         /// When those that are not done are given up, from the start of the first.
         #[serde(with = "duration_text")]
         length: Duration,
+    },
+    /// Sends messages over one connection.
+    SendMessages {
+        /// Own address.
+        from: SocketAddrV4,
+        /// The receiver's.
+        to: SocketAddrV4,
+        /// The kernel's name of the algorithm.
+        algorithm: String,
+        /// The messages.
+        plan: Plan,
+    },
+    /// Receives messages over one connection.
+    ReceiveMessages {
+        /// Own address.
+        at: SocketAddrV4,
+        /// Payload of each.
+        size: Bytes,
     },
     /// Receives what connects.
     ReceiveTransfers {
@@ -91,6 +110,15 @@ pub enum Told {
         /// Port to reason.
         errors: BTreeMap<u16, String>,
     },
+    /// When each message began; and what went wrong.
+    MessagesBegun {
+        /// In their order.
+        at_ns: Vec<u64>,
+        /// Reason why not all were sent.
+        error: Option<String>,
+    },
+    /// What arrived of the messages.
+    MessagesArrived(messages::Arrived),
     /// What arrived of each transfer, by the sender's port.
     Arrived(BTreeMap<u16, Arrived>),
     /// Datagrams sent.
@@ -131,6 +159,8 @@ pub fn work(task: &Task) -> Result<Told> {
             send_transfers(task, *count, *interval, deadline)
         }
         Task::ReceiveTransfers { at } => receive_transfers(*at),
+        Task::SendMessages { from, to, algorithm, plan } => messages::send(open(*from, algorithm)?, *to, *plan),
+        Task::ReceiveMessages { at, size } => messages::receive(*at, *size),
         Task::SendDatagrams { from, to, rate, packet_bytes, length } => {
             let socket = UdpSocket::bind(from).context("open a socket for datagrams")?;
             socket.connect(to).context("direct a socket for datagrams")?;
@@ -142,13 +172,13 @@ pub fn work(task: &Task) -> Result<Told> {
 }
 
 /// Now, on the clock that all processes of a host share.
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every kernel has this clock");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
 /// Whether standard input ended; a thread of its own waits for it.
-fn until_input_ends() -> Arc<AtomicBool> {
+pub(super) fn until_input_ends() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);
     std::thread::spawn(move || {
@@ -203,24 +233,38 @@ fn first_port(task: &Task) -> Result<u16> {
 /// Starts one transfer on a thread of its own.
 fn start_transfer(task: &Task, port: u16) -> Result<Going> {
     let Task::SendTransfers { from, to, algorithm, size, .. } = task else { bail!("only a sender sends") };
-    let socket = socket::socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
-    let socket: OwnedFd = socket.context("open a socket")?;
-    setsockopt(&socket, sockopt::TcpCongestion, &algorithm.into()).with_context(|| format!("choose {algorithm}"))?;
-    setsockopt(&socket, sockopt::ReuseAddr, &true).context("prepare a socket")?;
-    let own = SockaddrIn::from(SocketAddrV4::new(*from.ip(), port));
-    socket::bind(socket.as_raw_fd(), &own).with_context(|| format!("bind port {port}"))?;
-    let socket = Arc::new(TcpStream::from(socket));
+    let socket = Arc::new(open(SocketAddrV4::new(*from.ip(), port), algorithm)?);
     let (tell, done) = mpsc::channel();
-    let (for_thread, to, size) = (Arc::clone(&socket), SockaddrIn::from(*to), size.0);
+    let (for_thread, to, size) = (Arc::clone(&socket), *to, size.0);
     std::thread::spawn(move || {
-        let _ = tell.send(transfer(&for_thread, &to, size)); // nobody listens after the deadline
+        let _ = tell.send(transfer(&for_thread, to, size)); // nobody listens after the deadline
     });
     Ok(Going { socket, done })
 }
 
+/// A socket at this address that uses the algorithm.
+fn open(from: SocketAddrV4, algorithm: &str) -> Result<TcpStream> {
+    let socket = socket::socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+    let socket: OwnedFd = socket.context("open a socket")?;
+    setsockopt(&socket, sockopt::TcpCongestion, &algorithm.into()).with_context(|| format!("choose {algorithm}"))?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true).context("prepare a socket")?;
+    let bound = socket::bind(socket.as_raw_fd(), &SockaddrIn::from(from));
+    bound.with_context(|| format!("bind port {}", from.port()))?;
+    Ok(TcpStream::from(socket))
+}
+
 /// Connects, sends, and waits until the receiver has everything and says so by closing.
-fn transfer(socket: &TcpStream, to: &SockaddrIn, size: u64) -> Result<()> {
-    socket::connect(socket.as_raw_fd(), to).context("connect")?;
+fn transfer(socket: &TcpStream, to: SocketAddrV4, size: u64) -> Result<()> {
+    connect(socket, to)?;
+    write_payload(socket, size)?;
+    finish_sending(socket)
+}
+
+pub(super) fn connect(socket: &TcpStream, to: SocketAddrV4) -> Result<()> {
+    socket::connect(socket.as_raw_fd(), &SockaddrIn::from(to)).context("connect")
+}
+
+pub(super) fn write_payload(socket: &TcpStream, size: u64) -> Result<()> {
     let chunk = [0; CHUNK_BYTES];
     let mut writer = socket;
     let mut left = size;
@@ -229,6 +273,11 @@ fn transfer(socket: &TcpStream, to: &SockaddrIn, size: u64) -> Result<()> {
         writer.write_all(&chunk[..part as usize]).context("send")?;
         left -= part;
     }
+    Ok(())
+}
+
+/// Waits until the receiver has everything and says so by closing.
+pub(super) fn finish_sending(socket: &TcpStream) -> Result<()> {
     socket.shutdown(Shutdown::Write).context("finish sending")?;
     let mut reader = socket;
     reader.read(&mut [0; 1]).context("wait for the receiver")?;
@@ -236,7 +285,7 @@ fn transfer(socket: &TcpStream, to: &SockaddrIn, size: u64) -> Result<()> {
 }
 
 /// Ends a connection at once, so that its close is seen before its namespace goes.
-fn give_up(socket: &TcpStream) {
+pub(super) fn give_up(socket: &TcpStream) {
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
     let _ = setsockopt(socket, sockopt::Linger, &at_once); // what is closed already needs neither
     let _ = socket.shutdown(Shutdown::Both);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::child::{Arrived, Counted, Task, Told};
+use super::messages::Plan;
 use super::{Bed, Ends, Process, Report, TCP_LISTENING, UDP_BOUND, await_listening, slack};
 use crate::experiment::net::topology::Node;
 use crate::experiment::scenario::Sends;
@@ -26,7 +27,7 @@ pub struct Own {
     deadline: Instant,
 }
 
-/// One transfer of a size.
+/// One transfer of a size, or one message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transferred {
     /// Local port of its sender.
@@ -65,6 +66,7 @@ impl Own {
         let at = ends.server_address();
         let (task, sockets) = match ends.flow.sends {
             Sends::Datagrams { .. } => (Task::ReceiveDatagrams { at, settle: QUIET + ends.delay }, UDP_BOUND),
+            Sends::Messages { size, .. } => (Task::ReceiveMessages { at, size }, TCP_LISTENING),
             _ => (Task::ReceiveTransfers { at }, TCP_LISTENING),
         };
         let mut receiver = start(&task, ends.to, bed, &files[1])?;
@@ -80,6 +82,9 @@ impl Own {
         let task = match ends.flow.sends {
             Sends::Transfers { size, count, interval } => {
                 Task::SendTransfers { from, to, algorithm, size, count, interval, length }
+            }
+            Sends::Messages { size, count, interval } => {
+                Task::SendMessages { from, to, algorithm, plan: Plan { size, count, interval, length } }
             }
             Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
             Sends::Bulk => bail!("a bulk flow is sent by iperf3"),
@@ -98,13 +103,17 @@ impl Own {
         drop(self.receiver.child.stdin.take()); // by which it knows that it is over
         self.receiver.wait(self.deadline, stop)?;
         let size = match ends.flow.sends {
-            Sends::Transfers { size, .. } => size.0,
+            Sends::Transfers { size, .. } | Sends::Messages { size, .. } => size.0,
             _ => 0,
         };
         match (read(&self.files[0], ends)?, read(&self.files[1], ends)?) {
             (Told::Begun { at_ns, .. }, Told::Arrived(arrived)) => {
                 let one = |(port, begun_ns)| transferred(port, begun_ns, arrived.get(&port).copied(), size);
                 Ok(Report::Transfers(at_ns.into_iter().map(one).collect()))
+            }
+            (Told::MessagesBegun { at_ns, .. }, Told::MessagesArrived(arrived)) => {
+                let one = |(number, begun_ns)| message(ends.sender_port, begun_ns, arrived.of(number, size), size);
+                Ok(Report::Transfers(at_ns.into_iter().enumerate().map(one).collect()))
             }
             (Told::Sent(sent_pkts), Told::Counted(counted)) => Ok(Report::Datagrams(datagrams(sent_pkts, counted))),
             _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
@@ -116,6 +125,10 @@ fn transferred(port: u16, begun_ns: u64, arrived: Option<Arrived>, size: u64) ->
     let last_ns = arrived.map(|arrived| arrived.last_ns);
     let received_bytes = arrived.map_or(0, |arrived| arrived.bytes);
     Transferred { port, begun_ns, last_ns, done_ns: last_ns.filter(|_| received_bytes >= size), received_bytes }
+}
+
+fn message(port: u16, begun_ns: u64, (bytes, last_ns): (u64, Option<u64>), size: u64) -> Transferred {
+    transferred(port, begun_ns, last_ns.map(|last_ns| Arrived { bytes, last_ns }), size)
 }
 
 fn datagrams(sent_pkts: u64, counted: Counted) -> Datagrams {

@@ -57,6 +57,7 @@ pub(super) struct FlowText {
     count: Option<Count>,
     #[serde(default, deserialize_with = "some_duration")]
     interval: Option<Duration>,
+    keep_alive: Option<Switch>,
     rate: Option<BitsPerSec>,
     packet: Option<Bytes>,
     copies: Option<Count>,
@@ -175,6 +176,7 @@ impl Reader<'_> {
         let missing = |key, beside: &str| Err(self.refuse(&at(key), format!("{beside} needs this beside it")));
         match (flow.size, flow.count, flow.interval) {
             (None, Some(_), _) => missing("size", "`count`"),
+            (_, None, _) if flow.keep_alive.is_some() => missing("count", "`keep_alive`"),
             (_, None, Some(_)) => missing("count", "`interval`"),
             (_, Some(count), _) if count.0 > COUNT_MAX => {
                 Err(self.refuse(&at("count"), format!("expected a number from 1 to {COUNT_MAX}")))
@@ -201,6 +203,7 @@ impl Reader<'_> {
             ("size", flow.size.is_some()),
             ("count", flow.count.is_some()),
             ("interval", flow.interval.is_some()),
+            ("keep_alive", flow.keep_alive.is_some()),
         ];
         if let Some((key, _)) = of_tcp.into_iter().find(|(_, given)| *given) {
             return Err(self.refuse(&at(key), "a flow with protocol = \"udp\" has none: it sends at its rate"));
@@ -324,8 +327,11 @@ fn sends(document: &Document, flow: &FlowText) -> Sends {
             Sends::Datagrams { rate, packet_bytes }
         }
         (_, Some(size), _) => {
-            let count = flow.count.map_or(1, |count| count.0);
-            Sends::Transfers { size, count, interval: flow.interval.unwrap_or_default() }
+            let (count, interval) = (flow.count.map_or(1, |count| count.0), flow.interval.unwrap_or_default());
+            match flow.keep_alive {
+                Some(Switch(true)) => Sends::Messages { size, count, interval },
+                _ => Sends::Transfers { size, count, interval },
+            }
         }
         _ => Sends::Bulk,
     }
