@@ -50,6 +50,9 @@ pub struct Direction {
     /// What has to wait in the queue for a packet that enters it to be marked, if its ends understand marks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<QueueSize>,
+    /// Packets in the queue from which on one of low priority (DSCP CS1, RFC 3662) finds it full; none treats all alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_low: Option<u32>,
     /// Which packets are lost, decided before the queue.
     pub loss: LossModel,
     /// Delivery opportunities that take the place of the rate once the link is started; `rate` is then their mean.
@@ -268,6 +271,7 @@ impl Default for Direction {
             jitter: Duration::ZERO,
             queue: DEFAULT_QUEUE,
             mark: None,
+            queue_low: None,
             loss: LossModel::default(),
             trace: None,
             changes: Vec::new(),
@@ -281,9 +285,22 @@ impl Default for Direction {
 impl Direction {
     /// The first thing beyond rate, delay, queue and independent losses that it asks for.
     pub fn beyond_plain(&self) -> Option<&'static str> {
-        let Direction { rate: _, delay: _, jitter, queue: _, mark, loss, trace, changes, reorder, duplicate, seed: _ } =
-            self;
+        let Direction {
+            rate: _,
+            delay: _,
+            jitter,
+            queue: _,
+            queue_low,
+            mark,
+            loss,
+            trace,
+            changes,
+            reorder,
+            duplicate,
+            seed: _,
+        } = self;
         let asked = [
+            (queue_low.is_some(), "drops by priority"),
             (!jitter.is_zero(), "jitter"),
             (mark.is_some(), "marks"),
             (loss.independent().is_none(), "loss but an independent one"),
@@ -311,6 +328,10 @@ impl Direction {
         }
         if let Some(what) = self.loss.out_of_range() {
             return Some(("loss", what));
+        }
+        if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
+            let what = format!("\"{low}pkts\": expected less than the queue, \"{}\", and both in pkts", self.queue);
+            return Some(("queue_low", what));
         }
         self.wrong_change().map(|(index, field, what)| ("change", format!("{}, {field}: {what}", index + 1)))
     }

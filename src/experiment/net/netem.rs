@@ -86,6 +86,10 @@ pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
             let what = format!("cannot emulate mark \"{mark}\": netem marks by chance, not by its queue");
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
+        if direction.queue_low.is_some() {
+            let what = "cannot emulate drops by priority: tccc builds netem links with one queue";
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
         if !direction.changes.is_empty() {
             let what = "cannot emulate changes of a link while it runs: tccc builds netem links that stay";
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));

@@ -31,6 +31,7 @@ mod mark;
 mod meter;
 mod pool;
 mod port;
+mod priority;
 mod serialiser;
 mod shaper;
 mod steps;

@@ -10,6 +10,7 @@ use super::mark::mark_congestion;
 use super::meter::Meter;
 use super::pool::{Pool, Slot};
 use super::port::{Frame, HEADER, Messages, Port};
+use super::priority::is_low;
 use super::shaper::{Shaper, Verdict};
 use crate::experiment::net::rate_trace::OPPORTUNITY_BYTES;
 use crate::experiment::net::{LinkConfig, QueueLimit};
@@ -215,8 +216,16 @@ fn mark(pool: &mut Pool, frame: &Frame) -> bool {
 }
 
 /// None: the frame is longer than the link's MTU and cannot be carried.
-fn judge(shaper: &mut Shaper, pool: &Pool, frame: &Frame) -> Option<Verdict> {
-    (frame.len as usize <= pool.slot_len()).then(|| shaper.admit(frame.arrival, packet_len(frame.len)))
+fn judge(shaper: &mut Shaper, pool: &mut Pool, frame: &Frame) -> Option<Verdict> {
+    if frame.len as usize > pool.slot_len() {
+        return None;
+    }
+    let bytes = packet_len(frame.len);
+    let is_low = |pool: &mut Pool| pool.bytes_mut(frame.slot).get(HEADER..frame.len as usize).is_some_and(is_low);
+    if shaper.minds_priority() && is_low(pool) {
+        return Some(shaper.admit_low(frame.arrival, bytes));
+    }
+    Some(shaper.admit(frame.arrival, bytes))
 }
 
 /// Bytes of the IP packet in a frame.

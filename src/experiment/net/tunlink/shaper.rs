@@ -186,6 +186,20 @@ impl Shaper {
         self.is_marked
     }
 
+    /// Whether packets of low priority are treated apart.
+    pub fn minds_priority(&self) -> bool {
+        self.direction.queue_low.is_some()
+    }
+
+    /// As [`Shaper::admit`], for a packet of low priority: it finds the queue full earlier.
+    pub fn admit_low(&mut self, arrival: u64, bytes: u32) -> Verdict {
+        let limit = self.limit;
+        self.limit = self.direction.queue_low.map_or(limit, QueueLimit::Packets);
+        let verdict = self.admit(arrival, bytes);
+        self.limit = limit;
+        verdict
+    }
+
     /// Largest number of packets that waited in the queue.
     pub fn max_queue_pkts(&self) -> u64 {
         self.max_queue_pkts

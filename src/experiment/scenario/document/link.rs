@@ -32,6 +32,7 @@ pub(super) struct LinkText {
     jitter: Duration,
     queue: Option<QueueSize>,
     mark: Option<QueueSize>,
+    queue_low: Option<QueueSize>,
     loss: Option<LossValue>,
     reorder: Option<Reorder>,
     duplicate: Option<Share>,
@@ -131,12 +132,14 @@ impl Reader<'_> {
         let (rate, trace) = self.rate(&self.link_field(index, 0, "rate"), link.rate.as_ref())?;
         let back = link.reverse.rate.as_ref().or(link.rate.as_ref());
         let (rate_back, trace_back) = self.rate(&self.link_field(index, 1, "rate"), back)?;
+        let queue_low = self.low_places(index, link)?;
         let forward = Direction {
             rate,
             trace,
             delay: link.delay,
             jitter: link.jitter,
             queue,
+            queue_low,
             mark: link.mark,
             loss: loss?,
             reorder: link.reorder,
@@ -161,6 +164,18 @@ impl Reader<'_> {
         }
         self.check_link(document, index, &spec)?;
         Ok(spec)
+    }
+
+    /// The places for packets of low priority; they hold one way, like the loss.
+    fn low_places(&self, index: usize, link: &LinkText) -> Result<Option<u32>, ScenarioError> {
+        match link.queue_low {
+            None => Ok(None),
+            Some(QueueSize::Packets(places)) => Ok(Some(places)),
+            Some(other) => {
+                let field = self.link_field(index, 0, "queue_low");
+                Err(self.refuse(&field, format!("\"{other}\": expected a number with pkts")))
+            }
+        }
     }
 
     fn check_link(&self, document: &Document, index: usize, link: &LinkSpec) -> Result<(), ScenarioError> {

@@ -49,6 +49,21 @@ fn burst_fills_the_queue_behind_the_packet_being_serialised() {
 }
 
 #[test]
+fn packets_of_low_priority_find_the_queue_full_earlier() {
+    let mut shaper = Shaper::new(&Direction { queue_low: Some(1), ..direction() }, QueueLimit::Packets(3));
+    // One is serialised, one waits: no place is left for a third of low priority.
+    for _ in 0..2 {
+        assert!(matches!(shaper.admit_low(MS, 1500), Verdict::Due(_)));
+    }
+    assert_eq!(shaper.admit_low(MS, 1500), Verdict::Overflow);
+    for n in 3..=4 {
+        assert_eq!(shaper.admit(MS, 1500), Verdict::Due(MS + n * FULL_PACKET + 50 * MS));
+    }
+    assert_eq!(shaper.admit(MS, 1500), Verdict::Overflow);
+    assert!(shaper.minds_priority() && !Shaper::new(&direction(), QueueLimit::Packets(3)).minds_priority());
+}
+
+#[test]
 fn byte_queue_counts_bytes() {
     let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000));
     assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
