@@ -65,7 +65,6 @@ impl Display {
             let _ = w.write_str(&seconds(read(&for_left).left()));
         };
         bar.set_style(style.with_key("part", part).with_key("left", left));
-        bar.enable_steady_tick(DRAW_EVERY);
         Display { bar, clock, what }
     }
 
@@ -105,6 +104,7 @@ impl Display {
         self.say(&format!("tccc: note: {}: {}", self.what, sentence(forecast)));
         self.bar.set_length(forecast.to_do as u64);
         self.set_left(forecast.expected);
+        self.bar.enable_steady_tick(DRAW_EVERY); // not before there is a length to draw
     }
 
     fn leave_out(&self, runs: usize, why: &str) {
