@@ -150,6 +150,11 @@ mod tests {
         let dead = Process { started: own.started + 1, ..own };
         let mut children = [start(own), start(dead)];
         let [kept, orphan] = children.each_ref().map(|child| Process::of(child.id()).unwrap());
+        // The kernel shows an environment only some time after it has started the program.
+        let deadline = Instant::now() + GONE_WITHIN;
+        while [kept, orphan].iter().any(|process| process.owner().is_none()) && Instant::now() < deadline {
+            thread::yield_now();
+        }
         assert_eq!((kept.owner(), orphan.owner()), (Some(own), Some(dead)));
         let found = orphans();
         assert!(found.contains(&orphan) && !found.contains(&kept), "{found:?}");
