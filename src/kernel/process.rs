@@ -128,7 +128,7 @@ pub fn all() -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -145,7 +145,13 @@ mod tests {
         let own = Process::this().unwrap();
         let start = |owner: Process| {
             let mut command = Command::new("sleep");
-            command.arg("600").env(OWNER, owner.owner_text()).spawn().unwrap()
+            command
+                .arg("600")
+                .env(OWNER, owner.owner_text())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
         };
         let dead = Process { started: own.started + 1, ..own };
         let mut children = [start(own), start(dead)];
