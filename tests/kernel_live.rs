@@ -67,7 +67,6 @@ fn recorded(file: &Path) -> Option<Recorded> {
 }
 
 #[test]
-#[ignore = "not reliable: sampling by the clock at times misses a connection; see the closing note"]
 fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
     needs!(root, btf);
     let netns = loopback_netns();

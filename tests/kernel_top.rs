@@ -31,7 +31,6 @@ const COLUMNS: [&str; 12] = [
 ];
 
 #[test]
-#[ignore = "not reliable: at times the filter is not taken after a resize; see the closing note"]
 fn top_shows_flows_that_lose_packets_in_every_size_and_view() {
     needs!(root, btf, tun);
     let flows = Flows::begin(FLOWS);

@@ -155,6 +155,20 @@ struct bpf_iter__tcp___trace {
 	struct sock_common *sk_common;
 } KERNEL_TYPE;
 
+struct task_struct;
+struct file;
+
+struct bpf_iter__task_file___trace {
+	struct bpf_iter_meta___trace *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+} KERNEL_TYPE;
+
+struct socket___trace {
+	struct sock *sk;
+} KERNEL_TYPE;
+
 struct bpf_map;
 
 struct bpf_iter__bpf_sk_storage_map___trace {

@@ -6,7 +6,8 @@
  *
  * Samples are taken in one of two ways; the reader loads the programs of one.
  *   by clock   the reader has on_tick run once per interval. Nothing runs per packet: the cost follows the number of
- *              sockets and samples, not the packet rate. on_meet makes known, once, what is open before.
+ *              sockets and samples, not the packet rate. on_meet and on_meet_file make known, once, what is open
+ *              before: the sockets of the namespaces that can be entered, and those of every process.
  *   by packet  on_packet looks at every packet that arrives. For samples at every packet, and for kernels without what
  *              the other way needs.
  *
@@ -331,15 +332,34 @@ int on_tick(struct bpf_iter__bpf_sk_storage_map___trace *ctx)
 	return 0;
 }
 
-/* Once, for every socket that is open before the tracer. */
+static __always_inline void meet(const struct tcp_sock___trace *tp)
+{
+	if (tp && was_connected(sk_of(tp)->__sk_common.skc_state))
+		flow_of((const struct sock *)tp, tp);
+}
+
+/* Once, for every socket of a network namespace that is open before the tracer. */
 SEC("iter/tcp")
 int on_meet(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
-	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
 
-	if (tp && was_connected(sk_of(tp)->__sk_common.skc_state))
-		flow_of((const struct sock *)tp, tp);
+	meet(common ? tcp_sock_of(common) : 0);
+	return 0;
+}
+
+/* Once, for the sockets of every process: a namespace that only they hold cannot be entered. */
+SEC("iter/task_file")
+int on_meet_file(struct bpf_iter__task_file___trace *ctx)
+{
+	const struct socket___trace *socket = 0;
+	const struct sock *sk = 0;
+
+	if (ctx->file)
+		socket = (const struct socket___trace *)bpf_sock_from_file(ctx->file);
+	if (socket)
+		sk = socket->sk;
+	meet(sk ? tcp_sock_of(sk) : 0);
 	return 0;
 }
 

@@ -265,12 +265,14 @@ fn keep_sampling(open: &mut OpenTcpTraceSkel<'_>, is_by_clock: bool) {
     progs.on_packet.set_autoload(!is_by_clock);
     progs.on_tick.set_autoload(is_by_clock);
     progs.on_meet.set_autoload(is_by_clock);
+    progs.on_meet_file.set_autoload(is_by_clock);
 }
 
 /// What is open becomes known, then the clock begins; what opens meanwhile is seen by its tracepoint.
 fn start_ticker(skel: &TcpTraceSkel<'_>, filter: &Filter, interval: Duration) -> Result<Ticker> {
-    let meeting = skel.progs.on_meet.attach().context("attach the tracer's socket iterator")?;
-    tick::meet_all(&meeting, filter)?;
+    let by_namespace = skel.progs.on_meet.attach().context("attach the tracer's socket iterator")?;
+    let by_process = skel.progs.on_meet_file.attach().context("attach the tracer's file iterator")?;
+    tick::meet_all(&by_namespace, &by_process, filter)?;
     let flows = skel.maps.flows.as_fd();
     let ticking = skel.progs.on_tick.attach_iter(flows).context("attach the tracer's sampling iterator")?;
     Ok(Ticker::start(ticking, interval))

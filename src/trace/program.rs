@@ -60,7 +60,7 @@ pub(super) fn keep_totals_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
 fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
     let progs = &mut open.progs;
     let single = [&mut progs.on_packet, &mut progs.on_ca_state, &mut progs.on_retransmit, &mut progs.on_tcp_state];
-    let others = [&mut progs.on_tick, &mut progs.on_meet, &mut progs.on_sweep];
+    let others = [&mut progs.on_tick, &mut progs.on_meet, &mut progs.on_meet_file, &mut progs.on_sweep];
     single.into_iter().chain(others).for_each(|program| program.set_autoload(has_sockets));
     for program in [&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state, &mut progs.on_totals_sweep] {
         program.set_autoload(has_totals);

@@ -82,6 +82,7 @@ fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
         &mut progs.on_tcp_state,
         &mut progs.on_tick,
         &mut progs.on_meet,
+        &mut progs.on_meet_file,
     ];
     for program in programs {
         program.set_autoload(false);

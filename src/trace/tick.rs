@@ -25,17 +25,20 @@ const REST: u32 = 10;
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
     kernel.find(Kind::Function, "bpf_iter_bpf_sk_storage_map").is_some()
         && kernel.find(Kind::Function, "bpf_iter_tcp").is_some()
+        && kernel.find(Kind::Function, "bpf_iter_task_file").is_some()
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
         && privilege::missing(&[Capability::SysAdmin]).is_empty()
 }
 
-/// Makes every socket that is open known to the tracer, in the namespaces of its filter.
+/// Makes every socket that is open known to the tracer: those of every process, of a namespace that cannot be found too,
+/// and those that no process holds any more, in the namespaces of its filter.
 ///
 /// Errors: not permitted to enter a network namespace.
-pub(super) fn meet_all(link: &Link, filter: &Filter) -> Result<()> {
+pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) -> Result<()> {
+    snapshot::pass(by_process)?;
     let wanted = |inode| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
     let reachable = namespaces::all()?.reachable;
-    reachable.iter().filter(|netns| wanted(netns.inode())).try_for_each(|netns| netns.run(|| snapshot::pass(link)))
+    reachable.iter().filter(|netns| wanted(netns.inode())).try_for_each(|netns| netns.run(|| snapshot::pass(by_namespace)))
 }
 
 /// The thread; it ends with the value.
