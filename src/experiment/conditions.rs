@@ -11,8 +11,10 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use nix::errno::Errno;
 
 use crate::experiment::scenario::FlowSpec;
+use crate::failure::Failure;
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::netns::Netns;
+use crate::kernel::probe::Features;
 
 mod skel {
     #![allow(missing_docs, clippy::all)] // generated
@@ -50,6 +52,7 @@ impl Conditions {
         let mut open =
             skel::ConditionsSkelBuilder::default().open(&mut storage).context("open the socket conditions program")?;
         if ssthresh_alone {
+            require_links()?;
             // Algorithm names are global, and another tccc may be at work; letters, digits, _ and . are allowed.
             let name = format!("tccc_ss{}", std::process::id());
             let raw = open.struct_ops.ssthresh_setter_mut();
@@ -67,7 +70,7 @@ impl Conditions {
         let setter = match ssthresh_alone {
             true => {
                 let attached = skel.maps.ssthresh_setter.attach_struct_ops();
-                Some(attached.context("register the algorithm that sets ssthresh (struct_ops links need Linux 6.4)")?)
+                Some(attached.context("register the algorithm that sets ssthresh")?)
             }
             false => None,
         };
@@ -120,6 +123,16 @@ impl Conditions {
         let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
         Ok(Outcome { applied: number(12), error: number(16) as i32 })
     }
+}
+
+/// The helper algorithm must go with this process, however it ends: only a link does.
+fn require_links() -> Result<()> {
+    if Features::probe()?.links {
+        return Ok(());
+    }
+    let what = "cannot set initial_ssthresh without a window_cap: this kernel has no struct_ops links (Linux 6.4)";
+    let hint = "give the flow a window_cap, leave initial_ssthresh out, or use a newer kernel";
+    Err(Failure::unmet(what).hint(hint).into())
 }
 
 fn copy_name(to: &mut [libc::c_char], name: &str) {
