@@ -40,7 +40,7 @@ use crate::model::stats;
 
 pub use finding::{About, Finding};
 pub use interval::IntervalKind;
-pub use join::load_all;
+pub use join::{Loaded, load_all};
 pub use plot::{Line, WindowPlot};
 pub use selection::{Candidate, Criterion, Selection};
 

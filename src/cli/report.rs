@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::failure::Failure;
-use crate::report::{self, Format};
+use crate::report::{self, Format, Loaded};
 
 pub mod recording;
 
@@ -51,16 +51,27 @@ pub fn run(args: &Args) -> Result<()> {
         let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
         return Err(refusal.hint("report them one after the other").into());
     }
-    let reports = report::load_all(&args.directories)?;
+    let Loaded { reports, left_out } = report::load_all(&args.directories)?;
+    for path in &left_out {
+        let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
+        super::warn(&what, Some("`tccc run` on the same directory resumes it"));
+    }
     let text = report::render_all(&reports, format_of(args))?;
     match &args.out {
         Some(file) => write_file(file, &text)?,
         None => io::stdout().write_all(text.as_bytes())?,
     }
-    match report::check(&reports).filter(|_| args.check) {
+    match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| args.check) {
         Some(outside) => Err(outside.into()),
         None => Ok(()),
     }
+}
+
+/// Why a check does not pass without these directories: what is expected of them was not measured.
+fn unchecked(left_out: &[PathBuf]) -> Option<Failure> {
+    let first = left_out.first()?.display();
+    let what = format!("{} of the directories have no finished run to check: \"{first}\"", left_out.len());
+    Some(Failure::outside(what).hint("`tccc run` on the same directory resumes it"))
 }
 
 /// The format asked for, or the one the file's name ends in.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::load::{ResultDir, StoredRun};
+use super::load::{ResultDir, StoredRun, no_finished_run};
 use super::{Cell, Report, Rerun, of};
 use crate::model::notice::Notice;
 use crate::model::run::{At, Engine, RunStatus};
@@ -15,23 +15,39 @@ use crate::model::run::{At, Engine, RunStatus};
 /// So deep below a directory that is asked for result directories are looked for.
 const DEPTH: u32 = 3;
 
+/// What several directories say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// In the order asked; at least one.
+    pub reports: Vec<Report>,
+    /// Result directories without a finished run, of which nothing can be said.
+    pub left_out: Vec<PathBuf>,
+}
+
 /// Reads directories, and those below them that hold results, and computes their reports.
 ///
 /// Shape: in the order asked; directories that are parts of one experiment come as one report, and the simulator's runs
-/// of a scenario are in the kernel's report of it.
-/// Errors: as [`super::load`]; two directories that hold the same run count once.
-pub fn load_all(paths: &[PathBuf]) -> Result<Vec<Report>> {
+/// of a scenario are in the kernel's report of it; two directories that hold the same run count once.
+/// Errors: as [`super::load`], but a directory without a finished run is an error only where no other one has any.
+pub fn load_all(paths: &[PathBuf]) -> Result<Loaded> {
     let mut directories: Vec<ResultDir> = Vec::new();
+    let mut left_out = Vec::new();
     for path in result_directories(paths)? {
-        let directory = ResultDir::open(&path)?;
+        let Some(directory) = ResultDir::read(&path)? else {
+            left_out.push(path);
+            continue;
+        };
         match directories.iter_mut().find(|other| are_parts_of_one(other, &directory)) {
             Some(other) => merge(other, directory),
             None => directories.push(directory),
         }
     }
+    if directories.is_empty() {
+        return Err(no_finished_run(&left_out).into());
+    }
     let mut reports = directories.iter().map(of).collect::<Result<Vec<Report>>>()?;
     take_in_reruns(&mut reports);
-    Ok(reports)
+    Ok(Loaded { reports, left_out })
 }
 
 /// Each result directory once: those asked for, and those inside where one is not itself.

@@ -70,18 +70,29 @@ pub struct StoredEvents {
 impl ResultDir {
     /// Reads everything but the events.
     ///
-    /// Errors: no such directory; not a result directory; a file that cannot be read, is not what it should be, or was
-    /// written by a newer tccc; no finished run.
+    /// Errors: those of [`ResultDir::read`]; no finished run.
     pub fn open(path: &Path) -> Result<ResultDir> {
+        ResultDir::read(path)?.ok_or_else(|| no_finished_run(&[path.to_owned()]).into())
+    }
+
+    /// Reads everything but the events.
+    ///
+    /// None: no finished run, such as of an experiment that was interrupted while it measured its path.
+    /// Errors: no such directory; not a result directory; a file that cannot be read, is not what it should be, or was
+    /// written by a newer tccc.
+    pub fn read(path: &Path) -> Result<Option<ResultDir>> {
         require_directory(path)?;
         let scenario_file = path.join("scenario.toml");
         let scenario_text = read_part(path, "scenario.toml")?;
         let scenario_name = scenario_file.display().to_string();
         let text = String::from_utf8(scenario_text).map_err(|_| unreadable(&scenario_file, "it is not UTF-8 text"))?;
         let mut scenario = Scenario::parse(&scenario_name, &text).map_err(Failure::from)?;
+        let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
+        if is_without_runs(path)? {
+            return Ok(None);
+        }
         let host_bytes = read_part(path, "host.json")?;
         let host: HostRecord = parse_versioned(&path.join("host.json"), &host_bytes)?;
-        let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         scenario.name = plan.scenario;
         scenario.seed = plan.seed;
         if host.engine == Engine::Ns2 {
@@ -96,24 +107,18 @@ impl ResultDir {
             notices: Vec::new(),
         };
         directory.read_runs()?;
-        Ok(directory)
+        Ok(Some(directory))
     }
 
     fn read_runs(&mut self) -> Result<()> {
         for folder in run_folders(&self.path.join("runs"))? {
-            let name = name_of(&folder);
-            let finished = !name.starts_with('.');
-            match read_if_there(&folder.join("run.json"))?.filter(|_| finished) {
+            match read_if_there(&folder.join("run.json"))?.filter(|_| is_finished(&folder)) {
                 Some(bytes) => {
                     let record = parse_versioned(&folder.join("run.json"), &bytes)?;
                     self.runs.push(StoredRun { record, folder });
                 }
-                None => self.notices.push(Notice::unfinished_run(name.trim_start_matches(UNFINISHED))),
+                None => self.notices.push(Notice::unfinished_run(name_of(&folder).trim_start_matches(UNFINISHED))),
             }
-        }
-        if self.runs.is_empty() {
-            let what = format!("cannot report \"{}\": it has no finished run", self.path.display());
-            return Err(Failure::failed(what).hint("`tccc run` on the same directory resumes it").into());
         }
         Ok(())
     }
@@ -180,6 +185,25 @@ pub fn parse_versioned<T: DeserializeOwned>(file: &Path, bytes: &[u8]) -> Result
         return Err(unreadable(file, &what).hint("use the tccc that wrote it, or a newer one").into());
     }
     Ok(serde_json::from_slice(bytes).map_err(malformed)?)
+}
+
+/// Why these directories cannot be reported: in none of them a run was finished.
+pub(super) fn no_finished_run(paths: &[PathBuf]) -> Failure {
+    let names: Vec<String> = paths.iter().map(|path| format!("\"{}\"", path.display())).collect();
+    let has = if paths.len() == 1 { "it has no" } else { "none has a" };
+    let what = format!("cannot report {}: {has} finished run", names.join(", "));
+    Failure::failed(what).hint("`tccc run` on the same directory resumes it")
+}
+
+/// Whether no run was finished here.
+fn is_without_runs(path: &Path) -> Result<bool> {
+    let has_record = |folder: &PathBuf| is_finished(folder) && folder.join("run.json").exists();
+    Ok(!run_folders(&path.join("runs"))?.iter().any(has_record))
+}
+
+/// The folder of a run becomes visible when the run is whole.
+fn is_finished(folder: &Path) -> bool {
+    !name_of(folder).starts_with('.')
 }
 
 fn require_directory(path: &Path) -> Result<()> {

@@ -38,7 +38,10 @@ pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) 
     snapshot::pass(by_process)?;
     let wanted = |inode| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
     let reachable = namespaces::all()?.reachable;
-    reachable.iter().filter(|netns| wanted(netns.inode())).try_for_each(|netns| netns.run(|| snapshot::pass(by_namespace)))
+    reachable
+        .iter()
+        .filter(|netns| wanted(netns.inode()))
+        .try_for_each(|netns| netns.run(|| snapshot::pass(by_namespace)))
 }
 
 /// The thread; it ends with the value.

@@ -7,6 +7,7 @@ use tccc::model::run::{Engine, HostRecord};
 use tccc::report::{self, Format, Report};
 
 use crate::directory::{Directory, SCENARIO, run};
+use crate::tccc;
 
 /// Directories with runs of these repeats, at one loss.
 fn directories(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -42,7 +43,7 @@ fn shards_of_one_experiment_are_one_report() {
     let (place, paths) = directories(&[&[0, 3], &[1], &[2, 4]]);
     let whole = [place.path().to_owned()];
     for given in [&paths[..], &whole[..]] {
-        let reports = report::load_all(given).unwrap();
+        let reports = report::load_all(given).unwrap().reports;
         assert_eq!(reports.len(), 1);
         assert_eq!(values(&reports[0]), [9000.0, 9100.0, 9200.0, 9300.0, 9400.0]);
         let merged =
@@ -54,17 +55,17 @@ fn shards_of_one_experiment_are_one_report() {
 #[test]
 fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
     let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
-    let reports = report::load_all(&paths).unwrap();
+    let reports = report::load_all(&paths).unwrap().reports;
     assert_eq!(reports.len(), 2, "a run that is in both is not counted twice");
     change_host(&paths[1], |host| host.link = "netem".into());
-    let reports = report::load_all(&paths).unwrap();
+    let reports = report::load_all(&paths).unwrap().reports;
     let text = report::render_all(&reports, Format::Text).unwrap();
     assert!(text.contains("Side by side: delivered") && text.contains("overlap"), "{text}");
     assert!(text.contains("All reports: their cells by verdict"));
     let page = report::render_all(&reports, Format::Html).unwrap();
     assert!(page.contains("<h1>2 reports</h1>") && page.contains("href=\"#r1\"") && page.contains("id=\"r1\""));
     assert!(page.find("Side by side").unwrap() < page.find("id=\"r0\"").unwrap(), "what is common comes first");
-    assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()]).unwrap().len(), 1, "named twice");
+    assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()]).unwrap().reports.len(), 1, "named twice");
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
         host.engine = Engine::Ns2;
         host.tools = [("ns2".to_owned(), "2.35".to_owned())].into();
     });
-    let reports = report::load_all(&paths).unwrap();
+    let reports = report::load_all(&paths).unwrap().reports;
     assert_eq!(reports.len(), 1);
     let text = report::render_all(&reports, Format::Text).unwrap();
     assert!(text.contains("re-run") && text.contains("ns2 2.35, seed 7"), "{text}");
@@ -86,5 +87,33 @@ fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
     let rerun = cell.rerun.as_ref().unwrap();
     assert_eq!((rerun.engine, rerun.measured.mean), (Engine::Ns2, 9100.0));
     assert!((rerun.ratio_to_baseline.unwrap() - 9100.0 / 6100.0).abs() < 1e-9);
-    assert_eq!(report::load_all(&paths[1..]).unwrap().len(), 1, "alone it is a report of its own");
+    assert_eq!(report::load_all(&paths[1..]).unwrap().reports.len(), 1, "alone it is a report of its own");
+}
+
+/// One interrupted experiment made the report of all others below its directory impossible.
+#[test]
+fn directory_without_a_finished_run_is_left_out_and_named() {
+    let (place, paths) = directories(&[&[0, 1, 2], &[]]);
+    let measuring = Directory::new(&place.path().join("part2"), SCENARIO).path;
+    fs::remove_file(measuring.join("host.json")).unwrap();
+    let given = [place.path().to_owned()];
+    let loaded = report::load_all(&given).unwrap();
+    assert_eq!((loaded.reports.len(), &loaded.left_out[..]), (1, &[paths[1].clone(), measuring.clone()][..]));
+
+    let place = given[0].to_str().unwrap();
+    let printed = tccc(&["report", place]);
+    let said = String::from_utf8(printed.stderr).unwrap();
+    assert_eq!(printed.status.code(), Some(0), "{said}");
+    assert!(String::from_utf8(printed.stdout).unwrap().contains("9 100"));
+    for path in &loaded.left_out {
+        let line = format!("tccc: warning: \"{}\" has no finished run and is left out", path.display());
+        assert!(said.contains(&line), "{said}");
+    }
+    assert_eq!(tccc(&["report", "--check", place]).status.code(), Some(3), "what is expected of them is missing");
+
+    fs::remove_dir_all(&paths[0]).unwrap();
+    let nothing = tccc(&["report", place]);
+    let said = String::from_utf8(nothing.stderr).unwrap();
+    assert_eq!((nothing.status.code(), nothing.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("none has a finished run") && said.contains("hint: `tccc run`"), "{said}");
 }
