@@ -16,9 +16,18 @@ const OPENING_PKTS: u32 = 2;
 /// The same in acknowledged bytes: the SYN counts one, the cookie has 37.
 const OPENING_BYTES: u64 = 38;
 
+/// When something counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Time {
+    /// The moment 0 of what the links do by time, on the clock of the events.
+    pub links_start_ns: u64,
+    /// How long it counts.
+    pub length: Duration,
+}
+
 /// What one flow did.
 ///
-/// `names` are the kernel's name of its algorithm and its label in comparisons; `run` is the length of the run.
+/// `names` are the kernel's name of its algorithm and its label in comparisons; `run` is the time of the run.
 ///
 /// Shape: `events` are those of the senders' sockets, in order of time.
 /// Errors: no events, or none with data; events that end before the flow does, which would count too little.
@@ -27,9 +36,10 @@ pub fn flow_record(
     names: [String; 2],
     report: &Report,
     events: &[&Event],
-    run: Duration,
+    run: Time,
 ) -> Result<FlowRecord> {
     let [algorithm, variant] = names;
+    let time = Time { length: flow.length(run.length), ..run };
     let blank = FlowRecord {
         name: flow.name.clone(),
         algorithm,
@@ -42,14 +52,15 @@ pub fn flow_record(
         retrans_pkts: 0,
         lost_pkts: 0,
         mss_bytes: 0,
+        begin_s: None,
         active_s: 0.0,
         completions: Vec::new(),
         tcp_sack: flow.tcp_sack,
         datagrams: false,
     };
     match report {
-        Report::Bulk(report) => bulk_record(blank, report, events, flow.length(run)),
-        Report::Transfers(transfers) => transfers_record(blank, transfers, events, flow.length(run)),
+        Report::Bulk(report) => bulk_record(blank, report, events, time),
+        Report::Transfers(transfers) => transfers_record(blank, transfers, events, time),
         Report::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
     }
 }
@@ -57,9 +68,9 @@ pub fn flow_record(
 /// `delivered_pkts` counts from the first data packet to exactly `length` later, between two samples by
 /// interpolation: iperf3 itself stops a moment later, when the receiver has heard of the end.
 /// `goodput_bps` is over the time in which iperf3's receiver counted.
-fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], length: Duration) -> Result<FlowRecord> {
+fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
     let lacking = || anyhow!("the tracer saw no data of flow \"{}\"", blank.name);
-    let window = Window::of(events, length).ok_or_else(lacking)?;
+    let window = Window::of(events, time.length).ok_or_else(lacking)?;
     if !window.is_seen_to_its_end() {
         bail!("the tracer did not see the end of flow \"{}\"", blank.name);
     }
@@ -75,6 +86,7 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], le
         retrans_pkts: u64::from(last.retrans_pkts),
         lost_pkts: u64::from(last.lost_pkts),
         mss_bytes: last.mss_bytes,
+        begin_s: Some(time.seconds_to(window.begin_ns)),
         active_s: window.active_s(),
         ..blank
     })
@@ -82,14 +94,9 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], le
 
 /// Counts are summed over the connections; `delivered_pkts` are the packets that carry what arrived, and
 /// `goodput_bps` is from the start of the first connection to the last byte that arrived.
-fn transfers_record(
-    blank: FlowRecord,
-    transfers: &[Transferred],
-    events: &[&Event],
-    length: Duration,
-) -> Result<FlowRecord> {
+fn transfers_record(blank: FlowRecord, transfers: &[Transferred], events: &[&Event], time: Time) -> Result<FlowRecord> {
     let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
-    let end_ns = begun_ns + length.as_nanos() as u64;
+    let end_ns = begun_ns + time.length.as_nanos() as u64;
     let last_of = |port: u16| events.iter().rfind(|event| event.local.port() == port).copied();
     let mut record = blank;
     let mut last_ns = begun_ns;
@@ -111,6 +118,7 @@ fn transfers_record(
         record.retrans_pkts += if is_counted { 0 } else { u64::from(last.retrans_pkts) };
         record.lost_pkts += if is_counted { 0 } else { u64::from(last.lost_pkts) };
     }
+    record.begin_s = transfers.first().map(|first| time.seconds_to(first.begun_ns));
     record.active_s = (last_ns - begun_ns) as f64 / 1e9;
     let is_any = record.active_s > 0.0;
     record.goodput_bps = if is_any { 8.0 * record.received_bytes as f64 / record.active_s } else { 0.0 };
@@ -133,8 +141,16 @@ fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> 
             Sends::Datagrams { packet_bytes, .. } => packet_bytes,
             _ => 0,
         },
+        begin_s: Some(flow.start.as_secs_f64()),
         active_s: counted.active_s,
         ..blank
+    }
+}
+
+impl Time {
+    /// Seconds from the start of the links to a moment, which is not before it.
+    fn seconds_to(&self, moment_ns: u64) -> f64 {
+        moment_ns.saturating_sub(self.links_start_ns) as f64 / 1e9
     }
 }
 
@@ -254,7 +270,8 @@ mod tests {
 
     fn record_of(flow: &FlowSpec, report: &Report, events: &[Event]) -> Result<FlowRecord> {
         let events: Vec<&Event> = events.iter().collect();
-        flow_record(flow, ["reno".into(), "reno".into()], report, &events, Duration::from_secs(1))
+        let run = Time { links_start_ns: 50_000_000, length: Duration::from_secs(1) };
+        flow_record(flow, ["reno".into(), "reno".into()], report, &events, run)
     }
 
     fn record(events: &[Event]) -> Result<FlowRecord> {
@@ -287,6 +304,7 @@ mod tests {
         assert_eq!(told, [(0.0, 0.2, true), (0.1, 0.9, false)]);
         assert_eq!((record.delivered_pkts, record.lost_pkts, record.socket), (4, 5, None));
         assert_eq!((record.received_bytes, record.goodput_bps), (5500, 88_000.0));
+        assert_eq!(record.begin_s, Some(0.05), "the links began at 50 ms, the first transfer at 100 ms");
         assert!(record_of(&flow(sends), &report, &events[..1]).unwrap_err().to_string().contains("saw nothing"));
     }
 
@@ -308,7 +326,7 @@ mod tests {
         let record = record(&events).unwrap();
         assert_eq!(record.delivered_pkts, 90);
         assert_eq!((record.lost_pkts, record.mss_bytes, record.socket), (8, 1500, Some(7)));
-        assert_eq!(record.goodput_bps, 4000.0);
+        assert_eq!((record.goodput_bps, record.begin_s), (4000.0, Some(0.35)));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 pub mod completion;
 pub mod fairness;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 pub mod slow_start;
 pub mod steadiness;
 pub mod view;

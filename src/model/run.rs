@@ -163,6 +163,10 @@ pub struct FlowRecord {
     pub lost_pkts: u64,
     /// Payload bytes per packet.
     pub mss_bytes: u32,
+    /// When its time began, by the clock of what the links do by time, seconds: a little after its start, which takes a
+    /// handshake. Older records lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin_s: Option<f64>,
     /// Seconds from the flow's first to its last delivery.
     pub active_s: f64,
     /// Each transfer of a flow that has a size, in the order of their starts; empty for any other flow.

@@ -33,10 +33,9 @@ pub fn views<'a>(scenario: &Scenario, record: &'a RunRecord, over_time: &'a [Flo
         let names: Vec<&str> = own.iter().map(|flow| flow.name.as_str()).collect();
         let cell = scenario.cells.iter().find(|cell| cell.at == record.at);
         RunView {
-            bottleneck: cell.and_then(|cell| cell.bottleneck(&names)),
+            bottleneck: cell.and_then(|cell| cell.bottleneck(&names, &record.flows)),
             own: own.into_iter().map(one).collect(),
             beside: beside.into_iter().map(one).collect(),
-            duration_s: record.duration_s,
         }
     };
     variants.into_iter().map(|variant| (variant.clone(), view(variant))).collect()

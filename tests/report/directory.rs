@@ -152,6 +152,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
             retrans_pkts: lost_pkts,
             lost_pkts,
             mss_bytes: 1460,
+            begin_s: Some(0.25),
             active_s: 100.0,
             completions: Vec::new(),
             tcp_sack: true,

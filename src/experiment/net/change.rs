@@ -87,19 +87,31 @@ impl Direction {
         [changed().fold(self.delay, Duration::min), changed().fold(self.delay, Duration::max)]
     }
 
-    /// Bits per second that it can carry on average in a run of this length; none is unlimited.
-    pub fn mean_rate(&self, run: Duration) -> Option<f64> {
-        let (mut rate, mut is_up, mut since, mut bits) = (self.rate?.0 as f64, true, Duration::ZERO, 0.0);
-        if let Some(trace) = self.trace.as_ref().filter(|trace| !trace.times_ms.is_empty()) {
-            rate = trace.mean_over(run);
-        }
-        for change in self.changes.iter().filter(|change| change.at < run) {
-            bits += if is_up { rate * (change.at - since).as_secs_f64() } else { 0.0 };
+    /// Whether what it can carry depends on the moment.
+    pub fn varies(&self) -> bool {
+        self.trace.is_some() || self.changes.iter().any(|change| change.rate.is_some() || change.up.is_some())
+    }
+
+    /// Bits per second that it can carry on average from one moment after its start to a later one; none is unlimited.
+    pub fn mean_rate(&self, [from, to]: [Duration; 2]) -> Option<f64> {
+        let rate = self.rate?;
+        Some((self.bits_by(to, rate) - self.bits_by(from, rate)) / (to - from).as_secs_f64())
+    }
+
+    /// Bits that it can carry up to a moment.
+    fn bits_by(&self, moment: Duration, rate: BitsPerSec) -> f64 {
+        let (mut rate, mut is_up, mut since, mut bits) = (rate.0 as f64, true, Duration::ZERO, 0.0);
+        let trace = self.trace.as_ref().filter(|trace| !trace.times_ms.is_empty());
+        let carried = |rate: f64, from: Duration, to: Duration| match trace {
+            Some(trace) => trace.bits_by(to) - trace.bits_by(from),
+            None => rate * (to - from).as_secs_f64(),
+        };
+        for change in self.changes.iter().filter(|change| change.at < moment) {
+            bits += if is_up { carried(rate, since, change.at) } else { 0.0 };
             rate = change.rate.map_or(rate, |rate| rate.0 as f64);
             (is_up, since) = (change.up.unwrap_or(is_up), change.at);
         }
-        bits += if is_up { rate * (run - since).as_secs_f64() } else { 0.0 };
-        Some(bits / run.as_secs_f64())
+        bits + if is_up { carried(rate, since, moment) } else { 0.0 }
     }
 }
 
@@ -125,14 +137,21 @@ mod tests {
             Change { rate: mbit(1), ..at(99) },
         ];
         let direction = Direction { rate: mbit(10), changes, ..Direction::default() };
+        let mean = |direction: &Direction, span: [u64; 2]| direction.mean_rate(span.map(Duration::from_millis));
         // 2 s at 10, 2 s at 5, 2 s down, 4 s at 20
-        assert_eq!(direction.mean_rate(Duration::from_secs(10)), Some(11e6));
-        assert_eq!(direction.mean_rate(Duration::from_secs(2)), Some(10e6));
+        assert_eq!(mean(&direction, [0, 10_000]), Some(11e6));
+        assert_eq!(mean(&direction, [0, 2000]), Some(10e6));
+        assert_eq!(mean(&direction, [1000, 3000]), Some(7.5e6));
+        assert_eq!(mean(&direction, [6000, 12_000]), Some(20e6));
         assert_eq!(direction.fastest_rate(), mbit(20));
-        assert_eq!(Direction::default().mean_rate(Duration::from_secs(1)), None);
+        assert_eq!(mean(&Direction::default(), [0, 1000]), None);
         let trace = RateTrace::new("x".into(), vec![10, 10, 20]).unwrap();
-        let traced = Direction { rate: Some(trace.mean()), trace: Some(trace), ..Direction::default() };
-        assert_eq!(traced.mean_rate(Duration::from_millis(10)), Some(2.0 * 12_000.0 / 0.01));
+        let mut traced = Direction { rate: Some(trace.mean()), trace: Some(trace), ..Direction::default() };
+        assert_eq!(mean(&traced, [0, 10]), Some(2.0 * 12_000.0 / 0.01));
+        assert_eq!(mean(&traced, [10, 30]), Some(3.0 * 12_000.0 / 0.02));
+        traced.changes = vec![Change { up: Some(false), at: Duration::from_millis(15), ..at(0) }];
+        assert_eq!(mean(&traced, [0, 30]), Some(2.0 * 12_000.0 / 0.03), "nothing while it is down");
+        assert!(traced.varies() && direction.varies() && !Direction::default().varies());
     }
 
     #[test]

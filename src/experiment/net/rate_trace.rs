@@ -82,13 +82,13 @@ impl RateTrace {
         BitsPerSec((bits / f64::from(self.length_ms) * 1e3).round() as u64)
     }
 
-    /// The same over this time from its start, bits per second.
-    pub fn mean_over(&self, time: Duration) -> f64 {
+    /// Bits that it delivers up to this moment when every opportunity is used, round after round.
+    pub fn bits_by(&self, time: Duration) -> f64 {
         let millis = time.as_millis() as u64;
         let (rounds, rest) = (millis / u64::from(self.length_ms), (millis % u64::from(self.length_ms)) as u32);
         let part = self.times_ms.partition_point(|at| *at <= rest && rest > 0);
         let opportunities = rounds * self.opportunities as u64 + part as u64;
-        opportunities as f64 * f64::from(8 * OPPORTUNITY_BYTES) / time.as_secs_f64()
+        opportunities as f64 * f64::from(8 * OPPORTUNITY_BYTES)
     }
 
     /// Most opportunities within any time of this length.
@@ -158,12 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn mean_over_a_time_counts_what_it_holds() {
+    fn bits_by_a_moment_count_every_opportunity_so_far() {
         let trace = trace("5\n10\n");
-        assert_eq!(trace.mean_over(Duration::from_millis(10)), 2.0 * 12_000.0 / 0.01);
-        assert_eq!(trace.mean_over(Duration::from_millis(15)), 3.0 * 12_000.0 / 0.015);
-        assert_eq!(trace.mean_over(Duration::from_secs(10)), trace.mean().0 as f64);
-        assert_eq!(trace.mean_over(Duration::from_millis(4)), 0.0);
+        let opportunities = |millis| trace.bits_by(Duration::from_millis(millis)) / 12_000.0;
+        assert_eq!([4, 5, 10, 14, 15, 10_000].map(opportunities), [0.0, 1.0, 2.0, 2.0, 3.0, 2000.0]);
     }
 
     #[test]

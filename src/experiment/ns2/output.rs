@@ -182,6 +182,7 @@ fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[
         retrans_pkts: last.retrans_pkts as u64,
         lost_pkts: last.retrans_pkts as u64,
         mss_bytes,
+        begin_s: Some(flow.start.as_secs_f64()),
         active_s,
         completions: Vec::new(),
         tcp_sack: true, // its count of what was delivered is its own, also without selective acknowledgements
@@ -213,6 +214,7 @@ fn datagrams_record(
         retrans_pkts: 0,
         lost_pkts: heard.lost_pkts,
         mss_bytes: packet_bytes,
+        begin_s: Some(flow.start.as_secs_f64()),
         active_s,
         completions: Vec::new(),
         tcp_sack: flow.tcp_sack,

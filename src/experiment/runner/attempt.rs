@@ -11,7 +11,7 @@ use crate::experiment::algorithms::Algorithms;
 use crate::experiment::conditions::Conditions;
 use crate::experiment::cost::longest_round_trip;
 use crate::experiment::follow::{Followed, Follower};
-use crate::experiment::measure::flow_record;
+use crate::experiment::measure::{Time, flow_record};
 use crate::experiment::net::layout::Layout;
 use crate::experiment::net::topology::Topology;
 use crate::experiment::net::{Network, QueueLimit};
@@ -20,6 +20,7 @@ use crate::experiment::results::{ResultDir, RunFolder};
 use crate::experiment::scenario::{Cell, FlowSpec};
 use crate::experiment::traffic::{Bed, Ends, Report, Traffic};
 use crate::kernel::cgroup::RunCgroup;
+use crate::kernel::clock::monotonic_ns;
 use crate::kernel::netns::Netns;
 use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 use crate::trace::event::{Event, EventKind};
@@ -149,6 +150,7 @@ impl Bench<'_> {
             link.restart_counters();
         }
         let sender = self.together.begin();
+        let time = Time { links_start_ns: monotonic_ns()?, length: cell.duration };
         topology.links.iter().for_each(|link| link.start());
         let reports = self.transfer(cell, &ends, bed, traffic)?;
         let jobs = sender.most();
@@ -161,7 +163,7 @@ impl Bench<'_> {
         for (ends, report) in ends.iter().zip(&reports) {
             let own: Vec<&Event> = of_flow(&events, ends).collect();
             let names = [self.algorithms.name_of(ends.flow).to_owned(), cell.label(ends.flow)];
-            flows.push(flow_record(ends.flow, names, report, &own, cell.duration)?);
+            flows.push(flow_record(ends.flow, names, report, &own, time)?);
         }
         Ok(Measured { flows, links, events, events_dropped: followed.dropped(), jobs })
     }

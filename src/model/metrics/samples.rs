@@ -62,6 +62,7 @@ impl Sampled {
             retrans_pkts: 0,
             lost_pkts: 0,
             mss_bytes: 1460,
+            begin_s: None,
             active_s: 1.0,
             completions: Vec::new(),
             tcp_sack: true,
@@ -80,5 +81,5 @@ pub fn view<'a>(own: &'a [Sampled], beside: &'a [Sampled]) -> RunView<'a> {
         let view = |one: &'a Sampled| FlowView { record: &one.record, over_time: Some(&one.flow) };
         flows.iter().map(view).collect()
     };
-    RunView { own: flows(own), beside: flows(beside), bottleneck: None, duration_s: 0.0 }
+    RunView { own: flows(own), beside: flows(beside), bottleneck: None }
 }

@@ -37,7 +37,7 @@ pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
     stability_index(&series.collect::<Option<Vec<_>>>()?)
 }
 
-/// What all flows delivered over the narrowest link, in whole packets, over what it can carry in the run's time.
+/// What all flows delivered over the narrowest link, in whole packets, over what it can carry while they count.
 ///
 /// Retransmissions and overhead of control packets are not counted: useful packets only. A flow that starts late
 /// leaves its time unused.
@@ -45,11 +45,11 @@ pub(super) fn stability(run: &RunView<'_>) -> Option<f64> {
 /// None: the path has no rate; nothing of the variant ran.
 /// Source: link utilisation as RFC 5166, 2.1.
 pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
-    let link = run.bottleneck.as_ref().filter(|link| !run.own.is_empty() && link.rate_bps * run.duration_s > 0.0)?;
+    let link = run.bottleneck.as_ref().filter(|link| !run.own.is_empty() && link.bits > 0.0)?;
     let crossing = run.all().filter(|flow| link.flows.contains(&flow.record.name));
     let bytes = |record: &FlowRecord| if record.datagrams { record.mss_bytes } else { link.packet_bytes };
     let carried: f64 = crossing.map(|flow| f64::from(bytes(flow.record)) * flow.record.delivered_pkts as f64).sum();
-    Some(8.0 * carried / (link.rate_bps * run.duration_s))
+    Some(8.0 * carried / link.bits)
 }
 
 /// A percentile over the samples of the variant's flows of the smoothed RTT, microseconds.
@@ -103,9 +103,8 @@ mod tests {
         let flows = [Sampled::named("a", 600), Sampled::named("b", 200), Sampled::named("elsewhere", 9000)];
         let mut run = view(&flows[..1], &flows[1..]);
         assert_eq!(utilisation(&run), None);
-        run.duration_s = 10.0;
         let flows = vec!["a".to_owned(), "b".to_owned()];
-        run.bottleneck = Some(Bottleneck { rate_bps: 1.2e6, packet_bytes: 1500, flows });
+        run.bottleneck = Some(Bottleneck { bits: 12e6, packet_bytes: 1500, flows });
         assert_eq!(utilisation(&run), Some(0.8)); // 800 * 12 kbit of 12 Mbit
     }
 

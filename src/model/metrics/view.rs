@@ -12,8 +12,6 @@ pub struct RunView<'a> {
     pub beside: Vec<FlowView<'a>>,
     /// The narrowest link on the way of the variant's flows; none where they have no rate in common.
     pub bottleneck: Option<Bottleneck>,
-    /// Length of the run that was asked for, seconds.
-    pub duration_s: f64,
 }
 
 /// One flow of a run.
@@ -28,8 +26,8 @@ pub struct FlowView<'a> {
 /// The link direction that limits the variant's flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bottleneck {
-    /// Whole IP packets, bits per second.
-    pub rate_bps: f64,
+    /// What it can carry while the run's flows count: bits of whole IP packets.
+    pub bits: f64,
     /// Largest IP packet, bytes: what a packet of a bulk flow is long.
     pub packet_bytes: u32,
     /// Names of the flows that cross it.

@@ -161,8 +161,8 @@ mod tests {
         assert_eq!(scenario.cells[0].links.len(), 5);
         assert_eq!(way(&scenario, "s1", "r1"), ("left right r1".into(), 22));
         assert_eq!(way(&scenario, "s2", "r2"), ("left right r2".into(), 51));
-        let narrow = scenario.cells[0].bottleneck(&["f"]).unwrap();
-        assert_eq!(narrow.rate_bps, 10e6);
+        let narrow = scenario.cells[0].bottleneck(&["f"], &[]).unwrap();
+        assert_eq!(narrow.bits, 10e6);
         let rates: Vec<u64> = scenario.cells[0].links.iter().map(|link| link.directions[0].rate.unwrap().0).collect();
         assert_eq!(rates, [100_000_000, 100_000_000, 10_000_000, 100_000_000, 100_000_000]);
     }
