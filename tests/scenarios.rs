@@ -48,6 +48,22 @@ fn every_scenario_reads_plans_and_names_its_source() {
     }
 }
 
+#[test]
+fn scenarios_of_every_algorithm_have_every_algorithm() {
+    let all = catalog::all().iter().map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();
+    let mut claim_it = 0;
+    for file in scenarios() {
+        let scenario = Scenario::load(&file).unwrap();
+        if scenario.title.contains("every algorithm") {
+            let swept = scenario.values_of("algorithm");
+            let missing: Vec<&String> = all.iter().filter(|id| !swept.contains(id)).collect();
+            assert!(missing.is_empty(), "{}: without {missing:?}", file.display());
+            claim_it += 1;
+        }
+    }
+    assert_eq!(claim_it, 2, "one over a cellular link, one with random loss");
+}
+
 /// The TOML blocks of the README under a heading, "" for what stands before the first.
 fn shown(heading: &str) -> Vec<String> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
