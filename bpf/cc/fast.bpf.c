@@ -4,7 +4,8 @@
  *
  * Source
  *   C. Jin, D. Wei, S. Low, "FAST TCP: motivation, architecture, algorithms, performance", INFOCOM 2004; D. Wei, C. Jin,
- *   S. Low, S. Hegde, IEEE/ACM Transactions on Networking 14 (6), 2006: section III.B, equation (4).
+ *   S. Low, S. Hegde, IEEE/ACM Transactions on Networking 14 (6), 2006: section III.B, equation (4). The equations are
+ *   as others cite them: the text of the papers was not at hand.
  *
  * Idea
  *   Vegas's aim without Vegas's step of one packet: far from the aim the steps are large, near it they vanish. A flow
@@ -32,10 +33,9 @@
  *   4. No pacing of the larger steps (a scenario may set fq), losses are found and repaired by the kernel.
  *   5. baseRTT is for the life of the connection: a route that becomes longer is taken for a queue.
  *   6. The window grows only while it limits the sender. ECN is treated as a loss.
- *   7. The papers apply the equation under normal conditions and do not say what a timeout does to the average; theirs
- *      never proves spurious. Here RTTs do not count, and the equation rests, from a reduction on until a packet sent after
- *      its end is acknowledged: each packet that an outage held back reports the outage, and would shrink a window that
- *      was just restored although no queue stands.
+ *   7. What a loss or a timeout does to the average is ours: RTTs do not count, and the equation rests, from a reduction
+ *      on until a packet sent after its end is acknowledged. Each packet that an outage held back reports the outage, and
+ *      would shrink a window that was just restored although no queue stands.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start (5.13 and newer). Exact on every supported kernel.
