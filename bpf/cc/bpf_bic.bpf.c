@@ -22,6 +22,7 @@
  *   further                    step = Smax
  *   loss                       ssthresh = beta cwnd, cwnd / 2 up to low_window; at least 2
  *   fast convergence           Wmax = cwnd (1 + beta) / 2 if cwnd < Wmax, else cwnd
+ *   delayed ACKs               above low_window, step times the smoothed packets per ACK
  *
  * Units
  *   Windows in packets; beta in 1/1024 of the window; growth is counted in packets acknowledged per packet, cwnd / step.
@@ -33,11 +34,14 @@
  * Differs
  *   1. From the kernel's bic: the count is computed when cwnd or Wmax has changed, not also every HZ/32 jiffies: it
  *      depends on nothing else.
- *   2. From the kernel's bic: no initial_ssthresh (a scenario sets it for every algorithm alike), and products that the
+ *   2. From the paper, as the kernel: each step is taken times the packets per ACK (delayed_ack), though the kernel counts
+ *      packets, not ACKs, since 4.0, so that a delayed ACK counts twice. Its smoothing in 1/16 rounds down and never falls
+ *      below 31/16 from where it starts: with an ACK for every packet, too, steps are 1.9 times the paper's.
+ *   3. From the kernel's bic: no initial_ssthresh (a scenario sets it for every algorithm alike), and products that the
  *      kernel lets wrap above some hundred million packets saturate.
- *   3. From the paper, as the kernel: B is 4 where the paper halves; Smax is 16 (paper: 32), the cut 0.2 (paper: 0.125);
+ *   4. From the paper, as the kernel: B is 4 where the paper halves; Smax is 16 (paper: 32), the cut 0.2 (paper: 0.125);
  *      the slowest step is B / smooth_part (paper: Smin = 0.01); before the first loss the step is at least cwnd / 20.
- *   4. From the paper, as the kernel: a timeout forgets Wmax, an undo does not restore it.
+ *   5. From the paper, as the kernel: a timeout forgets Wmax, an undo does not restore it.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel. The
@@ -49,6 +53,9 @@
 #define SEARCH_SHARE 4u
 /* Before any loss there is no Wmax: at least one packet for 20 acknowledged, 5 % per round trip. */
 #define COUNT_BEFORE_LOSS 20u
+/* Packets per ACK at first, and their unit: the kernel's 2 << ACK_RATIO_SHIFT. */
+#define RATIO_UNIT 16u
+#define FIRST_RATIO (2u * RATIO_UNIT)
 
 TUNABLE(u32, max_increment, 16, 1, 1024, "packets",
 	"Smax, the largest step of a round trip: the kernel's; the paper has 32");
@@ -59,6 +66,9 @@ TUNABLE(u32, smooth_part, 20, 4, 1024, "rounds", "round trips for the last B pac
 TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 
+TUNABLE(u8, delayed_ack, 1, 0, 1, "on or off",
+	"growth times the packets per ACK: the kernel's, 1.9 at least; the paper has none");
+
 PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, PHASE_RECOVERY, PHASE_LOSS);
 
 struct bpf_bic {
@@ -66,6 +76,7 @@ struct bpf_bic {
 	u32 cnt;       /* packets acknowledged per packet of growth */
 	u32 w_max;     /* window before the latest cut, or less by fast convergence; 0: none yet */
 	u32 last_cwnd; /* window that cnt is for, 0: none */
+	u32 ack_ratio; /* packets per ACK, smoothed, 1/16 */
 };
 STATE_FITS(struct bpf_bic);
 
@@ -100,8 +111,9 @@ static u32 probe_count(u32 cwnd, u32 past)
 	return fastest_count(cwnd);
 }
 
-static u32 count_of(u32 cwnd, u32 w_max)
+static u32 count_of(const struct bpf_bic *bic, u32 cwnd)
 {
+	const u32 w_max = bic->w_max;
 	u32 cnt;
 
 	if (cwnd <= low_window)
@@ -109,7 +121,7 @@ static u32 count_of(u32 cwnd, u32 w_max)
 	cnt = cwnd < w_max ? search_count(cwnd, w_max - cwnd) : probe_count(cwnd, cwnd - w_max);
 	if (!w_max)
 		cnt = min(cnt, COUNT_BEFORE_LOSS);
-	return cnt;
+	return delayed_ack ? saturated((u64)cnt * RATIO_UNIT / max(bic->ack_ratio, 1u)) : cnt;
 }
 
 static void update_count(struct bpf_bic *bic, u32 cwnd)
@@ -117,7 +129,7 @@ static void update_count(struct bpf_bic *bic, u32 cwnd)
 	if (bic->last_cwnd == cwnd)
 		return;
 	bic->last_cwnd = cwnd;
-	bic->cnt = max(count_of(cwnd, bic->w_max), 1u);
+	bic->cnt = max(count_of(bic, cwnd), 1u);
 }
 
 static void update_phase(struct sock *sk)
@@ -141,6 +153,7 @@ static void forget_maximum(struct bpf_bic *bic)
 	bic->cnt = 1;
 	bic->w_max = 0;
 	bic->last_cwnd = 0;
+	bic->ack_ratio = FIRST_RATIO;
 }
 
 CC_OP(void, bpf_bic_init, struct sock *sk)
@@ -161,6 +174,14 @@ CC_OP(void, bpf_bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		return;
 	update_count(bic, tp->snd_cwnd);
 	tcp_cong_avoid_ai(tp, max(bic->cnt, 1u), acked);
+}
+
+CC_OP(void, bpf_bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct bpf_bic *bic = inet_csk_ca(sk);
+
+	if (ca_state_of(sk) == TCP_CA_Open)
+		bic->ack_ratio += sample->pkts_acked - bic->ack_ratio / RATIO_UNIT;
 }
 
 CC_OP(u32, bpf_bic_ssthresh, struct sock *sk)
@@ -195,6 +216,7 @@ CC_OP(u32, bpf_bic_undo_cwnd, struct sock *sk)
 ALGORITHM(bpf_bic, "BIC as BPF: binary search for the window of the last loss", "Xu, Harfoush & Rhee 2004") = {
 	.init = (void *)bpf_bic_init,
 	.cong_avoid = (void *)bpf_bic_cong_avoid,
+	.pkts_acked = (void *)bpf_bic_pkts_acked,
 	.ssthresh = (void *)bpf_bic_ssthresh,
 	.set_state = (void *)bpf_bic_set_state,
 	.undo_cwnd = (void *)bpf_bic_undo_cwnd,
