@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::model::run::{Calibration, LinkCounters};
 use crate::units::{BitsPerSec, Share};
 
-use losses::expected_ratio;
+use losses::{FLOOD_GROUPS, expected_ratio, share_of_flood};
 use probe::Receiver;
 
 /// How far the delivered rate may lie from the asked one.
@@ -111,7 +111,7 @@ struct Asked {
     rtt: Duration,
     /// Most that jitter adds to a round trip.
     jitter: Duration,
-    /// Loss over all hops.
+    /// Loss over all hops while the rate is measured.
     loss: f64,
     /// Smallest queue on the way, packets of the given size.
     queue_pkts: u32,
@@ -124,9 +124,11 @@ fn asked(links: &[LinkSpec], way: &[Hop], mtu: u32) -> Asked {
     let mut jitter = Duration::ZERO;
     let mut passing = 1.0;
     let mut queue_pkts = u32::MAX;
+    let slowest = way.iter().filter_map(|hop| hop.direction(links).rate).min();
+    let flood = slowest.map_or(0.0, |rate| flood_packets(rate.0 as f64, mtu)) as u64;
     for hop in way {
         let (there, back) = (hop.direction(links), hop.reverse(links));
-        let loss = there.loss.long_run().0;
+        let loss = share_of_flood(&there.loss, flood);
         passing *= 1.0 - loss;
         rate_bps *= 1.0 - loss; // what the loss takes does not reach the queue
         rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
@@ -251,12 +253,11 @@ impl Path<'_> {
     /// The rate at which whole packets arrive while more are sent than fit.
     fn rate(&self, asked: &Asked, from: &Node, receiver: &Receiver) -> Result<Calibration> {
         let rate = asked.rate_bps.ok_or_else(|| anyhow!("the path has no rate"))?;
+        let sent_bps = rate / (1.0 - asked.loss).max(0.01);
         let bits = f64::from(8 * self.cell.mtu);
-        let per_second = FLOOD_LOAD * rate / bits / (1.0 - asked.loss).max(0.01);
-        let packets = (per_second * FLOOD_TIME.as_secs_f64()).max(FLOOD_PACKETS);
         let stream = probe::Stream {
-            packets: packets as u32,
-            per_second,
+            packets: flood_packets(sent_bps, self.cell.mtu) as u32,
+            per_second: FLOOD_LOAD * sent_bps / bits,
             bytes: self.cell.mtu,
             burst: u32::MAX, // what does not fit is dropped, as it should be
             settle: asked.rtt + asked.jitter + Duration::from_millis(200),
@@ -268,18 +269,22 @@ impl Path<'_> {
     }
 }
 
+/// How many whole packets show a rate, bits per second.
+fn flood_packets(rate_bps: f64, mtu: u32) -> f64 {
+    (FLOOD_LOAD * rate_bps / f64::from(8 * mtu) * FLOOD_TIME.as_secs_f64()).max(FLOOD_PACKETS)
+}
+
 /// Packets per second: the median over groups of arrivals, which a short stall of this host does not change.
 ///
 /// The first group is left out: until the queue is full, arrivals follow the sender.
 ///
 /// None: too few packets.
 fn arrival_rate(arrivals: &[Duration]) -> Option<f64> {
-    const GROUPS: usize = 8;
-    let size = arrivals.len() / GROUPS;
+    let size = arrivals.len() / FLOOD_GROUPS;
     if size < 2 {
         return None;
     }
-    let mut rates: Vec<f64> = (1..GROUPS)
+    let mut rates: Vec<f64> = (1..FLOOD_GROUPS)
         .map(|group| {
             let group = &arrivals[group * size - 1..(group + 1) * size];
             size as f64 / (group[size] - group[0]).as_secs_f64()

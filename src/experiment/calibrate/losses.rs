@@ -10,6 +10,8 @@ const LOSS_FALSE_ALARM: f64 = 0.0005;
 /// Half the width of the range of losses that depend on each other, in standard deviations; their numbers lie less
 /// evenly around the mean than a binomial's.
 const DEVIATIONS: f64 = 4.0;
+/// Groups of a flood's arrivals whose rates are compared; the first is left out, until it is over arrivals follow the sender.
+pub const FLOOD_GROUPS: usize = 8;
 /// No number of packets lies this far from the right one.
 const HALF_A_PACKET: f64 = 0.5;
 
@@ -40,6 +42,15 @@ pub fn expected_ratio(models: &[&LossModel], packets: u64) -> Result<ExpectedRat
     }
     let spread = (DEVIATIONS * variance.sqrt() + run + HALF_A_PACKET) / packets.max(1) as f64;
     Ok(ExpectedRatio { asked, allowed: [(asked - spread).max(0.0), (asked + spread).min(1.0)] })
+}
+
+/// Share of so many packets sent at once that is lost while their rate is measured; that leaves out the first of them.
+pub fn share_of_flood(model: &LossModel, packets: u64) -> f64 {
+    if !matches!(model, LossModel::Positions(_)) {
+        return model.long_run().0;
+    }
+    let first = packets / FLOOD_GROUPS as u64;
+    (model.expected(packets).mean - model.expected(first).mean) / (packets - first).max(1) as f64
 }
 
 /// Loss ratios that `packets` packets show when their loss is as asked: exact binomial quantiles.
@@ -81,6 +92,19 @@ mod tests {
         let given = expected(&["positions:1,5,7000"], 5_000);
         let [low, high] = given.allowed.map(|ratio| ratio * 5_000.0);
         assert!((1.4..1.6).contains(&low) && (2.4..2.6).contains(&high), "two packets and no other number: {given:?}");
+    }
+
+    /// Four positions in the first fifty were taken for a loss of 8 % for ever.
+    #[test]
+    fn positions_that_are_over_cost_a_flood_nothing() {
+        let model = |text: &str| match text.parse() {
+            Ok(LossText::Model(model)) => model,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(share_of_flood(&model("positions:10,11,12,50"), 1600), 0.0);
+        assert_eq!(share_of_flood(&model("positions:1,2,3"), 80), 0.0);
+        assert_eq!(share_of_flood(&model("positions:5,50,60,400"), 80), 2.0 / 70.0);
+        assert_eq!(share_of_flood(&model("2%"), 80), 0.02);
     }
 
     #[test]
