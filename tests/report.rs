@@ -211,6 +211,29 @@ fn failed_run_without_flows_is_told_where_nothing_is_swept() {
     assert!(reno.contains("1 run failed and is not part of the result"), "{reno}");
 }
 
+/// A finished sweep of a tunable was told that cells had no finished run: each value at the others' places, and a metric
+/// that its flows do not have.
+#[test]
+fn nothing_is_awaited_where_everything_ran() {
+    let place = tempfile::tempdir().unwrap();
+    let plain =
+        SCENARIO.split("[variant").next().unwrap().replace("loss = [\"0\", \"0.1%\", \"1%\"]", "keep = [512, 768]");
+    let flow = "name = \"data\"\nalgorithm = \"dtcp\"\ntunables = { keep_avoidance = \"$keep\" }";
+    let plain = plain.replace("loss = \"$loss\"\n", "").replace("name = \"data\"", flow);
+    let scenario = format!("{plain}[report]\nmetrics = [\"delivered_pkts\", \"fct_mean_s\"]\n");
+    let directory = Directory::new(place.path(), &scenario);
+    for keep in ["512", "768"] {
+        let mut record = run("1%", &format!("dtcp keep_avoidance={keep}"), 0, 5000);
+        (record.at, record.id) = ([("keep".to_owned(), keep.to_owned())].into(), keep.to_owned());
+        directory.add(&record);
+    }
+    let report = load(&directory);
+    let causes: Vec<&str> = report.notices.iter().map(|notice| notice.cause.as_str()).collect();
+    assert!(!causes.iter().any(|cause| cause.contains("no finished run")), "{causes:?}");
+    assert!(causes.iter().any(|cause| cause.contains("fct_mean_s")), "{causes:?}");
+    assert_eq!(report.cells.iter().filter(|cell| cell.measured.is_some()).count(), 2);
+}
+
 #[test]
 fn run_without_events_is_said() {
     let (_place, directory) = complete();

@@ -129,7 +129,7 @@ impl Notice {
         let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
         Notice::new(
             format!("{metric} has no value in {cells} with finished runs, left out"),
-            "it needs what they do not have: a second flow, a flow beside, a rate, or events",
+            "it needs what they do not have: a size, a second flow, a flow beside, a rate, the times of their starts, or events",
         )
     }
 

@@ -9,7 +9,7 @@ use super::number::Scale;
 use super::verdict::{self, Evidence};
 use super::views::views;
 use super::{Cell, Expectation, Measured, Ratio};
-use crate::experiment::scenario::{DEFAULT_TOLERANCE, DifferenceSpec, Of, Profile, Scenario, VARIANT};
+use crate::experiment::scenario::{self, DEFAULT_TOLERANCE, DifferenceSpec, Of, Profile, Scenario, VARIANT};
 use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::{METRICS, Metric, Value};
@@ -160,9 +160,9 @@ impl Comparison<'_> {
         }
         let shows = |cell: &Cell| cell.measured.is_some() || cell.published.is_some() || cell.is_expected();
         let (shown, empty): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(shows);
-        // A variant that the source names without a number and the scenario does not run is nothing to wait for.
-        let variants = measured_variants(self.scenario());
-        let awaited = empty.iter().filter(|cell| variants.contains(&cell.variant));
+        // A variant that the source names without a number and the scenario does not run is nothing to wait for, nor
+        // is one that exists elsewhere in the sweep only, such as another value of a swept tunable.
+        let awaited = empty.iter().filter(|cell| self.is_planned(&self.key(cell)));
         let (undefined, left_out): (Vec<&Cell>, Vec<&Cell>) = awaited.partition(|cell| self.has_finished(cell));
         let mut notices = Vec::new();
         notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
@@ -176,8 +176,16 @@ impl Comparison<'_> {
 
     /// Whether the cell has a run that counts, and so lacks its value for another reason.
     fn has_finished(&self, cell: &Cell) -> bool {
-        let key = Key { place: place_of(self.scenario(), &cell.at), variant: cell.variant.clone() };
-        self.runs_of(&key).iter().any(|record| record.status == RunStatus::Done)
+        self.runs_of(&self.key(cell)).iter().any(|record| record.status == RunStatus::Done)
+    }
+
+    /// Whether the scenario runs this variant at this place.
+    fn is_planned(&self, key: &Key) -> bool {
+        let is_of = |cell: &scenario::Cell| match self.scenario().series_variable() {
+            Some(series) => cell.at.get(series) == Some(&key.variant),
+            None => cell.flows.iter().any(|flow| cell.label(flow) == key.variant),
+        };
+        self.scenario().cells.iter().any(|cell| place_of(self.scenario(), &cell.at) == key.place && is_of(cell))
     }
 
     /// The variants measured, then those only the source has.
@@ -231,6 +239,13 @@ impl Comparison<'_> {
     fn other_profile(&self) -> Option<&str> {
         let profile = self.directory.host.profile.as_str();
         (profile != self.scenario().profile.name()).then_some(profile)
+    }
+
+    /// Where a cell lies: [`Comparison::position`] taken apart.
+    fn key(&self, cell: &Cell) -> Key {
+        let mut place = cell.at.clone();
+        place.remove(self.scenario().series_variable().unwrap_or(VARIANT));
+        Key { place, variant: cell.variant.clone() }
     }
 
     /// The whole position of a cell, the variant included.

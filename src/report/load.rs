@@ -86,7 +86,10 @@ impl ResultDir {
         let scenario_text = read_part(path, "scenario.toml")?;
         let scenario_name = scenario_file.display().to_string();
         let text = String::from_utf8(scenario_text).map_err(|_| unreadable(&scenario_file, "it is not UTF-8 text"))?;
-        let mut scenario = Scenario::parse(&scenario_name, &text).map_err(Failure::from)?;
+        let mut scenario = Scenario::parse(&scenario_name, &text).map_err(|error| {
+            let said = Failure::from(error);
+            said.hint(OF_ALL_RUNS)
+        })?;
         let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         if is_without_runs(path)? {
             return Ok(None);
