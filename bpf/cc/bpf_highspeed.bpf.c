@@ -14,7 +14,7 @@
  * Equations
  *   slow start            cwnd += acked
  *   avoidance             cwnd += a(cwnd) acked / cwnd
- *   loss                  ssthresh = max((1 - b(cwnd)) cwnd, 2)
+ *   loss                  ssthresh = max((1 - b(cwnd)) cwnd, 2), in the first slow start max(cwnd / 2, 2)
  *   cut                   b(w) = 0.5 - 0.4 ln(w / 38) / ln(83000 / 38)         RFC 3649, eq. (3)
  *   growth                a(w) = w^2 p(w) 2 b(w) / (2 - b(w)), p(w) = 0.078 / w^1.2     RFC 3649, eq. (4) and section 5
  *   as the table of appendix B: an entry for each whole a(w) from 1 to 73, at 38 to 94717 packets
@@ -35,6 +35,8 @@
  *      and no window is too large for the arithmetic: the kernel limits the clamp instead.
  *   5. Limited slow start (RFC 3742), which RFC 3649 recommends, is not part of it, as in the kernel.
  *   6. A timeout cuts by b too, as in the kernel.
+ *   7. As the kernel, b is that of the window which the last ACK outside slow start met: a loss in the first slow start
+ *      halves, one in a later slow start cuts by the b of before it.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_highspeed because the kernel keeps highspeed
@@ -120,11 +122,10 @@ CC_OP(void, bpf_highspeed_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 CC_OP(u32, bpf_highspeed_ssthresh, struct sock *sk)
 {
-	struct bpf_highspeed *highspeed = inet_csk_ca(sk);
+	const struct bpf_highspeed *highspeed = inet_csk_ca(sk);
 	const u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-	update_entry(highspeed, cwnd);
-	/* cwnd = (1 - b(cwnd)) cwnd: RFC 3649, section 4. */
+	/* cwnd = (1 - b(w)) cwnd: RFC 3649, section 4; w is the window that the last ACK of avoidance met. */
 	return ssthresh_of(cwnd - share_of(cwnd, table[min(highspeed->entry, ENTRIES - 1)].b));
 }
 

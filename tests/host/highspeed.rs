@@ -26,8 +26,11 @@ fn growth(id: &str, cwnd: u32) -> u32 {
     connection.cwnd() - cwnd
 }
 
+/// At a loss in avoidance.
 fn cut(id: &str, cwnd: u32) -> u32 {
     let mut connection = Connection::of(id, cwnd, 2);
+    connection.ack(1, 100_000);
+    let cwnd = connection.cwnd();
     connection.apply(Operation::Lose);
     cwnd - connection.ssthresh()
 }
@@ -82,6 +85,8 @@ fn highspeed_grows_in_slow_start_as_reno() {
     let mut connection = Connection::of("bpf_highspeed", 100, INFINITE_SSTHRESH);
     connection.ack(100, 100_000);
     assert_eq!(connection.cwnd(), 200);
+    connection.apply(Operation::Lose);
+    assert_eq!(connection.ssthresh(), 100, "b is unknown before the first ACK of avoidance");
 }
 
 #[test]
