@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use common::experiment::{descendants, finished, is_alive, numbers_that_arrive, unfinished};
+use common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,30 +25,17 @@ use tccc::experiment::plan::{Choices, Plan};
 use tccc::experiment::scenario::Scenario;
 use tccc::kernel::process::{OWNER, Process};
 
-/// What [`SMALL`] asks for.
+/// What [`small`] asks for.
 const RUNS: usize = 3;
-/// Two hosts and a router; a run takes about two seconds.
-const SMALL: &str = r#"
+const SMALL_HEAD: &str = r#"
 title = "Small"
 claim = "It works."
 profile = "paper"
 duration = "1s"
 runs = 3
 seed = 5
-
-[[link]]
-ends = ["a", "b"]
-rate = "10mbit"
-delay = "5ms"
-queue = "100pkts"
-
-[[link]]
-ends = ["b", "c"]
-rate = "8mbit"
-delay = "5ms"
-queue = "100pkts"
-loss = "1%"
-
+"#;
+const SMALL_FLOW: &str = r#"
 [[flow]]
 name = "data"
 from = "a"
@@ -57,10 +44,15 @@ algorithm = "reno"
 window_cap = 12
 "#;
 
+/// Two hosts and a router; a run takes about two seconds.
+fn small() -> String {
+    [SMALL_HEAD, &two_links("1%"), SMALL_FLOW].concat()
+}
+
 #[test]
 fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
     needs!(root, tun, mininet);
-    let scenario = Scenario::parse("small.toml", SMALL).unwrap();
+    let scenario = Scenario::parse("small.toml", &small()).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let (cell, links) = (&plan.cells[0], plan.link_configs(&plan.runs[0]));
     let arrived = |network: &dyn Network| {
@@ -108,7 +100,7 @@ fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
 
 fn spawn(place: &Path, out: &Path) -> Child {
     let scenario = place.join("mnet.toml");
-    fs::write(&scenario, SMALL).unwrap();
+    fs::write(&scenario, small()).unwrap();
     let mut command = tccc();
     command.args(["run", "--network", "mininet", "--jobs", "2"]).arg(scenario).arg("--out").arg(out);
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use common::experiment::{descendants, finished, is_alive, numbers_that_arrive, unfinished};
+use common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use tccc::experiment::cost::Jobs;
 use tccc::experiment::net::layout::Layout;
@@ -27,8 +27,7 @@ use tccc::model::run::{RunRecord, RunStatus};
 use tccc::trace::event::{Event, EventKind};
 use tccc::units::BitsPerSec;
 
-/// A small scenario: three variants of one sender over two links; every run takes about three seconds.
-const TINY: &str = r#"
+const TINY_HEAD: &str = r#"
 title = "Tiny"
 claim = "It works."
 profile = "paper"
@@ -37,20 +36,8 @@ runs = 2
 seed = 5
 sample = "10ms"
 mtu = 1540
-
-[[link]]
-ends = ["a", "b"]
-rate = "10mbit"
-delay = "5ms"
-queue = "100pkts"
-
-[[link]]
-ends = ["b", "c"]
-rate = "8mbit"
-delay = "5ms"
-queue = "100pkts"
-loss = "0.5%"
-
+"#;
+const TINY_FLOW: &str = r#"
 [[flow]]
 name = "data"
 from = "a"
@@ -74,6 +61,11 @@ baseline = "capped"
 metrics = ["delivered_pkts"]
 "#;
 
+/// A small scenario: three variants of one sender over two links; every run takes about three seconds.
+fn tiny() -> String {
+    [TINY_HEAD, &two_links("0.5%"), TINY_FLOW].concat()
+}
+
 /// One experiment at a time: each measures, and looks whether the host is as before.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -84,7 +76,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let scenario = place.path().join("tiny.toml");
-    fs::write(&scenario, TINY).unwrap();
+    fs::write(&scenario, tiny()).unwrap();
     let out = place.path().join("results");
     (place, scenario, out)
 }
@@ -301,7 +293,7 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
 fn runs_of_one_repeat_meet_the_same_losses() {
     needs!(root);
     let _alone = alone();
-    let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
+    let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let losses = |variant: &str, repeat: u32| {
         let of = |run: &&tccc::experiment::plan::PlannedRun| {
@@ -340,7 +332,7 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let _alone = alone();
     let (_place, _, out) = place();
-    let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
+    let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let stop = AtomicBool::new(false);
     let options = Options {
@@ -408,13 +400,13 @@ fn mistakes_end_with_usage_and_the_place() {
         assert!(!out.exists());
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = refused(&TINY.replace("queue = \"100pkts\"", "queue = \"2xbdp\""), &[]);
+    let said = refused(&tiny().replace("queue = \"100pkts\"", "queue = \"2xbdp\""), &[]);
     assert!(said.contains("tiny.toml:15: link.queue = \"2xbdp\": expected a number"), "{said}");
-    let said = refused(&TINY.replace("\"dtcp\"", "\"dtcpp\""), &[]);
+    let said = refused(&tiny().replace("\"dtcp\"", "\"dtcpp\""), &[]);
     assert!(said.contains("unknown algorithm \"dtcpp\"") && said.contains("did you mean \"dtcp\""), "{said}");
-    let said = refused(TINY, &["--only", "variant=none"]);
+    let said = refused(&tiny(), &["--only", "variant=none"]);
     assert!(said.contains("it takes capped, open, discrete"), "{said}");
-    let said = refused(TINY, &["--jobs", "0"]);
+    let said = refused(&tiny(), &["--jobs", "0"]);
     assert!(said.contains("expected auto or a number from 1"), "{said}");
 }
 

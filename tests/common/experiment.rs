@@ -8,6 +8,14 @@ use std::time::Duration;
 use anyhow::Result;
 use tccc::experiment::net::topology::Topology;
 
+/// The links of small scenarios: from `a` over `b` to `c`, with this loss on the second.
+pub fn two_links(loss: &str) -> String {
+    let link = |ends: &str, rate: &str| {
+        format!("[[link]]\nends = [{ends}]\nrate = \"{rate}\"\ndelay = \"5ms\"\nqueue = \"100pkts\"\n")
+    };
+    format!("\n{}\n{}loss = \"{loss}\"\n", link("\"a\", \"b\"", "10mbit"), link("\"b\", \"c\"", "8mbit"))
+}
+
 /// Finished runs by id, with the bytes of their record.
 pub fn finished(out: &Path) -> Vec<(String, Vec<u8>)> {
     let folders = fs::read_dir(out.join("runs")).into_iter().flatten().flatten();
