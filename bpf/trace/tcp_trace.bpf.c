@@ -352,13 +352,10 @@ int on_meet(struct bpf_iter__tcp___trace *ctx)
 SEC("iter/task_file")
 int on_meet_file(struct bpf_iter__task_file___trace *ctx)
 {
-	const struct socket___trace *socket = 0;
-	const struct sock *sk = 0;
+	struct file *file = ctx->file; /* read once: the verifier knows only this value to be a file */
+	const struct socket___trace *socket = file ? (const struct socket___trace *)bpf_sock_from_file(file) : 0;
+	const struct sock *sk = socket ? socket->sk : 0;
 
-	if (ctx->file)
-		socket = (const struct socket___trace *)bpf_sock_from_file(ctx->file);
-	if (socket)
-		sk = socket->sk;
 	meet(sk ? tcp_sock_of(sk) : 0);
 	return 0;
 }
