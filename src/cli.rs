@@ -16,6 +16,8 @@ pub mod columns;
 pub mod completions;
 mod confirm;
 pub mod doctor;
+mod document;
+mod line;
 pub mod link;
 pub mod list;
 pub mod load;

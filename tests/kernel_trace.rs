@@ -138,7 +138,7 @@ fn filters_select_by_port_address_and_algorithm() {
         Filter { algorithms: BTreeSet::from(["reno".to_owned()]), ..only(&netns) },
     ];
     let selected = |filter: &Filter| -> BTreeSet<_> {
-        let sweep = snapshot::sweep_in(&[netns.try_clone().unwrap()], filter).unwrap();
+        let sweep = netns.run(|| snapshot::sweep(filter)).unwrap();
         sweep.sockets.iter().map(|socket| socket.local).collect()
     };
     let both_ends = BTreeSet::from([wanted.client.local_addr().unwrap(), wanted.address]);

@@ -283,7 +283,10 @@ fn set_bits(field: &mut Field, member: &Member) {
 }
 
 impl Field {
-    fn value(&self, state: &[u8]) -> Option<Value> {
+    /// Its value in a state.
+    ///
+    /// None: it lies beyond the given bytes.
+    pub fn value(&self, state: &[u8]) -> Option<Value> {
         let bytes = state.get(self.offset..self.offset.checked_add(self.size)?)?;
         if let FieldKind::Array { element_size, element } = &self.kind {
             let parts = bytes.chunks_exact((*element_size).max(1));

@@ -75,7 +75,8 @@ static MACHINE: [Column; 4] = [
     column("uid", 0, 5, |row| Some(row.event.uid.to_string())),
 ];
 
-fn kind_name(kind: EventKind) -> &'static str {
+/// The word for why an event was sent.
+pub fn kind_name(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Open => "open",
         EventKind::Sample => "sample",

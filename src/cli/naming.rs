@@ -80,7 +80,9 @@ pub fn layouts() -> Layouts {
 }
 
 /// The layout of an algorithm that tccc registered under this name, that this binary carries, or of the kernel's own.
-fn find_layout(algorithm: &str) -> Option<StateLayout> {
+///
+/// None: nobody knows it.
+pub fn find_layout(algorithm: &str) -> Option<StateLayout> {
     if let Some(record) = survey::trusted_record(algorithm, &Store::of_host()) {
         return Some(record.layout);
     }

@@ -155,8 +155,8 @@ impl Gatherer {
     fn sweep(&mut self) -> Result<Vec<Arrival>> {
         let begin_ns = clock::monotonic_ns()?;
         let sweep = snapshot::sweep(&self.filter)?;
-        let (time_ns, hidden) = (clock::monotonic_ns()?, sweep.hidden as u64);
-        let swept = Fact::Swept { begin_ns, time_ns, hidden, netns: sweep.namespaces };
+        let (time_ns, hidden) = (clock::monotonic_ns()?, sweep.seen.hidden as u64);
+        let swept = Fact::Swept { begin_ns, time_ns, hidden, netns: sweep.seen.namespaces };
         let rows = sweep.sockets.into_iter().map(Arrival::Event);
         Ok(rows.chain([Arrival::Fact(swept)]).collect())
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link};
 
-use super::event::{EVENT_BYTES, Event};
+use super::event::{EVENT_BYTES, Event, offset};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel};
 use crate::kernel::btf::{Kind, Types};
@@ -17,8 +17,8 @@ use crate::kernel::namespaces;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 
-/// What one read takes from the kernel at most: whole events.
-const READ_BYTES: usize = (1 << 20) / EVENT_BYTES * EVENT_BYTES;
+/// What one read takes from the kernel at most: whole events, and more than its own buffer holds.
+const READ_BYTES: usize = (1 << 16) / EVENT_BYTES * EVENT_BYTES;
 /// Passes over a namespace on kernels whose iterator may miss a socket while others come and go.
 const PASSES_MAX: usize = 4;
 
@@ -28,6 +28,13 @@ pub struct Sweep {
     /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table; not one moment, but
     /// the time it took to read them.
     pub sockets: Vec<Event>,
+    /// Where it looked.
+    pub seen: Seen,
+}
+
+/// Where a sweep looked.
+#[derive(Debug)]
+pub struct Seen {
     /// Network namespaces that were looked at, by their inodes.
     pub namespaces: Vec<u32>,
     /// Processes and names whose network namespace could not be looked at.
@@ -40,37 +47,60 @@ pub struct Sweep {
 /// network namespace.
 /// Side effects: none that outlives the call.
 pub fn sweep(filter: &Filter) -> Result<Sweep> {
-    let namespaces = namespaces::all()?;
-    let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
-    let reachable: Vec<Netns> = namespaces.reachable.into_iter().filter(wanted).collect();
-    let has_all = filter.netns.as_ref().is_some_and(|wanted| wanted.len() == reachable.len());
-    let hidden = if has_all { 0 } else { namespaces.hidden };
-    Ok(Sweep { hidden, ..sweep_in(&reachable, filter)? })
+    let mut sockets = Vec::new();
+    let seen = sweep_encoded(filter, |events| {
+        for bytes in events.chunks_exact(EVENT_BYTES) {
+            sockets.push(Event::decode(bytes).context("decode a socket")?);
+        }
+        Ok(())
+    })?;
+    Ok(Sweep { sockets, seen })
 }
 
-/// Looks at every TCP socket of the given network namespaces.
+/// The same, handed over piece by piece as the kernel gives them: whole events, for [`Event::decode`].
 ///
-/// Errors: as [`sweep`].
-pub fn sweep_in(namespaces: &[Netns], filter: &Filter) -> Result<Sweep> {
+/// Errors: as [`sweep`], and those of `take`.
+pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> + Send) -> Result<Seen> {
     privilege::require("look at sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
-    let kernel = Types::of_running_kernel()?;
-    // The iterator visits each socket exactly once since it remembers its place by this.
-    let is_exact = kernel.find(Kind::Union, "bpf_tcp_iter_batch_item").is_some();
-    let mut object = MaybeUninit::uninit();
-    let mut open = program::open(&mut object, filter)?;
-    keep_iterator_only(&mut open)?;
-    let skel = open.load().map_err(program::explain_refusal)?;
-    program::fill_filter(&skel, filter)?;
-    let link = skel.progs.on_sweep.attach().context("attach the socket iterator")?;
-    let mut sockets = Vec::new();
-    let mut buffer = vec![0; READ_BYTES];
-    for netns in namespaces {
-        let passes = if is_exact { 1 } else { PASSES_MAX };
-        let found = netns.run(|| read_until_stable(&link, &mut buffer, passes));
-        sockets.extend(found.with_context(|| format!("sweep the network namespace {}", netns.inode()))?);
+    std::thread::scope(|scope| {
+        // The kernel takes the program meanwhile.
+        let place = scope.spawn(|| Place::find(filter));
+        let mut object = MaybeUninit::uninit();
+        let mut open = program::open(&mut object, filter)?;
+        keep_iterator_only(&mut open)?;
+        let loaded = open.load();
+        // Why the kernel shows no types is said before what follows from it.
+        let place = place.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let skel = loaded.map_err(program::explain_refusal)?;
+        program::fill_filter(&skel, filter)?;
+        let link = skel.progs.on_sweep.attach().context("attach the socket iterator")?;
+        for netns in &place.namespaces {
+            let read =
+                || if place.is_exact { read_sockets(&link, &mut take) } else { read_until_stable(&link, &mut take) };
+            netns.run(read).with_context(|| format!("sweep the network namespace {}", netns.inode()))?;
+        }
+        Ok(Seen { namespaces: place.namespaces.iter().map(Netns::inode).collect(), hidden: place.hidden })
+    })
+}
+
+/// What is to be looked at, and how well this kernel can.
+struct Place {
+    namespaces: Vec<Netns>,
+    hidden: usize,
+    /// The iterator visits each socket exactly once.
+    is_exact: bool,
+}
+
+impl Place {
+    fn find(filter: &Filter) -> Result<Place> {
+        // The iterator remembers its place by this.
+        let is_exact = Types::of_running_kernel()?.find(Kind::Union, "bpf_tcp_iter_batch_item").is_some();
+        let found = namespaces::all()?;
+        let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
+        let namespaces: Vec<Netns> = found.reachable.into_iter().filter(wanted).collect();
+        let has_all = filter.netns.as_ref().is_some_and(|wanted| wanted.len() == namespaces.len());
+        Ok(Place { namespaces, hidden: if has_all { 0 } else { found.hidden }, is_exact })
     }
-    let namespaces = namespaces.iter().map(Netns::inode).collect();
-    Ok(Sweep { sockets, namespaces, hidden: 0 })
 }
 
 fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
@@ -95,39 +125,42 @@ fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
 }
 
 /// Reads the sockets of this thread's namespace, again until a pass finds none that is new; the latest row counts.
-fn read_until_stable(link: &Link, buffer: &mut [u8], passes: usize) -> Result<Vec<Event>> {
-    let mut sockets: Vec<Event> = Vec::new();
-    if passes == 1 {
-        read_sockets(link, buffer, |event| sockets.push(event))?;
-        return Ok(sockets);
-    }
-    let mut places: HashMap<u64, usize> = HashMap::new();
-    for _ in 0..passes {
+fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut sockets: Vec<u8> = Vec::new();
+    let mut places: HashMap<[u8; 8], usize> = HashMap::new();
+    for _ in 0..PASSES_MAX {
         let known = sockets.len();
-        read_sockets(link, buffer, |event| match places.entry(event.socket) {
-            Entry::Occupied(place) => sockets[*place.get()] = event,
-            Entry::Vacant(place) => {
-                place.insert(sockets.len());
-                sockets.push(event);
+        read_sockets(link, |events| {
+            for bytes in events.chunks_exact(EVENT_BYTES) {
+                let cookie = bytes[offset::SOCKET..offset::SOCKET + 8].try_into().expect("eight bytes");
+                match places.entry(cookie) {
+                    Entry::Occupied(place) => sockets[*place.get()..*place.get() + EVENT_BYTES].copy_from_slice(bytes),
+                    Entry::Vacant(place) => {
+                        place.insert(sockets.len());
+                        sockets.extend_from_slice(bytes);
+                    }
+                }
             }
+            Ok(())
         })?;
         if sockets.len() == known {
             break;
         }
     }
-    Ok(sockets)
+    take(&sockets)
 }
 
 /// One pass of an iterator whose program writes nothing to it.
 ///
 /// Errors: the iterator cannot be read.
 pub(super) fn pass(link: &Link) -> Result<()> {
-    read_sockets(link, &mut [0; EVENT_BYTES], |_| {})
+    read_sockets(link, |_| Ok(()))
 }
 
-/// One pass of the iterator over this thread's namespace, decoded in place.
-fn read_sockets(link: &Link, buffer: &mut [u8], mut take: impl FnMut(Event)) -> Result<()> {
+/// One pass of the iterator over this thread's namespace; hands over whole events.
+fn read_sockets(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut iterator = Iter::new(link).context("open the socket iterator")?;
+    let mut buffer = vec![0; READ_BYTES];
     let mut filled = 0;
     loop {
         match iterator.read(&mut buffer[filled..]) {
@@ -138,9 +171,7 @@ fn read_sockets(link: &Link, buffer: &mut [u8], mut take: impl FnMut(Event)) -> 
             Err(error) => return Err(error).context("read the socket iterator"),
         }
         let whole = filled - filled % EVENT_BYTES;
-        for bytes in buffer[..whole].chunks_exact(EVENT_BYTES) {
-            take(Event::decode(bytes).context("decode a socket")?);
-        }
+        take(&buffer[..whole])?;
         buffer.copy_within(whole..filled, 0);
         filled -= whole;
     }
