@@ -53,19 +53,21 @@ pub fn has_page() -> bool {
     page::is_bundled()
 }
 
-/// Serves until `stop` is set; `began` is told the address once everything works.
+/// Serves until `stop` is set; `began` is told the address once everything works, and what the exporter's numbers lack.
 ///
 /// Errors: the address cannot be listened on; a need of the tracer is missing; the source is broken.
 /// Side effects: those of the source and of the exporter, as long as it serves; more open files are allowed to this
 /// process.
-pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr)) -> Result<()> {
+pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
     let listener = http::bind(settings.listen).with_context(|| format!("listen on {}", settings.listen))?;
     let address = listener.local_addr().context("read the address that was bound")?;
     let gate = Gate::new(address, settings.names, settings.token);
     let shelf = settings.exporter.is_some().then(Shelf::new);
+    let mut notices = Vec::new();
     thread::scope(|scope| {
         let exporter = settings.exporter.zip(shelf.clone()).map(|(settings, shelf)| {
             let exporter = Exporter::start(settings, shelf)?;
+            notices.extend_from_slice(exporter.notices());
             Ok::<_, anyhow::Error>(scope.spawn(move || ending(stop, || exporter.run(stop))))
         });
         let exporter = exporter.transpose().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
@@ -90,7 +92,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr)
             }
         };
         let served = Served::new(gate, shelf, asks);
-        began(address);
+        began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), stop));
         answered.and(join(watching)).and(join(exporter))
     })

@@ -96,7 +96,10 @@ impl Args {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
             warn("this tccc was built without its web page", Some(hint));
         }
-        serve::run(settings, &stop, |address| self.say(address, shown.as_ref()))
+        serve::run(settings, &stop, |address, notices| {
+            notices.iter().for_each(|notice| warn(notice, None));
+            self.say(address, shown.as_ref());
+        })
     }
 
     /// Says where it is, and to whom it answers; what must be known is not left out by `--quiet`.

@@ -11,7 +11,7 @@ use super::naming::Naming;
 use super::selection::Selection;
 use super::{note, warn};
 use crate::kernel::clock;
-use crate::trace::live::{Missing, RING_BYTES_MAX, RING_BYTES_MIN, Sampling, Tracer};
+use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, Sampling, Tracer};
 use crate::units::{Bytes, format_duration, parse_duration};
 
 mod record;
@@ -80,7 +80,7 @@ impl Args {
         let tracer = Tracer::start(&filter, Sampling::ByClock(self.interval), self.ring)?;
         // After the tracer: a refusal leaves stdout as it was.
         let mut stream = Stream::begin(self.output.unwrap_or(StreamFormat::Table), begin_ns, Naming::default())?;
-        self.say_what_is_missing(tracer.missing());
+        self.warn_before(tracer.notices());
         let begin = Instant::now();
         while !stop.load(Ordering::Relaxed) && !self.remaining(begin).is_zero() {
             // Less than a millisecond rounds to no wait at all.
@@ -99,13 +99,11 @@ impl Args {
         self.duration.map_or(POLL, |length| length.saturating_sub(begin.elapsed()).min(POLL))
     }
 
-    fn say_what_is_missing(&self, missing: &[Missing]) {
+    fn warn_before(&self, notices: &[String]) {
         for unknown in self.selection.unregistered() {
             warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
         }
-        for missing in missing {
-            warn(&format!("this kernel lacks the tracepoint {}: {}", missing.tracepoint, missing.loses), None);
-        }
+        notices.iter().for_each(|notice| warn(notice, None));
     }
 
     fn warn_of_dropped(&self, shown: u64, dropped: u64) {

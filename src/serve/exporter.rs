@@ -88,6 +88,11 @@ impl Exporter {
         Ok(exporter)
     }
 
+    /// What its numbers lack on this kernel.
+    pub(super) fn notices(&self) -> &[String] {
+        self.totals.notices()
+    }
+
     /// Sweeps until `stop` is set.
     ///
     /// Errors: those of [`Totals::count`].

@@ -46,7 +46,7 @@ pub struct Tracer {
     ring: RingBuffer<'static>,
     arrivals: Arc<Mutex<Arrivals>>,
     watcher: Watcher,
-    missing: Vec<Missing>,
+    notices: Vec<String>,
     _ticker: Option<Ticker>,
     _events: MapHandle,
     _links: Vec<Link>,
@@ -62,15 +62,6 @@ pub enum Sampling {
     ByClock(Duration),
 }
 
-/// A tracepoint this kernel lacks, and what is less precise without it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Missing {
-    /// The tracepoint's name.
-    pub tracepoint: &'static str,
-    /// What a user loses.
-    pub loses: &'static str,
-}
-
 impl Tracer {
     /// Begins to follow every socket that passes `filter`, one sample per socket and interval.
     ///
@@ -83,15 +74,19 @@ impl Tracer {
         let kernel = Types::of_running_kernel()?;
         let has = |tracepoint: &str| program::has_tracepoint(&kernel, tracepoint);
         let can_tick = matches!(sampling, Sampling::ByClock(interval) if interval >= INTERVAL_MIN);
-        if can_tick
-            && tick::is_possible(&kernel, has)
-            && let Ok(tracer) = Tracer::load(filter, (sampling, ring_bytes), has)
-        {
-            return Ok(tracer);
-        }
-        // Also where a kernel refuses what it seems to have.
+        let refused = match can_tick && tick::is_possible(&kernel, has) {
+            true => match Tracer::load(filter, (sampling, ring_bytes), has) {
+                Ok(tracer) => return Ok(tracer),
+                Err(refused) => {
+                    Some(format!("samples are taken by packet, which costs more: by the clock, {refused:#}"))
+                }
+            },
+            false => None,
+        };
         let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
-        Tracer::load(filter, (Sampling::ByPacket(interval), ring_bytes), has)
+        let mut tracer = Tracer::load(filter, (Sampling::ByPacket(interval), ring_bytes), has)?;
+        tracer.notices.extend(refused);
+        Ok(tracer)
     }
 
     fn load(
@@ -107,7 +102,7 @@ impl Tracer {
         let is_by_clock = sampling == Sampling::ByClock(interval);
         set_times(&mut open, interval, ring_bytes)?;
         keep_sampling(&mut open, is_by_clock);
-        let missing = leave_out_missing(&mut open, (has_tracepoint, is_by_clock))?;
+        let notices = leave_out_missing(&mut open, (has_tracepoint, is_by_clock))?;
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let watcher = Watcher::of(&skel, filter)?;
@@ -115,7 +110,7 @@ impl Tracer {
         let (ring, arrivals) = build_ring(&events)?;
         let links = attach(&skel)?;
         let ticker = is_by_clock.then(|| start_ticker(&skel, filter, interval)).transpose()?;
-        Ok(Tracer { ring, arrivals, watcher, missing, _ticker: ticker, _events: events, _links: links })
+        Ok(Tracer { ring, arrivals, watcher, notices, _ticker: ticker, _events: events, _links: links })
     }
 
     /// Waits up to `timeout`, less when the ring fills, and hands over what has arrived, oldest first.
@@ -151,9 +146,9 @@ impl Tracer {
         self.watcher.dropped()
     }
 
-    /// Tracepoints this kernel lacks and what is lost without each.
-    pub fn missing(&self) -> &[Missing] {
-        &self.missing
+    /// What is less precise or costs more than it should on this kernel, and why.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Follows one more network namespace; see [`Watcher::watch_netns`].
@@ -284,7 +279,7 @@ fn start_ticker(skel: &TcpTraceSkel<'_>, filter: &Filter, interval: Duration) ->
 fn leave_out_missing(
     open: &mut OpenTcpTraceSkel<'_>,
     (has, is_by_clock): (impl Fn(&str) -> bool, bool),
-) -> Result<Vec<Missing>> {
+) -> Result<Vec<String>> {
     if !is_by_clock && !has("tcp_probe") {
         let refusal = Failure::unmet("cannot trace: this kernel lacks the tracepoint tcp_probe");
         return Err(refusal.hint("`tccc doctor` lists what this host lacks").into());
@@ -293,7 +288,7 @@ fn leave_out_missing(
     let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
         if !has(tracepoint) {
             program.set_autoload(false);
-            missing.push(Missing { tracepoint, loses });
+            missing.push(program::without(tracepoint, loses));
         }
     };
     let progs = &mut open.progs;

@@ -110,6 +110,11 @@ pub(super) fn has_tracepoint(kernel: &Types, name: &str) -> bool {
     kernel.find(Kind::Typedef, &format!("btf_trace_{name}")).is_some()
 }
 
+/// Says what is less precise on a kernel without a tracepoint.
+pub(super) fn without(tracepoint: &str, loses: &str) -> String {
+    format!("this kernel lacks the tracepoint {tracepoint}: {loses}")
+}
+
 fn filter_bits(filter: &Filter) -> u32 {
     let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
     bit(!filter.ports.is_empty(), FILTER_PORT)

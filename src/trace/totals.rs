@@ -10,7 +10,6 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 
 use super::filter::Filter;
-use super::live::Missing;
 use super::program::{self, TcpTraceSkel};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
@@ -130,7 +129,7 @@ pub struct Totals {
     groups: MapHandle,
     state: MapHandle,
     filter: Filter,
-    missing: Vec<Missing>,
+    notices: Vec<String>,
     sweeps: u64,
     paths: HashMap<u64, String>,
 }
@@ -146,11 +145,11 @@ impl Totals {
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, &filter)?;
         program::keep_totals_only(&mut open)?;
-        let mut missing = Vec::new();
+        let mut notices = Vec::new();
         let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
             if !program::has_tracepoint(&kernel, tracepoint) {
                 program.set_autoload(false);
-                missing.push(Missing { tracepoint, loses });
+                notices.push(program::without(tracepoint, loses));
             }
         };
         let progs = &mut open.progs;
@@ -162,12 +161,12 @@ impl Totals {
         let (sweep, links) = attach(&skel)?;
         let hold = |map| MapHandle::try_from(map).context("hold the sums");
         let (groups, state) = (hold(&skel.maps.totals)?, hold(&skel.maps.totals_state)?);
-        Ok(Totals { sweep, _links: links, groups, state, filter, missing, sweeps: 0, paths: HashMap::new() })
+        Ok(Totals { sweep, _links: links, groups, state, filter, notices, sweeps: 0, paths: HashMap::new() })
     }
 
-    /// Tracepoints this kernel lacks and what is lost without each.
-    pub fn missing(&self) -> &[Missing] {
-        &self.missing
+    /// What is less precise on this kernel, and why.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Sweeps all connections of all network namespaces that can be entered, and reads the sums.

@@ -53,9 +53,7 @@ impl Watch {
     /// sockets, processes and cgroups and uses at most a tenth of a processor.
     pub fn start(settings: Settings) -> Result<Watch> {
         let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
-        let notices = tracer.missing().iter();
-        let notices =
-            notices.map(|it| format!("this kernel lacks the tracepoint {}: {}", it.tracepoint, it.loses)).collect();
+        let notices = tracer.notices().to_vec();
         let (wanted, gathered, thread) = gather::start(settings.filter, settings.layouts);
         let (seen, algorithms) = (HashSet::new(), HashSet::new());
         let (wanted, thread) = (Some(wanted), Some(thread));

@@ -166,7 +166,8 @@ fn timeout_forgets_the_maximum_and_undo_leaves_it() {
 
 #[test]
 fn steps_are_tunables() {
-    let native = tuned::copy(ID, &["max_increment=32", "beta=896", "smooth_part=100", "low_window=50", "delayed_ack=0"]);
+    let native =
+        tuned::copy(ID, &["max_increment=32", "beta=896", "smooth_part=100", "low_window=50", "delayed_ack=0"]);
     assert_eq!(count(&native, 1000, 800), 25);
     assert_eq!(count(&native, 1000, 1000), 25_000);
     assert_eq!(count(&native, 1000, 50), 50);

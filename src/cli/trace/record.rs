@@ -68,9 +68,8 @@ pub fn run(args: &Args, file: &Path, stop: &AtomicBool) -> Result<()> {
     let mut recorder = Recorder::create(file, head, args.recording.rotation())?;
     let begin_ns = clock::monotonic_ns()?;
     let mut stream = args.output.map(|format| Stream::begin(format, begin_ns, Naming::default())).transpose()?;
-    args.say_what_is_missing(&[]);
     let known = watch.notices();
-    known.iter().for_each(|notice| warn(notice, None));
+    args.warn_before(&known);
     let begin = Instant::now();
     let mut dropped = 0;
     while !stop.load(Ordering::Relaxed) && !args.remaining(begin).is_zero() {
