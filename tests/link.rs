@@ -15,6 +15,7 @@ use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::tunlink::TunLink;
 use tccc::experiment::net::{Direction, LinkConfig, LinkDriver, LinkEnd};
 use tccc::failure::{Failure, Kind};
+use tccc::kernel::clock::monotonic_ns;
 use tccc::kernel::netlink::{add_address, delete_interface, has_interface};
 use tccc::kernel::netns::Netns;
 use tccc::units::{QueueSize, Share};
@@ -71,11 +72,14 @@ fn queue_holds_exactly_its_packets_behind_the_one_being_sent() {
     let slow = limited(0.1, SHORT, QueueSize::Packets(4));
     let lab = Lab::new(&TunLink, [slow, plain(SHORT)]);
     let (mut sender, receiver) = lab.udp(0);
+    let begin = monotonic_ns().unwrap();
     let arrivals = receive_during(&receiver, || (0..40).for_each(|_| sender.send(MTU)));
     let numbers: Vec<u64> = arrivals.iter().map(|arrival| arrival.number).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
     let [there, _] = lab.link.counters();
     assert_eq!((there.overflow_pkts, there.max_queue_pkts, there.lost_pkts), (35, Some(4), 0));
+    let full = there.moments.unwrap().overflows_ns;
+    assert!((1..=35).contains(&full.len()) && full[0] >= begin && full.is_sorted(), "{begin}: {full:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A plan carried out: calibrate, register, trace, send, measure, keep; as many runs at once as the host carries.
 
 mod attempt;
+mod lateness;
 mod queue;
 mod together;
 

@@ -50,6 +50,31 @@ pub struct LinkCounters {
     pub max_queue_pkts: Option<u64>,
     /// How late packets left compared with when they were due: percentiles, microseconds; none for a kernel link.
     pub lateness_us: Option<Lateness>,
+    /// When the emulator held packets up, and when the queue was full; none for a kernel link, where there were too many
+    /// to keep, and in every file: they are for judging a run that just ended.
+    #[serde(skip)]
+    pub moments: Option<Moments>,
+}
+
+/// Moments of one direction, on the monotonic clock.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Moments {
+    /// Times in which packets left late, in their order.
+    pub stalls: Vec<Stall>,
+    /// When the full queue dropped packets, nanoseconds, ascending; those of one millisecond count once.
+    pub overflows_ns: Vec<u64>,
+}
+
+/// Lateness from which on it is a stall, nanoseconds: far above the usual, and shorter than nearly every queue lasts.
+pub const STALL_MIN_NS: u64 = 500_000;
+
+/// A time in which packets were held up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// When the last of them left, nanoseconds.
+    pub end_ns: u64,
+    /// How late the latest of them was, nanoseconds.
+    pub length_ns: u64,
 }
 
 /// Percentiles of the emulator's own lateness, microseconds.

@@ -29,6 +29,7 @@ mod lane;
 mod losses;
 mod mark;
 mod meter;
+mod moments;
 mod pool;
 mod port;
 mod priority;

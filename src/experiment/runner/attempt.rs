@@ -6,15 +6,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
+use super::lateness::lateness;
 use super::together::Together;
 use crate::experiment::algorithms::Algorithms;
 use crate::experiment::conditions::Conditions;
-use crate::experiment::cost::longest_round_trip;
 use crate::experiment::follow::{Followed, Follower};
 use crate::experiment::measure::{Time, flow_record};
+use crate::experiment::net::Network;
 use crate::experiment::net::layout::Layout;
 use crate::experiment::net::topology::Topology;
-use crate::experiment::net::{Network, QueueLimit};
 use crate::experiment::plan::{Plan, PlannedRun};
 use crate::experiment::results::{ResultDir, RunFolder};
 use crate::experiment::scenario::{Cell, FlowSpec};
@@ -22,18 +22,9 @@ use crate::experiment::traffic::{Bed, Ends, Report, Traffic};
 use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::clock::monotonic_ns;
 use crate::kernel::netns::Netns;
-use crate::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+use crate::model::run::{Engine, FlowRecord, LinkRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 use crate::trace::event::{Event, EventKind};
 
-/// A link that delivers later than this in one of a hundred packets, or than the share below of the round trip if
-/// that is more, was not the link that was asked for.
-const LATE: Duration = Duration::from_millis(1);
-const LATE_SHARE: f64 = 0.02;
-/// A link that holds packets up for longer than this once is late whatever it does otherwise: the sender's timer may
-/// expire, and its window collapse, where the path lost nothing.
-///
-/// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
-const STALL: Duration = Duration::from_millis(200);
 /// No path of an experiment holds so many packets: such a window is what an algorithm's callback leaves behind that the
 /// kernel skipped, whose result is then whatever lay on the stack.
 const WINDOW_MAX_PKTS: u32 = 1 << 24;
@@ -278,91 +269,14 @@ fn skipped_callback<'a>(mut windows: impl Iterator<Item = (&'a str, u32)>) -> Op
     ))
 }
 
-/// Why the links were not what was asked; none when they were.
-fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
-    let limit_us = (LATE.as_secs_f64().max(longest_round_trip(cell).as_secs_f64() * LATE_SHARE)) * 1e6;
-    let all = || links.iter().flat_map(|link| link.counters.iter().map(move |counters| (&link.name, counters)));
-    let late = |counters: &LinkCounters| counters.lateness_us.map_or(0.0, |lateness| lateness.p99);
-    if let Some((name, counters)) = all().find(|(_, counters)| counters.failed_pkts > 0) {
-        return Some(format!("the link {name} could not carry {} packets", counters.failed_pkts));
-    }
-    if let Some((name, counters)) = all().find(|(_, counters)| late(counters) > limit_us) {
-        let p99 = late(counters);
-        return Some(format!("the link {name} was late: p99 {p99:.0} us, allowed {limit_us:.0} us"));
-    }
-    let stall_us = all().filter_map(|(_, counters)| counters.lateness_us).map(|one| one.max).fold(0.0, f64::max);
-    if stall_us > STALL.as_secs_f64() * 1e6 {
-        let (stall, most) = (stall_us / 1e3, STALL.as_millis());
-        return Some(format!("a link stalled for {stall:.1} ms, allowed {most} ms: a retransmission timer may expire"));
-    }
-    overflow_by_stall(cell, links, stall_us)
-}
-
-/// A link held up for longer than a queue lasts lets a burst go that overflows it: drops that the path would not make.
-fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option<String> {
-    for (spec, link) in cell.links.iter().zip(links) {
-        let Ok(queues) = spec.config(cell.mtu).queue_limits() else { continue };
-        for ((direction, queue), counters) in spec.directions.iter().zip(queues).zip(&link.counters) {
-            let Some(rate) = direction.fastest_rate() else { continue };
-            let bytes = match queue {
-                QueueLimit::Packets(packets) => u64::from(packets) * u64::from(cell.mtu),
-                QueueLimit::Bytes(bytes) => bytes,
-            };
-            let drained_us = 8e6 * bytes as f64 / rate.0 as f64;
-            if counters.overflow_pkts > 0 && stall_us > drained_us {
-                let (name, dropped) = (&link.name, counters.overflow_pkts);
-                let stall = format!("a link stalled for {:.1} ms", stall_us / 1e3);
-                let queue = format!("the queue of {name} lasts {:.1} ms", drained_us / 1e3);
-                return Some(format!("{stall}, {queue}, and it dropped {dropped} packets"));
-            }
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::scenario::Scenario;
-    use crate::model::run::Lateness;
-
-    /// One link of 8 Mbit/s with a queue of 50 packets of 1500 bytes: 75 ms.
-    fn cell() -> Cell {
-        let text = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n\
-                    [[link]]\nends=[\"a\",\"b\"]\nrate=\"8mbit\"\ndelay=\"10ms\"\nqueue=\"50pkts\"\n\
-                    [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"reno\"\n";
-        Scenario::parse("t.toml", text).unwrap().cells.remove(0)
-    }
-
-    fn why(failed_pkts: u64, overflow_pkts: u64, p99: f64, max: f64) -> Option<String> {
-        let lateness_us = Some(Lateness { p50: 1.0, p99, p999: p99, max });
-        let counters = LinkCounters {
-            received_pkts: 1000,
-            sent_pkts: 1000,
-            overflow_pkts,
-            failed_pkts,
-            max_queue_pkts: Some(50),
-            lateness_us,
-            ..LinkCounters::default()
-        };
-        let record = LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] };
-        lateness(&cell(), &[record])
-    }
 
     #[test]
     fn window_that_no_path_holds_voids_a_run() {
         assert_eq!(skipped_callback([("reno", 10), ("reno", WINDOW_MAX_PKTS)].into_iter()), None);
         let why = skipped_callback([("reno", 10), ("reno", 1_984_680_703)].into_iter()).unwrap();
         assert!(why.contains("window of reno was 1984680703 packets"), "{why}");
-    }
-
-    #[test]
-    fn link_in_time_is_kept_and_a_late_one_is_not() {
-        assert_eq!(why(0, 0, 100.0, 200_000.0), None);
-        assert!(why(0, 0, 100.0, 200_001.0).unwrap().contains("stalled for 200.0 ms, allowed 200 ms"));
-        assert_eq!(why(0, 9, 999.0, 70_000.0), None, "the queue lasts longer than the stall");
-        assert!(why(1, 0, 1.0, 1.0).unwrap().contains("could not carry 1 packets"));
-        assert!(why(0, 0, 1001.0, 2000.0).unwrap().contains("p99 1001 us, allowed 1000 us"));
-        assert!(why(0, 9, 100.0, 80_000.0).unwrap().contains("stalled for 80.0 ms, the queue of a-b lasts 75.0 ms"));
     }
 }

@@ -110,7 +110,7 @@ impl Lane {
                     match refused {
                         Some(Verdict::Lost) => meter.lost_pkts += 1,
                         Some(Verdict::Down) => meter.down_pkts += 1,
-                        Some(_) => meter.overflow_pkts += 1,
+                        Some(_) => meter.overflowed(frame.arrival),
                         None => meter.failed_pkts += 1,
                     }
                 }
@@ -138,7 +138,7 @@ impl Lane {
             let sent = port.send(messages, &self.pool, &batch[done..len]);
             let left_at = clock::now();
             self.line.drain(..sent).for_each(|parcel| {
-                self.meter.sent(packet_len(parcel.len), left_at - parcel.due);
+                self.meter.sent(packet_len(parcel.len), left_at, parcel.due);
                 self.pool.give_back(parcel.slot);
             });
             done += sent;
@@ -201,7 +201,7 @@ fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
 /// Lines up a copy of a frame; one that finds no room counts as not carried.
 fn add_copy(verdict: Verdict, frame: Frame, (pool, line, meter): (&mut Pool, &mut Line, &mut Meter)) {
     let Verdict::Due(due) = verdict else {
-        meter.overflow_pkts += 1;
+        meter.overflowed(frame.arrival);
         return;
     };
     match pool.copy(frame.slot) {

@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 
+use super::moments::Record;
 use crate::model::run::{Lateness, LinkCounters};
 
 /// Longest lateness told apart, nanoseconds; later counts as this.
@@ -34,6 +35,7 @@ pub struct Meter {
     /// Not carried by the emulator's own fault.
     pub failed_pkts: u64,
     lateness: Histogram<u64>,
+    moments: Record,
 }
 
 impl Meter {
@@ -52,21 +54,29 @@ impl Meter {
             overflow_pkts: 0,
             failed_pkts: 0,
             lateness: lateness.expect("the bounds are constants that the histogram accepts"),
+            moments: Record::default(),
         }
     }
 
-    /// Counts a packet that left, this many nanoseconds after it was due.
-    pub fn sent(&mut self, bytes: u32, late_by: u64) {
+    /// Counts a packet that left at a moment, nanoseconds after another at which it was due.
+    pub fn sent(&mut self, bytes: u32, left_at: u64, due: u64) {
         self.sent_pkts += 1;
         self.sent_bytes += u64::from(bytes);
-        self.lateness.saturating_record(late_by);
+        self.lateness.saturating_record(left_at - due);
+        self.moments.sent(left_at, left_at - due);
+    }
+
+    /// Counts a packet that found the queue full at a moment.
+    pub fn overflowed(&mut self, at: u64) {
+        self.overflow_pkts += 1;
+        self.moments.overflowed(at);
     }
 
     /// Starts all counters at zero.
     pub fn restart(&mut self) {
-        let mut lateness = std::mem::replace(self, Meter::new()).lateness;
+        let Meter { mut lateness, moments, .. } = std::mem::replace(self, Meter::new());
         lateness.reset();
-        self.lateness = lateness;
+        (self.lateness, self.moments) = (lateness, moments.restarted());
     }
 
     /// The counters as a run records them.
@@ -84,6 +94,7 @@ impl Meter {
             failed_pkts: self.failed_pkts,
             max_queue_pkts: Some(max_queue_pkts),
             lateness_us: self.lateness_us(),
+            moments: self.moments.moments(),
             ..LinkCounters::default()
         }
     }
@@ -108,7 +119,7 @@ mod tests {
     fn lateness_is_given_as_percentiles_in_microseconds() {
         let mut meter = Meter::new();
         assert_eq!(meter.counters(0).lateness_us, None);
-        (1..=1_000).for_each(|n| meter.sent(100, n * 1_000));
+        (1..=1_000).for_each(|n| meter.sent(100, n * 1_000, 0));
         let counters = meter.counters(4);
         let lateness = counters.lateness_us.unwrap();
         for (value, expected) in [(lateness.p50, 500.0), (lateness.p99, 990.0), (lateness.max, 1_000.0)] {
