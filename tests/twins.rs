@@ -23,6 +23,9 @@ const REPEATS: usize = 3;
 const LIMIT: f64 = 0.05;
 const LIMIT_OF_CORES: f64 = 0.02;
 const CORES: [&str; 2] = ["bpf_reno", "bpf_cubic"];
+/// Ports that on this path leave out what their original rounds or gets wrong: the `Differs` of their headers says what.
+const DIFFER_BY_DESIGN: [&str; 3] = ["bpf_htcp", "bpf_hybla", "bpf_westwood"];
+const LIMIT_BY_DESIGN: f64 = 0.25;
 /// Packets between two points at which windows are compared.
 const STEP_PKTS: u32 = 10;
 
@@ -32,6 +35,8 @@ const SAME_LOSS_PKTS: u32 = 20;
 const SAME_DECISION: f64 = 0.05;
 /// Of the decisions that both runs took, so many must be the same.
 const SAME_DECISIONS: f64 = 0.9;
+/// The same where the decisions rest on the numbers that differ by design.
+const SAME_DECISIONS_BY_DESIGN: f64 = 0.8;
 
 /// What one run did, over packets delivered.
 #[derive(Default)]
@@ -122,11 +127,15 @@ fn difference(original: &str, port: &str) -> Option<String> {
     // A stall of the host in one run says nothing of the port.
     differences.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (median, own) = differences[REPEATS / 2];
-    let limit = if CORES.contains(&port) { LIMIT_OF_CORES } else { LIMIT };
+    let (limit, least_same) = match port {
+        port if CORES.contains(&port) => (LIMIT_OF_CORES, SAME_DECISIONS),
+        port if DIFFER_BY_DESIGN.contains(&port) => (LIMIT_BY_DESIGN, SAME_DECISIONS_BY_DESIGN),
+        _ => (LIMIT, SAME_DECISIONS),
+    };
     let (same, all) = decisions;
     println!("twin: {original} {port} {:.2} {:.2} {} {same} {all}", median * 100.0, own * 100.0, limit * 100.0);
     assert!(all > 0, "{original} and {port} met no loss in common");
-    let differs = median > limit || f64::from(same) < SAME_DECISIONS * f64::from(all);
+    let differs = median > limit || f64::from(same) < least_same * f64::from(all);
     differs.then(|| {
         format!("{port} differs by {median} from {original}, which differs by {own} from itself; {same} of {all} alike")
     })
