@@ -7,15 +7,19 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::process;
+use crate::web;
 use crate::setup::{self, Purpose};
 
 /// Places of Grafana's grid in a row, and the size of a panel.
 const GRID_WIDTH: usize = 24;
 const PANEL: [usize; 2] = [12, 8];
 /// The dashboard's own version, for Grafana; raised with every change.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Grafana's version of the format, of Grafana 9 and later.
 const SCHEMA: u32 = 36;
+
+/// Grafana's own types and the compiler that knows them.
+const TYPES: &str = "tests/dashboard";
 
 /// Where to write.
 #[derive(Debug, Args)]
@@ -190,7 +194,8 @@ const ALERTS: [(&str, &str, &str, &str, &str); 5] = [
 
 /// Writes the files and has them checked: `cargo xtask dist`.
 ///
-/// Errors: a file cannot be written; promtool refuses the rules.
+/// Errors: a file cannot be written; promtool refuses a rule or a query; Grafana's types refuse the dashboard.
+/// Side effects: installs packages of npm below `target/web`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Dist, arguments.no_install)?;
     let folder = process::target().join("dist");
@@ -203,6 +208,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for expression in expressions() {
         check_expression(&expression)?;
     }
+    check_dashboard()?;
     println!("{}\n{}", dashboard.display(), rules.display());
     Ok(())
 }
@@ -223,6 +229,20 @@ fn check_expression(expression: &str) -> Result<()> {
     fs::remove_file(&place).with_context(|| format!("remove {}", place.display()))?;
     let Err(why) = checked else { return Ok(()) };
     bail!("the query `{expression}` is wrong: {why:#}")
+}
+
+/// Has the compiler hold the dashboard against Grafana's own published types.
+fn check_dashboard() -> Result<()> {
+    let place = web::install(TYPES, "dashboard")?;
+    let types = process::workspace().join(TYPES).join("schema.ts");
+    fs::copy(&types, place.join("schema.ts")).with_context(|| format!("copy {}", types.display()))?;
+    let head = "import type { Checked } from \"./schema\";\nexport const dashboard: Checked = ";
+    let document = place.join("document.ts");
+    let text = serde_json::to_string_pretty(&dashboard_document()).context("encode the dashboard")?;
+    fs::write(&document, format!("{head}{text};\n")).with_context(|| format!("write {}", document.display()))?;
+    let mut compiler = process::program(place.join("node_modules/.bin/tsc"));
+    compiler.args(["--strict", "--noEmit", "--skipLibCheck", "--target", "es2022"]);
+    process::run("dist", compiler.args(["--module", "esnext", "--moduleResolution", "bundler"]).arg(&document))
 }
 
 fn with_labels(query: &str) -> String {
@@ -254,7 +274,7 @@ fn source() -> Value {
 fn variable(name: &str, label: &str, query: &str) -> Value {
     json!({
         "name": name, "label": label, "type": "query", "datasource": source(), "query": { "query": query, "refId": name },
-        "definition": query, "refresh": 2, "sort": 1, "multi": true, "includeAll": true, "allValue": ".*",
+        "refresh": 2, "sort": 1, "multi": true, "includeAll": true, "allValue": ".*",
         "current": { "text": "All", "value": "$__all" },
     })
 }
@@ -270,7 +290,7 @@ fn panel_document(at: usize, panel: &Panel) -> Value {
         "id": at + 1, "type": "timeseries", "title": panel.title, "description": panel.what, "datasource": source(),
         "gridPos": { "x": at % columns * width, "y": at / columns * height, "w": width, "h": height },
         "fieldConfig": { "defaults": { "unit": panel.unit, "min": 0, "custom": { "fillOpacity": 5, "showPoints": "never" } }, "overrides": [] },
-        "options": { "legend": { "displayMode": "list", "placement": "bottom" }, "tooltip": { "mode": "multi", "sort": "desc" } },
+        "options": { "legend": { "displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": [] }, "tooltip": { "mode": "multi", "sort": "desc" } },
         "targets": targets.collect::<Vec<Value>>(),
     })
 }

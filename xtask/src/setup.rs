@@ -179,9 +179,9 @@ const PACKAGES: [Package; 24] = [
     },
     Package {
         name: "npm",
-        why: "bundles the web page of `tccc serve`; without it the binary has none, and says so",
+        why: "bundles the web page of `tccc serve`; without it the binary has none, and says so; brings Grafana's types",
         content: Content::Program("npm"),
-        purposes: &[Purpose::Web],
+        purposes: &[Purpose::Web, Purpose::Dist],
     },
     Package {
         name: "chromium",

@@ -25,19 +25,25 @@ pub struct Arguments {
     /// Also look at the page in Chromium: two widths, accessibility, pictures in target/web/pictures
     #[arg(long)]
     test: bool,
+    /// Also measure how often Chromium draws while 200 flows are plotted
+    #[arg(long)]
+    frames: bool,
     /// Name missing packages instead of installing them
     #[arg(long)]
     no_install: bool,
 }
 
-/// Bundles the page, and tests it when asked: `cargo xtask web`.
+/// Bundles the page, tests it and measures it when asked: `cargo xtask web`.
 ///
 /// Errors: a package is missing; the bundler or a test of the page fails.
 /// Side effects: installs packages of npm below `target/web`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Web, arguments.no_install)?;
     bundle()?;
-    if arguments.test { test() } else { Ok(()) }
+    if arguments.test {
+        test()?;
+    }
+    if arguments.frames { frames() } else { Ok(()) }
 }
 
 /// Bundles when the page changed and npm is here; the binary works without, and says so.
@@ -79,8 +85,10 @@ fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
-/// Installs the packages of a folder's `package.json` below `target`, unless they are there.
-fn install(folder: &str, name: &str) -> Result<PathBuf> {
+/// Installs the packages of a folder's `package.json` below `target`, unless they are there; returns where.
+///
+/// Errors: npm cannot install them.
+pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
     let place = process::target().join("web").join(name);
     let wanted = process::workspace().join(folder).join("package.json");
     let wanted = fs::read_to_string(&wanted).with_context(|| format!("read {}", wanted.display()))?;
@@ -122,6 +130,14 @@ fn test() -> Result<()> {
     process::run("web", &mut browser)?;
     eprintln!("xtask: web: pictures in {}", pictures.display());
     Ok(())
+}
+
+/// The page in Chromium over sockets of this host, as many as are plotted and more.
+fn frames() -> Result<()> {
+    let packages = install(TESTS, "tests")?;
+    let mut bench = process::cargo("test");
+    bench.args(["--release", "--quiet", "--test", "page_bench", "--", "--ignored", "--nocapture", "--test-threads=1"]);
+    process::run("web", bench.env("PACKAGES", packages.join("node_modules")))
 }
 
 fn node(arguments: &[&str]) -> Command {

@@ -10,8 +10,8 @@ const ZOOM_STEP = 0.75;
 const PAN_STEP = 0.2;
 /** Colours of bands, over and over. */
 const BANDS = 6;
-/** A band narrower than this has no room for its name, pixels. */
-const NAME_PX = 44;
+/** Left of a band's name, and at least as much right of it, pixels. */
+const NAME_GAP_PX = 4;
 
 /**
  * The time that several charts show together. Follows the newest moment until somebody zooms or pans.
@@ -176,15 +176,17 @@ export class Chart {
     ctx.clip();
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     ctx.textBaseline = "top";
+    ctx.textAlign = "left"; // the axes leave it in the middle
+    const gap = NAME_GAP_PX * devicePixelRatio;
     for (const { begin, end, name, number } of bands) {
       const [left, right] = [plot.valToPos(begin, "x", true), plot.valToPos(end, "x", true)];
       if (right < bbox.left || left > bbox.left + bbox.width) continue;
       ctx.fillStyle = colour(`band-${number % BANDS}`);
       ctx.fillRect(left, bbox.top, right - left, bbox.height);
       const seen = [Math.max(left, bbox.left), Math.min(right, bbox.left + bbox.width)];
-      if (seen[1] - seen[0] > NAME_PX * devicePixelRatio) {
+      if (seen[1] - seen[0] >= ctx.measureText(name).width + 2 * gap) {
         ctx.fillStyle = colour("quiet");
-        ctx.fillText(name, seen[0] + 4 * devicePixelRatio, bbox.top + 3 * devicePixelRatio, seen[1] - seen[0] - 6);
+        ctx.fillText(name, seen[0] + gap, bbox.top + 3 * devicePixelRatio);
       }
     }
     ctx.restore();
@@ -195,6 +197,7 @@ export class Chart {
     const { ctx, bbox } = plot;
     const [size, bottom] = [6 * devicePixelRatio, bbox.top + bbox.height];
     ctx.save();
+    ctx.textAlign = "left";
     for (const { time, kind } of marks) {
       const at = plot.valToPos(time, "x", true);
       if (at < bbox.left || at > bbox.left + bbox.width) continue;

@@ -21,6 +21,7 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "ip",
     "ss",
     "git",
+    "node",
     "apt-get",
     "dpkg-query",
     "clang-format",

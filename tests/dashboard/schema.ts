@@ -1,0 +1,27 @@
+// What a dashboard of time series is, by Grafana's own published types; `cargo xtask dist` has the compiler hold its
+// dashboard against `Checked`: a key that is misspelt, missing or of another type is an error.
+
+import type { Dashboard, DataQuery, DataSourceRef, Panel } from "@grafana/schema";
+import type { FieldConfig, Options } from "@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
+
+/** The same with the words of its enumerations as plain text, as they are in JSON. */
+type Plain<T> = T extends string ? `${T}` : T extends (infer E)[] ? Plain<E>[] : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;
+
+/** What the query editor of Prometheus keeps. */
+interface Query extends DataQuery {
+  datasource: DataSourceRef;
+  expr: string;
+  legendFormat: string;
+  range: boolean;
+}
+
+type Defaults = Omit<NonNullable<Panel["fieldConfig"]>["defaults"], "custom"> & { custom: FieldConfig };
+
+interface TimeSeries extends Omit<Panel, "fieldConfig" | "options" | "targets" | "type"> {
+  type: "timeseries";
+  fieldConfig: { defaults: Defaults; overrides: never[] };
+  options: Options;
+  targets: Query[];
+}
+
+export type Checked = Plain<Omit<Dashboard, "panels"> & { panels: TimeSeries[] }>;
