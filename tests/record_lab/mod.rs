@@ -46,8 +46,9 @@ impl Flows {
     pub fn begin(count: usize) -> Flows {
         let mut flows =
             Flows { path: LossyPath::build(), clients: Vec::new(), servers: Vec::new(), threads: Vec::new() };
-        for number in 0..count {
-            let connection = flows.path.connect(["reno", "cubic"][number % 2]);
+        // All before any of them sends: a full queue drops the packets that open the next one.
+        let connections: Vec<_> = (0..count).map(|number| flows.path.connect(["reno", "cubic"][number % 2])).collect();
+        for connection in connections {
             let (mut to, mut from) = (connection.client.try_clone().unwrap(), connection.server.try_clone().unwrap());
             flows.spawn(move || while to.write_all(&[0; PIECE_BYTES]).is_ok() {});
             flows.spawn(move || while from.read(&mut [0; PIECE_BYTES]).is_ok_and(|count| count > 0) {});
