@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::process;
-use crate::web;
 use crate::setup::{self, Purpose};
+use crate::web;
 
 /// Places of Grafana's grid in a row, and the size of a panel.
 const GRID_WIDTH: usize = 24;

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 
-import { element } from "./dom.js";
+import { element, setText } from "./dom.js";
 import { colour } from "./theme.js";
 
 const HEIGHT_PX = 220;
@@ -10,6 +10,8 @@ const ZOOM_STEP = 0.75;
 const PAN_STEP = 0.2;
 /** Colours of bands, over and over. */
 const BANDS = 6;
+/** One point and one name, of the curve that the pointer is near to, instead of a point on each. */
+const NEAREST = { focus: { prox: 24 }, points: { one: true } };
 /** Left of a band's name, and at least as much right of it, pixels. */
 const NAME_GAP_PX = 4;
 
@@ -81,7 +83,10 @@ export class Chart {
     this.figure = element("div", { class: "chart", tabindex: "0", role: "group", "aria-label": title,
       onkeydown: (event) => span.key(event) && event.preventDefault() });
     this.place = element("div", {});
-    this.figure.append(element("p", { "aria-hidden": "true" }, title), this.place);
+    // Where there are too many curves for a legend, the one under the pointer is named.
+    this.under = element("p", { class: "under", "aria-hidden": "true" });
+    this.focused = null;
+    this.figure.append(element("p", { "aria-hidden": "true" }, title), this.place, ...(legend ? [] : [this.under]));
     host.append(this.figure);
     span.charts.push(this);
     this.data = [[], ...series.map(() => [])];
@@ -123,8 +128,8 @@ export class Chart {
     this.plot = new uPlot({
       width: Math.max(this.place.clientWidth, 200), height: HEIGHT_PX,
       legend: { show: this.legend, live: true },
-      cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, focus: this.legend ? undefined : { prox: 24 } },
-      focus: { alpha: 0.25 },
+      cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, ...(this.legend ? {} : NEAREST) },
+      focus: { alpha: 1 }, // less would draw every curve again whenever the pointer comes to another
       select: { show: true },
       scales: { x: { time: false, range: () => this.span.range }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       series: [{ label: "time", value: (_, value) => (value == null ? "–" : `${value.toFixed(2)} s`) }, ...series],
@@ -135,6 +140,8 @@ export class Chart {
         drawClear: [(plot) => this.#drawBands(plot)],
         draw: [(plot) => this.#drawMarks(plot)],
         ready: [(plot) => this.#listen(plot)],
+        setSeries: [(_, at, { focus }) => { if (focus) this.focused = at; }],
+        setCursor: [(plot) => this.#nameFocused(plot)],
       },
     }, this.data, this.place);
   }
@@ -150,6 +157,13 @@ export class Chart {
       this.span.fix(at(plot.select.left), at(plot.select.left + plot.select.width));
     }
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  }
+
+  #nameFocused({ cursor, data, series }) {
+    if (this.legend) return;
+    const [at, curve] = [cursor.idx, series[this.focused ?? 0]];
+    const value = this.focused && at != null ? data[this.focused][at] : null;
+    setText(this.under, value == null ? "" : `${curve.label} at ${data[0][at].toFixed(2)} s: ${this.show(value)}`);
   }
 
   #listen(plot) {
