@@ -32,8 +32,7 @@ fn recording_killed_and_cut_anywhere_holds_every_whole_block_with_the_counts_of_
     let moment =
         Instant::now() + Duration::from_millis(KILL_MS.start + random.next_u64() % (KILL_MS.end - KILL_MS.start));
     poll_until(KILL_LIMIT, "the moment of the kill", || Instant::now() >= moment);
-    recorder.kill().unwrap();
-    recorder.wait().unwrap();
+    recorder.kill();
     let testimony = witness.end();
     drop(flows);
     let bytes = std::fs::read(&file).unwrap();
@@ -73,7 +72,8 @@ fn replay_and_report_show_what_is_there(file: &std::path::Path) {
     let last = part.last_of_each();
     assert_eq!(flows.len(), last.len());
     for flow in flows {
-        let event = last[&flow["local"].as_str().unwrap().parse().unwrap()];
+        let end = |name: &str| flow[name].as_str().unwrap().parse().unwrap();
+        let event = last[&(end("local"), end("remote"))];
         assert_eq!(flow["delivered_pkts"], event.delivered_pkts);
         assert_eq!(flow["retrans_pkts"], event.retrans_pkts);
     }

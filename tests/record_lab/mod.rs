@@ -73,10 +73,10 @@ impl Flows {
     }
 
     /// Starts `tccc trace --record` for the senders.
-    pub fn recorder(&self, file: &Path, interval: &str) -> Child {
+    pub fn recorder(&self, file: &Path, interval: &str) -> Recorder {
         let place = self.place();
         let arguments = ["--quiet", "trace", "--interval", interval, "--netns", &place, "--record"];
-        tccc().args(arguments).arg(file).spawn().unwrap()
+        Recorder(tccc().args(arguments).arg(file).spawn().unwrap())
     }
 
     /// Waits until every sender is in the recording; reading it again and again would take the flows' processor, so
@@ -105,6 +105,32 @@ impl Drop for Flows {
     }
 }
 
+/// A running recorder; one that is not killed before is killed with the value.
+pub struct Recorder(Child);
+
+impl Recorder {
+    #[allow(dead_code, reason = "not every test asks what it takes of a processor")]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Kills it as `kill -9` does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What tells a flow from the others, local end first: the kernel gives a local port to several destinations.
+pub type Ends = (SocketAddr, SocketAddr);
+
 /// What the program's own reader finds in a file.
 pub struct Recording {
     pub events: Vec<Event>,
@@ -132,11 +158,11 @@ impl Recording {
         })
     }
 
-    /// The last event of each local address.
-    pub fn last_of_each(&self) -> BTreeMap<SocketAddr, &Event> {
-        let mut last: BTreeMap<SocketAddr, &Event> = BTreeMap::new();
+    /// The last event of each flow.
+    pub fn last_of_each(&self) -> BTreeMap<Ends, &Event> {
+        let mut last: BTreeMap<Ends, &Event> = BTreeMap::new();
         for event in &self.events {
-            let known = last.entry(event.local).or_insert(event);
+            let known = last.entry((event.local, event.remote)).or_insert(event);
             if known.time_ns <= event.time_ns {
                 *known = event;
             }

@@ -1,7 +1,7 @@
 //! The kernel's own counts of every flow at every moment, by `TCP_INFO`: what a recording is compared with.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use tccc::kernel::clock::monotonic_ns;
 use tccc::trace::event::Event;
 
+use super::Ends;
 use crate::trace_lab::tcp_info;
 
 /// Rest between two rounds over all flows.
@@ -33,7 +34,7 @@ impl Seen {
 /// Asks the kernel for the counts of every flow, again and again, until it is ended.
 pub struct Witness {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeMap<SocketAddr, Vec<Seen>>>,
+    thread: JoinHandle<BTreeMap<Ends, Vec<Seen>>>,
 }
 
 /// How a recorded event compares with what the kernel said itself.
@@ -71,9 +72,10 @@ impl Witness {
     }
 }
 
-fn note_all(counts: &mut BTreeMap<SocketAddr, Vec<Seen>>, clients: &[TcpStream]) {
+fn note_all(counts: &mut BTreeMap<Ends, Vec<Seen>>, clients: &[TcpStream]) {
     for client in clients {
-        note(counts.entry(client.local_addr().unwrap()).or_default(), client);
+        let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        note(counts.entry(ends).or_default(), client);
     }
 }
 
@@ -96,7 +98,7 @@ fn note(counts: &mut Vec<Seen>, client: &TcpStream) {
 
 /// What the kernel said.
 pub struct Testimony {
-    counts: BTreeMap<SocketAddr, Vec<Seen>>,
+    counts: BTreeMap<Ends, Vec<Seen>>,
 }
 
 impl Testimony {
@@ -105,7 +107,7 @@ impl Testimony {
     /// `slack`: between the event's time and its counts, nothing for what was sampled by packet: the socket is locked
     /// then. By the clock it is not, and a busy processor may do something else between the two.
     pub fn judge(&self, event: &Event, slack: Duration) -> Verdict {
-        let counts = &self.counts[&event.local];
+        let counts = &self.counts[&(event.local, event.remote)];
         let slack_ns = slack.as_nanos() as u64;
         let before = counts.partition_point(|seen| seen.first_ns <= event.time_ns - slack_ns).checked_sub(1);
         let after = counts.partition_point(|seen| seen.last_ns < event.time_ns + slack_ns);
