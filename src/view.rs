@@ -29,6 +29,8 @@ use theme::Theme;
 
 /// How often keys and events are looked for.
 const TICK: Duration = Duration::from_millis(50);
+/// How long more of them are waited for: what waits is not looked at in no time at all.
+const MORE: Duration = Duration::from_millis(1);
 
 /// How the dashboard is shown.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +70,7 @@ fn answer_keys(app: &mut App, source: &mut dyn Source) -> Result<()> {
     let mut wait = TICK;
     while event::poll(wait).context("wait for a key")? {
         app.answer(&event::read().context("read a key")?, source);
-        wait = Duration::ZERO;
+        wait = MORE;
     }
     Ok(())
 }
