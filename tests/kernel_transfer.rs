@@ -39,9 +39,13 @@ fn carry_soundly(connection: &Connection, subject: &Subject) {
 /// A transfer over a path that loses packets.
 fn survive_loss<L>(path: Path<L>, subject: &Subject) {
     let connection = path.connect(subject);
-    carry_soundly(&connection, subject);
-    let info = assert_sound(&connection.client, subject.name());
-    assert!(info.retrans_pkts > 0 && info.ssthresh_pkts < INFINITE_SSTHRESH, "nothing was lost");
+    // Chance may leave a transfer without a loss, or with reductions that were all taken back.
+    let is_reduced = (0..TRIES).any(|_| {
+        carry_soundly(&connection, subject);
+        let info = assert_sound(&connection.client, subject.name());
+        info.retrans_pkts > 0 && info.ssthresh_pkts < INFINITE_SSTHRESH
+    });
+    assert!(is_reduced, "no loss reduced ssthresh in {TRIES} transfers");
     path.close(connection);
 }
 
