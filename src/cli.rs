@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::{Failure, Kind};
 use crate::kernel::libbpf_log;
+use crate::plain::plain_lines;
 
 pub mod columns;
 pub mod completions;
@@ -141,15 +142,15 @@ fn is_quiet() -> bool {
 /// Prints `tccc: warning: what` and the next step, unless `--quiet` was given.
 fn warn(what: &str, hint: Option<&str>) {
     if !is_quiet() {
-        eprintln!("tccc: warning: {what}");
-        hint.iter().for_each(|hint| eprintln!("  hint: {hint}"));
+        eprintln!("tccc: warning: {}", plain_lines(what));
+        hint.iter().for_each(|hint| eprintln!("  hint: {}", plain_lines(hint)));
     }
 }
 
 /// Prints `tccc: note: what`, unless `--quiet` was given.
 fn note(what: &str) {
     if !is_quiet() {
-        eprintln!("tccc: note: {what}");
+        eprintln!("tccc: note: {}", plain_lines(what));
     }
 }
 
@@ -160,10 +161,10 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Prints `tccc: error: what: why` and the hint; returns the exit code.
 fn report_error(error: &anyhow::Error) -> u8 {
-    eprintln!("tccc: error: {error:#}");
+    eprintln!("tccc: error: {}", plain_lines(&format!("{error:#}")));
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
-        eprintln!("  hint: {hint}");
+        eprintln!("  hint: {}", plain_lines(hint));
     }
     failure.map_or(Kind::Failed, |failure| failure.kind) as u8
 }

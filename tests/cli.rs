@@ -138,6 +138,15 @@ fn files_that_are_no_algorithm_are_refused() {
 }
 
 #[test]
+fn names_of_others_do_not_steer_the_terminal() {
+    for verb in ["show", "report", "run"] {
+        let output = tccc().args([verb, "no\u{1b}]52;c;eA==\u{7}.tccc"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("52;c;eA==") && !said.contains(['\u{1b}', '\u{7}']), "{verb}: {said:?}");
+    }
+}
+
+#[test]
 fn flags_are_explained_by_clap_with_exit_code_2() {
     for arguments in ["load", "unload", "load dtcp --sett a=1", "unload dtcp --drain 60", "list -o xml", "nonsense"] {
         let output = run(arguments);

@@ -6,6 +6,7 @@ mod trace_lab;
 
 use std::net::Shutdown;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use common::{needs, poll_until, tccc};
@@ -77,7 +78,7 @@ fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
     let port = client.port().to_string();
     let mut recorder = tccc();
     recorder.args(["--quiet", "trace", "--interval", "10ms", "--port", &port, "--record"]).arg(&file);
-    let mut recorder = recorder.spawn().unwrap();
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
     let ours = |events: &[Event]| events.iter().rfind(|event| event.local == client).cloned();
     poll_until(SOON, "the recording begins", || {
         connection.send(1 << 20);
@@ -94,7 +95,8 @@ fn recording_of_a_killed_process_has_the_counts_of_the_kernel() {
         recorded(&file).is_some_and(|(events, facts, ..)| ends(&events) && has_layout(&facts))
     });
     recorder.kill().unwrap();
-    recorder.wait().unwrap();
+    let said = recorder.wait_with_output().unwrap().stderr;
+    assert_eq!(String::from_utf8_lossy(&said), "", "samples were taken as asked, and not by packet instead");
     let info = trace_lab::tcp_info(&connection.client);
     let (events, _, damage, tail) = recorded(&file).unwrap();
     let last = ours(&events).unwrap();

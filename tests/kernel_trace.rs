@@ -6,12 +6,13 @@ mod trace_lab;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use tccc::catalog;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
+use tccc::kernel::struct_ops::{self, Statistics};
 use tccc::loader::{self, Request};
 use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
@@ -123,6 +124,36 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     drop((talking, resting));
     observed.until_closed(talker);
     assert_eq!(observed.tracer.dropped(), 0);
+}
+
+/// A host may have a hundred thousand connections beside the one that is asked for.
+#[test]
+fn clock_looks_at_no_connection_that_is_not_asked_for() {
+    needs!(root, btf);
+    const INTERVAL: Duration = Duration::from_millis(10);
+    let netns = loopback_netns();
+    let _others: Vec<Connection> = (0..50).map(|_| Connection::open(&netns, "reno")).collect();
+    let mut wanted = Connection::open(&netns, "reno");
+    let client = wanted.client.local_addr().unwrap();
+    let filter = Filter { ports: [client.port()].into(), ..only(&netns) };
+    let before = programs_of(std::process::id());
+    let start = || Tracer::start(&filter, Sampling::ByClock(INTERVAL), RING_BYTES);
+    let mut observed = Observed { tracer: netns.run(start).unwrap(), events: Vec::new() };
+    let own = &programs_of(std::process::id()) - &before;
+    let _opened_later: Vec<Connection> = (0..50).map(|_| Connection::open(&netns, "reno")).collect();
+    let mut programs = libbpf_rs::query::ProgInfoIter::default();
+    let ticking = programs.find(|program| own.contains(&program.id) && program.name == "on_tick").unwrap();
+    let (_statistics, begin) = (Statistics::begin().unwrap(), Instant::now());
+    poll_until(SOON, "samples of the connection that is asked for", || {
+        wanted.send(1 << 20);
+        let is_sample = |event: &&Event| event.kind == EventKind::Sample && event.local == client;
+        observed.poll().iter().filter(is_sample).count() >= 20
+    });
+    let calls = struct_ops::program_cost(ticking.id).unwrap().calls;
+    let ticks = begin.elapsed().div_duration_f64(INTERVAL).ceil() as u64 + 1;
+    // At each tick both ends of the connection, and the end of the list.
+    assert!((20..=3 * ticks).contains(&calls), "{calls} looks in at most {ticks} ticks");
+    assert!(observed.events.iter().all(|event| event.local == client || event.remote == client));
 }
 
 #[test]
@@ -312,7 +343,8 @@ fn trace_prints_a_stream_and_sums_up() {
     let lines = String::from_utf8(output.stdout).unwrap();
     let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(events.iter().all(|event| event["schema"] == 1));
-    assert!(events.iter().any(|event| event["tcp_state"] == "ESTABLISHED"));
+    let of_open = events.iter().any(|event| event["tcp_state"] == "ESTABLISHED");
+    assert!(of_open, "{events:?} {}", String::from_utf8_lossy(&output.stderr));
     assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
     assert!(String::from_utf8_lossy(&output.stderr).contains("events in 3"));
 }

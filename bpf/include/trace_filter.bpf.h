@@ -163,15 +163,21 @@ static __always_inline bool netns_passes(const struct tcp_sock___trace *tp)
 	return bpf_map_lookup_elem(&filter_netns, &inode);
 }
 
+/* By what a connection keeps as long as it lives: one that does not pass by this never will. */
+static __always_inline bool ends_pass(const struct tcp_sock___trace *tp)
+{
+	if ((filters & FILTER_PORT) && !port_passes(tp))
+		return false;
+	return !(filters & FILTER_ADDRESS) || address_passes(tp);
+}
+
 static __always_inline bool filter_passes(const struct tcp_sock___trace *tp)
 {
 	if ((filters & FILTER_NETNS) && !netns_passes(tp))
 		return false;
-	if ((filters & FILTER_PORT) && !port_passes(tp))
+	if (!ends_pass(tp))
 		return false;
 	if ((filters & FILTER_ALGORITHM) && !algorithm_passes(tp))
-		return false;
-	if ((filters & FILTER_ADDRESS) && !address_passes(tp))
 		return false;
 	return !(filters & FILTER_CGROUP) || cgroup_passes(tp);
 }

@@ -132,6 +132,12 @@ static __always_inline struct flow *flow_of(const struct sock *sk, const struct 
 	return flow;
 }
 
+/* The same of a socket that may pass: the clock looks at whatever is remembered, so nothing is of the others. */
+static __always_inline struct flow *asked_flow_of(const struct sock *sk, const struct tcp_sock___trace *tp)
+{
+	return ends_pass(tp) ? flow_of(sk, tp) : 0;
+}
+
 static __always_inline void fill_addresses(struct tccc_event *event, const struct tcp_sock___trace *tp)
 {
 	const struct sock_common___trace *common = &sk_of(tp)->__sk_common;
@@ -335,7 +341,7 @@ int on_tick(struct bpf_iter__bpf_sk_storage_map___trace *ctx)
 static __always_inline void meet(const struct tcp_sock___trace *tp)
 {
 	if (tp && was_connected(sk_of(tp)->__sk_common.skc_state))
-		flow_of((const struct sock *)tp, tp);
+		asked_flow_of((const struct sock *)tp, tp);
 }
 
 /* Once, for every socket of a network namespace that is open before the tracer. */
@@ -373,7 +379,7 @@ int BPF_PROG(on_ca_state, struct sock *sk, u8 state)
 	prior = ca_state_of(tp);
 	if (prior == state)
 		return 0;
-	flow = flow_of(sk, tp);
+	flow = asked_flow_of(sk, tp);
 	if (!flow || !flow_passes(flow, tp))
 		return 0;
 	flow->ca_state = state;
@@ -390,7 +396,7 @@ int BPF_PROG(on_retransmit, const struct sock *sk)
 
 	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state))
 		return 0;
-	flow = flow_of(sk, tp);
+	flow = asked_flow_of(sk, tp);
 	if (flow && flow_passes(flow, tp) && is_loss_due(flow, tp))
 		send_loss(sk, tp, flow);
 	return 0;
@@ -408,7 +414,7 @@ int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
 	if (!opens && !closes)
 		return 0;
 	tp = tcp_sock_of(sk);
-	flow = tp ? flow_of(sk, tp) : 0;
+	flow = tp ? asked_flow_of(sk, tp) : 0;
 	if (!flow || !flow_passes(flow, tp))
 		return 0;
 	flow->ca_state = ca_state_of(tp);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::experiment::runner::{Forecast, Progress};
+use crate::plain::plain_lines;
 
 /// Characters of the bar.
 const BAR: usize = 30;
@@ -71,7 +72,7 @@ impl Display {
     /// Says a line above the bar.
     pub fn say(&self, line: &str) {
         if !super::is_quiet() {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| eprintln!("{}", plain_lines(line)));
         }
     }
 

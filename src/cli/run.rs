@@ -163,6 +163,9 @@ pub fn run(args: &Args) -> Result<()> {
     let mut planned = all_planned(args)?;
     name_places(args, &mut planned);
     if args.dry_run {
+        if let Err(lack) = args.carrier(&planned) {
+            super::warn(&format!("this plan would not run here: {lack}"), None);
+        }
         for one in &planned {
             ResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
             print_plan(one, args)?;

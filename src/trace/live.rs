@@ -273,7 +273,7 @@ fn start_ticker(skel: &TcpTraceSkel<'_>, filter: &Filter, interval: Duration) ->
     Ok(Ticker::start(ticking, interval))
 }
 
-/// Keeps from loading what this kernel has no tracepoint for.
+/// Keeps from loading what this kernel has no tracepoint for; what is less precise without.
 ///
 /// Errors: the one for packets is missing, without which there is nothing to trace.
 fn leave_out_missing(
@@ -284,18 +284,13 @@ fn leave_out_missing(
         let refusal = Failure::unmet("cannot trace: this kernel lacks the tracepoint tcp_probe");
         return Err(refusal.hint("`tccc doctor` lists what this host lacks").into());
     }
-    let mut missing = Vec::new();
-    let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
-        if !has(tracepoint) {
-            program.set_autoload(false);
-            missing.push(program::without(tracepoint, loses));
-        }
-    };
     let progs = &mut open.progs;
-    optional(&mut progs.on_tcp_state, "inet_sock_set_state", "connections have no open and close events");
-    optional(&mut progs.on_ca_state, "tcp_cong_state_set", "a state change is seen at the packet after it");
-    optional(&mut progs.on_retransmit, "tcp_retransmit_skb", "a retransmission is seen at the packet after it");
-    Ok(missing)
+    let optional = [
+        (&mut progs.on_tcp_state, "inet_sock_set_state", "connections have no open and close events"),
+        (&mut progs.on_ca_state, "tcp_cong_state_set", "a state change is seen at the packet after it"),
+        (&mut progs.on_retransmit, "tcp_retransmit_skb", "a retransmission is seen at the packet after it"),
+    ];
+    Ok(program::leave_out_missing(optional, has))
 }
 
 /// Attaches what was loaded; connections open before their packets are seen.

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::SkelBuilder;
-use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject, OpenProgramMut};
 
 use super::filter::Filter;
 use crate::failure::Failure;
@@ -110,9 +110,20 @@ pub(super) fn has_tracepoint(kernel: &Types, name: &str) -> bool {
     kernel.find(Kind::Typedef, &format!("btf_trace_{name}")).is_some()
 }
 
-/// Says what is less precise on a kernel without a tracepoint.
-pub(super) fn without(tracepoint: &str, loses: &str) -> String {
-    format!("this kernel lacks the tracepoint {tracepoint}: {loses}")
+/// Keeps those programs from loading whose tracepoint this kernel lacks; says what is less precise without each.
+///
+/// Shape: programs, each with its tracepoint and with what is lost without it.
+pub(super) fn leave_out_missing<const N: usize>(
+    optional: [(&mut OpenProgramMut<'_>, &str, &str); N],
+    has: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let missing = optional.into_iter().filter(|(_, tracepoint, _)| !has(tracepoint));
+    missing
+        .map(|(program, tracepoint, loses)| {
+            program.set_autoload(false);
+            format!("this kernel lacks the tracepoint {tracepoint}: {loses}")
+        })
+        .collect()
 }
 
 fn filter_bits(filter: &Filter) -> u32 {

@@ -145,17 +145,13 @@ impl Totals {
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, &filter)?;
         program::keep_totals_only(&mut open)?;
-        let mut notices = Vec::new();
-        let mut optional = |program: &mut libbpf_rs::OpenProgramMut<'_>, tracepoint, loses| {
-            if !program::has_tracepoint(&kernel, tracepoint) {
-                program.set_autoload(false);
-                notices.push(program::without(tracepoint, loses));
-            }
-        };
         let progs = &mut open.progs;
         let (state, tcp_state) = (&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state);
-        optional(state, "tcp_cong_state_set", "time in congestion states is known to the length of a sweep only");
-        optional(tcp_state, "inet_sock_set_state", "connections between two sweeps are not counted");
+        let optional = [
+            (state, "tcp_cong_state_set", "time in congestion states is known to the length of a sweep only"),
+            (tcp_state, "inet_sock_set_state", "connections between two sweeps are not counted"),
+        ];
+        let notices = program::leave_out_missing(optional, |name| program::has_tracepoint(&kernel, name));
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, &filter)?;
         let (sweep, links) = attach(&skel)?;

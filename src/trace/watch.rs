@@ -15,7 +15,8 @@ use super::source::Source;
 use crate::kernel::clock;
 use crate::kernel::struct_ops::Statistics;
 
-/// Sockets whose owner is looked for once; a host with more asks again for those beyond.
+/// Sockets that are remembered to have been asked for; a host with more asks for all of them again. Some stay beyond
+/// their end: a sweep may show a socket after its close was seen, and a close may be lost.
 const SEEN_MAX: usize = 400_000;
 /// Longest wait for events before what was gathered is looked at.
 const SLICE: Duration = Duration::from_millis(50);
@@ -69,7 +70,10 @@ impl Watch {
         }
         if event.kind == EventKind::Close {
             self.seen.remove(&event.socket);
-        } else if !self.seen.contains(&event.socket) && self.seen.len() < SEEN_MAX {
+        } else if !self.seen.contains(&event.socket) {
+            if self.seen.len() >= SEEN_MAX {
+                self.seen.clear();
+            }
             self.seen.insert(event.socket);
             let _ = wanted.send(Wanted::Names { socket: event.socket, cgroup: event.cgroup });
         }

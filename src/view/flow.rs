@@ -84,7 +84,7 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
         format!(
             " sent again {} of {} pkts  mss {} bytes  received {received}/s  pacing {}/s  age {}",
             number::grouped(event.retrans_pkts.into()),
-            number::grouped(event.delivered_pkts.into()),
+            number::grouped(u64::from(event.delivered_pkts) + u64::from(event.retrans_pkts)),
             event.mss_bytes,
             event.pacing_rate_bps.map_or("-".to_owned(), |rate| number::rate(rate as f64)),
             number::age(live.now_ns().saturating_sub(socket.first_ns)),

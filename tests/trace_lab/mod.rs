@@ -244,8 +244,13 @@ pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
     }
 }
 
-/// The BPF programs that a process holds by links.
+/// The BPF programs that a process holds by links; a child that still becomes `tccc` holds none of its own.
 pub fn programs_of(process: u32) -> BTreeSet<u32> {
+    // The kernel closes what a child inherited before it gives it the name, and lets the parent go on before both.
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    if process != std::process::id() && name.trim_end() != "tccc" {
+        return BTreeSet::new();
+    }
     let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fdinfo")) else {
         return BTreeSet::new();
     };
