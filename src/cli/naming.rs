@@ -12,6 +12,9 @@ use crate::state::Store;
 use crate::trace::event::Event;
 use crate::trace::gather::Layouts;
 
+/// Algorithms that are known at most; the kernel's names for them are few, a hostile recording's need not be.
+const ALGORITHMS_MAX: usize = 256;
+
 /// Layouts of the algorithms that were met so far, by their kernel name.
 #[derive(Debug, Default)]
 pub struct Naming {
@@ -35,9 +38,11 @@ impl Naming {
         Naming { layouts: HashMap::new(), is_recorded: true }
     }
 
-    /// Learns what an algorithm keeps in a socket.
+    /// Learns what an algorithm keeps in a socket, unless too many are known.
     pub fn learn(&mut self, algorithm: String, layout: StateLayout) {
-        self.layouts.insert(algorithm, Some(layout));
+        if self.layouts.len() < ALGORITHMS_MAX || self.layouts.contains_key(&algorithm) {
+            self.layouts.insert(algorithm, Some(layout));
+        }
     }
 
     /// Names what an event's algorithm keeps in the socket; the phase is not repeated among the fields.
@@ -51,9 +56,9 @@ impl Naming {
         Named { phase, fields: fields.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
-    /// Finds out what an algorithm keeps in a socket, once.
+    /// Finds out what an algorithm keeps in a socket, once, unless too many are known.
     pub fn meet(&mut self, algorithm: &str) {
-        if !self.layouts.contains_key(algorithm) {
+        if self.layouts.len() < ALGORITHMS_MAX && !self.layouts.contains_key(algorithm) {
             let found = if self.is_recorded { None } else { find_layout(algorithm) };
             self.layouts.insert(algorithm.to_owned(), found);
         }
@@ -139,5 +144,40 @@ impl<'a> NamedEvent<'a> {
 impl Serialize for State<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.layout.iter().flat_map(|layout| own_values(layout, self.bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Phase;
+    use crate::model::live::samples::sample;
+
+    /// A recording could name algorithms without end, and each was kept with what it was said to hold.
+    #[test]
+    fn algorithms_beyond_those_of_any_host_are_not_kept() {
+        let layout = |phase: &str| {
+            let phases = vec![Phase { value: 0, name: phase.to_owned() }];
+            StateLayout { size: 1, phases, fields: Vec::new() }
+        };
+        let phase = |naming: &mut Naming, algorithm: &str| {
+            naming.name(&Event { algorithm: algorithm.to_owned(), ..sample(1, 0) }).phase
+        };
+        let mut naming = Naming::of_recording();
+        (0..2 * ALGORITHMS_MAX).for_each(|n| naming.learn(format!("learnt{n}"), layout("probe")));
+        (0..2 * ALGORITHMS_MAX).for_each(|n| naming.meet(&format!("met{n}")));
+        assert_eq!(naming.layouts.len(), ALGORITHMS_MAX);
+        naming.learn("learnt0".to_owned(), layout("startup"));
+        let last = format!("learnt{}", ALGORITHMS_MAX - 1);
+        let beyond = format!("learnt{ALGORITHMS_MAX}");
+        let phases = ["learnt0", &last, &beyond].map(|algorithm| phase(&mut naming, algorithm));
+        assert_eq!(phases, [Some("startup".to_owned()), Some("probe".to_owned()), None]);
+    }
+
+    #[test]
+    fn algorithms_that_are_only_met_are_bounded_too() {
+        let mut naming = Naming::of_recording();
+        (0..2 * ALGORITHMS_MAX).for_each(|n| naming.meet(&format!("met{n}")));
+        assert_eq!(naming.layouts.len(), ALGORITHMS_MAX);
     }
 }

@@ -31,6 +31,8 @@ pub const HISTORY_NS: u64 = 120_000_000_000;
 const LINGER_NS: u64 = 10_000_000_000;
 /// Names of one kind; a host has fewer, a damaged recording may not.
 const NAMES_MAX: usize = 400_000;
+/// Names of cgroups, all together: one alone may be as long as a path.
+const CGROUP_BYTES_MAX: usize = 64 << 20;
 /// Algorithms; the kernel's names for them are few.
 const ALGORITHMS_MAX: usize = 256;
 
@@ -41,6 +43,7 @@ pub struct Live {
     algorithms: BTreeMap<String, Algorithm>,
     owners: HashMap<u64, Owner>,
     cgroups: HashMap<u64, String>,
+    cgroup_bytes: usize,
     held: BTreeSet<u64>,
     now_ns: u64,
     counts: Counts,
@@ -211,10 +214,8 @@ impl Live {
             Fact::Owner { socket, pid, command } if self.owners.len() < NAMES_MAX => {
                 self.owners.insert(socket, Owner { pid, command });
             }
-            Fact::Cgroup { cgroup, path } if self.cgroups.len() < NAMES_MAX => {
-                self.cgroups.insert(cgroup, path);
-            }
-            Fact::Owner { .. } | Fact::Cgroup { .. } => {}
+            Fact::Owner { .. } => {}
+            Fact::Cgroup { cgroup, path } => self.name_cgroup(cgroup, path),
             Fact::Cost { algorithm, callback, calls, nanoseconds, .. } => {
                 if let Some(known) = self.algorithm_named(&algorithm) {
                     known.note_cost(callback, calls, nanoseconds);
@@ -226,6 +227,16 @@ impl Live {
                 let netns: HashSet<u32> = netns.into_iter().collect();
                 self.end_unseen([begin_ns, time_ns], |inode| hidden == 0 || netns.contains(&inode));
             }
+        }
+    }
+
+    /// Keeps the name of a cgroup, unless there are too many or they are too long.
+    fn name_cgroup(&mut self, cgroup: u64, path: String) {
+        let before = self.cgroups.get(&cgroup).map_or(0, String::len);
+        let bytes = self.cgroup_bytes - before + path.len();
+        if self.cgroups.len() < NAMES_MAX && bytes <= CGROUP_BYTES_MAX {
+            self.cgroup_bytes = bytes;
+            self.cgroups.insert(cgroup, path);
         }
     }
 

@@ -4,7 +4,6 @@
 //! recording is of, then events and facts, at last an end when it was ended in order. A format's meaning never
 //! changes; a reader knows every format up to its own.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -15,16 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use super::arrival::{Arrival, Fact};
 use super::event::schema::Schema;
-use super::event::{EVENT_BYTES, Event, EventKind};
+use super::event::{EVENT_BYTES, Event};
 use crate::failure::Failure;
 use crate::kernel::clock;
 
 mod block;
 pub mod read;
 mod rotate;
+mod standing;
 
 use block::Kind;
 pub use rotate::Rotation;
+use standing::Standing;
 
 /// First bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"\x89tcccrec";
@@ -101,8 +102,8 @@ pub struct Recorder {
     head: Head,
     rotation: Rotation,
     part: Part,
-    /// Facts that a new file begins with.
-    standing: BTreeMap<(u8, String), Fact>,
+    /// Facts that a new file begins with; empty when there is one file only.
+    standing: Standing,
     dropped: u64,
     total: u64,
 }
@@ -131,7 +132,8 @@ impl Recorder {
             rotation.put_aside(path)?;
         }
         let part = Part::create(path, &head)?;
-        Ok(Recorder { path: path.to_owned(), head, rotation, part, standing: BTreeMap::new(), dropped: 0, total: 0 })
+        let standing = Standing::default();
+        Ok(Recorder { path: path.to_owned(), head, rotation, part, standing, dropped: 0, total: 0 })
     }
 
     /// Keeps an arrival; it is in the file a second later at the latest, provided that [`Recorder::flush_due`] is
@@ -139,18 +141,15 @@ impl Recorder {
     ///
     /// Errors: the file cannot be written.
     pub fn write(&mut self, arrival: &Arrival) -> Result<()> {
+        if self.rotation.is_on() {
+            self.standing.note(arrival);
+        }
         match arrival {
             Arrival::Event(event) => {
-                if event.kind == EventKind::Close {
-                    self.standing.remove(&(OWNER, event.socket.to_string()));
-                }
                 self.total += 1;
                 self.part.add_event(event);
             }
             Arrival::Fact(fact) => {
-                if let Some(key) = key_of(fact) {
-                    self.standing.insert(key, fact.clone());
-                }
                 if let Fact::Dropped { events, .. } = fact {
                     self.dropped = *events;
                 }
@@ -197,8 +196,11 @@ impl Recorder {
         self.rotation.put_aside(&self.path)?;
         self.head.part += 1;
         self.part = Part::create(&self.path, &self.head)?;
-        for fact in self.standing.values() {
+        for fact in self.standing.facts() {
             self.part.add_fact(fact)?;
+            if self.part.is_full() {
+                self.part.flush()?; // no reader takes a block of any size
+            }
         }
         Ok(())
     }
@@ -208,20 +210,6 @@ impl Recorder {
         let tail = serde_json::to_vec(&Tail { events: self.part.written, dropped: self.dropped })?;
         self.part.put(&block::pack(Kind::End, &tail, 1, [0, 0]))?;
         Ok(self.part.file.sync_data()?)
-    }
-}
-
-/// Kind of the key of an owner in [`Recorder::standing`].
-const OWNER: u8 = 1;
-
-/// What a fact is about, when it goes on being true in the next file.
-fn key_of(fact: &Fact) -> Option<(u8, String)> {
-    match fact {
-        Fact::Layout { algorithm, .. } => Some((0, algorithm.clone())),
-        Fact::Owner { socket, .. } => Some((OWNER, socket.to_string())),
-        Fact::Cgroup { cgroup, .. } => Some((2, cgroup.to_string())),
-        Fact::Dropped { .. } => Some((3, String::new())),
-        Fact::Cost { .. } | Fact::Swept { .. } => None,
     }
 }
 

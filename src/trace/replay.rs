@@ -30,7 +30,10 @@ pub struct Replay {
     position_ns: u64,
     polled: Instant,
     speed: f64,
+    batch_events: usize,
     jumped: bool,
+    /// What leads to the moment that was jumped to is not handed over yet.
+    catching_up: bool,
     ended: bool,
 }
 
@@ -47,8 +50,19 @@ impl Replay {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let title = format!("{name}: {}, Linux {}, {}", head.host, head.kernel, head.started);
         let (waiting, polled) = (VecDeque::new(), Instant::now());
-        let position_ns = span[0];
-        Ok(Replay { reader, title, span, waiting, position_ns, polled, speed: 1.0, jumped: false, ended: false })
+        Ok(Replay {
+            reader,
+            title,
+            span,
+            waiting,
+            position_ns: span[0],
+            polled,
+            speed: 1.0,
+            batch_events: BATCH_EVENTS,
+            jumped: false,
+            catching_up: false,
+            ended: false,
+        })
     }
 
     /// Whether everything was handed over.
@@ -56,19 +70,22 @@ impl Replay {
         self.ended && self.waiting.is_empty()
     }
 
-    /// Everything up to the position.
+    /// Everything up to the position, or a batch; playing goes no further than the batch, a jump goes on later.
     fn hand_over(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let mut handed = 0;
         loop {
             while self.waiting.front().is_some_and(|event| event.time_ns <= self.position_ns) {
-                if handed == BATCH_EVENTS {
-                    self.position_ns = self.waiting[0].time_ns;
+                if handed == self.batch_events {
+                    if !self.catching_up {
+                        self.position_ns = self.waiting[0].time_ns;
+                    }
                     return Ok(());
                 }
                 take(Arrival::Event(self.waiting.pop_front().expect("there is a first")));
                 handed += 1;
             }
             if !self.waiting.is_empty() || self.ended {
+                self.catching_up = false;
                 return Ok(());
             }
             self.read_more(take, Want::All)?;
@@ -111,7 +128,7 @@ impl Source for Replay {
         self.polled = now;
         if self.jumped {
             self.begin_anew(take)?;
-        } else {
+        } else if !self.catching_up {
             self.position_ns = self.position_ns.saturating_add(passed as u64).min(self.span[1]);
         }
         self.hand_over(take)
@@ -160,6 +177,81 @@ impl Playback for Replay {
 
     fn seek(&mut self, time_ns: u64) {
         self.position_ns = time_ns.clamp(self.span[0], self.span[1]);
-        self.jumped = true;
+        (self.jumped, self.catching_up) = (true, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::live::samples::{SECOND, sample};
+    use crate::trace::record::{Head, Recorder, Rotation};
+
+    /// An event at each of the first hundred seconds, handed over ten at once.
+    fn replay() -> Replay {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let head = Head::of_this_host(Duration::from_secs(1), "every socket".to_owned()).unwrap();
+        let mut recorder = Recorder::create(&path, head, Rotation::NONE).unwrap();
+        for second in 1..=100 {
+            recorder.write(&Arrival::Event(sample(1, second * SECOND))).unwrap();
+        }
+        recorder.finish().unwrap();
+        Replay { batch_events: 10, ..Replay::open(&path).unwrap() }
+    }
+
+    /// Times of the events of one poll, and whether it began anew.
+    fn poll(replay: &mut Replay) -> (Vec<u64>, bool) {
+        let (mut times, mut is_anew) = (Vec::new(), false);
+        let mut take = |arrival| match arrival {
+            Arrival::Event(event) => times.push(event.time_ns),
+            Arrival::Restart => is_anew = true,
+            Arrival::Fact(_) => {}
+        };
+        replay.poll(Duration::ZERO, &mut take).unwrap();
+        (times, is_anew)
+    }
+
+    /// A jump ended where the first batch did: in a dense recording each step forward led back.
+    #[test]
+    fn jump_over_more_events_than_a_batch_ends_at_its_target() {
+        for (speed, target) in [(0.0, 61 * SECOND), (1.0, 61 * SECOND), (SPEEDS[1], 100 * SECOND)] {
+            let mut replay = replay();
+            replay.set_speed(speed);
+            replay.seek(target);
+            let mut handed = Vec::new();
+            for turn in 0..target / SECOND / 10 {
+                let (times, is_anew) = poll(&mut replay);
+                assert_eq!((times.len(), is_anew, replay.now_ns()), (10, turn == 0, target), "turn {turn} at {speed}");
+                handed.extend(times);
+            }
+            handed.extend(poll(&mut replay).0);
+            let expected: Vec<u64> = (1..=target / SECOND).map(|second| second * SECOND).collect();
+            assert_eq!((handed, replay.now_ns()), (expected, target), "at {speed}");
+            let (_, is_anew) = poll(&mut replay);
+            assert!(!is_anew && replay.now_ns() >= target);
+            assert_eq!(replay.now_ns() == target, speed == 0.0 || target == replay.span[1], "it plays on from there");
+        }
+    }
+
+    #[test]
+    fn jump_from_a_jump_that_is_not_done_ends_at_the_later_target() {
+        let mut replay = replay();
+        replay.set_speed(0.0);
+        for target in [80 * SECOND, 25 * SECOND] {
+            replay.seek(target);
+            assert_eq!(poll(&mut replay).0.len(), 10);
+        }
+        let rest = [poll(&mut replay).0, poll(&mut replay).0, poll(&mut replay).0].concat();
+        assert_eq!((rest.first(), rest.last()), (Some(&(11 * SECOND)), Some(&(25 * SECOND))));
+        assert_eq!(replay.now_ns(), 25 * SECOND);
+    }
+
+    #[test]
+    fn playing_faster_than_a_batch_goes_as_far_as_the_batch() {
+        let mut replay = replay();
+        replay.set_speed(0.0);
+        replay.position_ns = 61 * SECOND;
+        assert_eq!((poll(&mut replay).0.len(), replay.now_ns()), (10, 11 * SECOND));
     }
 }

@@ -132,6 +132,26 @@ fn names_come_with_facts_in_any_order() {
     assert_eq!((live.phase(socket), live.cgroup(socket)), (Some("probe"), Some("/system.slice")));
 }
 
+/// As many names as there may be, each as long as a path can be, were more than a gigabyte.
+#[test]
+fn names_of_cgroups_stay_within_their_room() {
+    const PATH_BYTES: usize = 4096;
+    const FIT: u64 = (CGROUP_BYTES_MAX / PATH_BYTES) as u64;
+    let named = |cgroup, bytes| Arrival::Fact(Fact::Cgroup { cgroup, path: "x".repeat(bytes) });
+    let kept = |live: &Live| (live.cgroups.len() as u64, live.cgroups.values().map(String::len).sum::<usize>());
+    let mut live = Live::default();
+    (0..FIT + 10).for_each(|cgroup| live.apply(named(cgroup, PATH_BYTES)));
+    assert_eq!(kept(&live), (FIT, CGROUP_BYTES_MAX));
+    live.apply(named(0, 1));
+    live.apply(named(FIT, PATH_BYTES));
+    assert_eq!(kept(&live), (FIT, CGROUP_BYTES_MAX - PATH_BYTES + 1), "it does not fit");
+    live.apply(named(FIT, PATH_BYTES - 1));
+    assert_eq!(kept(&live), (FIT + 1, CGROUP_BYTES_MAX), "a shorter name gave room");
+    live.apply(Arrival::Restart);
+    live.apply(named(0, PATH_BYTES));
+    assert_eq!(kept(&live), (1, PATH_BYTES));
+}
+
 #[test]
 fn lists_are_filtered_and_sorted_with_the_unknown_last() {
     let mut live =

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::block::{self, Header, Kind, Next};
 use super::{FORMAT, Head, MAGIC, Tail};
-use crate::catalog::StateLayout;
+use crate::catalog::{FieldKind, StateLayout};
 use crate::failure::Failure;
 use crate::trace::arrival::Fact;
 use crate::trace::event::Event;
@@ -17,10 +17,16 @@ use crate::trace::event::schema::Reading;
 
 /// Events of a block: more than any writer puts into one.
 const BLOCK_EVENTS_MAX: u32 = 16_384;
-/// Longest name of anything in a fact.
-const NAME_BYTES_MAX: usize = 4096;
-/// Fields and phases of an algorithm's state: 104 bytes hold no more.
+/// Longest name of an algorithm, a callback, a field, a phase or a value; the kernel's are far shorter.
+const NAME_BYTES_MAX: usize = 256;
+/// Longest path of a cgroup: the kernel takes no longer path.
+const PATH_BYTES_MAX: usize = 4096;
+/// Longest command: the kernel keeps 15 bytes, each of which takes three when it is made visible.
+const COMMAND_BYTES_MAX: usize = 64;
+/// Fields and phases of an algorithm's state, and named values of a field: 104 bytes hold no more.
 const LAYOUT_ITEMS_MAX: usize = 256;
+/// Longest line of a layout: what its many names may take together.
+const LAYOUT_BYTES_MAX: usize = 64 << 10;
 
 /// What a block gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -244,7 +250,7 @@ impl<R: Read + Seek> Reader<R> {
         let mut facts = Vec::new();
         for line in lines {
             match serde_json::from_slice(line) {
-                Ok(fact) if is_sound(&fact) => facts.push(fact),
+                Ok(fact) if is_sound(&fact, line.len()) => facts.push(fact),
                 _ => self.damage.unknown += 1,
             }
         }
@@ -252,18 +258,33 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// Whether a fact is of a size that a host can give rise to.
-fn is_sound(fact: &Fact) -> bool {
-    let is_name = |text: &str| text.len() <= NAME_BYTES_MAX;
+/// Whether a fact is of a size that a host can give rise to, and was written in so many bytes.
+fn is_sound(fact: &Fact, bytes: usize) -> bool {
     match fact {
-        Fact::Layout { algorithm, layout } => is_name(algorithm) && is_layout(layout),
-        Fact::Owner { command, .. } => is_name(command),
-        Fact::Cgroup { path, .. } => is_name(path),
+        Fact::Layout { algorithm, layout } => bytes <= LAYOUT_BYTES_MAX && is_name(algorithm) && is_layout(layout),
+        Fact::Owner { command, .. } => command.len() <= COMMAND_BYTES_MAX,
+        Fact::Cgroup { path, .. } => path.len() <= PATH_BYTES_MAX,
         Fact::Cost { algorithm, callback, .. } => is_name(algorithm) && is_name(callback),
         Fact::Dropped { .. } | Fact::Swept { .. } => true,
     }
 }
 
+fn is_name(text: &str) -> bool {
+    text.len() <= NAME_BYTES_MAX
+}
+
 fn is_layout(layout: &StateLayout) -> bool {
-    layout.fields.len() <= LAYOUT_ITEMS_MAX && layout.phases.len() <= LAYOUT_ITEMS_MAX
+    let are_few = layout.fields.len() <= LAYOUT_ITEMS_MAX && layout.phases.len() <= LAYOUT_ITEMS_MAX;
+    are_few
+        && layout.phases.iter().all(|phase| is_name(&phase.name))
+        && layout.fields.iter().all(|field| is_name(&field.name) && is_kind(&field.kind))
+}
+
+/// An array of arrays is no kind of field: whoever writes one nests them as deep as he likes.
+fn is_kind(kind: &FieldKind) -> bool {
+    match kind {
+        FieldKind::Enum { names } => names.len() <= LAYOUT_ITEMS_MAX && names.iter().all(|(_, name)| is_name(name)),
+        FieldKind::Array { element, .. } => !matches!(**element, FieldKind::Array { .. }) && is_kind(element),
+        FieldKind::Unsigned | FieldKind::Signed | FieldKind::Bool | FieldKind::Bytes => true,
+    }
 }

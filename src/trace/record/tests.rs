@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::read::{Content, Damage, Reader, Want};
 use super::*;
+use crate::catalog::{Field, FieldKind, Phase, StateLayout};
 use crate::model::live::samples::{SECOND, sample};
+use crate::trace::event::EventKind;
 
 fn head() -> Head {
     Head {
@@ -126,16 +128,91 @@ fn facts_beyond_any_host_are_left_out_and_counted() {
     assert_eq!((facts, damage.unknown), (1, 2));
 }
 
+/// How many of these facts are read, and how many are left out and counted.
+fn kept(facts: &[Fact]) -> (usize, u64) {
+    let lines: Vec<String> = facts.iter().map(|fact| serde_json::to_string(fact).unwrap()).collect();
+    let mut bytes = recorded(&[], 1);
+    bytes.extend(block::pack(Kind::Facts, lines.join("\n").as_bytes(), facts.len() as u32, [0, 0]));
+    let (_, facts, damage, _) = read(&bytes).unwrap();
+    (facts, damage.unknown)
+}
+
+fn name(bytes: usize) -> String {
+    "x".repeat(bytes)
+}
+
+fn values(count: usize, bytes: usize) -> FieldKind {
+    FieldKind::Enum { names: (0..count).map(|value| (value as i64, name(bytes))).collect() }
+}
+
+fn array(element: FieldKind) -> FieldKind {
+    FieldKind::Array { element_size: 1, element: Box::new(element) }
+}
+
+/// An algorithm's state of so many fields that are alike.
+fn fields(count: usize, name: String, kind: FieldKind) -> Fact {
+    let fields = vec![Field { name, offset: 0, size: 1, bits: None, kind }; count];
+    Fact::Layout { algorithm: "reno".into(), layout: StateLayout { size: 1, phases: Vec::new(), fields } }
+}
+
+/// The same of phases.
+fn phases(count: usize, name: String) -> Fact {
+    let phases = vec![Phase { value: 0, name }; count];
+    Fact::Layout { algorithm: "reno".into(), layout: StateLayout { size: 1, phases, fields: Vec::new() } }
+}
+
+fn cost(algorithm: String, callback: String) -> Fact {
+    Fact::Cost { time_ns: 0, algorithm, callback, calls: 0, nanoseconds: 0 }
+}
+
+/// One fact for each bound, and beyond it by so many bytes or items.
+fn facts_at_their_bounds(beyond: usize) -> Vec<Fact> {
+    vec![
+        Fact::Owner { socket: 1, pid: 1, command: name(64 + beyond) },
+        Fact::Cgroup { cgroup: 1, path: name(4096 + beyond) },
+        Fact::Layout { algorithm: name(256 + beyond), layout: StateLayout::default() },
+        cost(name(256 + beyond), name(1)),
+        cost(name(1), name(256 + beyond)),
+        phases(256 + beyond, name(1)),
+        phases(1, name(256 + beyond)),
+        fields(256 + beyond, name(1), FieldKind::Bytes),
+        fields(1, name(256 + beyond), FieldKind::Bytes),
+        fields(1, name(1), values(256 + beyond, 1)),
+        fields(1, name(1), values(1, 256 + beyond)),
+        fields(1, name(1), array(values(256 + beyond, 1))),
+        fields(1, name(1), array(values(1, 256 + beyond))),
+    ]
+}
+
+/// Names without a bound, in a file of a few megabytes, took gigabytes.
+#[test]
+fn facts_are_read_up_to_each_bound_and_left_out_beyond() {
+    assert_eq!(kept(&facts_at_their_bounds(0)), (facts_at_their_bounds(0).len(), 0));
+    for (place, fact) in facts_at_their_bounds(1).into_iter().enumerate() {
+        assert_eq!(kept(&[fact]), (0, 1), "the fact at {place}");
+    }
+}
+
+#[test]
+fn layouts_that_no_algorithm_has_are_left_out() {
+    assert_eq!(kept(&[fields(1, name(1), array(FieldKind::Bytes))]), (1, 0));
+    assert_eq!(kept(&[fields(1, name(1), array(array(FieldKind::Bytes)))]), (0, 1));
+    assert_eq!(kept(&[fields(200, name(200), FieldKind::Bytes)]), (1, 0));
+    assert_eq!(kept(&[fields(256, name(256), FieldKind::Bytes)]), (0, 1), "all together are long");
+}
+
 #[test]
 fn files_rotate_by_size_and_each_stands_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let rotation = Rotation { bytes: Some(20_000), age: None, keep: 2 };
     let mut recorder = Recorder::create(&path, head(), rotation).unwrap();
-    recorder.write(&Arrival::Fact(owner(3))).unwrap();
     let events = events(60_000);
-    for event in &events {
+    for (n, event) in events.iter().enumerate() {
         recorder.write(&Arrival::Event(event.clone())).unwrap();
+        if n == 10 {
+            recorder.write(&Arrival::Fact(owner(3))).unwrap();
+        }
     }
     assert_eq!(recorder.events(), 60_000);
     recorder.finish().unwrap();
@@ -152,6 +229,66 @@ fn files_rotate_by_size_and_each_stands_alone() {
     assert!(again.ends_with("it exists"), "{again}");
     Recorder::create(&path, head(), rotation).unwrap();
     assert_eq!(std::fs::read(folder.path().join("a.1")).unwrap(), parts[2], "what was there is put aside");
+}
+
+/// What a file begins with that follows one in which this was seen.
+fn standing_after(arrivals: impl IntoIterator<Item = Arrival>) -> Vec<Fact> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let rotation = Rotation { bytes: Some(1 << 30), age: None, keep: 1 };
+    let mut recorder = Recorder::create(&path, head(), rotation).unwrap();
+    arrivals.into_iter().for_each(|arrival| recorder.write(&arrival).unwrap());
+    recorder.rotate().unwrap();
+    recorder.finish().unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    let mut facts = Vec::new();
+    while let Some(content) = reader.next(Want::All).unwrap() {
+        let Content::Facts(more) = content else { panic!("events stand in the next file") };
+        facts.extend(more);
+    }
+    assert_eq!((reader.damage(), reader.tail()), (Damage::default(), Some(Tail::default())));
+    facts
+}
+
+fn event(kind: EventKind, socket: u64, time_ns: u64) -> Arrival {
+    Arrival::Event(Event { kind, ..sample(socket, time_ns) })
+}
+
+fn swept(begin_ns: u64, hidden: u64, netns: &[u32]) -> Arrival {
+    Arrival::Fact(Fact::Swept { begin_ns, time_ns: begin_ns + SECOND, hidden, netns: netns.to_vec() })
+}
+
+/// An owner that was told after its socket's end stood for ever: each file began with more of them, at last with so
+/// many that it was full.
+#[test]
+fn owners_that_are_told_after_the_close_do_not_stand() {
+    let life = |socket: u64| {
+        let [begin, end] = [EventKind::Open, EventKind::Close].map(|kind| event(kind, socket, socket * SECOND));
+        [begin, end, Arrival::Fact(owner(socket))]
+    };
+    assert_eq!(standing_after((1..=1000).flat_map(life)), []);
+    let still_open = [event(EventKind::Open, 1001, SECOND), Arrival::Fact(owner(1001))];
+    assert_eq!(standing_after((1..=1000).flat_map(life).chain(still_open)), [owner(1001)]);
+}
+
+#[test]
+fn owners_stand_until_a_sweep_that_looked_does_not_find_their_socket() {
+    let met = [1, 2].map(|socket| [event(EventKind::Sample, socket, SECOND), Arrival::Fact(owner(socket))]);
+    let row = event(EventKind::Snapshot, 2, 5 * SECOND + 1);
+    let after = |sweep| standing_after(met.clone().into_iter().flatten().chain([row.clone(), sweep]));
+    assert_eq!(after(swept(SECOND, 0, &[])), [owner(1), owner(2)]);
+    assert_eq!(after(swept(5 * SECOND, 0, &[])), [owner(2)]);
+    assert_eq!(after(swept(5 * SECOND, 1, &[1])), [owner(2)]);
+    assert_eq!(after(swept(5 * SECOND, 1, &[8, 9])), [owner(1), owner(2)], "nobody looked where it is");
+}
+
+/// What stood went into one block, which is larger than any that is read when much stands.
+#[test]
+fn standing_facts_are_read_again_however_many_they_are() {
+    let cgroup = |cgroup| Fact::Cgroup { cgroup, path: format!("/{cgroup}{}", name(4000)) };
+    let facts = standing_after((0..2000).map(cgroup).map(Arrival::Fact));
+    assert_eq!(facts.len(), 2000);
+    assert!((0..2000).all(|id| facts.contains(&cgroup(id))));
 }
 
 #[test]
