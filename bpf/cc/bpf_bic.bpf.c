@@ -32,11 +32,13 @@
  *   start, with Wmax forgotten.
  *
  * Differs
- *   1. From the kernel's bic: the count is computed when cwnd or Wmax has changed, not also every HZ/32 jiffies: it
- *      depends on nothing else.
+ *   1. From the kernel's bic: the count is computed at each ACK; the kernel's is up to HZ/32 jiffies old while cwnd stands
+ *      still.
  *   2. From the paper, as the kernel: each step is taken times the packets per ACK (delayed_ack), though the kernel counts
- *      packets, not ACKs, since 4.0, so that a delayed ACK counts twice. Its smoothing in 1/16 rounds down and never falls
- *      below 31/16 from where it starts: with an ACK for every packet, too, steps are 1.9 times the paper's.
+ *      packets, not ACKs, since 4.0, so that a delayed ACK counts twice. The smoothed ratio, in 1/16, starts at 2, and
+ *      with an ACK for every packet settles at 31/16, as its decay is rounded down: steps are 1.9 times the paper's
+ *      then, too. An ACK that acknowledges nothing cumulatively, such as the first SACK of a loss, takes 1/16 or more of
+ *      it, down to 1, and ACKs of single packets do not bring that back.
  *   3. From the kernel's bic: no initial_ssthresh (a scenario sets it for every algorithm alike), and products that the
  *      kernel lets wrap above some hundred million packets saturate.
  *   4. From the paper, as the kernel: B is 4 where the paper halves; Smax is 16 (paper: 32), the cut 0.2 (paper: 0.125);
@@ -67,7 +69,7 @@ TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 
 TUNABLE(u8, delayed_ack, 1, 0, 1, "on or off",
-	"growth times the packets per ACK: the kernel's, 1.9 at least; the paper has none");
+	"growth times the smoothed packets per ACK: the kernel's, 2 at first; the paper has none");
 
 PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, PHASE_RECOVERY, PHASE_LOSS);
 
@@ -75,7 +77,6 @@ struct bpf_bic {
 	u8 phase;
 	u32 cnt;       /* packets acknowledged per packet of growth */
 	u32 w_max;     /* window before the latest cut, or less by fast convergence; 0: none yet */
-	u32 last_cwnd; /* window that cnt is for, 0: none */
 	u32 ack_ratio; /* packets per ACK, smoothed, 1/16 */
 };
 STATE_FITS(struct bpf_bic);
@@ -124,14 +125,6 @@ static u32 count_of(const struct bpf_bic *bic, u32 cwnd)
 	return delayed_ack ? saturated((u64)cnt * RATIO_UNIT / max(bic->ack_ratio, 1u)) : cnt;
 }
 
-static void update_count(struct bpf_bic *bic, u32 cwnd)
-{
-	if (bic->last_cwnd == cwnd)
-		return;
-	bic->last_cwnd = cwnd;
-	bic->cnt = max(count_of(bic, cwnd), 1u);
-}
-
 static void update_phase(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -152,7 +145,6 @@ static void forget_maximum(struct bpf_bic *bic)
 {
 	bic->cnt = 1;
 	bic->w_max = 0;
-	bic->last_cwnd = 0;
 	bic->ack_ratio = FIRST_RATIO;
 }
 
@@ -168,12 +160,14 @@ CC_OP(void, bpf_bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bpf_bic *bic = inet_csk_ca(sk);
+	u32 cnt;
 
 	update_phase(sk);
 	if (!is_past_slow_start(tp, &acked))
 		return;
-	update_count(bic, tp->snd_cwnd);
-	tcp_cong_avoid_ai(tp, max(bic->cnt, 1u), acked);
+	cnt = count_of(bic, tp->snd_cwnd);
+	bic->cnt = max(cnt, 1u);
+	tcp_cong_avoid_ai(tp, bic->cnt, acked);
 }
 
 CC_OP(void, bpf_bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
@@ -191,7 +185,6 @@ CC_OP(u32, bpf_bic_ssthresh, struct sock *sk)
 	u32 kept;
 
 	bic->w_max = fast_convergence && cwnd < bic->w_max ? converged_maximum(cwnd, beta) : cwnd;
-	bic->last_cwnd = 0;
 	kept = cwnd <= low_window ? cwnd / 2 : share_of(cwnd, beta);
 	return max(kept, 2u);
 }

@@ -122,9 +122,10 @@ CC_OP(void, bpf_highspeed_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 CC_OP(u32, bpf_highspeed_ssthresh, struct sock *sk)
 {
-	const struct bpf_highspeed *highspeed = inet_csk_ca(sk);
+	struct bpf_highspeed *highspeed = inet_csk_ca(sk);
 	const u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
+	highspeed->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
 	/* cwnd = (1 - b(w)) cwnd: RFC 3649, section 4; w is the window that the last ACK of avoidance met. */
 	return ssthresh_of(cwnd - share_of(cwnd, table[min(highspeed->entry, ENTRIES - 1)].b));
 }

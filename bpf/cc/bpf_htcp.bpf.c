@@ -253,6 +253,7 @@ CC_OP(u32, bpf_htcp_ssthresh, struct sock *sk)
 		htcp->prior_max_rtt_us = htcp->max_rtt_us;
 		htcp->prior_bw_max_before = htcp->bw_max_before;
 	}
+	htcp->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
 	update_beta(htcp);
 	update_max_rtt_at_loss(htcp);
 	return kept_window(tcp_sk(sk)->snd_cwnd, htcp->beta);

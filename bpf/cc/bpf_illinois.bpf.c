@@ -176,10 +176,11 @@ CC_OP(void, bpf_illinois_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 CC_OP(u32, bpf_illinois_ssthresh, struct sock *sk)
 {
-	const struct bpf_illinois *illinois = inet_csk_ca(sk);
+	struct bpf_illinois *illinois = inet_csk_ca(sk);
 	const u32 cwnd = tcp_sk(sk)->snd_cwnd;
 	const u32 kept = cwnd - share_of(cwnd, illinois->beta);
 
+	illinois->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
 	return ssthresh_of(kept);
 }
 

@@ -21,7 +21,7 @@
  *   loss, timeout         ssthresh = max(cwnd / 2, 2)
  *
  * Units
- *   Windows and Diff in packets, rounded down; RTTs in us; shares in 1/1024.
+ *   Windows and Diff in packets, rounded down, with diff_over_rtt = 1 Diff to the nearest; RTTs in us; shares in 1/1024.
  *
  * Life
  *   slow start -> (Diff > gamma) avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
@@ -39,8 +39,9 @@
  *      grows as Reno's, nor outside of undisturbed rounds (state Open).
  *   6. ns-2's agent is alpha=1 beta=3 gamma=1 diff_over_rtt=1 use_mean_rtt=1 slow_start_rounds=2 exit_cut=128
  *      keep=768. It keeps 3/4 after a first fast retransmission only (1/2 after a repeated one), finds losses with fine
- *      timers of its own, halves again at a timeout inside recovery and restarts there from 2 packets. It counts no
- *      headers, so that its packets are 2.6 % shorter on the wire than those of the agents beside it.
+ *      timers of its own, halves again at a timeout inside recovery and restarts there from 2 packets. Its rates are of
+ *      the packets in flight and of those sent in the round, not of cwnd. It counts no headers, so that its packets are
+ *      2.6 % shorter on the wire than those of the agents beside it.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_vegas because the
@@ -49,9 +50,6 @@
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
 #include "phase.bpf.h"
-
-/* Fewer samples than this may all be of delayed ACKs; the kernel's number. */
-#define ENOUGH_SAMPLES 3
 
 TUNABLE(u32, alpha, 2, 0, 65535, "packets",
 	"queue below which cwnd grows: the kernel's, and the paper's first; ns-2: 1");
@@ -86,14 +84,20 @@ static void forget_path(struct sock *sk)
 	forget_delay(&vegas->delay, tcp_sk(sk));
 }
 
-/* Diff = (expected - actual) RTT, or BaseRTT: section III.C. Packets, floor, saturates. RTTs of 1 us and more. */
+/*
+ * Diff = (expected - actual) RTT, or BaseRTT: section III.C. Packets; windows below 2^31, RTTs of 1 us and more.
+ * Over the RTT it is rounded to the nearest, as ns-2's; the kernel's is the floor. Saturates.
+ */
 static u32 diff_of(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 {
-	if (diff_over_rtt)
-		return queued_packets(cwnd, base_rtt_us, rtt_us);
+	u64 product;
+
 	if (rtt_us <= base_rtt_us)
 		return 0;
-	return (u32)min((u64)cwnd * (rtt_us - base_rtt_us) / max(base_rtt_us, 1u), (u64)U32_LARGEST);
+	product = (u64)cwnd * (rtt_us - base_rtt_us);
+	if (diff_over_rtt)
+		return saturated((product + rtt_us / 2) / rtt_us);
+	return saturated(product / max(base_rtt_us, 1u));
 }
 
 /* cwnd BaseRTT / RTT + 1, the window that the actual rate needs on an empty path; ns-2: an eighth less. */

@@ -19,7 +19,7 @@
  *   timeout               ssthresh = max(BWE RTTmin, 2), cwnd restarts from 1, RTTmin is measured anew
  *
  * Units
- *   Windows in packets; bandwidths in 1/256 packets/s, RTTs in us, all rounded down.
+ *   Windows in packets, bandwidths in 1/256 packets/s, all rounded down; RTTs in us.
  *
  * Life
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
@@ -28,11 +28,15 @@
  *   1. From the papers, as the kernel: the estimate is applied at the end of a recovery; during it the kernel leads the
  *      window towards half of what it was (PRR, RFC 6937).
  *   2. From the kernel's westwood: packets are counted as the kernel's own delivered count has them, cumulatively or
- *      selectively acknowledged, each once. The kernel's module counts bytes and takes every duplicate ACK for a packet.
- *   3. From the kernel's westwood: clocks count microseconds, not jiffies.
+ *      selectively acknowledged, each once. The kernel's module counts bytes, and at a duplicate ACK a packet, which it
+ *      takes off the next cumulative ACK: no more than the interval that gets the packet differs.
+ *   3. From the kernel's westwood: clocks count microseconds, not jiffies, and RTTs are not rounded up to jiffies, which
+ *      makes the kernel's RTTmin, and the window after a loss, up to one jiffy larger (8 % at 40.7 ms, HZ 250);
+ *      rtt_tick_us = 4000 gives the kernel's.
  *   4. From the kernel's westwood: before the first sample a loss halves, where the kernel's goes to 2 packets; the window
  *      after a loss is never larger than before it, as the papers have it; a reduction that is undone stays undone.
- *   5. From the 2001 paper, as Westwood+: one bandwidth sample an RTT instead of one an ACK, whose spacing compresses.
+ *   5. From the 2001 paper, as Westwood+: one bandwidth sample an RTT instead of one an ACK, whose spacing compresses. As
+ *      in the kernel, the packets of the ACK that ends an interval count for the next one.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_westwood because the
@@ -44,6 +48,8 @@
 TUNABLE(u32, interval_us, 50000, 1000, 1000000, "us",
 	"shortest time over which bandwidth is measured: the kernel's 50 ms");
 TUNABLE(u32, filter_shift, 3, 0, 7, "bits", "weight of a bandwidth sample, 1/2^n: an eighth, the kernel's");
+TUNABLE(u32, rtt_tick_us, 1, 1, 10000, "us",
+	"RTTs are rounded up to a multiple of this: 1, exact; the kernel's jiffy is 4000 at HZ = 250");
 
 struct bpf_westwood {
 	u8 phase;
@@ -52,8 +58,9 @@ struct bpf_westwood {
 	u8 is_undone;	    /* this reduction proved spurious */
 	u32 bw_once;	    /* BWE', bandwidth filtered once, 1/256 packets/s */
 	u32 bw;		    /* BWE, filtered twice, 1/256 packets/s */
-	u32 rtt_us;	    /* latest sample, 0: none yet */
+	u32 rtt_us;	    /* latest sample in whole ticks, 0: none yet */
 	u32 min_rtt_us;	    /* RTTmin, 0: none yet */
+	u32 delivered;	    /* packets delivered up to the ACK before this one */
 	u32 delivered_mark; /* packets delivered before this interval */
 	u64 interval_start_us;
 };
@@ -84,15 +91,28 @@ static void update_interval(struct sock *sk)
 	struct bpf_westwood *westwood = inet_csk_ca(sk);
 	const u64 now_us = tp->tcp_mstamp, lasted_us = now_us - westwood->interval_start_us;
 
-	if (!westwood->rtt_us || lasted_us <= max(westwood->rtt_us, interval_us))
-		return;
-	update_bandwidth(westwood, bandwidth_of(tp->delivered - westwood->delivered_mark, lasted_us));
-	westwood->delivered_mark = tp->delivered;
-	westwood->interval_start_us = now_us;
+	if (westwood->rtt_us && lasted_us > max(westwood->rtt_us, interval_us)) {
+		update_bandwidth(westwood, bandwidth_of(westwood->delivered - westwood->delivered_mark, lasted_us));
+		westwood->delivered_mark = westwood->delivered;
+		westwood->interval_start_us = now_us;
+	}
+	westwood->delivered = tp->delivered;
 }
 
-static void update_rtt(struct bpf_westwood *westwood, u32 rtt_us)
+/* As the kernel's usecs_to_jiffies. Range: RTTs below 2^31 us, ticks up to 10000 us. Error: none, it is the ceiling. */
+static u32 whole_ticks(u32 rtt_us)
 {
+	const u32 tick_us = rtt_tick_us;
+
+	if (tick_us <= 1)
+		return rtt_us;
+	return (rtt_us + tick_us - 1) / tick_us * tick_us;
+}
+
+static void update_rtt(struct bpf_westwood *westwood, u32 sample_us)
+{
+	const u32 rtt_us = whole_ticks(sample_us);
+
 	if (!westwood->min_rtt_us || westwood->is_rtt_stale || rtt_us < westwood->min_rtt_us)
 		westwood->min_rtt_us = rtt_us;
 	westwood->is_rtt_stale = 0;
@@ -115,7 +135,7 @@ CC_OP(void, bpf_westwood_init, struct sock *sk)
 	struct bpf_westwood *westwood = inet_csk_ca(sk);
 
 	__builtin_memset(westwood, 0, sizeof(*westwood));
-	westwood->delivered_mark = tp->delivered;
+	westwood->delivered = westwood->delivered_mark = tp->delivered;
 	westwood->interval_start_us = tp->tcp_mstamp;
 	update_phase(sk);
 }

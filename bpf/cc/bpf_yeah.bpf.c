@@ -43,8 +43,6 @@
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
 
-/* Fewer samples than this may all be of delayed ACKs; the kernel's number. */
-#define ENOUGH_SAMPLES 3
 #define WRENO_LEAST 2u
 
 TUNABLE(u32, queue_max, 80, 1, 65535, "packets",

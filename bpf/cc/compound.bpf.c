@@ -30,7 +30,7 @@
  *
  * Differs
  *   1. The kernel has one window: it is win, and cwnd is what dwnd leaves of it. Where the kernel shrinks the window by
- *      itself (after idle time, at a timeout) dwnd is the first to go.
+ *      itself (while the application is the limit, after idle time, at a timeout) dwnd is the first to go.
  *   2. RTT is the lowest of the round, which delayed ACKs do not lengthen, not the smoothed RTT; a round with fewer than
  *      three samples changes nothing.
  *   3. gamma is fixed at the paper's 30; the tuning by emulated Reno windows of the 2006 report is not offered.
@@ -49,7 +49,6 @@
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
 
-#define ENOUGH_SAMPLES 3
 /* win^(3/4) is in 1/256: 31 bits of window need 24 before the point and 8 after it. */
 #define POWER_SHIFT 8
 /* A window times the root of another is kept in 64 bits: roots in 1/2^16. */
@@ -70,6 +69,7 @@ struct compound {
 	u32 dwnd;	/* delay window; the rest of snd_cwnd is Reno's */
 	u32 prior_dwnd; /* before the latest reduction, for an undo */
 	u32 diff;	/* packets queued in the latest round that was measured */
+	u32 win;	/* both windows after the latest ACK or reduction */
 	struct delay delay;
 };
 STATE_FITS(struct compound);
@@ -126,6 +126,15 @@ static void forget_dwnd(struct compound *compound)
 	compound->dwnd_frac = 0;
 }
 
+/* What the kernel took of the window since the latest ACK it took of dwnd, as far as that goes. */
+static void follow_window(const struct tcp_sock *tp, struct compound *compound)
+{
+	const u32 taken = compound->win > tp->snd_cwnd ? compound->win - tp->snd_cwnd : 0;
+
+	compound->dwnd -= min(taken, compound->dwnd);
+	compound->win = tp->snd_cwnd;
+}
+
 /* The window moves with dwnd: Reno's part stays. */
 static void set_dwnd_grown(struct tcp_sock *tp, struct compound *compound)
 {
@@ -152,7 +161,7 @@ static void end_of_round(struct tcp_sock *tp, struct compound *compound)
 {
 	const struct delay *delay = &compound->delay;
 
-	if (delay->samples >= ENOUGH_SAMPLES) {
+	if (!in_slow_start(tp) && delay->samples >= ENOUGH_SAMPLES) {
 		compound->diff = queued_packets(tp->snd_cwnd, delay->base_rtt_us, delay->round_rtt_us);
 		if (compound->diff < gamma_pkts)
 			set_dwnd_grown(tp, compound);
@@ -169,6 +178,7 @@ CC_OP(void, compound_init, struct sock *sk)
 	compound->is_sampling = 1;
 	compound->prior_dwnd = 0;
 	compound->diff = 0;
+	compound->win = tcp_sk(sk)->snd_cwnd;
 	forget_dwnd(compound);
 	forget_delay(&compound->delay, tcp_sk(sk));
 	update_phase(sk);
@@ -186,29 +196,30 @@ CC_OP(void, compound_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct compound *compound = inet_csk_ca(sk);
 
+	follow_window(tp, compound);
 	update_phase(sk);
 	if (!is_cwnd_limited(tp))
 		return;
 	reno_cong_avoid(tp, acked);
-	if (!compound->is_sampling || !is_delay_round_over(&compound->delay, tp))
-		return;
-	if (in_slow_start(tp))
-		begin_delay_round(&compound->delay, tp);
-	else
+	if (compound->is_sampling && is_delay_round_over(&compound->delay, tp))
 		end_of_round(tp, compound);
+	compound->win = tp->snd_cwnd;
 }
 
 /* win = (1 - beta) win, cwnd = cwnd / 2, dwnd the rest */
 CC_OP(u32, compound_ssthresh, struct sock *sk)
 {
 	struct compound *compound = inet_csk_ca(sk);
-	const u32 win = tcp_sk(sk)->snd_cwnd;
-	const u32 kept = ssthresh_of(win - share_of(win, beta));
-	const u32 reno = half_window(win > compound->dwnd ? win - compound->dwnd : 0);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const u32 win = tp->snd_cwnd, kept = ssthresh_of(win - share_of(win, beta));
+	u32 reno;
 
+	follow_window(tp, compound);
+	reno = half_window(win > compound->dwnd ? win - compound->dwnd : 0);
 	compound->prior_dwnd = compound->dwnd;
 	compound->dwnd = kept > reno ? min(kept - reno, compound->dwnd) : 0;
 	compound->dwnd_frac = 0;
+	compound->win = kept;
 	return kept;
 }
 
@@ -241,7 +252,8 @@ CC_OP(u32, compound_undo_cwnd, struct sock *sk)
 	struct compound *compound = inet_csk_ca(sk);
 
 	compound->dwnd = compound->prior_dwnd;
-	return reno_undo_cwnd(tcp_sk(sk));
+	compound->win = reno_undo_cwnd(tcp_sk(sk));
+	return compound->win;
 }
 
 ALGORITHM(compound, "Compound: Reno's window plus a delay window that yields to any queue",

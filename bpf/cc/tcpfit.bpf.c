@@ -174,10 +174,8 @@ CC_OP(void, tcpfit_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcpfit *fit = inet_csk_ca(sk);
 
 	update_phase(sk);
-	if (!is_cwnd_limited(tp))
-		return;
 	if (is_period_over(tp, fit)) {
-		if (fit->delay.samples)
+		if (fit->delay.samples && is_cwnd_limited(tp))
 			end_of_period(fit);
 		begin_period(tp, fit);
 	}
@@ -187,8 +185,9 @@ CC_OP(void, tcpfit_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 CC_OP(u32, tcpfit_ssthresh, struct sock *sk)
 {
-	const struct tcpfit *fit = inet_csk_ca(sk);
+	struct tcpfit *fit = inet_csk_ca(sk);
 
+	fit->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
 	return ssthresh_of(window_kept(tcp_sk(sk)->snd_cwnd, fit->n));
 }
 

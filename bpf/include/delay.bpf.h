@@ -11,6 +11,8 @@
 #include "tccc.bpf.h"
 
 #define NO_RTT U32_LARGEST
+/* Fewer samples of a round than this may all be of delayed ACKs: the number of the kernel's Vegas and YeAH. */
+#define ENOUGH_SAMPLES 3
 
 struct delay {
 	u32 base_rtt_us;   /* lowest RTT since forget_delay, the propagation delay; ~0: no sample yet */

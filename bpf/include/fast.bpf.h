@@ -20,8 +20,6 @@
 /* eta = min(3 / w, 1 / 4): Wei et al. 2006, section III.B. */
 #define WEIGHT_PACKETS 3u
 #define WEIGHT_MOST (WEIGHT_UNIT / 4)
-/* Fewer samples than this may all be of delayed ACKs. */
-#define ENOUGH_SAMPLES 3
 /* baseRTT / RTT in 2^-30. */
 #define RATIO_SHIFT 30
 

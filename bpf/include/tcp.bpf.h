@@ -128,7 +128,8 @@ static __always_inline void set_cwnd(struct tcp_sock *tp, u32 packets)
 
 /*
  * cwnd += acked * rate / cwnd, the rate in 1/1024 packets per window acknowledged: as tcp_cong_avoid_ai, for rates that
- * are no whole number of packets or of windows. The credit, in 1/1024 packets acknowledged, is what makes no packet yet.
+ * are no whole number of packets or of windows. The credit, in 1/1024 packets acknowledged, is what makes no packet yet;
+ * its owner clears it in ssthresh, unless the original keeps its own over a reduction.
  * Range: acked up to 2^28, any rate: their product and the credit stay below 2^61. Error: none, nothing is rounded away.
  */
 static __always_inline void grow_per_window(struct tcp_sock *tp, u64 *credit, u32 acked, u32 rate)
@@ -136,7 +137,7 @@ static __always_inline void grow_per_window(struct tcp_sock *tp, u64 *credit, u3
 	const u64 window = (u64)tp->snd_cwnd << SHARE_SHIFT;
 	u64 grown = 0;
 
-	if (*credit >= window) { /* saved up at a larger window: one packet, as the kernel */
+	if (*credit >= window) { /* saved up at a larger window: one packet, as tcp_cong_avoid_ai */
 		*credit = 0;
 		grown = 1;
 	}

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::bottleneck::{Flow, field};
 use crate::kernel::Kernel;
-use crate::native::{self, Socket, state};
+use crate::native::{self, CongestionControl, Socket, state};
 use crate::operations::{self, Operation};
 use crate::rounds::{connection, lose, round};
 
@@ -148,6 +148,28 @@ fn loss_halves_both_windows_and_undo_restores_both() {
     assert_eq!(ssthresh - left, (win - dwnd) / 2);
     kernel.undo();
     assert_eq!((u64::from(kernel.tcp.snd_cwnd), known(&kernel, "dwnd")), (win, dwnd));
+}
+
+/// The kernel halves a window that the application does not fill, and tells nobody.
+#[test]
+fn window_that_the_kernel_took_is_the_delay_window_s() {
+    let mut kernel = grown();
+    let (win, dwnd) = (u64::from(kernel.tcp.snd_cwnd), known(&kernel, "dwnd"));
+    let reno = win - dwnd;
+    kernel.tcp.max_packets_out = 0;
+    (kernel.tcp.snd_cwnd, kernel.tcp.is_cwnd_limited) = (win as u32 - 50, 0);
+    kernel.cc.cong_avoid(&mut kernel.tcp, 1);
+    assert_eq!(known(&kernel, "dwnd"), dwnd - 50);
+    kernel.tcp.snd_cwnd -= 50;
+    kernel.enter_recovery();
+    let ssthresh = u64::from(kernel.tcp.snd_ssthresh);
+    assert_eq!((ssthresh, known(&kernel, "prior_dwnd")), ((win - 99) / 2, dwnd - 100));
+    assert_eq!(ssthresh - known(&kernel, "dwnd"), reno / 2);
+    kernel.undo();
+    assert_eq!((u64::from(kernel.tcp.snd_cwnd), known(&kernel, "dwnd")), (win - 100, dwnd - 100));
+    kernel.tcp.snd_cwnd = 100;
+    kernel.cc.cong_avoid(&mut kernel.tcp, 1);
+    assert_eq!((known(&kernel, "dwnd"), known(&kernel, "win")), (0, 100));
 }
 
 #[test]

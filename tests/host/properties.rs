@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tccc::catalog::{self, StateLayout};
 
 use crate::checked::Checked;
+use crate::connection::Connection;
 use crate::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, state};
 use crate::operations::{self, Operation, Start};
 use crate::path;
@@ -117,6 +118,22 @@ proptest! {
         for (native, algorithm) in tuned(&shares) {
             history(native.socket(0), start, &list, |_| {});
             prop_assert_eq!(&native.id, &algorithm.id);
+        }
+    }
+}
+
+/// As snd_cwnd_cnt in the kernel; its Hybla has a credit of its own, which stays.
+#[test]
+fn credit_of_growth_ends_at_a_reduction() {
+    for id in ["bpf_highspeed", "bpf_htcp", "bpf_illinois", "tcpfit", "bpf_hybla"] {
+        for reduction in [Operation::Lose, Operation::Mark, Operation::TimeOut] {
+            let mut connection = Connection::of(id, 1000, 2);
+            connection.ack(1, 100_000);
+            let credit = connection.field("credit");
+            assert!(credit > 0, "{id}");
+            connection.apply(reduction);
+            let left = if id == "bpf_hybla" { credit } else { 0 };
+            assert_eq!(connection.field("credit"), left, "{id} {reduction:?}");
         }
     }
 }

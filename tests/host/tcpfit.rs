@@ -124,6 +124,19 @@ fn n_changes_once_in_a_period() {
     assert_eq!(path.n(), 3.0);
 }
 
+/// Nor do its samples count for the next one, as they once did.
+#[test]
+fn period_that_the_application_ends_leaves_n_alone() {
+    let mut path = Periods::new(native::find(ID));
+    path.pass(BASE_US);
+    path.kernel.tcp.is_cwnd_limited = 0;
+    path.pass(4 * BASE_US);
+    assert_eq!(path.n(), 2.0);
+    path.kernel.tcp.is_cwnd_limited = 1;
+    path.pass(BASE_US);
+    assert_eq!(path.n(), 3.0);
+}
+
 #[test]
 fn growth_is_n_packets_a_round() {
     let mut flow = Flow::new(native::find(ID), 500, 2, [BASE_US.into(), 0]);

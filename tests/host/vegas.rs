@@ -45,10 +45,10 @@ fn window_moves_by_one_packet_towards_alpha_to_beta_queued() {
 }
 
 #[test]
-fn papers_difference_is_the_share_of_the_rtt() {
+fn papers_difference_is_the_share_of_the_rtt_and_rounded_to_the_nearest() {
     let native = tuned("bpf_vegas", &["diff_over_rtt=1"]);
-    // Diff = 20 (RTT - 100) / RTT packets: 2 from 111.2 ms on, 5 from 133.4 ms on.
-    for (rtt_ms, expected) in [(111, 1), (112, 0), (133, 0), (134, -1)] {
+    // Diff = 20 (RTT - 100) / RTT packets: 1.5 and more from 108.2 ms on, 4.5 and more from 129.1 ms on.
+    for (rtt_ms, expected) in [(108, 1), (109, 0), (129, 0), (130, -1)] {
         let mut connection = settled(Connection::over(&native, 20, 10), 20);
         assert_eq!(change(&mut connection, rtt_ms * 1000), expected, "{rtt_ms} ms");
     }

@@ -1,6 +1,6 @@
 //! Westwood+ against its filter: `bpf/cc/bpf_westwood.bpf.c`.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, tuned};
 use crate::native::{CongestionControl, event};
 use crate::operations::Operation;
 
@@ -15,10 +15,10 @@ fn deliver(connection: &mut Connection, steps: u32, packets: u32, rtt_us: u32) {
     }
 }
 
-/// 1000 packets a second over an RTT of 80 ms.
+/// 1000 packets a second over an RTT of 80 ms, so long that the first sample, which lacks an ACK, is forgotten.
 fn measured() -> Connection<'static> {
     let mut connection = Connection::of("bpf_westwood", 200, 100);
-    deliver(&mut connection, 100, 10, 80_000);
+    deliver(&mut connection, 1000, 10, 80_000);
     connection
 }
 
@@ -49,10 +49,35 @@ fn a_sample_counts_an_eighth_in_each_of_two_filters() {
         deliver(&mut connection, 1, 10, 80_000);
     }
     deliver(&mut connection, 9, 20, 80_000);
-    let expected = (once * 7 + 2000 * PER_S) / 8;
+    // The ACK that ended the interval before, of 10 packets, counts for this one; the last of its own for the next.
+    let expected = (once * 7 + 170 * PER_S * 1000 / 90) / 8;
     assert!(near(connection.field("bw_once"), expected), "{} for {expected}", connection.field("bw_once"));
     let expected = (twice * 7 + expected) / 8;
     assert!(near(connection.field("bw"), expected), "{} for {expected}", connection.field("bw"));
+}
+
+#[test]
+fn rtts_are_rounded_up_to_whole_ticks() {
+    for (tick, rtt_us, expected) in
+        [(1, 40_700, 40_700), (4000, 40_700, 44_000), (4000, 44_000, 44_000), (10_000, 1, 10_000)]
+    {
+        let native = tuned("bpf_westwood", &[&format!("rtt_tick_us={tick}")]);
+        let mut connection = Connection::over(&native, 200, 100);
+        connection.ack(1, rtt_us);
+        assert_eq!(["rtt_us", "min_rtt_us"].map(|name| connection.field(name)), [expected; 2]);
+    }
+}
+
+/// 1000 packets a second over 41 ms: the kernel's 44 packets where the path holds 41.
+#[test]
+fn window_after_a_loss_has_the_rtt_in_whole_ticks() {
+    for (tick, window) in [("rtt_tick_us=1", 40..=41), ("rtt_tick_us=4000", 43..=44)] {
+        let native = tuned("bpf_westwood", &[tick]);
+        let mut connection = Connection::over(&native, 200, 100);
+        deliver(&mut connection, 1000, 10, 41_000);
+        connection.lose();
+        assert!(window.contains(&connection.cwnd()), "{} with {tick}", connection.cwnd());
+    }
 }
 
 #[test]
