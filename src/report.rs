@@ -3,6 +3,7 @@
 //! [`load`] computes everything anew from the recorded runs; [`render`] writes it in one of the formats.
 
 mod beside;
+mod bound;
 mod chart;
 pub mod compare;
 mod csv;
@@ -38,6 +39,7 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, Calibration, Engine, HostRecord};
 use crate::model::stats;
 
+pub use bound::Bound;
 pub use finding::{About, Finding};
 pub use interval::IntervalKind;
 pub use join::{Loaded, load_all};
@@ -100,6 +102,9 @@ pub struct Report {
     /// Name of its directory, to tell it from other reports.
     #[serde(skip)]
     pub place: String,
+    /// The scenario's text: what simulates another one is not beside this.
+    #[serde(skip)]
+    pub text: String,
     /// Windows of the representative runs over time, and what figures draw beside them.
     #[serde(skip)]
     pub plots: Vec<WindowPlot>,
@@ -134,6 +139,9 @@ pub struct Host {
 pub struct Cell {
     /// Sweep variable to value, the variant included.
     pub at: At,
+    /// The variable of `at` whose value the variant is.
+    #[serde(skip)]
+    pub series: String,
     /// The row's variant or algorithm.
     pub variant: String,
     /// Name of the metric.
@@ -165,13 +173,19 @@ impl Cell {
     /// Its position without the variant.
     fn place(&self) -> At {
         let mut place = self.at.clone();
-        place.retain(|_, value| *value != self.variant);
+        place.remove(&self.series);
         place
     }
 
     /// Whether the scenario says what it should give.
     fn is_expected(&self) -> bool {
         self.expected.is_some() || self.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.expected.is_some())
+    }
+
+    /// Whether it has a run, and its expected ratio none of the baseline to divide by.
+    fn lacks_baseline(&self) -> bool {
+        let is_without = |ratio: &Ratio| ratio.expected.is_some() && ratio.pairs == 0;
+        self.measured.is_some() && self.ratio_to_baseline.as_ref().is_some_and(is_without)
     }
 }
 
@@ -195,6 +209,9 @@ pub struct Rerun {
     pub measured: Measured,
     /// The same divided by its own baseline.
     pub ratio_to_baseline: Option<f64>,
+    /// What cut-off runs leave of that ratio.
+    #[serde(skip)]
+    pub ratio_bound: Bound,
 }
 
 /// The runs of a cell, summed up.
@@ -253,6 +270,12 @@ pub struct Ratio {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs.
     pub pairs: usize,
+    /// Pairs whose own run ended before what the metric waits for: the ratio is then a lower bound.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_off: usize,
+    /// Pairs whose run of the baseline did: the ratio is then an upper bound, and with both it says nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub baseline_cut_off: usize,
 }
 
 /// Whether measured and target agree; [`compare`] says what is compared.
@@ -328,6 +351,7 @@ fn of(directory: &load::ResultDir) -> Result<Report> {
         notices,
         reruns: Vec::new(),
         place: directory.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        text: scenario.text.clone(),
         plots,
         figures: scenario.figures.clone(),
     })
@@ -354,7 +378,7 @@ pub fn render_all(reports: &[Report], format: Format) -> Result<String> {
 }
 
 /// The failure that `--check` ends with: how many cells are outside, and the first of them; else how many have an
-/// expectation and no run; else what a choice of a parameter lacks.
+/// expectation and no run, or none of the baseline it is relative to; else what a choice of a parameter lacks.
 ///
 /// None: no cell is outside, every expected one is measured, and every parameter is chosen.
 pub fn check(reports: &[Report]) -> Option<Failure> {
@@ -376,11 +400,15 @@ pub fn check(reports: &[Report]) -> Option<Failure> {
 }
 
 fn check_measured(expected: &[&Cell]) -> Option<Failure> {
-    let missing: Vec<&&Cell> = expected.iter().filter(|cell| cell.measured.is_none()).collect();
+    let is_missing = |cell: &&&Cell| cell.measured.is_none() || cell.lacks_baseline();
+    let missing: Vec<&&Cell> = expected.iter().filter(is_missing).collect();
     let first = missing.first()?;
     let (count, all) = (missing.len(), expected.len());
     let place = plot::place_name(&first.at);
-    let what = format!("{count} of {all} cells with an expectation have no finished run: {} at {place}", first.metric);
+    let baseline = missing.iter().any(|cell| cell.lacks_baseline());
+    let whose = if baseline { " of their own or of their baseline" } else { "" };
+    let what =
+        format!("{count} of {all} cells with an expectation have no finished run{whose}: {} at {place}", first.metric);
     Some(Failure::outside(what).hint("`tccc run` on the same directory measures them"))
 }
 

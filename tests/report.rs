@@ -1,11 +1,17 @@
 //! Reports of result directories: every format, every notice, every broken input. Needs nothing.
 
+#[path = "report/cut_off.rs"]
+mod cut_off;
 #[path = "report/directory.rs"]
 mod directory;
 #[path = "report/figures.rs"]
 mod figures;
 #[path = "report/hostile.rs"]
 mod hostile;
+#[path = "report/partial.rs"]
+mod partial;
+#[path = "report/places.rs"]
+mod places;
 #[path = "report/saved.rs"]
 mod saved;
 #[path = "report/selection.rs"]

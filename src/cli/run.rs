@@ -1,19 +1,22 @@
 //! `tccc run`: experiments from scenarios.
 
 mod ending;
+mod places;
+mod stop;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use self::ending::Ending;
+use self::places::{name_places, resumable};
+use self::stop::Stop;
 use super::progress::{self, Display};
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
@@ -155,15 +158,16 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 /// Runs every scenario, or prints its plan.
 ///
-/// Errors: a scenario with a mistake, before anything runs; of several scenarios those that could not be carried out,
-/// after all the others; see [`runner::run`]; runs that could not be measured.
+/// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
+/// scenarios those that could not be carried out, after all the others; see [`runner::run`]; runs that could not be
+/// measured.
 /// Side effects: those of [`runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {
     args.check()?;
     let mut planned = all_planned(args)?;
-    name_places(args, &mut planned);
+    let base = name_places(args.out.as_deref(), &mut planned);
     if args.dry_run {
-        if let Err(lack) = args.carrier(&planned) {
+        if let (EngineChoice::Kernel, Err(lack)) = (args.engine, args.link.driver(&planned)) {
             super::warn(&format!("this plan would not run here: {lack}"), None);
         }
         for one in &planned {
@@ -172,21 +176,20 @@ pub fn run(args: &Args) -> Result<()> {
         }
         return if planned.len() > 1 { print_total(&planned, args) } else { Ok(()) };
     }
+    args.check_host()?;
     let carrier = args.carrier(&planned)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("listen for signals")?;
-    }
+    let stop = Stop::listen()?;
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
         let display = Display::new(format!("{}{nth}", one.scenario.name));
-        let result = run_one(one, args, &carrier, &stop, &display);
+        let result = run_one(one, args, &carrier, stop.flag(), &display);
+        stop.renew();
+        let result = result.map_err(|error| if stop.is_asked() { resumable(error, &base) } else { error });
         if let (Err(error), true) = (&result, planned.len() > 1) {
             display.say(&format!("tccc: warning: {}{nth}: {error:#}", one.scenario.name));
         }
-        let stopped = planned.len() == 1 || stop.load(Ordering::Relaxed);
-        ending.take(&one.scenario.name, result, stopped)?;
+        ending.take(&one.scenario.name, result, planned.len() == 1 || stop.is_asked())?;
     }
     ending.failure(planned.len()).map_or(Ok(()), |failure| Err(failure.into()))
 }
@@ -275,6 +278,15 @@ impl Args {
         Ok(())
     }
 
+    /// What every scenario needs of this host, whatever it asks.
+    fn check_host(&self) -> Result<()> {
+        let version = match self.engine {
+            EngineChoice::Kernel => runner::check_host(),
+            EngineChoice::Ns2 => ns2::version(),
+        };
+        version.map(drop)
+    }
+
     fn carrier(&self, planned: &[Planned]) -> Result<Carrier> {
         Ok(match self.engine {
             EngineChoice::Kernel if self.network == NetworkChoice::Mininet => {
@@ -296,28 +308,6 @@ impl Args {
 
     fn part(&self) -> Part {
         Part { only: self.only.clone(), shard: self.shard }
-    }
-}
-
-/// The result directories: as asked, or new ones named after scenario and time; below one for several scenarios, by
-/// their names, and by their folders too where names are the same.
-fn name_places(args: &Args, planned: &mut [Planned]) {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let now = now.trim_end_matches('Z').replace(':', "-");
-    let names: Vec<String> = planned.iter().map(|one| one.scenario.name.clone()).collect();
-    let several = planned.len() > 1;
-    for one in planned {
-        let name = &one.scenario.name;
-        one.out = match (&args.out, several) {
-            (Some(out), false) => out.clone(),
-            (None, false) => Path::new("runs").join(format!("{name}-{now}")),
-            (out, true) => {
-                let base = out.clone().unwrap_or_else(|| Path::new("runs").join(&now));
-                let folder = Path::new(&one.scenario.file).parent().and_then(Path::file_name);
-                let is_alone = names.iter().filter(|other| *other == name).count() == 1;
-                folder.filter(|_| !is_alone).map_or(base.clone(), |folder| base.join(folder)).join(name)
-            }
-        };
     }
 }
 

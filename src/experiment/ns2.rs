@@ -24,6 +24,7 @@ use crate::experiment::scenario::{Ns2Spec, Scenario};
 use crate::failure::Failure;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 
+pub use process::version;
 use script::Simulation;
 
 /// Files of a run beside its record: the script, what it wrote, and what ns-2 remarked.
@@ -182,7 +183,7 @@ impl Simulator<'_> {
             }
         });
         match failure {
-            _ if options.stop.load(Ordering::Relaxed) => Err(interrupted(&options.out)),
+            _ if options.stop.load(Ordering::Relaxed) => Err(interrupted()),
             Some(failure) => Err(failure),
             None => Ok(finished),
         }

@@ -6,7 +6,7 @@ mod queue;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::experiment::scenario::{Cell, Scenario};
 use crate::experiment::schedule;
 use crate::experiment::traffic::iperf3_version;
 use crate::failure::Failure;
-use crate::kernel::cgroup::RunCgroup;
+use crate::kernel::cgroup::{self, RunCgroup};
 use crate::model::run::{Calibration, Engine, HostRecord, RESULT_SCHEMA};
 
 use attempt::Bench;
@@ -131,15 +131,24 @@ pub struct Outcome {
     pub notices: Vec<String>,
 }
 
+/// Checks what every experiment needs of this host, whatever its scenario, and returns the version of iperf3.
+///
+/// Errors: iperf3, root or cgroup v2 is missing.
+pub fn check_host() -> Result<String> {
+    let iperf3 = iperf3_version()?;
+    require_root()?;
+    cgroup::mount_point()?;
+    Ok(iperf3)
+}
+
 /// Carries out what is left of a plan.
 ///
-/// Errors: iperf3, root or a kernel feature is missing; the plan has no such part; the directory holds another plan; the
-/// no path is what the scenario asks; `stop` was set; every run fails.
+/// Errors: those of [`check_host`]; a kernel feature is missing; the plan has no such part; the directory holds another
+/// plan; no path is what the scenario asks; `stop` was set; every run fails.
 /// Side effects: namespaces, a cgroup, registered algorithms and processes, none of which outlive the call; the result
 /// directory.
 pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
-    let iperf3 = iperf3_version()?;
-    require_root()?;
+    let iperf3 = check_host()?;
     let results = ResultDir::open(&options.out, plan, &scenario.text)?;
     results.keep_files(&scenario.files)?;
     let finished = results.finished()?;
@@ -224,7 +233,7 @@ fn calibrate_paths(
     for (index, run) in distinct_paths(plan, to_do).into_iter().enumerate() {
         let cell = &plan.cells[run.cell];
         if options.stop.load(Ordering::Relaxed) {
-            return Err(interrupted(&options.out));
+            return Err(interrupted());
         }
         tell(Progress::Calibrating(place(cell)));
         let topology = options.network.build(&Layout::new(cell, &plan.link_configs(run), plan.profile))?;
@@ -299,8 +308,11 @@ fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &ResultDir) 
     Ok(())
 }
 
-/// The record of a resumed experiment: what was measured for its earlier runs stays.
+/// The record of a resumed experiment: what was measured for its earlier runs stays; what was not as asked, on which no
+/// run was made, only until it is measured again.
 fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
+    let is_again = |old: &Calibration| now.calibration.iter().any(|new| new.quantity == old.quantity);
+    earlier.calibration.retain(|old| old.within || !is_again(old));
     earlier.calibration.extend(now.calibration);
     earlier.algorithms.extend(now.algorithms);
     HostRecord { calibration: earlier.calibration, algorithms: earlier.algorithms, ..now }
@@ -320,10 +332,9 @@ fn place(cell: &Cell) -> String {
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
 }
 
-/// What a call ends with that was stopped from outside.
-pub fn interrupted(out: &Path) -> anyhow::Error {
-    let failure = Failure::failed("interrupted; finished runs are kept");
-    failure.hint(format!("`tccc run` with `--out {}` resumes it", out.display())).into()
+/// What a call ends with that was stopped from outside; who made the call knows how it is resumed.
+pub fn interrupted() -> anyhow::Error {
+    Failure::failed("interrupted; finished runs are kept").into()
 }
 
 fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iperf3: String) -> Result<HostRecord> {
@@ -376,6 +387,23 @@ mod tests {
         assert!(refusal(host("6.18", "bb")).contains("\"dtcp\" with digest aa"));
         check_same_host(&host("6.18", "aa"), &host("6.18", "aa"), &results).unwrap();
         assert_eq!(joined(host("6.18", "aa"), host("6.18", "aa")).calibration.len(), 2);
+    }
+
+    /// A path that was wrong once was warned of in every report, whatever it was when it was measured again.
+    #[test]
+    fn path_that_is_measured_again_is_no_longer_what_it_was_when_it_was_wrong() {
+        let measured = |quantity: &str, measured: f64, within: bool| {
+            let one = host("6.18", "aa").calibration.remove(0);
+            Calibration { quantity: quantity.into(), measured, within, ..one }
+        };
+        let with = |calibration: &[Calibration]| HostRecord { calibration: calibration.to_vec(), ..host("6.18", "aa") };
+        let right = measured("s-r rate", 1.5, true);
+        let earlier = with(&[measured("s-r rtt", 8.0, false), measured("s-r loss", 9.0, false), right.clone()]);
+        let kept = [measured("s-r loss", 9.0, false), right];
+        for again in [measured("s-r rtt", 1.0, true), measured("s-r rtt", 7.0, false)] {
+            let after = joined(earlier.clone(), with(std::slice::from_ref(&again))).calibration;
+            assert_eq!(after, [&kept[..], &[again]].concat());
+        }
     }
 
     #[test]

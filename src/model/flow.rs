@@ -138,6 +138,13 @@ impl Flow {
         count(before) + share * (count(after) - count(before)).max(0.0)
     }
 
+    /// From its first event to its last, on the host's monotonic clock, seconds.
+    ///
+    /// The last is the end of the connection, soon after its time is over, however long nothing arrived before.
+    pub fn lasts_during(&self) -> [f64; 2] {
+        [self.start_s, self.start_s + self.length_s()]
+    }
+
     /// From its first event to its last delivery, on the host's monotonic clock, seconds.
     ///
     /// None: nothing was delivered.
@@ -293,7 +300,7 @@ mod tests {
         let events = [delivered(5_000_000_000, 2), delivered(7_000_000_000, 42), delivered(9_000_000_000, 42)];
         let flow = &fold(&events)[0];
         assert_eq!([-1.0, 0.0, 0.5, 2.0, 9.0].map(|time| flow.delivered_at(time)), [0.0, 2.0, 12.0, 42.0, 42.0]);
-        assert_eq!(flow.delivers_during(), Some([5.0, 7.0]));
+        assert_eq!((flow.delivers_during(), flow.lasts_during()), (Some([5.0, 7.0]), [5.0, 9.0]));
         assert_eq!(fold(&events[..1])[0].delivers_during(), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::{METRICS, Metric, Value};
 use crate::model::notice::Notice;
-use crate::model::run::{At, Engine, RunRecord, RunStatus};
+use crate::model::run::{At, Calibration, Engine, RunRecord, RunStatus};
 use crate::model::stats;
 
 /// Metrics of a scenario that names none.
@@ -22,6 +22,10 @@ const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
 
 /// Metrics and series that show windows during recovery too.
 const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
+
+/// What follows from a calibration outside its range where no run was made on its path.
+const LEFT_OUT: &str =
+    "cells of this path were left out then; `tccc run` on the same directory measures those still missing";
 
 /// The cells of a report and what concerns them all.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -220,6 +224,7 @@ impl Comparison<'_> {
         notices.extend(self.known_differences(metric, &key));
         Cell {
             at: self.position(&key),
+            series: self.series().to_owned(),
             variant: key.variant,
             metric: metric.name.to_owned(),
             unit: metric.unit.to_owned(),
@@ -241,17 +246,20 @@ impl Comparison<'_> {
         (profile != self.scenario().profile.name()).then_some(profile)
     }
 
+    /// The variable whose values are the variants.
+    fn series(&self) -> &str {
+        self.scenario().series_variable().unwrap_or(VARIANT)
+    }
+
     /// Where a cell lies: [`Comparison::position`] taken apart.
     fn key(&self, cell: &Cell) -> Key {
-        let mut place = cell.at.clone();
-        place.remove(self.scenario().series_variable().unwrap_or(VARIANT));
-        Key { place, variant: cell.variant.clone() }
+        Key { place: cell.place(), variant: cell.variant.clone() }
     }
 
     /// The whole position of a cell, the variant included.
     fn position(&self, key: &Key) -> At {
         let mut at = key.place.clone();
-        at.insert(self.scenario().series_variable().unwrap_or(VARIANT).to_owned(), key.variant.clone());
+        at.insert(self.series().to_owned(), key.variant.clone());
         at
     }
 
@@ -314,8 +322,9 @@ impl Comparison<'_> {
     fn ratio(&self, metric: &'static Metric, key: &Key) -> Option<Ratio> {
         let baseline = self.scenario().report.baseline.clone().filter(|baseline| *baseline != key.variant)?;
         let below = Key { place: key.place.clone(), variant: baseline };
-        let pairs: Vec<(f64, f64)> = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
-        let paired = stats::paired_ratio(&pairs);
+        let pairs: Vec<(Value, Value)> = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
+        let values: Vec<(f64, f64)> = pairs.iter().map(|(above, below)| (above.value, below.value)).collect();
+        let paired = stats::paired_ratio(&values);
         let published_below = self.published(metric, &below).filter(|(value, _)| *value != 0.0);
         let published = self.published_of(metric, key, Of::Ratio).map(|(ratio, _)| ratio);
         let published =
@@ -328,6 +337,8 @@ impl Comparison<'_> {
             measured: paired.map(|paired| paired.ratio),
             ci95: paired.and_then(|paired| paired.ci95),
             pairs: pairs.len(),
+            cut_off: pairs.iter().filter(|(above, _)| above.cut_off).count(),
+            baseline_cut_off: pairs.iter().filter(|(_, below)| below.cut_off).count(),
         })
     }
 
@@ -445,10 +456,31 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
         notices.push(Notice::other_profile(&directory.host.profile, directory.scenario.profile.name()));
     }
     let outside = directory.host.calibration.iter().filter(|calibration| !calibration.within);
-    notices.extend(outside.map(|calibration| Notice::calibration_outside(&calibration.quantity)));
+    notices.extend(outside.map(|calibration| calibration_outside(directory, calibration)));
     let again = directory.host.calibration.iter().filter(|calibration| calibration.within && calibration.attempts > 1);
     notices.extend(again.map(|one| Notice::calibration_repeated(&one.quantity, one.attempts)));
     notices
+}
+
+/// What a calibration outside its range means: the cells of such a path are not measured, unless another calibration
+/// finds it within. Only runs on a path that none found within are of a path that is not the scenario's.
+fn calibration_outside(directory: &ResultDir, outside: &Calibration) -> Notice {
+    let notice = Notice::calibration_outside(&outside.quantity);
+    let others = &directory.host.calibration;
+    let is_within = others.iter().any(|other| other.within && other.quantity == outside.quantity);
+    let mut done = directory.runs.iter().map(|run| &run.record).filter(|record| record.status == RunStatus::Done);
+    if !is_within && done.any(|record| is_on_path(&record.at, &outside.quantity)) {
+        return notice;
+    }
+    Notice { advice: LEFT_OUT.to_owned(), ..notice }
+}
+
+/// Whether a position is on the path that a calibrated quantity names, as `s-r rate at loss = 1%`; without a place it
+/// names the only path.
+fn is_on_path(at: &At, quantity: &str) -> bool {
+    let Some((_, place)) = quantity.split_once(" at ") else { return true };
+    let is_here = |(name, value): (&str, &str)| at.get(name).is_some_and(|own| own == value);
+    place.split(", ").all(|part| part.split_once(" = ").is_some_and(is_here))
 }
 
 fn measured(samples: &[Sample]) -> Option<Measured> {
@@ -457,10 +489,10 @@ fn measured(samples: &[Sample]) -> Option<Measured> {
 }
 
 /// Values of the same repeat and seed.
-fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(f64, f64)> {
+fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(Value, Value)> {
     let partner = |sample: &Sample| {
         let same = below.iter().find(|other| (other.repeat, other.seed) == (sample.repeat, sample.seed));
-        same.map(|other| (sample.value.value, other.value.value))
+        same.map(|other| (sample.value, other.value))
     };
     above.iter().filter_map(partner).collect()
 }

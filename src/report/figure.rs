@@ -4,7 +4,7 @@ use super::chart::{Axis, Chart, Shape};
 use super::number::Scale;
 use super::positions::{self, BARS_SPREAD, Positions};
 use super::svg::Format;
-use super::{Cell, Report, Verdict, plot, table, timeline};
+use super::{Bound, Cell, Measured, Ratio, Report, Verdict, plot, table, timeline};
 use crate::experiment::scenario::{Draw, FigureSpec, Of, Places, TIME};
 use crate::model::metrics::Metric;
 
@@ -73,6 +73,8 @@ struct Drawn<'a> {
     rerun: Option<f64>,
     measured: Option<f64>,
     ci95: Option<[f64; 2]>,
+    /// What cut-off runs leave of the measured value.
+    bound: Bound,
 }
 
 impl<'a> Drawn<'a> {
@@ -80,6 +82,8 @@ impl<'a> Drawn<'a> {
         let series = variants(report).iter().position(|variant| *variant == cell.variant).unwrap_or(0);
         let around = |one: &super::Expectation| [one.value - one.plus_minus, one.value + one.plus_minus];
         let ratio = cell.ratio_to_baseline.as_ref();
+        let known = ratio.filter(|ratio| ratio.bound() != Bound::Nothing);
+        let rerun = cell.rerun.as_ref().filter(|rerun| rerun.ratio_bound != Bound::Nothing);
         match of {
             Of::Value | Of::Saved => Drawn {
                 cell,
@@ -89,15 +93,17 @@ impl<'a> Drawn<'a> {
                 rerun: cell.rerun.as_ref().map(|rerun| rerun.measured.mean),
                 measured: cell.measured.as_ref().map(|measured| measured.mean),
                 ci95: cell.measured.as_ref().and_then(|measured| measured.ci95),
+                bound: cell.measured.as_ref().map(Measured::bound).unwrap_or_default(),
             },
             Of::Ratio => Drawn {
                 cell,
                 series,
                 published: ratio.and_then(|ratio| ratio.published),
                 expected: ratio.and_then(|ratio| ratio.expected.as_ref()).map(around),
-                rerun: cell.rerun.as_ref().and_then(|rerun| rerun.ratio_to_baseline),
-                measured: ratio.and_then(|ratio| ratio.measured),
-                ci95: ratio.and_then(|ratio| ratio.ci95),
+                rerun: rerun.and_then(|rerun| rerun.ratio_to_baseline),
+                measured: known.and_then(|ratio| ratio.measured),
+                ci95: known.and_then(|ratio| ratio.ci95),
+                bound: known.map(Ratio::bound).unwrap_or_default(),
             },
         }
     }
@@ -114,7 +120,8 @@ impl<'a> Drawn<'a> {
         if let Some(measured) = self.measured {
             let interval = self.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
             let n = self.cell.measured.as_ref().map_or(0, |measured| measured.n);
-            lines.push(format!("measured {}{}, {n} runs", scale.with_unit(measured), interval.unwrap_or_default()));
+            let measured = self.bound.signed(&scale.with_unit(measured));
+            lines.push(format!("measured {measured}{}, {n} runs", interval.unwrap_or_default()));
         }
         lines.extend(self.rerun.map(|rerun| format!("re-run {}", scale.with_unit(rerun))));
         lines.extend(self.expected.map(|[low, high]| format!("expected {} to {}", scale.show(low), scale.show(high))));

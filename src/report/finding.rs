@@ -4,11 +4,14 @@
 //! A published ratio holds where the measured one lies within the scenario's tolerance of it, as for a verdict; an
 //! expectation plays no part here, so that a cell can meet what the algorithm as written should give and the source's
 //! claim still fail. A variant differs from the baseline where the interval of its ratio does not hold 1.
+//!
+//! Where runs ended before what a metric waits for, its ratio is a bound, and only what the bound proves is said: a
+//! time that was cut off may be above the baseline's and is never said to be below it.
 
 use serde::Serialize;
 
 use super::number::{self, Scale};
-use super::{Cell, plot};
+use super::{Bound, Cell, plot};
 use crate::experiment::scenario::{DEFAULT_TOLERANCE, Scenario};
 use crate::model::metrics::Metric;
 
@@ -74,6 +77,8 @@ struct Compared {
     published: f64,
     measured: f64,
     ci95: Option<[f64; 2]>,
+    /// What cut-off runs leave of the measured one.
+    bound: Bound,
     /// How both are shown: ratios of the baseline's, or values.
     scale: Scale,
 }
@@ -85,23 +90,32 @@ impl Compared {
         if baseline.is_some() {
             let ratio = cell.ratio_to_baseline.as_ref()?;
             let (published, measured) = (ratio.published?, ratio.measured?);
-            return Some(Compared { place, published, measured, ci95: ratio.ci95, scale: Scale::Ratio });
+            let (ci95, bound) = (ratio.ci95, ratio.bound());
+            return Some(Compared { place, published, measured, ci95, bound, scale: Scale::Ratio });
         }
         let (published, measured) = (cell.published?, cell.measured.as_ref()?);
         let scale = Scale::of(&cell.unit, [published, measured.mean]);
-        Some(Compared { place, published, measured: measured.mean, ci95: measured.ci95, scale })
+        let (ci95, bound) = (measured.ci95, measured.bound());
+        Some(Compared { place, published, measured: measured.mean, ci95, bound, scale })
     }
 
     fn holds(&self, tolerance: f64) -> bool {
         (self.measured - self.published).abs() <= tolerance * self.published.abs()
     }
 
-    /// How a ratio misses what is published of it: `a smaller effect`.
+    /// Whether the runs went on long enough to tell.
+    fn is_told(&self, tolerance: f64) -> bool {
+        let may_hold = || self.bound.may_meet(self.measured, self.published);
+        self.bound != Bound::Nothing && (self.holds(tolerance) || !may_hold())
+    }
+
+    /// How a ratio misses what is published of it: `a smaller effect`. A value or a bound is only more or less.
     fn miss(&self) -> &'static str {
         let effect = |ratio: f64| ratio.ln().abs();
+        let is_value = self.scale != Scale::Ratio || self.bound != Bound::Exact;
         match self.ci95 {
-            _ if self.scale != Scale::Ratio && self.measured < self.published => "less",
-            _ if self.scale != Scale::Ratio => "more",
+            _ if is_value && self.measured < self.published => "less",
+            _ if is_value => "more",
             Some([low, high]) if low <= 1.0 && 1.0 <= high => "no difference can be told",
             _ if (self.measured - 1.0) * (self.published - 1.0) < 0.0 => "the other way round",
             _ if effect(self.measured) < effect(self.published) => "a smaller effect",
@@ -116,7 +130,7 @@ impl Compared {
         let ends = self.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
         format!(
             "{at}measured {}{}, published {}, {}",
-            scale.with_unit(self.measured),
+            self.bound.signed(&scale.with_unit(self.measured)),
             ends.unwrap_or_default(),
             scale.with_unit(self.published),
             self.miss()
@@ -130,10 +144,11 @@ fn title_of(cell: &Cell) -> &str {
 
 /// Whether the published numbers of one metric and variant hold.
 ///
-/// None: nothing to compare; the baseline itself, whose ratio is 1.
+/// None: nothing to compare, or runs that ended before leave it open; the baseline itself, whose ratio is 1.
 fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64) -> Option<Finding> {
     let first = *group.first()?;
-    let all: Vec<Compared> = group.iter().filter_map(|cell| Compared::of(cell, baseline)).collect();
+    let all = group.iter().filter_map(|cell| Compared::of(cell, baseline));
+    let all: Vec<Compared> = all.filter(|one| one.is_told(tolerance)).collect();
     let (held, missed): (Vec<&Compared>, Vec<&Compared>) = all.iter().partition(|one| one.holds(tolerance));
     let (what, over) = match baseline {
         Some(baseline) => ("ratio", format!(" over {baseline}")),
@@ -164,18 +179,13 @@ fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64) -> Option<
 /// None: no ratio has an interval.
 fn beside(group: &[&Cell], baseline: &str) -> Option<Finding> {
     let first = *group.first()?;
-    let mut parts: [Vec<(String, f64)>; 3] = Default::default();
-    for cell in group {
-        let ratio = cell.ratio_to_baseline.as_ref();
-        let Some((ratio, [low, high])) = ratio.and_then(|ratio| Some((ratio.measured?, ratio.ci95?))) else { continue };
-        let part = if low > 1.0 { 0 } else { usize::from(high >= 1.0) + 1 };
-        parts[part].push((plot::place_name(&cell.place()), ratio));
-    }
-    let count = parts.iter().map(Vec::len).sum::<usize>();
-    let words = ["is above", "is below", "cannot be told apart from"];
-    let said = words.iter().zip(&parts).filter(|(_, places)| !places.is_empty());
-    let said: Vec<String> = said.map(|(word, places)| standing(word, baseline, places, count)).collect();
-    (count > 0).then(|| Finding {
+    let all: Vec<Beside> = group.iter().filter_map(|cell| Beside::of(cell)).collect();
+    let said = |standing: Standing| {
+        let places: Vec<&Beside> = all.iter().filter(|one| one.standing == standing).collect();
+        (!places.is_empty()).then(|| standing.said(baseline, &places, all.len()))
+    };
+    let said: Vec<String> = Standing::ALL.into_iter().filter_map(said).collect();
+    (!all.is_empty()).then(|| Finding {
         about: About::Baseline,
         metric: first.metric.clone(),
         variant: first.variant.clone(),
@@ -184,17 +194,83 @@ fn beside(group: &[&Cell], baseline: &str) -> Option<Finding> {
     })
 }
 
-/// `is above SACK at loss 1% (1.42)`; many places are counted, with the range of their ratios.
-fn standing(word: &str, baseline: &str, places: &[(String, f64)], all: usize) -> String {
-    let ratios = || places.iter().map(|(_, ratio)| *ratio);
-    if places.len() <= NAMED {
-        let one = |(place, ratio): &(String, f64)| format!("{place} ({})", shown(*ratio)).trim().to_owned();
-        let at = if places[0].0.is_empty() { " " } else { " at " };
-        return format!("{word} {baseline}{at}{}", listed(&places.iter().map(one).collect::<Vec<_>>()));
+/// How a variant stands beside the baseline at one place.
+struct Beside {
+    place: String,
+    ratio: f64,
+    bound: Bound,
+    standing: Standing,
+}
+
+/// What can be said of a ratio and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Above,
+    Below,
+    /// The interval holds 1.
+    Level,
+    /// Runs that ended before could have led to either side.
+    Open,
+}
+
+impl Beside {
+    /// None: the ratio has no interval.
+    fn of(cell: &Cell) -> Option<Beside> {
+        let of = cell.ratio_to_baseline.as_ref()?;
+        let (ratio, [low, high], bound) = (of.measured?, of.ci95?, of.bound());
+        let standing = match bound {
+            Bound::Exact | Bound::Lower if low > 1.0 => Standing::Above,
+            Bound::Exact | Bound::Upper if high < 1.0 => Standing::Below,
+            Bound::Exact => Standing::Level,
+            _ => Standing::Open,
+        };
+        Some(Beside { place: plot::place_name(&cell.place()), ratio, bound, standing })
     }
-    let [low, high] = [ratios().fold(f64::INFINITY, f64::min), ratios().fold(f64::NEG_INFINITY, f64::max)];
-    let ends = format!("{} to {}", shown(low), shown(high));
-    format!("{word} {baseline} at {} of {all} places ({ends})", places.len())
+
+    /// `loss 1% (1.42)`; only the place where nothing is known of the ratio.
+    fn named(&self) -> String {
+        if self.bound == Bound::Nothing {
+            return self.place.clone();
+        }
+        format!("{} ({})", self.place, self.bound.signed(&shown(self.ratio))).trim().to_owned()
+    }
+}
+
+impl Standing {
+    const ALL: [Standing; 4] = [Standing::Above, Standing::Below, Standing::Level, Standing::Open];
+
+    /// `is above SACK at loss 1% (1.42)`; many places are counted, with the range of their ratios.
+    fn said(self, baseline: &str, places: &[&Beside], all: usize) -> String {
+        let (word, why) = match self {
+            Standing::Above => ("is above", ""),
+            Standing::Below => ("is below", ""),
+            Standing::Level => ("cannot be told apart from", ""),
+            Standing::Open => ("cannot be told above or below", ": runs ended before"),
+        };
+        if places.len() > NAMED {
+            return format!("{word} {baseline} at {} of {all} places{}{why}", places.len(), self.range(places));
+        }
+        let here = listed(&places.iter().map(|one| one.named()).collect::<Vec<_>>());
+        let at = match (here.is_empty(), places[0].place.is_empty()) {
+            (true, _) => "",
+            (false, true) => " ",
+            (false, false) => " at ",
+        };
+        format!("{word} {baseline}{at}{here}{why}")
+    }
+
+    /// ` (1.10 to 1.42)`; of bounds the one that holds for all.
+    fn range(self, places: &[&Beside]) -> String {
+        let ratios = || places.iter().map(|one| one.ratio);
+        let ends = [ratios().fold(f64::INFINITY, f64::min), ratios().fold(f64::NEG_INFINITY, f64::max)];
+        let [low, high] = ends.map(shown);
+        match self {
+            Standing::Open => String::new(),
+            _ if places.iter().all(|one| one.bound == Bound::Exact) => format!(" ({low} to {high})"),
+            Standing::Below => format!(" ({})", Bound::Upper.signed(&high)),
+            _ => format!(" ({})", Bound::Lower.signed(&low)),
+        }
+    }
 }
 
 /// A ratio; as a difference where it would read as 1.
@@ -231,6 +307,7 @@ mod tests {
     fn cell(loss: &str, published: f64, measured: f64, ci95: [f64; 2]) -> Cell {
         Cell {
             at: [("loss".to_owned(), loss.to_owned()), ("variant".to_owned(), "new".to_owned())].into(),
+            series: "variant".into(),
             variant: "new".into(),
             metric: "delivered_pkts".into(),
             unit: "pkts".into(),
@@ -245,6 +322,8 @@ mod tests {
                 measured: Some(measured),
                 ci95: Some(ci95),
                 pairs: 3,
+                cut_off: 0,
+                baseline_cut_off: 0,
             }),
             verdict: Verdict::NotComparable,
             verdict_reason: String::new(),
@@ -297,5 +376,57 @@ mod tests {
         assert_eq!(beside(&[&without], "old").unwrap().sentence, "new is above old (1.20)");
         without.ratio_to_baseline.as_mut().unwrap().ci95 = None;
         assert_eq!(beside(&[&without], "old"), None);
+    }
+
+    /// The same with runs of the variant or of the baseline that ended before.
+    fn cut([cut_off, baseline_cut_off]: [usize; 2], mut cell: Cell) -> Cell {
+        let ratio = cell.ratio_to_baseline.as_mut().unwrap();
+        (ratio.cut_off, ratio.baseline_cut_off) = (cut_off, baseline_cut_off);
+        cell
+    }
+
+    /// A variant that never converged was said to be below the baseline, because its runs were the shorter ones.
+    #[test]
+    fn cut_off_runs_put_a_variant_only_on_the_side_they_prove() {
+        let below = |cut_off| cut(cut_off, cell("1%", 1.0, 0.61, [0.5, 0.7]));
+        let above = |cut_off| cut(cut_off, cell("1%", 1.0, 1.42, [1.3, 1.5]));
+        let level = |cut_off| cut(cut_off, cell("1%", 1.0, 1.0, [1.0, 1.0]));
+        let said = |cell: Cell| beside(&[&cell], "old").unwrap().sentence;
+        assert_eq!(said(below([0, 0])), "new is below old at loss 1% (0.610)");
+        assert_eq!(said(below([0, 2])), "new is below old at loss 1% (≤ 0.610)");
+        let open = "new cannot be told above or below old at loss 1%";
+        assert_eq!(said(below([2, 0])), format!("{open} (≥ 0.610): runs ended before"));
+        assert_eq!(said(above([2, 0])), "new is above old at loss 1% (≥ 1.42)");
+        assert_eq!(said(above([0, 2])), format!("{open} (≤ 1.42): runs ended before"));
+        for cell in [below([1, 3]), above([1, 3]), level([3, 3])] {
+            assert_eq!(said(cell), format!("{open}: runs ended before"));
+        }
+        let mut without = level([3, 3]);
+        without.at.remove("loss");
+        assert_eq!(said(without), "new cannot be told above or below old: runs ended before");
+    }
+
+    #[test]
+    fn many_places_with_cut_off_runs_have_the_bound_that_holds_for_all() {
+        let mut cells: Vec<Cell> = ["1%", "2%", "3%", "4%"].map(|loss| cell(loss, 1.0, 1.2, [1.1, 1.3])).into();
+        cells[2] = cut([1, 0], cell("3%", 1.0, 1.5, [1.4, 1.6]));
+        let said = |cells: &[Cell]| beside(&cells.iter().collect::<Vec<_>>(), "old").unwrap().sentence;
+        assert_eq!(said(&cells), "new is above old at 4 of 4 places (≥ 1.20)");
+        let open: Vec<Cell> = cells.into_iter().map(|cell| cut([0, 1], cell)).collect();
+        assert_eq!(said(&open), "new cannot be told above or below old at 4 of 4 places: runs ended before");
+    }
+
+    #[test]
+    fn published_ratio_is_not_judged_by_a_bound_that_leaves_it_open() {
+        let judged = |cut_off, measured: f64| {
+            let cell = cut(cut_off, cell("1%", 1.0, measured, [0.9 * measured, 1.1 * measured]));
+            published(&[&cell], Some("old"), 0.1).map(|finding| finding.sentence)
+        };
+        assert_eq!(judged([1, 0], 0.61), None);
+        assert_eq!(judged([0, 1], 1.42), None);
+        assert_eq!(judged([1, 1], 1.0), None);
+        let missed = judged([1, 0], 1.42).unwrap();
+        assert!(missed.ends_with("measured ≥ 1.42 (1.28 to 1.56), published 1.00, more"), "{missed}");
+        assert!(judged([0, 0], 0.61).unwrap().contains("does not hold"));
     }
 }

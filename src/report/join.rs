@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::load::{ResultDir, StoredRun, no_finished_run};
-use super::{Cell, Report, Rerun, of};
+use super::{Cell, Ratio, Report, Rerun, of};
 use crate::model::notice::Notice;
 use crate::model::run::{At, Engine, RunStatus};
 
@@ -111,37 +111,53 @@ fn merge(into: &mut ResultDir, part: ResultDir) {
     into.notices.push(Notice::merged(&names));
 }
 
-/// Puts the simulator's runs of a scenario beside the kernel's; a report of the simulator alone stays.
+/// Puts the simulator's runs of a scenario beside the kernel's runs of the same text under the same profile.
+///
+/// A report of the simulator alone stays, and so does one whose place is taken: runs of another seed or version are not
+/// the same runs, and a cell has room for one re-run.
 fn take_in_reruns(reports: &mut Vec<Report>) {
-    let is_of = |kernel: &Report, other: &Report| {
-        (kernel.host.engine, other.host.engine) == (Engine::Kernel, Engine::Ns2)
-            && (&kernel.scenario, &kernel.title) == (&other.scenario, &other.title)
+    let is_of = |a: &Report, b: &Report| {
+        (a.host.engine, b.host.engine) == (Engine::Kernel, Engine::Ns2)
+            && [&a.scenario, &a.profile, &a.text] == [&b.scenario, &b.profile, &b.text]
     };
     let (reruns, mut kept): (Vec<Report>, Vec<Report>) =
         std::mem::take(reports).into_iter().partition(|report| report.host.engine == Engine::Ns2);
     for rerun in reruns {
-        let mut taken = false;
+        let own: Vec<&Report> = kept.iter().filter(|report| is_of(report, &rerun)).collect();
+        if own.is_empty() || own.iter().any(|report| is_taken(report, &rerun)) {
+            kept.push(rerun);
+            continue;
+        }
         for report in kept.iter_mut().filter(|report| is_of(report, &rerun)) {
             take_in(report, &rerun);
-            taken = true;
-        }
-        if !taken {
-            kept.push(rerun);
         }
     }
     *reports = kept;
 }
 
+/// Whether a cell that the simulator measured has another re-run beside it.
+fn is_taken(report: &Report, rerun: &Report) -> bool {
+    report.cells.iter().any(|cell| cell.rerun.is_some() && again(cell, rerun).is_some())
+}
+
+/// What the simulator gave for a cell; none where it has no run of it.
+fn again(cell: &Cell, rerun: &Report) -> Option<Rerun> {
+    let same = |other: &&Cell| (&other.metric, &other.variant, &other.at) == (&cell.metric, &cell.variant, &cell.at);
+    let other = rerun.cells.iter().find(same)?;
+    let ratio = other.ratio_to_baseline.as_ref();
+    Some(Rerun {
+        engine: rerun.host.engine,
+        measured: other.measured.clone()?,
+        ratio_to_baseline: ratio.and_then(|ratio| ratio.measured),
+        ratio_bound: ratio.map(Ratio::bound).unwrap_or_default(),
+    })
+}
+
 fn take_in(report: &mut Report, rerun: &Report) {
     for cell in &mut report.cells {
-        let same =
-            |other: &&Cell| (&other.metric, &other.variant, &other.at) == (&cell.metric, &cell.variant, &cell.at);
-        let Some(other) = rerun.cells.iter().find(same) else { continue };
-        cell.rerun = other.measured.clone().map(|measured| Rerun {
-            engine: rerun.host.engine,
-            measured,
-            ratio_to_baseline: other.ratio_to_baseline.as_ref().and_then(|ratio| ratio.measured),
-        });
+        if let Some(again) = again(cell, rerun) {
+            cell.rerun = Some(again);
+        }
     }
     let versions = rerun.host.tools.iter().map(|(name, version)| format!("{name} {version}"));
     report.reruns.push(format!("{}, seed {}", versions.collect::<Vec<_>>().join(", "), rerun.seed));

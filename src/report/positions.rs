@@ -108,7 +108,7 @@ fn axis_of(title: String, numbers: &[f64], log: bool) -> Axis {
 /// None: no variable has as many numbers as a line needs.
 pub fn telling_variable(cells: &[&Cell]) -> Option<(String, bool)> {
     let first = cells.first()?;
-    let names = first.at.keys().filter(|name| first.at.get(*name) != Some(&first.variant));
+    let names = first.at.keys().filter(|name| **name != first.series);
     let of = |name: &String| {
         let numbers = numbers(&values_of(name, cells)).filter(|numbers| numbers.len() >= FEWEST_FOR_LINES)?;
         Some((numbers.len(), name.clone(), is_wide(&numbers)))

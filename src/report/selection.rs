@@ -290,6 +290,7 @@ mod tests {
     fn cell(metric: &str, at: [(&str, &str); 2], values: &[f64]) -> Cell {
         Cell {
             at: at.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            series: "variant".into(),
             variant: "x".into(),
             metric: metric.into(),
             unit: "ratio".into(),

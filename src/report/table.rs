@@ -4,7 +4,7 @@ use super::interval::{self, IntervalKind};
 use super::number::{self, Scale};
 use super::plot::place_name;
 use super::selection::Selection;
-use super::{About, Cell, Finding, Measured, Report, Verdict};
+use super::{About, Bound, Cell, Finding, Measured, Report, Verdict};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::Calibration;
@@ -154,12 +154,7 @@ fn mean(measured: &Measured, scale: Scale) -> String {
         Some([low, high]) => scale.plus_minus(measured.mean, (high - low) / 2.0),
         None => scale.show(measured.mean),
     };
-    bound(measured, mean)
-}
-
-/// A mean with the sign of a lower bound, where it is one.
-fn bound(measured: &Measured, mean: String) -> String {
-    if measured.cut_off > 0 { format!("≥ {mean}") } else { mean }
+    measured.bound().signed(&mean)
 }
 
 /// Metrics in the order of the cells.
@@ -211,9 +206,7 @@ struct Layout<'a> {
 impl<'a> Layout<'a> {
     fn new(report: &'a Report, cells: &'a [&'a Cell]) -> Self {
         let ratios = || cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref());
-        let is_variant = |cell: &&Cell, name: &str| cell.at.get(name) == Some(&cell.variant);
-        let names = cells.first().map(|cell| cell.at.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
-        let variables = names.into_iter().filter(|name| !cells.iter().all(|cell| is_variant(cell, name))).collect();
+        let variables = cells.first().map(|cell| cell.place().into_keys().collect()).unwrap_or_default();
         Layout {
             report,
             cells,
@@ -291,23 +284,24 @@ impl<'a> Layout<'a> {
             self.expected.then(|| optional(cell.expected.as_ref(), |e| scale.plus_minus(e.value, e.plus_minus))),
         );
         row.extend(self.rerun.then(|| optional(cell.rerun.as_ref(), |rerun| mean(&rerun.measured, scale))));
-        row.push(optional(cell.measured.as_ref(), |measured| bound(measured, scale.show(measured.mean))));
+        row.push(optional(cell.measured.as_ref(), |measured| measured.bound().signed(&scale.show(measured.mean))));
         row.push(optional(cell.measured.as_ref().and_then(|measured| measured.ci95), |ci95| range(ci95, scale)));
         if self.median {
-            row.push(optional(cell.measured.as_ref(), |measured| bound(measured, scale.show(measured.median))));
+            row.push(optional(cell.measured.as_ref(), |one| one.bound().signed(&scale.show(one.median))));
             row.push(optional(cell.measured.as_ref().and_then(|one| one.median_ci95), |ci95| range(ci95, scale)));
         }
         row.push(optional(cell.measured.as_ref(), |measured| measured.n.to_string()));
         let ratio = cell.ratio_to_baseline.as_ref();
-        let shown = |value| number::significant(value);
-        row.extend(self.ratio_published.then(|| optional(ratio.and_then(|r| r.published), shown)));
+        row.extend(self.ratio_published.then(|| optional(ratio.and_then(|r| r.published), number::significant)));
         let expected = ratio.and_then(|ratio| ratio.expected.as_ref());
         row.extend(self.ratio_expected.then(|| optional(expected, |e| Scale::Ratio.plus_minus(e.value, e.plus_minus))));
-        let rerun = cell.rerun.as_ref().and_then(|rerun| rerun.ratio_to_baseline);
-        row.extend((self.ratio && self.rerun).then(|| optional(rerun, shown)));
+        let bounded = |(value, bound): (f64, Bound)| bound.signed(&number::significant(value));
+        let rerun = cell.rerun.as_ref().and_then(|rerun| Some((rerun.ratio_to_baseline?, rerun.ratio_bound)));
+        row.extend((self.ratio && self.rerun).then(|| optional(rerun, bounded)));
         if self.ratio {
-            row.push(optional(ratio.and_then(|r| r.measured), shown));
-            row.push(optional(ratio.and_then(|r| r.ci95), |ci95| range(ci95, Scale::Ratio)));
+            let known = ratio.filter(|ratio| ratio.bound() != Bound::Nothing);
+            row.push(optional(known.and_then(|r| Some((r.measured?, r.bound()))), bounded));
+            row.push(optional(known.and_then(|r| r.ci95), |ci95| range(ci95, Scale::Ratio)));
         }
         row.push(cell.verdict.name().to_owned());
         row.push(references(&cell.notices, notes));

@@ -8,11 +8,22 @@
 //!    and baseline both have a published value, else the published value.
 //!
 //! Compared is the measured mean, or the ratio of the means; the interval is shown beside it and not used, so that
-//! noisy runs are never `within` because they are noisy; a miss whose interval reaches the range says that it does. Without a run or a target a cell is `not comparable`, and
-//! so is one that was measured under another profile than the scenario's: its numbers are for that one.
+//! noisy runs are never `within` because they are noisy; a miss whose interval reaches the range says that it does.
+//!
+//! Without a run or a target a cell is `not comparable`, and so is one that was measured under another profile than the
+//! scenario's: its numbers are for that one. Nothing else is compared in the stead of a target ratio: without a run of
+//! the baseline the cell is `not comparable` too, unless it misses what is expected of its value. So it is where runs
+//! that ended before leave a bound only, which longer runs could bring into the range.
 
 use super::number::{self, Scale};
-use super::{Expectation, Measured, Ratio, Verdict};
+use super::{Bound, Expectation, Measured, Ratio, Verdict};
+
+/// Why a ratio is not compared: this part of the experiment, or what there is of it, lacks the baseline.
+const NO_BASELINE: &str = "its baseline is not measured here";
+/// The same where the runs of the baseline give 0.
+const BASELINE_OF_ZERO: &str = "its baseline is 0 here";
+/// Why a number is not compared.
+const BOUND_ONLY: &str = "known as a bound only: runs ended before";
 
 /// What a cell has to compare.
 #[derive(Debug, Clone, Copy)]
@@ -33,9 +44,9 @@ pub struct Evidence<'a> {
     pub scale: Scale,
 }
 
-/// One comparison: whether it holds, and its sentence.
+/// One comparison: what it comes to, and its sentence.
 struct Comparison {
-    holds: bool,
+    verdict: Verdict,
     sentence: String,
 }
 
@@ -49,11 +60,11 @@ pub fn judge(evidence: Evidence<'_>) -> (Verdict, String) {
     }
     let expectations = evidence.expectations(measured);
     let comparisons = if expectations.is_empty() { evidence.published(measured) } else { expectations };
-    let decisive = comparisons.iter().find(|comparison| !comparison.holds).or(comparisons.first());
-    match decisive {
+    let first = |verdict| comparisons.iter().find(|comparison| comparison.verdict == verdict);
+    // A miss decides whatever the others are, and what cannot be compared leaves open whether all hold.
+    match [Verdict::Outside, Verdict::NotComparable, Verdict::Within].into_iter().find_map(first) {
         None => (Verdict::NotComparable, "neither published nor expected".to_owned()),
-        Some(comparison) if comparison.holds => (Verdict::Within, comparison.sentence.clone()),
-        Some(comparison) => (Verdict::Outside, comparison.sentence.clone()),
+        Some(decisive) => (decisive.verdict, decisive.sentence.clone()),
     }
 }
 
@@ -61,8 +72,7 @@ impl Evidence<'_> {
     fn expectations(&self, measured: &Measured) -> Vec<Comparison> {
         let ratio = self.ratio.and_then(|ratio| {
             let expected = ratio.expected.as_ref()?;
-            let measured = Found { what: "ratio", value: ratio.measured?, ci95: ratio.ci95, scale: Scale::Ratio };
-            Some(measured.against_expected(expected))
+            Some(compared(ratio, |found| found.against_expected(expected)))
         });
         let value = self.expected.map(|expected| self.mean_of(measured).against_expected(expected));
         ratio.into_iter().chain(value).collect()
@@ -71,16 +81,25 @@ impl Evidence<'_> {
     fn published(&self, measured: &Measured) -> Vec<Comparison> {
         let ratio = self.ratio.and_then(|ratio| {
             let published = ratio.published?;
-            let measured = Found { what: "ratio", value: ratio.measured?, ci95: ratio.ci95, scale: Scale::Ratio };
-            Some(measured.against_published(published, self.tolerance))
+            Some(compared(ratio, |found| found.against_published(published, self.tolerance)))
         });
         let value = || self.published.map(|value| self.mean_of(measured).against_published(value, self.tolerance));
         ratio.or_else(value).into_iter().collect()
     }
 
     fn mean_of(&self, measured: &Measured) -> Found {
-        Found { what: "mean", value: measured.mean, ci95: measured.ci95, scale: self.scale }
+        let Measured { mean, ci95, .. } = *measured;
+        Found { what: "mean", value: mean, ci95, bound: measured.bound(), scale: self.scale }
     }
+}
+
+/// Compares the measured ratio with its target; where there is none, says why.
+fn compared(ratio: &Ratio, against: impl FnOnce(Found) -> Comparison) -> Comparison {
+    let Some(value) = ratio.measured else {
+        let why = if ratio.pairs == 0 { NO_BASELINE } else { BASELINE_OF_ZERO };
+        return Comparison { verdict: Verdict::NotComparable, sentence: why.to_owned() };
+    };
+    against(Found { what: "ratio", value, ci95: ratio.ci95, bound: ratio.bound(), scale: Scale::Ratio })
 }
 
 /// A measured number that is compared.
@@ -90,6 +109,8 @@ struct Found {
     what: &'static str,
     value: f64,
     ci95: Option<[f64; 2]>,
+    /// What it says of the number that longer runs would give.
+    bound: Bound,
     scale: Scale,
 }
 
@@ -106,11 +127,16 @@ impl Found {
 
     /// A miss that the interval does not rule out is one all the same, and says so.
     fn against(self, [target, margin]: [f64; 2], shown: &str) -> Comparison {
-        let Found { what, value, ci95, scale } = self;
+        let Found { what, value, ci95, bound, scale } = self;
         let holds = (value - target).abs() <= margin;
+        if bound == Bound::Nothing || (!holds && bound.may_meet(value, target)) {
+            return Comparison { verdict: Verdict::NotComparable, sentence: BOUND_ONLY.to_owned() };
+        }
         let is_reached = |[low, high]: [f64; 2]| low <= target + margin && target - margin <= high;
         let reached = if !holds && ci95.is_some_and(is_reached) { ", which its 95 % interval reaches" } else { "" };
-        Comparison { holds, sentence: format!("{what} {}, {shown}{reached}", scale.with_unit(value)) }
+        let value = bound.signed(&scale.with_unit(value));
+        let verdict = if holds { Verdict::Within } else { Verdict::Outside };
+        Comparison { verdict, sentence: format!("{what} {value}, {shown}{reached}") }
     }
 }
 
@@ -127,7 +153,13 @@ mod tests {
     }
 
     fn ratio(measured: f64, expected: Option<Expectation>, published: Option<f64>) -> Ratio {
-        Ratio { published, expected, measured: Some(measured), ci95: None, pairs: 3 }
+        let measured = Some(measured);
+        Ratio { published, expected, measured, ci95: None, pairs: 3, cut_off: 0, baseline_cut_off: 0 }
+    }
+
+    /// The same without a run of the baseline.
+    fn lone(expected: Option<Expectation>, published: Option<f64>) -> Ratio {
+        Ratio { measured: None, pairs: 0, ..ratio(1.0, expected, published) }
     }
 
     fn evidence<'a>(measured: Option<&'a Measured>, ratio: Option<&'a Ratio>) -> Evidence<'a> {
@@ -161,6 +193,62 @@ mod tests {
         assert_eq!(judge(with_value(Some(&near))).0, Verdict::Within);
         let (verdict, reason) = judge(with_value(None));
         assert_eq!((verdict, reason.as_str()), (Verdict::Outside, "mean 30 000 pkts, published 22 818 pkts ± 10 %"));
+    }
+
+    /// The value was compared with the published one instead, and a part of an experiment was `within` or `outside`.
+    #[test]
+    fn expected_ratio_without_a_baseline_is_not_comparable() {
+        let mean = measured(22_800.0);
+        let lone = lone(Some(expectation(1.24, 0.10)), None);
+        let only_ratio = Evidence { published: Some(22_818.0), ..evidence(Some(&mean), Some(&lone)) };
+        assert_eq!(judge(only_ratio), (Verdict::NotComparable, "its baseline is not measured here".into()));
+        let value = expectation(22_800.0, 100.0);
+        let both = Evidence { expected: Some(&value), ..only_ratio };
+        assert_eq!(judge(both), (Verdict::NotComparable, "its baseline is not measured here".into()));
+        let value = expectation(21_000.0, 100.0);
+        let (verdict, reason) = judge(Evidence { expected: Some(&value), ..only_ratio });
+        assert_eq!(verdict, Verdict::Outside, "one that is missed decides");
+        assert_eq!(reason, "mean 22 800 pkts, expected 21 000 ± 100 pkts");
+    }
+
+    #[test]
+    fn published_ratio_without_a_baseline_is_not_comparable() {
+        let mean = measured(22_800.0);
+        let mut lone = lone(None, Some(1.43));
+        let with = |ratio: &Ratio| judge(Evidence { published: Some(22_818.0), ..evidence(Some(&mean), Some(ratio)) });
+        assert_eq!(with(&lone), (Verdict::NotComparable, "its baseline is not measured here".into()));
+        lone.pairs = 3;
+        assert_eq!(with(&lone), (Verdict::NotComparable, "its baseline is 0 here".into()));
+        lone.published = None;
+        assert_eq!(with(&lone).0, Verdict::Within, "without a published ratio the value counts");
+    }
+
+    #[test]
+    fn cut_off_mean_is_outside_only_above_its_range() {
+        let judged = |mean: f64| {
+            let cut_off = Measured::of(vec![mean; 3], 1).unwrap();
+            let expected = expectation(20_000.0, 1_000.0);
+            judge(Evidence { expected: Some(&expected), ..evidence(Some(&cut_off), None) })
+        };
+        assert_eq!(judged(15_000.0), (Verdict::NotComparable, "known as a bound only: runs ended before".into()));
+        let outside = "mean ≥ 25 000 pkts, expected 20 000 ± 1 000 pkts";
+        assert_eq!(judged(25_000.0), (Verdict::Outside, outside.into()));
+    }
+
+    #[test]
+    fn cut_off_ratio_is_outside_only_where_longer_runs_lead_further_away() {
+        let mean = measured(1.0);
+        let judged = |value: f64, cut_off: usize, baseline_cut_off: usize| {
+            let of = Ratio { cut_off, baseline_cut_off, ..ratio(value, Some(expectation(1.0, 0.1)), None) };
+            judge(evidence(Some(&mean), Some(&of)))
+        };
+        let open = (Verdict::NotComparable, "known as a bound only: runs ended before".to_owned());
+        assert_eq!(judged(0.61, 2, 0), open);
+        assert_eq!(judged(1.42, 0, 1), open);
+        assert_eq!(judged(1.0, 2, 1), open, "with both sides cut off nothing is known");
+        assert_eq!(judged(1.42, 2, 0), (Verdict::Outside, "ratio ≥ 1.42, expected 1.00 ± 0.10".into()));
+        assert_eq!(judged(0.61, 0, 1), (Verdict::Outside, "ratio ≤ 0.610, expected 1.00 ± 0.10".into()));
+        assert_eq!(judged(0.61, 0, 0).0, Verdict::Outside);
     }
 
     #[test]

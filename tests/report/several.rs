@@ -24,7 +24,7 @@ fn directories(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
     (place, paths)
 }
 
-fn change_host(path: &std::path::Path, change: impl FnOnce(&mut HostRecord)) {
+pub fn change_host(path: &std::path::Path, change: impl FnOnce(&mut HostRecord)) {
     let file = path.join("host.json");
     let mut host: HostRecord = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     change(&mut host);
@@ -68,17 +68,25 @@ fn the_same_runs_twice_or_made_otherwise_stand_side_by_side() {
     assert_eq!(report::load_all(&[paths[0].clone(), paths[0].clone()]).unwrap().reports.len(), 1, "named twice");
 }
 
-#[test]
-fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
-    let (_place, paths) = directories(&[&[0, 1, 2], &[0, 1, 2]]);
+/// Directories of which the first is the kernel's and the others are the simulator's.
+fn simulated(parts: &[&[u32]]) -> (tempfile::TempDir, Vec<PathBuf>) {
+    let (place, paths) = directories(parts);
     let scenario = format!("{SCENARIO}\n[ns2]\nagents = {{ SACK = \"TCP/Sack1\", Other = \"TCP/Reno\" }}\n");
     for path in &paths {
         fs::write(path.join("scenario.toml"), &scenario).unwrap();
     }
-    change_host(&paths[1], |host| {
-        host.engine = Engine::Ns2;
-        host.tools = [("ns2".to_owned(), "2.35".to_owned())].into();
-    });
+    for path in &paths[1..] {
+        change_host(path, |host| {
+            host.engine = Engine::Ns2;
+            host.tools = [("ns2".to_owned(), "2.35".to_owned())].into();
+        });
+    }
+    (place, paths)
+}
+
+#[test]
+fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
+    let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
     let reports = report::load_all(&paths).unwrap().reports;
     assert_eq!(reports.len(), 1);
     let text = report::render_all(&reports, Format::Text).unwrap();
@@ -88,6 +96,45 @@ fn runs_of_the_simulator_are_a_column_of_the_kernels_report() {
     assert_eq!((rerun.engine, rerun.measured.mean), (Engine::Ns2, 9100.0));
     assert!((rerun.ratio_to_baseline.unwrap() - 9100.0 / 6100.0).abs() < 1e-9);
     assert_eq!(report::load_all(&paths[1..]).unwrap().reports.len(), 1, "alone it is a report of its own");
+}
+
+/// They were told by the scenario's name alone, and stood beside numbers of other paths and conditions.
+#[test]
+fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own() {
+    let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2]]);
+    let apart = || {
+        let reports = report::load_all(&paths).unwrap().reports;
+        let reruns = reports.iter().flat_map(|report| &report.cells).filter(|cell| cell.rerun.is_some()).count();
+        (reports.len(), reruns > 0)
+    };
+    assert_eq!(apart(), (1, true));
+    change_host(&paths[1], |host| host.profile = "native".into());
+    assert_eq!(apart(), (2, false));
+    change_host(&paths[1], |host| host.profile = "paper".into());
+    let text = fs::read_to_string(paths[1].join("scenario.toml")).unwrap();
+    fs::write(paths[1].join("scenario.toml"), text.replace("delay = \"50ms\"", "delay = \"60ms\"")).unwrap();
+    assert_eq!(apart(), (2, false));
+}
+
+/// Of two seeds only the later one's numbers were shown, under a heading that named both.
+#[test]
+fn second_simulation_of_the_same_cells_is_a_report_of_its_own() {
+    let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]);
+    fs::write(paths[2].join("plan.json"), r#"{"schema":1,"scenario":"table-2","seed":8}"#).unwrap();
+    Directory { path: paths[2].clone() }.add(&run("1%", "Other", 0, 12_000));
+    let reports = report::load_all(&paths).unwrap().reports;
+    let engines: Vec<Engine> = reports.iter().map(|report| report.host.engine).collect();
+    assert_eq!((engines, reports[1].seed), (vec![Engine::Kernel, Engine::Ns2], 8));
+    assert_eq!(reports[0].reruns, ["ns2 2.35, seed 7"]);
+    let is_other = |cell: &&report::Cell| cell.metric == "delivered_pkts" && cell.variant == "Other";
+    let reruns: Vec<f64> = reports[0]
+        .cells
+        .iter()
+        .filter(is_other)
+        .filter_map(|cell| cell.rerun.as_ref().map(|rerun| rerun.measured.mean))
+        .collect();
+    assert_eq!(reruns, [9100.0], "of the first directory");
+    assert_eq!(values(&reports[1]), [12_000.0, 9100.0, 9200.0]);
 }
 
 /// One interrupted experiment made the report of all others below its directory impossible.

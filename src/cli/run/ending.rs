@@ -1,6 +1,8 @@
 //! What came of the scenarios of one call: one that cannot be carried out does not keep the others from it.
+//!
+//! What all of them need of this host is looked for before the first begins.
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use crate::experiment::runner::Outcome;
 use crate::failure::{Failure, Kind};
@@ -12,38 +14,45 @@ pub struct Ending {
     unmeasured: Vec<String>,
     /// Scenarios whose paths, all or some, were not what they ask, with the reason.
     outside: Vec<(String, Failure)>,
-    /// Scenarios that failed, with the reason.
-    failed: Vec<(String, String)>,
+    /// Scenarios that failed, or that ask for what this host lacks, with the reason.
+    failed: Vec<(String, Failure)>,
 }
 
 impl Ending {
     /// Takes in what came of one scenario.
     ///
-    /// Errors: what keeps every other from being carried out too: a need of this host, or a wish to stop.
+    /// Errors: what came of it, where the call is `stopped`: no other scenario follows.
     pub fn take(&mut self, name: &str, result: Result<Outcome>, stopped: bool) -> Result<()> {
-        let error = match result {
+        match result {
             Ok(outcome) => {
                 self.unmeasured.extend(outcome.late);
                 self.unmeasured.extend(outcome.failed.into_iter().map(|(id, _)| id));
                 self.outside.extend(outcome.outside.map(|failure| (name.to_owned(), failure)));
-                return Ok(());
             }
             Err(error) if stopped => return Err(error),
-            Err(error) => error,
-        };
-        match error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
-            Some(failure) if failure.kind == Kind::Unmet => return Err(error),
-            Some(failure) if failure.kind == Kind::Outside => self.outside.push((name.to_owned(), failure.clone())),
-            _ => self.failed.push((name.to_owned(), format!("{error:#}"))),
+            Err(error) => self.take_failure(name.to_owned(), &error),
         }
         Ok(())
     }
 
+    fn take_failure(&mut self, name: String, error: &Error) {
+        let known = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()).cloned();
+        match known {
+            Some(failure) if failure.kind == Kind::Outside => self.outside.push((name, failure)),
+            Some(failure) => self.failed.push((name, Failure { what: format!("{error:#}"), ..failure })),
+            None => self.failed.push((name, Failure::failed(format!("{error:#}")))),
+        }
+    }
+
     /// The failure of the whole call; none when everything was measured.
     pub fn failure(&self, scenarios: usize) -> Option<Failure> {
-        if !self.failed.is_empty() {
-            let each: Vec<String> = self.failed.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-            let what = format!("{} of {scenarios} scenarios failed: {}", self.failed.len(), each.join("; "));
+        if let Some((_, first)) = self.failed.first() {
+            let (count, each) = (self.failed.len(), each(&self.failed));
+            if self.failed.iter().all(|(_, failure)| failure.kind == Kind::Unmet) {
+                let what = format!("{count} of {scenarios} scenarios ask for what this host lacks: {each}");
+                return Some(Failure { what, ..first.clone() });
+            }
+            let what = format!("{count} of {scenarios} scenarios failed: {each}");
             return Some(Failure::failed(what).hint("run again with the same `--out`: what is finished stays"));
         }
         if !self.unmeasured.is_empty() {
@@ -54,11 +63,16 @@ impl Ending {
         if scenarios == 1 {
             return Some(first.clone());
         }
-        let each: Vec<String> =
-            self.outside.iter().map(|(name, failure)| format!("{name}: {}", failure.what)).collect();
-        let what = format!("{} of {scenarios} scenarios ask for a path that this host does not give", each.len());
-        Some(Failure { what: format!("{what}: {}", each.join("; ")), ..first.clone() })
+        let (count, each) = (self.outside.len(), each(&self.outside));
+        let what = format!("{count} of {scenarios} scenarios ask for a path that this host does not give: {each}");
+        Some(Failure { what, ..first.clone() })
     }
+}
+
+/// Scenarios with their reasons, as one phrase.
+fn each(failures: &[(String, Failure)]) -> String {
+    let each: Vec<String> = failures.iter().map(|(name, failure)| format!("{name}: {}", failure.what)).collect();
+    each.join("; ")
 }
 
 #[cfg(test)]
@@ -82,11 +96,27 @@ mod tests {
         assert_eq!(ending.failure(4).unwrap().what, "1 of 4 scenarios failed: d: write the record: disk full");
     }
 
+    /// An initial ssthresh that this kernel cannot set kept the other scenarios of the folder from being measured.
     #[test]
-    fn what_holds_for_all_scenarios_ends_the_call() {
+    fn scenario_that_asks_for_what_this_host_lacks_leaves_the_others_and_decides_the_end() {
         let mut ending = Ending::default();
-        let unmet = ending.take("a", Err(Failure::unmet("no iperf3").into()), false);
-        assert_eq!(unmet.unwrap_err().to_string(), "no iperf3");
+        let unmet = Failure::unmet("no struct_ops links").hint("use a newer kernel");
+        ending.take("a", Err(Error::from(unmet).context("set the conditions")), false).unwrap();
+        ending.take("b", Err(Failure::outside("the path is wrong").into()), false).unwrap();
+        ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
+        let failure = ending.failure(3).unwrap();
+        assert_eq!((failure.kind, failure.hint.as_deref()), (Kind::Unmet, Some("use a newer kernel")));
+        let lacking = "a: set the conditions: no struct_ops links";
+        assert_eq!(failure.what, format!("1 of 3 scenarios ask for what this host lacks: {lacking}"));
+        ending.take("d", Err(Error::msg("disk full")), false).unwrap();
+        let failure = ending.failure(4).unwrap();
+        assert_eq!(failure.kind, Kind::Failed);
+        assert_eq!(failure.what, format!("2 of 4 scenarios failed: {lacking}; d: disk full"));
+    }
+
+    #[test]
+    fn wish_to_stop_ends_the_call() {
+        let mut ending = Ending::default();
         let stopped = ending.take("a", Err(Failure::failed("interrupted").into()), true);
         assert_eq!(stopped.unwrap_err().to_string(), "interrupted");
     }

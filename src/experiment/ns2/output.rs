@@ -162,6 +162,23 @@ fn since_start<'a>(flow: &FlowSpec, states: &'a [State]) -> impl Iterator<Item =
     states.iter().filter(move |state| state.time_s >= start_s)
 }
 
+/// The states of a flow's life: from its start until its time is over or, of a flow with a size, until all has arrived.
+fn lifetime<'a>(simulation: &Simulation<'_>, flow: &FlowSpec, states: &'a [State]) -> Vec<&'a State> {
+    let mut own: Vec<&State> = since_start(flow, states).collect();
+    let last = match flow.sends {
+        Sends::Transfers { size, .. } => {
+            let packets = size.0.div_ceil(u64::from(payload_bytes(simulation.cell)));
+            own.iter().position(|state| u64::from(state.delivered_pkts()) >= packets)
+        }
+        Sends::Bulk | Sends::Messages { .. } | Sends::Datagrams { .. } => {
+            let end_s = flow.duration.map_or(f64::INFINITY, |length| (flow.start + length).as_secs_f64());
+            own.iter().rposition(|state| state.time_s <= end_s)
+        }
+    };
+    own.truncate(last.map_or(own.len(), |last| last + 1));
+    own
+}
+
 fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[State]) -> Result<FlowRecord> {
     let label = simulation.cell.label(flow);
     let last = states.last().ok_or_else(|| anyhow!("ns-2 wrote nothing about the flow \"{}\"", flow.name))?;
@@ -233,11 +250,12 @@ fn events_of<'a>(
     flow: &'a FlowSpec,
     states: &'a [State],
 ) -> impl Iterator<Item = Event> {
-    let end_s = states.last().map_or(0.0, |state| state.time_s);
-    since_start(flow, states).enumerate().map(move |(number, state)| {
+    let own = lifetime(simulation, flow, states);
+    let last = own.len().saturating_sub(1);
+    own.into_iter().enumerate().map(move |(number, state)| {
         let kind = match number {
             0 => EventKind::Open,
-            _ if state.time_s >= end_s => EventKind::Close,
+            _ if number == last => EventKind::Close,
             _ => EventKind::Sample,
         };
         event(simulation, index, kind, state)

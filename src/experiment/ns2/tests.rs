@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::plan::Choices;
+use crate::trace::event::EventKind;
 
 const TEXT: &str = r#"
 title = "t"
@@ -177,6 +178,19 @@ fn output_becomes_records_like_those_of_a_measured_run() {
     assert_eq!(of_first, [(0, 1, 0), (10_000_000_000, 7, 99), (20_000_000_000, 8, 199)]);
     assert_eq!((read.events[4].srtt_us, read.events[4].rtt_us), (Some(201_250), Some(200_000)));
     assert_eq!(read.events.iter().filter(|event| event.socket == 2).count(), 2, "those since its start");
+}
+
+/// As those of a measured connection do: what comes after is no time in which the flow starves.
+#[test]
+fn events_of_a_flow_end_when_its_time_is_over_or_all_has_arrived() {
+    let ends_at = |text: &str, socket: u64| {
+        let events = simulated(text, 0, |simulation| output::read(simulation, OUTPUT).unwrap().events);
+        let last = events.iter().rfind(|event| event.socket == socket).unwrap();
+        (last.kind, last.time_ns / 1_000_000_000)
+    };
+    assert_eq!([1, 2].map(|socket| ends_at(TEXT, socket)), [(EventKind::Close, 20); 2]);
+    let ends = TEXT.replace("initial_cwnd = 2", "duration = \"15s\"").replace("1MB", "15kB");
+    assert_eq!([1, 2].map(|socket| ends_at(&ends, socket)), [(EventKind::Close, 10), (EventKind::Open, 10)]);
 }
 
 #[test]

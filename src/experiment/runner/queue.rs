@@ -108,7 +108,7 @@ impl<'a> Queue<'a> {
                 });
             }
             if self.sending.is_empty() && self.ending == 0 {
-                return if stopping { Err(interrupted(bench.results.path())) } else { Ok(()) };
+                return if stopping { Err(interrupted()) } else { Ok(()) };
             }
             self.say_time_left(tell);
             match messages.recv_timeout(LOOK_UP) {

@@ -94,6 +94,7 @@ pub(super) fn convergence(run: &RunView<'_>) -> Option<Value> {
 mod tests {
     use super::super::samples::{Sampled, view};
     use super::*;
+    use crate::model::run::Completion;
     use proptest::prelude::*;
 
     #[test]
@@ -152,6 +153,31 @@ mod tests {
         let ratio = friendliness(&view(&flows[..1], &flows[1..])).unwrap();
         assert!((ratio - 3.0).abs() < 0.05, "{ratio}");
         assert_eq!(friendliness(&view(&flows, &[])), None);
+    }
+
+    /// Of a flow that fell silent only the time before was looked at, in which all was well.
+    #[test]
+    fn flow_that_falls_silent_starves_until_its_end() {
+        let flows = [Sampled::new(0.0, &[(100.0, 50.0)]), Sampled::new(0.0, &[(30.0, 50.0), (70.0, 0.0)])];
+        let index = jain(&view(&flows, &[])).unwrap();
+        assert!((index - 0.775).abs() < 0.001, "{index}"); // 50 and 15 a second: 65² / (2 · (50² + 15²))
+        let ratio = friendliness(&view(&flows[..1], &flows[1..])).unwrap();
+        assert!((ratio - 10.0 / 3.0).abs() < 0.01, "{ratio}");
+    }
+
+    #[test]
+    fn flow_that_falls_silent_soon_after_its_start_never_converges() {
+        let flows = [Sampled::new(0.0, &[(30.0, 100.0)]), Sampled::new(10.0, &[(2.0, 50.0), (18.0, 0.0)])];
+        let value = convergence(&view(&flows, &[])).unwrap();
+        assert!((value.value - 20.0).abs() < 0.11 && value.cut_off, "{value:?}");
+    }
+
+    #[test]
+    fn flow_with_a_size_runs_until_all_of_it_has_arrived() {
+        let mut flows = [Sampled::new(0.0, &[(100.0, 50.0)]), Sampled::new(0.0, &[(30.0, 50.0), (70.0, 0.0)])];
+        flows[1].record.completions = vec![Completion { start_s: 0.0, took_s: 30.0, done: true }];
+        let index = jain(&view(&flows, &[])).unwrap();
+        assert!((index - 1.0).abs() < 1e-6, "{index}");
     }
 
     proptest! {

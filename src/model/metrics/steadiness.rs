@@ -99,6 +99,13 @@ mod tests {
     }
 
     #[test]
+    fn stability_sees_a_flow_that_falls_silent() {
+        let silent = [Sampled::new(0.0, &[(5.0, 100.0), (5.0, 0.0)])];
+        let index = stability(&view(&silent, &[])).unwrap();
+        assert!((index - 1.054).abs() < 0.02, "{index}"); // 50 * sqrt(10 / 9) / 50
+    }
+
+    #[test]
     fn utilisation_counts_every_flow_on_the_link_and_no_other() {
         let flows = [Sampled::named("a", 600), Sampled::named("b", 200), Sampled::named("elsewhere", 9000)];
         let mut run = view(&flows[..1], &flows[1..]);

@@ -70,16 +70,26 @@ impl FlowView<'_> {
         };
         Some(8.0 * bytes / (to - from))
     }
+
+    /// When it ran: from its first event to its last. A flow that delivers nothing any more runs on, for it starves;
+    /// only one with transfers of a size runs to its last delivery, after which it has nothing to send.
+    ///
+    /// Units: seconds on the host's monotonic clock.
+    /// None: without events; transfers without data.
+    fn runs_during(&self) -> Option<[f64; 2]> {
+        let flow = self.over_time?;
+        if self.record.completions.is_empty() { Some(flow.lasts_during()) } else { flow.delivers_during() }
+    }
 }
 
-/// The time in which all of these flows ran: from the last first event to the first last delivery.
+/// The time in which all of these flows ran: from the last start to the first end.
 ///
 /// Units: seconds on the host's monotonic clock.
-/// None: no flow, one without events or without data, or no such time.
+/// None: no flow, one without events, transfers without data, or no such time.
 pub fn time_in_common<'a>(flows: impl IntoIterator<Item = &'a FlowView<'a>>) -> Option<[f64; 2]> {
     let mut common = [f64::NEG_INFINITY, f64::INFINITY];
     for flow in flows {
-        let [from, to] = flow.over_time?.delivers_during()?;
+        let [from, to] = flow.runs_during()?;
         common = [common[0].max(from), common[1].min(to)];
     }
     (common[0].is_finite() && common[0] < common[1]).then_some(common)

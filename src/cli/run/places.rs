@@ -1,0 +1,99 @@
+//! Where results go, and how a call that was interrupted goes on there.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::Planned;
+use crate::failure::Failure;
+
+/// The result directories: as asked, or new ones named after scenario and time; below one for several scenarios, by
+/// their names, and by their folders too where names are the same. Returns the `--out` that leads to the same again.
+pub(super) fn name_places(out: Option<&Path>, planned: &mut [Planned]) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now = now.trim_end_matches('Z').replace(':', "-");
+    let names: Vec<String> = planned.iter().map(|one| one.scenario.name.clone()).collect();
+    let new = match &names[..] {
+        [name] => format!("{name}-{now}"),
+        _ => now,
+    };
+    let base = out.map_or_else(|| Path::new("runs").join(new), Path::to_owned);
+    for one in planned {
+        one.out = if names.len() == 1 { base.clone() } else { below(&base, one, &names) };
+    }
+    base
+}
+
+/// The directory of one of several scenarios.
+fn below(base: &Path, one: &Planned, names: &[String]) -> PathBuf {
+    let name = &one.scenario.name;
+    let folder = Path::new(&one.scenario.file).parent().and_then(Path::file_name);
+    let is_alone = names.iter().filter(|other| *other == name).count() == 1;
+    folder.filter(|_| !is_alone).map_or(base.to_owned(), |folder| base.join(folder)).join(name)
+}
+
+/// The failure of a call that was stopped from outside, with the next step unless it has its own.
+pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
+    let Some(failure) = error.downcast_ref::<Failure>().filter(|failure| failure.hint.is_none()) else {
+        return error;
+    };
+    let failure = Failure { what: format!("{error:#}"), ..failure.clone() };
+    failure.hint(format!("`tccc run` with `--out {}` resumes it", base.display())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::plan::{Choices, Plan};
+    use crate::experiment::runner::interrupted;
+    use crate::experiment::scenario::Scenario;
+
+    const TEXT: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"1s\"\nruns=1\nseed=7\n\
+                        [[link]]\nends=[\"s\",\"r\"]\n\
+                        [[flow]]\nname=\"data\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n";
+
+    fn planned(files: &[&str]) -> Vec<Planned> {
+        let one = |file: &&str| {
+            let scenario = Scenario::parse(file, TEXT).unwrap();
+            let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+            Planned { out: PathBuf::new(), scenario, plan }
+        };
+        files.iter().map(one).collect()
+    }
+
+    /// The base that these scenarios have, and their directories.
+    fn places(out: Option<&Path>, files: &[&str]) -> (PathBuf, Vec<PathBuf>) {
+        let mut planned = planned(files);
+        let base = name_places(out, &mut planned);
+        (base, planned.into_iter().map(|one| one.out).collect())
+    }
+
+    #[test]
+    fn one_scenario_has_the_directory_and_several_one_below_it_each() {
+        let below = |out: &str, files: &[&str]| places(Some(Path::new(out)), files).1;
+        assert_eq!(below("x", &["p/a.toml"]), [Path::new("x")]);
+        assert_eq!(below("x", &["p/a.toml", "q/b.toml"]), [Path::new("x/a"), Path::new("x/b")]);
+        assert_eq!(below("x", &["p/a.toml", "q/a.toml"]), [Path::new("x/p/a"), Path::new("x/q/a")]);
+        let (base, places) = places(None, &["p/a.toml"]);
+        assert!(base.to_string_lossy().starts_with("runs/a-") && places == [base.clone()], "{base:?}: {places:?}");
+    }
+
+    /// Of several scenarios the hint named the directory of the one that was interrupted: the same call with that began
+    /// anew below it.
+    #[test]
+    fn directory_that_an_interrupted_call_names_leads_to_the_same_places() {
+        for files in [&["p/a.toml"][..], &["p/a.toml", "q/a.toml", "b.toml"]] {
+            let (base, first) = places(None, files);
+            assert_eq!(places(Some(&base), files).1, first);
+            let said = resumable(interrupted(), &base);
+            let hint = said.downcast_ref::<Failure>().unwrap().hint.clone();
+            assert_eq!(hint, Some(format!("`tccc run` with `--out {}` resumes it", base.display())));
+        }
+    }
+
+    #[test]
+    fn failure_with_a_next_step_of_its_own_keeps_it() {
+        let own = resumable(Failure::failed("full").hint("make room").into(), Path::new("x"));
+        assert_eq!(own.downcast_ref::<Failure>(), Some(&Failure::failed("full").hint("make room")));
+        assert_eq!(resumable(anyhow::anyhow!("broken"), Path::new("x")).to_string(), "broken");
+    }
+}

@@ -1,0 +1,85 @@
+//! What runs that ended before what a metric waits for leave of a number: a bound, or nothing.
+
+use super::table::NOTHING;
+use super::{Measured, Ratio};
+
+/// What a measured number says of the one that longer runs would give.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// It is that number.
+    #[default]
+    Exact,
+    /// That one is as large or larger.
+    Lower,
+    /// That one is as large or smaller.
+    Upper,
+    /// Nothing: both sides of a ratio are cut off.
+    Nothing,
+}
+
+impl Bound {
+    /// A shown number with the sign of its bound, where it is one.
+    pub fn signed(self, number: &str) -> String {
+        match self {
+            Bound::Exact => number.to_owned(),
+            Bound::Lower => format!("≥ {number}"),
+            Bound::Upper => format!("≤ {number}"),
+            Bound::Nothing => NOTHING.to_owned(),
+        }
+    }
+
+    /// Whether longer runs may still meet a target that the number misses.
+    pub fn may_meet(self, number: f64, target: f64) -> bool {
+        match self {
+            Bound::Exact => false,
+            Bound::Lower => number < target,
+            Bound::Upper => number > target,
+            Bound::Nothing => true,
+        }
+    }
+}
+
+impl Measured {
+    /// What its mean and median say.
+    pub fn bound(&self) -> Bound {
+        if self.cut_off > 0 { Bound::Lower } else { Bound::Exact }
+    }
+}
+
+impl Ratio {
+    /// What the measured ratio says.
+    pub fn bound(&self) -> Bound {
+        match (self.cut_off > 0, self.baseline_cut_off > 0) {
+            (false, false) => Bound::Exact,
+            (true, false) => Bound::Lower,
+            (false, true) => Bound::Upper,
+            (true, true) => Bound::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratio_is_bounded_by_the_side_that_is_cut_off() {
+        let bound = |cut_off, baseline_cut_off| {
+            let measured = Some(0.6);
+            let ratio =
+                Ratio { published: None, expected: None, measured, ci95: None, pairs: 3, cut_off, baseline_cut_off };
+            ratio.bound().signed("0.600")
+        };
+        let shown = [bound(0, 0), bound(1, 0), bound(0, 3), bound(1, 1)];
+        assert_eq!(shown, ["0.600", "≥ 0.600", "≤ 0.600", "-"]);
+    }
+
+    #[test]
+    fn bound_may_meet_only_what_lies_beyond_it() {
+        let beyond = |bound: Bound| [bound.may_meet(5.0, 4.0), bound.may_meet(5.0, 6.0)];
+        assert_eq!(beyond(Bound::Exact), [false, false]);
+        assert_eq!(beyond(Bound::Lower), [false, true]);
+        assert_eq!(beyond(Bound::Upper), [true, false]);
+        assert_eq!(beyond(Bound::Nothing), [true, true]);
+    }
+}
