@@ -61,6 +61,7 @@ pub fn has_page() -> bool {
 pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
     let listener = http::bind(settings.listen).with_context(|| format!("listen on {}", settings.listen))?;
     let address = listener.local_addr().context("read the address that was bound")?;
+    let connections = http::make_room(); // before the sweeps, which open many files too
     let gate = Gate::new(address, settings.names, settings.token);
     let shelf = settings.exporter.is_some().then(Shelf::new);
     let mut notices = Vec::new();
@@ -68,7 +69,11 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
         let exporter = settings.exporter.zip(shelf.clone()).map(|(settings, shelf)| {
             let exporter = Exporter::start(settings, shelf)?;
             notices.extend_from_slice(exporter.notices());
-            Ok::<_, anyhow::Error>(scope.spawn(move || ending(stop, || exporter.run(stop))))
+            let sweeps = move || {
+                exporter.run(stop);
+                Ok(())
+            };
+            Ok::<_, anyhow::Error>(scope.spawn(move || ending(stop, sweeps)))
         });
         let exporter = exporter.transpose().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
         let (watching, asks) = match settings.source {
@@ -93,7 +98,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
         };
         let served = Served::new(gate, shelf, asks);
         began(address, &notices);
-        let answered = ending(stop, || answer(listener, routes::router(served), stop));
+        let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));
         answered.and(join(watching)).and(join(exporter))
     })
 }
@@ -109,11 +114,11 @@ fn join(thread: Option<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
     thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the server panicked"))))
 }
 
-fn answer(listener: std::net::TcpListener, router: axum::Router, stop: &AtomicBool) -> Result<()> {
+fn answer(listener: std::net::TcpListener, router: axum::Router, connections: usize, stop: &AtomicBool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("begin to serve")?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener).context("begin to listen")?;
-        http::listen(listener, router, stop).await;
+        http::listen(listener, router, connections, stop).await;
         Ok(())
     })
 }

@@ -5,13 +5,14 @@ mod serve_lab;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod trace_lab;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{needs, poll_until, tccc};
+use common::{HostSnapshot, needs, poll_until, tccc};
+use nix::libc;
 use serve_lab::{Answer, SOON, Server, read_answer};
 use tccc::kernel::netns::Netns;
 use trace_lab::{Connection, loopback_netns, tcp_info};
@@ -42,8 +43,52 @@ fn sum(metrics: &str, name: &str, labels: &[&str]) -> f64 {
     lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
+/// A scraper that keeps its connection.
+struct Scraper(BufReader<TcpStream>);
+
+impl Scraper {
+    fn connect(netns: &Netns, server: &Server) -> Scraper {
+        let stream = netns.run(|| Ok(TcpStream::connect(("127.0.0.1", server.address.port()))?)).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        Scraper(BufReader::new(stream))
+    }
+
+    fn scrape(&mut self) -> String {
+        write!(self.0.get_mut(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the connection was closed");
+            let line = line.trim().to_lowercase();
+            if let Some(given) = line.strip_prefix("content-length: ") {
+                length = given.parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        String::from_utf8(body).unwrap()
+    }
+}
+
+/// Sets how many files a process may open; returns how many it was.
+fn allow_files(process: u32, files: libc::rlim_t) -> libc::rlim_t {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let own: *mut libc::rlimit = &mut limit;
+    // SAFETY: the kernel writes one rlimit to `own`, which lives on.
+    let read = unsafe { libc::prlimit(process as i32, libc::RLIMIT_NOFILE, std::ptr::null(), own) };
+    assert_eq!(read, 0, "{}", std::io::Error::last_os_error());
+    let wanted = libc::rlimit { rlim_cur: files, ..limit };
+    // SAFETY: the kernel reads one rlimit, which lives on, and writes none.
+    let set = unsafe { libc::prlimit(process as i32, libc::RLIMIT_NOFILE, &wanted, std::ptr::null_mut()) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    limit.rlim_cur
+}
+
 /// Scrapes until it is as wanted.
-fn scrape(netns: &Netns, server: &Server, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+fn scrape(netns: &Netns, server: &Server, what: &str, mut is_so: impl FnMut(&str) -> bool) -> String {
     let mut metrics = String::new();
     poll_until(SOON, what, || {
         metrics = ask(netns, server, "/metrics", "").body;
@@ -104,6 +149,70 @@ fn short_connections_are_counted_whole_and_no_event_is_sent() {
     assert!(sum(&end, "tccc_connections_opened_total", &["algorithm=\"cubic\""]) >= 20.0);
     let received = sum(&end, "tccc_received_bytes_total", &[]);
     assert!((200_000.0..200_100.0).contains(&received), "{received} bytes");
+}
+
+/// Groups of a removed cgroup were deleted before they were shown with all they had counted.
+#[test]
+fn connections_of_a_removed_cgroup_stay_counted() {
+    needs!(root, btf, cgroup2);
+    if let Some(cgroup) = std::env::var_os("TCCC_SERVE_CGROUP") {
+        std::fs::write(Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
+        let address = format!("127.0.0.1:{}", std::env::var("TCCC_SERVE_PORT").unwrap());
+        Connection::open_at(&loopback_netns(), "reno", &address).send(BYTES);
+        return;
+    }
+    let before = HostSnapshot::take(&["tccc-serve"]);
+    let netns = loopback_netns();
+    // Connections of namespaces of their own have this port too.
+    let listener = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = server(&netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"]);
+    let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"reno\""]);
+    let mount = tccc::kernel::cgroup::mount_point().unwrap();
+    for n in 1..=3 {
+        let cgroup = mount.join(format!("tccc-serve-{}-{n}", std::process::id()));
+        std::fs::create_dir(&cgroup).unwrap();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "connections_of_a_removed_cgroup_stay_counted"])
+            .env("TCCC_SERVE_CGROUP", &cgroup)
+            .env("TCCC_SERVE_PORT", port.to_string())
+            .output()
+            .unwrap();
+        poll_until(SOON, "the cgroup is removed", || std::fs::remove_dir(&cgroup).is_ok());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        scrape(&netns, &server, "what it sent", |text| acked(text) >= (n * BYTES) as f64);
+    }
+    let mut sweeps = std::collections::BTreeSet::new();
+    scrape(&netns, &server, "twenty sweeps", |text| {
+        assert!(acked(text) >= (3 * BYTES) as f64, "what was counted is gone:\n{text}");
+        assert_eq!(sum(text, "tccc_uncounted_total", &[]), 0.0);
+        // No two sweeps take the same time to the nanosecond for long.
+        sweeps.insert(sum(text, "tccc_sweep_duration_seconds", &[]).to_bits());
+        sweeps.len() >= 20
+    });
+    drop(server);
+    before.assert_unchanged();
+}
+
+/// The first sweep that found no descriptors ended the server.
+#[test]
+fn sweep_that_finds_no_descriptors_is_tried_again() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let mut connection = Connection::open(&netns, "cubic");
+    let mut server = server(&netns, connection.address.port(), &["--metrics-only", "--listen", "127.0.0.1:0"]);
+    let mut scraper = Scraper::connect(&netns, &server);
+    let failed = |text: &str| sum(text, "tccc_failed_sweeps_total", &[]);
+    assert_eq!(failed(&scraper.scrape()), 0.0);
+    let files = allow_files(server.process.id(), 3); // it has those already
+    poll_until(SOON, "two sweeps fail", || failed(&scraper.scrape()) >= 2.0);
+    let shown = scraper.scrape();
+    assert_eq!(sum(&shown, "tccc_algorithm_sockets", &[]), 2.0, "the last answer stays:\n{shown}");
+    allow_files(server.process.id(), files);
+    connection.send(BYTES);
+    let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"cubic\""]);
+    poll_until(SOON, "later sweeps count what was sent", || acked(&scraper.scrape()) >= BYTES as f64);
+    assert!(server.process.try_wait().unwrap().is_none(), "it ended: {}", server.said());
 }
 
 #[test]

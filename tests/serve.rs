@@ -6,8 +6,9 @@ mod serve_lab;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
-use common::{poll_until, tccc};
+use common::{TCCC, poll_until, tccc};
 use serve_lab::{SOON, Server, read_answer};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
@@ -160,6 +161,26 @@ fn a_thousand_idle_connections_cost_little_and_are_let_go() {
     let mut nothing = Vec::new();
     assert_eq!(idle[0].read_to_end(&mut nothing).unwrap(), 0, "it was told something else than that it is over");
     assert_eq!(server.get("/").status, 200);
+}
+
+/// Where few files are allowed, some are left for what else the server does, and whoever finds no room is told so.
+#[test]
+fn few_descriptors_make_few_connections() {
+    const FILES: usize = 64;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {FILES} && exec \"$0\" \"$@\""), TCCC]);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING]);
+    let server = Server::start(command);
+    let mut idle: Vec<TcpStream> = (0..=FILES / 2).map(|_| server.connect()).collect();
+    let mut told = String::new();
+    idle[FILES / 2].read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 503") && told.contains("too many connections"), "{told}");
+    drop(idle);
+    poll_until(SOON, "there is room again", || {
+        let (mut stream, mut text) = (server.connect(), String::new());
+        let asked = write!(stream, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        asked.is_ok() && stream.read_to_string(&mut text).is_ok() && read_answer(&text).status == 200
+    });
 }
 
 #[test]

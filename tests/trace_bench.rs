@@ -25,7 +25,7 @@ use tccc::kernel::netlink::{VethEnd, add_address, create_veth, set_up};
 use tccc::kernel::netns::Netns;
 use tccc::model::stats::paired_ratio;
 
-const PAIRS: usize = 60;
+const PAIRS: usize = 120;
 const STRETCH: Duration = Duration::from_secs(1);
 /// Lines of a tracer that is past its start: the head, and the flow's first samples.
 const LINES_WHEN_STEADY: usize = 5;

@@ -138,7 +138,8 @@ impl Args {
         if self.replay.is_some() {
             return Ok(None);
         }
-        Ok(Some(ExporterSettings { filter: self.selection.filter()?, every: self.sweep, look: look() }))
+        let warn = Box::new(|what: &str| warn(what, None));
+        Ok(Some(ExporterSettings { filter: self.selection.filter()?, every: self.sweep, look: look(), warn }))
     }
 
     fn source(&self) -> Result<Option<MakeSource>> {

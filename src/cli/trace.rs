@@ -88,6 +88,7 @@ impl Args {
         }
         show_arrived(&mut stream, &tracer, Duration::ZERO)?;
         let shown = stream.finish()?;
+        tracer.late_notice().iter().for_each(|notice| warn(notice, None));
         self.warn_of_dropped(shown, tracer.dropped());
         let length = format_duration(begin.elapsed());
         note(&format!("{shown} events in {length}, {} dropped", tracer.dropped()));

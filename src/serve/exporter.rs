@@ -28,6 +28,8 @@ pub struct Settings {
     pub every: Duration,
     /// Finds algorithms and costs.
     pub look: Look,
+    /// Is told why sweeps fail, once while they do.
+    pub warn: Box<dyn FnMut(&str) + Send>,
 }
 
 /// The answers to a scrape, each made when somebody wants it.
@@ -43,6 +45,7 @@ pub(super) struct Exporter {
     totals: Totals,
     settings: Settings,
     shelf: Shelf,
+    failed_sweeps: u64,
 }
 
 /// The latest answers.
@@ -64,6 +67,20 @@ impl Shelf {
         self.dropped.store(events, Ordering::Relaxed);
     }
 
+    /// Shows this from now on.
+    fn put(&self, shown: Shown) {
+        let answers = Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() };
+        *self.answers.lock().expect("nobody panics with the shelf") = Some(Arc::new(answers));
+    }
+
+    /// Goes on to show what was shown last, and that so many sweeps failed.
+    fn note_failed(&self, failed_sweeps: u64) {
+        let last = self.answers.lock().expect("nobody panics with the shelf").clone();
+        if let Some(last) = last {
+            self.put(Shown { failed_sweeps, ..last.shown.clone() });
+        }
+    }
+
     /// OpenMetrics, or the format before it; none before the first sweep.
     pub(super) fn answer(&self, is_openmetrics: bool) -> Option<Bytes> {
         let answers = self.answers.lock().expect("nobody panics with the shelf").clone()?;
@@ -83,7 +100,7 @@ impl Exporter {
     /// Errors: those of [`Totals::start`] and [`Totals::count`].
     pub(super) fn start(settings: Settings, shelf: Shelf) -> Result<Exporter> {
         let totals = Totals::start(settings.filter.clone())?;
-        let mut exporter = Exporter { totals, settings, shelf };
+        let mut exporter = Exporter { totals, settings, shelf, failed_sweeps: 0 };
         exporter.sweep()?;
         Ok(exporter)
     }
@@ -93,34 +110,46 @@ impl Exporter {
         self.totals.notices()
     }
 
-    /// Sweeps until `stop` is set.
-    ///
-    /// Errors: those of [`Totals::count`].
-    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<()> {
+    /// Sweeps until `stop` is set. A sweep that fails is counted, and tried again when the next is due: it fails for
+    /// want of memory or descriptors, which passes.
+    pub(super) fn run(mut self, stop: &AtomicBool) {
         let mut took = Duration::ZERO;
+        let mut is_failing = false;
         loop {
             let due = Instant::now() + self.settings.every.max(took * REST);
             while Instant::now() < due {
                 if stop.load(Ordering::Relaxed) {
-                    return Ok(());
+                    return;
                 }
                 std::thread::sleep(due.saturating_duration_since(Instant::now()).min(NAP));
             }
-            took = self.sweep()?;
+            let begin = Instant::now();
+            let swept = self.sweep();
+            if let Err(error) = &swept {
+                self.note_failed(error, is_failing);
+            }
+            is_failing = swept.is_err();
+            took = begin.elapsed();
         }
     }
 
-    fn sweep(&mut self) -> Result<Duration> {
+    fn note_failed(&mut self, error: &anyhow::Error, is_known: bool) {
+        self.failed_sweeps += 1;
+        self.shelf.note_failed(self.failed_sweeps);
+        if !is_known {
+            (self.settings.warn)(&format!("/metrics shows old counts: a sweep failed, and is tried again: {error:#}"));
+        }
+    }
+
+    fn sweep(&mut self) -> Result<()> {
         let begin = Instant::now();
         let counted = self.totals.count()?;
-        let took = begin.elapsed();
+        let sweep_s = begin.elapsed().as_secs_f64();
         let (registered, costs) = (self.settings.look)();
         let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
-        let (own, kernel) = (own(), kernel_release());
-        let shown = Shown { counted, registered, costs, dropped, sweep_s: took.as_secs_f64(), own, kernel };
-        let answers = Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() };
-        *self.shelf.answers.lock().expect("nobody panics with the shelf") = Some(Arc::new(answers));
-        Ok(begin.elapsed())
+        let (own, kernel, failed_sweeps) = (own(), kernel_release(), self.failed_sweeps);
+        self.shelf.put(Shown { counted, registered, costs, dropped, sweep_s, failed_sweeps, own, kernel });
+        Ok(())
     }
 }
 
@@ -139,4 +168,29 @@ fn resident_bytes() -> Result<u64> {
 
 fn kernel_release() -> String {
     nix::sys::utsname::uname().map_or_else(|_| String::new(), |name| name.release().to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::totals::Counted;
+
+    /// One sweep that found no descriptors ended the server.
+    #[test]
+    fn failed_sweep_leaves_the_last_answer_and_is_counted() {
+        let shelf = Shelf::new();
+        shelf.note_failed(1);
+        assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
+        let counted = Counted { groups: Vec::new(), hidden: 0, uncounted: 7 };
+        let (registered, costs, own, kernel) = (Vec::new(), Vec::new(), Own::default(), String::new());
+        shelf.put(Shown { counted, registered, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
+        for (failed, is_openmetrics) in [(1, true), (2, true), (3, false)] {
+            shelf.note_failed(failed);
+            let answer = shelf.answer(is_openmetrics).unwrap();
+            let text = std::str::from_utf8(&answer).unwrap();
+            for line in [format!("tccc_failed_sweeps_total {failed}.0"), "tccc_uncounted_total 7.0".to_owned()] {
+                assert!(text.lines().any(|it| it == line), "no line {line:?} in\n{text}");
+            }
+        }
+    }
 }

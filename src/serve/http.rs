@@ -16,9 +16,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-/// Connections at the same time; each that does nothing costs about ten kilobytes.
-const CONNECTIONS_MAX: usize = 2048;
-/// Descriptors that this process needs beside those of connections.
+/// Connections at the same time, at most and at least; each that does nothing costs about ten kilobytes.
+const CONNECTIONS_MAX: u64 = 2048;
+const CONNECTIONS_MIN: u64 = 16;
+/// Descriptors for what this process does beside connections; half of all when there are less than twice as many.
 const OTHER_FILES: u64 = 256;
 /// A client has so long to send the head of a request, and may rest so long between two.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -37,10 +38,9 @@ const STOP_LOOK: Duration = Duration::from_millis(100);
 const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\n\
                         Retry-After: 10\r\nContent-Length: 44\r\n\r\ntoo many connections: try again in a moment\n";
 
-/// Answers connections until `stop` is set.
-pub(super) async fn listen(listener: TcpListener, router: Router, stop: &AtomicBool) {
-    raise_file_limit();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Answers so many connections at the same time, until `stop` is set.
+pub(super) async fn listen(listener: TcpListener, router: Router, connections: usize, stop: &AtomicBool) {
+    let room = Arc::new(Semaphore::new(connections));
     while !stop.load(Ordering::Relaxed) {
         match timeout(STOP_LOOK, listener.accept()).await {
             Ok(Ok((stream, _))) => admit(stream, &router, &room),
@@ -73,14 +73,22 @@ async fn converse(stream: TcpStream, router: Router, _place: OwnedSemaphorePermi
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
 }
 
-/// A process may have a thousand files by default; connections are files.
-fn raise_file_limit() {
-    let wanted = CONNECTIONS_MAX as u64 + OTHER_FILES;
+/// Connections that fit beside the other files of this process, which may have a thousand by default.
+///
+/// Side effects: more open files are allowed to this process, if it may allow them to itself.
+pub(super) fn make_room() -> usize {
+    let wanted = CONNECTIONS_MAX + OTHER_FILES;
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < wanted
     {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard); // fewer connections then
     }
+    connections_within(getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft))
+}
+
+fn connections_within(files: u64) -> usize {
+    let others = OTHER_FILES.min(files / 2);
+    (files - others).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX) as usize
 }
 
 /// Binds before anything else is begun, so that a refusal comes first.
@@ -111,6 +119,21 @@ mod tests {
             told
         });
         assert_eq!(told, TOO_MANY);
+    }
+
+    /// More connections than files ended what else needs files: sweeps, and samples by the clock.
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        let check = |files, connections| assert_eq!(connections_within(files), connections, "of {files} files");
+        check(0, 16);
+        check(31, 16);
+        check(64, 32);
+        check(511, 256);
+        check(512, 256);
+        check(1024, 768);
+        check(2303, 2047);
+        check(2304, 2048);
+        check(u64::MAX, 2048);
     }
 
     #[test]

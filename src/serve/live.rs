@@ -25,6 +25,8 @@ const WAITING_FRAMES: usize = 4;
 const WAITING_ASKS: usize = 256;
 /// Sockets that pages may watch at the same time.
 const FLOWS_MAX: usize = 256;
+/// Questions that are answered before the source is looked at again: it must not wait for pages.
+const ASKS_PER_TURN: usize = 16;
 /// How soon a question is answered.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -70,16 +72,43 @@ pub(super) struct Watching {
     refresh: Duration,
     shelf: Shelf,
     table: Table,
-    sockets: broadcast::Sender<Bytes>,
-    algorithms: broadcast::Sender<Bytes>,
-    flows: BTreeMap<u64, (Flow, broadcast::Sender<Bytes>)>,
+    sockets: Audience,
+    algorithms: Audience,
+    flows: BTreeMap<u64, (Flow, Audience)>,
     was_restarted: bool,
+}
+
+/// The pages that watch a view, and what those begin with that join before the next tick.
+#[derive(Debug)]
+struct Audience {
+    frames: broadcast::Sender<Bytes>,
+    whole: Option<Bytes>,
+}
+
+impl Audience {
+    fn new() -> Audience {
+        Audience { frames: broadcast::channel(WAITING_FRAMES).0, whole: None }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.frames.receiver_count() == 0
+    }
+
+    /// One page more; the whole view is encoded once per tick, however many join, and all share its bytes.
+    fn join(&mut self, encode: impl FnOnce() -> Bytes) -> Joined {
+        let first = self.whole.get_or_insert_with(encode).clone();
+        Joined { first, frames: self.frames.subscribe() }
+    }
+
+    /// A frame that nobody takes is no error.
+    fn tell(&self, frame: Bytes) {
+        let _ = self.frames.send(frame);
+    }
 }
 
 impl Watching {
     pub(super) fn new(source: Box<dyn Source>, asks: Receiver<Ask>, refresh: Duration, shelf: Shelf) -> Watching {
-        let queue = || broadcast::channel(WAITING_FRAMES).0;
-        let (sockets, algorithms, flows) = (queue(), queue(), BTreeMap::new());
+        let (sockets, algorithms, flows) = (Audience::new(), Audience::new(), BTreeMap::new());
         let (live, table) = (Live::default(), Table::default());
         Watching { source, live, asks, refresh, shelf, table, sockets, algorithms, flows, was_restarted: false }
     }
@@ -89,12 +118,11 @@ impl Watching {
     /// Errors: the source is broken.
     pub(super) fn run(mut self, stop: &AtomicBool) -> Result<()> {
         let mut due = Instant::now();
+        let mut is_asked = false;
         while !stop.load(Ordering::Relaxed) {
-            let wait = due.saturating_duration_since(Instant::now()).min(POLL);
-            self.take_in(wait)?;
-            while let Ok(ask) = self.asks.try_recv() {
-                self.answer(ask);
-            }
+            let rest = due.saturating_duration_since(Instant::now()).min(POLL);
+            self.take_in(if is_asked { Duration::ZERO } else { rest })?;
+            is_asked = self.answer_some();
             if Instant::now() >= due {
                 due = Instant::now() + self.refresh;
                 self.tick();
@@ -109,6 +137,15 @@ impl Watching {
             *was_restarted |= matches!(arrival, Arrival::Restart);
             live.apply(arrival);
         })
+    }
+
+    /// Answers some of those who wait; whether there may be more.
+    fn answer_some(&mut self) -> bool {
+        for _ in 0..ASKS_PER_TURN {
+            let Ok(ask) = self.asks.try_recv() else { return false };
+            self.answer(ask);
+        }
+        true
     }
 
     fn answer(&mut self, ask: Ask) {
@@ -129,52 +166,175 @@ impl Watching {
     }
 
     fn join(&mut self, view: View) -> Option<Joined> {
-        let status = Status::of(&self.live, self.source.as_mut());
+        let Watching { source, live, table, sockets, algorithms, flows, .. } = self;
+        let live = &*live;
+        let mut status = || Status::of(live, source.as_mut());
         Some(match view {
             View::Sockets => {
-                if self.sockets.receiver_count() == 0 {
-                    self.table.changes(&self.live, &status); // nobody knew anything
+                if sockets.is_empty() && sockets.whole.is_none() {
+                    table.changes(live, &status()); // nobody knew anything
                 }
-                Joined { first: self.table.whole(&self.live, &status), frames: self.sockets.subscribe() }
+                sockets.join(|| table.whole(live, &status()))
             }
-            View::Algorithms => Joined { first: self.algorithms_frame(&status), frames: self.algorithms.subscribe() },
+            View::Algorithms => algorithms.join(|| algorithms_frame(live, &status())),
             View::Flow(socket) => {
-                if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&socket) {
+                if flows.len() >= FLOWS_MAX && !flows.contains_key(&socket) {
                     return None;
                 }
-                let begin = || (Flow::new(socket), broadcast::channel(WAITING_FRAMES).0);
-                let (flow, queue) = self.flows.entry(socket).or_insert_with(begin);
-                Joined { first: flow.whole(&self.live, &status), frames: queue.subscribe() }
+                let (flow, audience) = flows.entry(socket).or_insert_with(|| (Flow::new(socket), Audience::new()));
+                audience.join(|| flow.whole(live, &status()))
             }
         })
     }
 
-    fn algorithms_frame(&self, status: &Status) -> Bytes {
-        frame::encode("algorithms", &Algorithms::of(&self.live, status))
-    }
-
-    /// Tells every view that somebody watches; a frame that nobody takes is no error.
+    /// Tells every view that somebody watches; what was whole before is so no more.
     fn tick(&mut self) {
         self.live.advance(self.source.now_ns());
         self.shelf.note_dropped(self.live.counts().dropped);
         let status = Status::of(&self.live, self.source.as_mut());
-        if self.sockets.receiver_count() > 0 {
-            let _ = self.sockets.send(self.table.changes(&self.live, &status));
-        } else {
+        self.sockets.whole = None;
+        if self.sockets.is_empty() {
             self.table.clear();
+        } else {
+            self.sockets.tell(self.table.changes(&self.live, &status));
         }
-        if self.algorithms.receiver_count() > 0 {
-            let _ = self.algorithms.send(self.algorithms_frame(&status));
+        self.algorithms.whole = None;
+        if !self.algorithms.is_empty() {
+            let frame = algorithms_frame(&self.live, &status);
+            self.algorithms.whole = Some(frame.clone());
+            self.algorithms.tell(frame);
         }
-        self.flows.retain(|_, (_, queue)| queue.receiver_count() > 0);
+        self.flows.retain(|_, (_, audience)| !audience.is_empty());
         self.live.hold(self.flows.keys().copied());
-        for (flow, queue) in self.flows.values_mut() {
+        for (flow, audience) in self.flows.values_mut() {
+            audience.whole = None;
             if self.was_restarted {
                 flow.restart();
-                let _ = queue.send(flow.whole(&self.live, &status));
+                audience.tell(flow.whole(&self.live, &status));
             }
-            let _ = queue.send(flow.moments(&self.live, &status));
+            audience.tell(flow.moments(&self.live, &status));
         }
         self.was_restarted = false;
+    }
+}
+
+fn algorithms_frame(live: &Live, status: &Status) -> Bytes {
+    frame::encode("algorithms", &Algorithms::of(live, status))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::model::live::samples::{SECOND, arrival, sample};
+    use crate::trace::source::Playback;
+
+    /// Turns of the thread before the source ends it.
+    const TURNS: usize = 4;
+
+    /// A source that notes what is asked of it: `p` to poll without waiting, `w` with waiting, `s` to seek.
+    #[derive(Default)]
+    struct Noting {
+        log: Arc<Mutex<String>>,
+        stop: Arc<AtomicBool>,
+    }
+
+    impl Source for Noting {
+        fn poll(&mut self, timeout: Duration, _: &mut dyn FnMut(Arrival)) -> Result<()> {
+            let mut log = self.log.lock().unwrap();
+            log.push(if timeout.is_zero() { 'p' } else { 'w' });
+            self.stop.store(log.matches(['p', 'w']).count() >= TURNS, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn now_ns(&self) -> u64 {
+            SECOND
+        }
+
+        fn title(&self) -> String {
+            "noting".into()
+        }
+
+        fn notices(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn playback(&mut self) -> Option<&mut dyn Playback> {
+            Some(self)
+        }
+    }
+
+    impl Playback for Noting {
+        fn span_ns(&self) -> (u64, u64) {
+            (0, SECOND)
+        }
+
+        fn speed(&self) -> f64 {
+            1.0
+        }
+
+        fn set_speed(&mut self, _: f64) {}
+
+        fn seek(&mut self, _: u64) {
+            self.log.lock().unwrap().push('s');
+        }
+    }
+
+    fn watching(source: Noting) -> (Watching, SyncSender<Ask>) {
+        let (asks, asked) = channel();
+        let refresh = Duration::from_secs(3600); // no tick but those of the test
+        (Watching::new(Box::new(source), asked, refresh, Shelf::new()), asks)
+    }
+
+    fn data(frame: &Bytes) -> serde_json::Value {
+        let text = std::str::from_utf8(frame).unwrap();
+        serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
+    }
+
+    /// As long as pages asked, the source was not read, and its ring ran over.
+    #[test]
+    fn source_is_looked_at_between_the_asks_of_many_pages() {
+        let source = Noting::default();
+        let (log, stop) = (Arc::clone(&source.log), Arc::clone(&source.stop));
+        let (watching, asks) = watching(source);
+        for _ in 0..2 * ASKS_PER_TURN + 3 {
+            asks.try_send(Ask::Seek(0.0)).unwrap();
+        }
+        watching.run(&stop).unwrap();
+        let full = "s".repeat(ASKS_PER_TURN);
+        assert_eq!(*log.lock().unwrap(), format!("p{full}p{full}psssw"));
+    }
+
+    /// Each page had the whole table encoded for it, and kept a copy of its own.
+    #[test]
+    fn pages_that_join_before_the_next_tick_share_one_frame() {
+        for view in [View::Sockets, View::Algorithms, View::Flow(1)] {
+            let mut watching = watching(Noting::default()).0;
+            watching.live.apply(arrival(sample(1, SECOND)));
+            let left = watching.join(view).unwrap().first;
+            let [one, other] = [(); 2].map(|()| watching.join(view).unwrap());
+            assert_eq!([one.first.as_ptr(), other.first.as_ptr()], [left.as_ptr(); 2], "{view:?} was encoded again");
+            watching.live.apply(arrival(sample(2, SECOND)));
+            watching.tick();
+            let later = watching.join(view).unwrap();
+            assert_eq!(data(&one.first)["status"]["open"], 1, "{view:?}");
+            assert_eq!(data(&later.first)["status"]["open"], 2, "{view:?} is out of date");
+        }
+    }
+
+    #[test]
+    fn page_that_begins_with_a_kept_frame_is_told_what_came_since() {
+        let mut watching = watching(Noting::default()).0;
+        watching.live.apply(arrival(sample(1, SECOND)));
+        let _first = watching.join(View::Sockets).unwrap();
+        watching.live.apply(arrival(sample(2, SECOND)));
+        let mut second = watching.join(View::Sockets).unwrap();
+        watching.tick();
+        let changes = data(&second.frames.try_recv().unwrap());
+        let cookies = |data: &serde_json::Value| -> Vec<String> {
+            data["names"].as_array().unwrap().iter().map(|name| name[1].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!((cookies(&data(&second.first)), cookies(&changes)), (vec!["1".to_owned()], vec!["2".to_owned()]));
     }
 }

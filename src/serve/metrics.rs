@@ -54,6 +54,8 @@ pub(super) struct Shown {
     pub dropped: Option<u64>,
     /// How long the sweep took.
     pub sweep_s: f64,
+    /// Sweeps that failed since the start; what is shown is of the last that did not.
+    pub failed_sweeps: u64,
     /// What this process took of processors and memory.
     pub own: Own,
     /// The kernel's release.
@@ -152,11 +154,13 @@ impl Ours {
         to.counter("uncounted", "Times a connection could not be counted: too many groups, or no memory", uncounted)?;
         let hidden = one(self.0.counted.hidden as f64);
         to.gauge("hidden_processes", "Processes whose network namespace could not be looked at", hidden)?;
-        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.0.sweep_s))
+        to.gauge("sweep_duration_seconds", "Time of the latest sweep over all sockets", one(self.0.sweep_s))?;
+        let failed = one(self.0.failed_sweeps as f64);
+        to.counter("failed_sweeps", "Sweeps that failed: the counts are as of the last that did not", failed)
     }
 }
 
-/// Groups that have the same labels as one: a cgroup may be made again under its old name.
+/// Groups that have the same labels as one: a cgroup may be made again under its old name, and some have none.
 fn merged(groups: &[Group]) -> Vec<(Labels, Group)> {
     let mut merged: BTreeMap<(String, String), Group> = BTreeMap::new();
     for group in groups {

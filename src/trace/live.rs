@@ -47,7 +47,7 @@ pub struct Tracer {
     arrivals: Arc<Mutex<Arrivals>>,
     watcher: Watcher,
     notices: Vec<String>,
-    _ticker: Option<Ticker>,
+    ticker: Option<Ticker>,
     _events: MapHandle,
     _links: Vec<Link>,
 }
@@ -110,7 +110,7 @@ impl Tracer {
         let (ring, arrivals) = build_ring(&events)?;
         let links = attach(&skel)?;
         let ticker = is_by_clock.then(|| start_ticker(&skel, filter, interval)).transpose()?;
-        Ok(Tracer { ring, arrivals, watcher, notices, _ticker: ticker, _events: events, _links: links })
+        Ok(Tracer { ring, arrivals, watcher, notices, ticker, _events: events, _links: links })
     }
 
     /// Waits up to `timeout`, less when the ring fills, and hands over what has arrived, oldest first.
@@ -149,6 +149,11 @@ impl Tracer {
     /// What is less precise or costs more than it should on this kernel, and why.
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+
+    /// What went wrong since the start and did not end it; it is said once, and stays.
+    pub fn late_notice(&self) -> Option<&str> {
+        self.ticker.as_ref().and_then(Ticker::notice)
     }
 
     /// Follows one more network namespace; see [`Watcher::watch_netns`].

@@ -2,8 +2,8 @@
 //!
 //! Nothing per packet and nothing per socket reaches this process; a sweep and the end of a connection add to the sums.
 
-use std::collections::HashMap;
 use std::mem::MaybeUninit;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
@@ -16,6 +16,10 @@ use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, namespaces};
 
+mod ledger;
+
+use ledger::Ledger;
+
 /// Congestion states, in the kernel's order.
 pub const STATES: usize = 5;
 /// Bins of a histogram.
@@ -27,8 +31,8 @@ const NAME_BYTES: usize = 16;
 const VALUE_WORDS: usize = 11 + STATES + 4 * (1 + BINS);
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
-/// Groups of cgroups that are gone are looked for once in so many sweeps.
-const CLEAN_EVERY: u64 = 12;
+/// cgroups are looked at once in so many sweeps, to find those that are gone, and when there is a new one.
+const LOOK_EVERY: u64 = 12;
 /// Places of `totals_state`.
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
@@ -47,9 +51,10 @@ pub struct Powers {
 pub struct Group {
     /// Kernel name.
     pub algorithm: String,
-    /// cgroup v2 id.
+    /// cgroup v2 id; 0 is a sum of those whose cgroups are gone.
     pub cgroup: u64,
-    /// Its path below the mount; none when it is gone, or there is no cgroup v2.
+    /// Its path below the mount, also when it is gone; none when it was gone before it could be looked at, or there is
+    /// no cgroup v2.
     pub path: Option<String>,
     /// Open connections, by the latest sweep.
     pub sockets: u64,
@@ -114,7 +119,7 @@ impl Group {
 /// The sums as of one sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// Shape: sorted by algorithm and cgroup.
+    /// Shape: sorted by algorithm and cgroup; several may have the same algorithm and path.
     pub groups: Vec<Group>,
     /// Processes and names whose network namespace could not be looked at.
     pub hidden: u64,
@@ -131,7 +136,7 @@ pub struct Totals {
     filter: Filter,
     notices: Vec<String>,
     sweeps: u64,
-    paths: HashMap<u64, String>,
+    ledger: Ledger,
 }
 
 impl Totals {
@@ -157,7 +162,7 @@ impl Totals {
         let (sweep, links) = attach(&skel)?;
         let hold = |map| MapHandle::try_from(map).context("hold the sums");
         let (groups, state) = (hold(&skel.maps.totals)?, hold(&skel.maps.totals_state)?);
-        Ok(Totals { sweep, _links: links, groups, state, filter, notices, sweeps: 0, paths: HashMap::new() })
+        Ok(Totals { sweep, _links: links, groups, state, filter, notices, sweeps: 0, ledger: Ledger::default() })
     }
 
     /// What is less precise on this kernel, and why.
@@ -167,36 +172,38 @@ impl Totals {
 
     /// Sweeps all connections of all network namespaces that can be entered, and reads the sums.
     ///
-    /// Errors: not permitted to enter a network namespace; the kernel refuses to read what it holds for us.
+    /// What failed can be tried again: nothing that was counted is lost.
+    ///
+    /// Errors: not permitted to enter a network namespace; the kernel refuses to read what it holds for us; no
+    /// descriptors or memory are left.
     pub fn count(&mut self) -> Result<Counted> {
         self.sweeps += 1;
         self.state.update(&SWEEP.to_ne_bytes(), &self.sweeps.to_ne_bytes(), MapFlags::ANY).context("begin a sweep")?;
         let namespaces = namespaces::all()?;
         let wanted = |inode| self.filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
-        for netns in namespaces.reachable.iter().filter(|netns| wanted(netns.inode())) {
+        // Each is closed after its turn: what comes next needs descriptors too.
+        for netns in namespaces.reachable.into_iter().filter(|netns| wanted(netns.inode())) {
             let inode = netns.inode();
             netns.run(|| self.sweep_here()).with_context(|| format!("sweep the network namespace {inode}"))?;
         }
         let uncounted = self.state.lookup(&UNCOUNTED.to_ne_bytes(), MapFlags::ANY).context("read the sums")?;
         let uncounted = uncounted.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
         let groups = self.groups()?;
-        Ok(Counted { groups: self.with_paths(groups), hidden: namespaces.hidden as u64, uncounted })
+        Ok(Counted { groups: self.with_paths(groups)?, hidden: namespaces.hidden as u64, uncounted })
     }
 
     /// Names the cgroups, and forgets those that are gone: containers come and go, and the room is bounded.
-    fn with_paths(&mut self, mut groups: Vec<Group>) -> Vec<Group> {
-        let is_known = |group: &Group| self.paths.contains_key(&group.cgroup);
-        if !groups.iter().all(is_known) || self.sweeps.is_multiple_of(CLEAN_EVERY) {
-            // Without cgroup v2 sockets are in none.
-            self.paths = cgroup::paths(CGROUPS_MAX).unwrap_or_default().into_iter().collect();
-            groups.retain(|group| {
-                let is_gone = group.sockets == 0 && !self.paths.is_empty() && !self.paths.contains_key(&group.cgroup);
-                // A group that cannot be forgotten now is so the next time.
-                is_gone.then(|| self.groups.delete(&key_of(group))).is_none()
-            });
+    fn with_paths(&mut self, groups: Vec<Group>) -> Result<Vec<Group>> {
+        if self.ledger.lacks_a_path(&groups) || self.sweeps.is_multiple_of(LOOK_EVERY) {
+            match cgroup::paths(CGROUPS_MAX) {
+                Ok(paths) => self.ledger.note_paths(paths),
+                // Without cgroup v2 sockets are in none; another refusal would make all of them look gone.
+                Err(error) if error.is::<Failure>() => self.ledger.note_paths([]),
+                Err(error) => return Err(error.context("look at cgroups")),
+            }
         }
-        groups.iter_mut().for_each(|group| group.path = self.paths.get(&group.cgroup).cloned());
-        groups
+        let (map, sweep) = (&self.groups, self.sweeps);
+        Ok(self.ledger.settle(groups, Instant::now(), |group| forget(map, group, sweep)))
     }
 
     /// One pass over this thread's network namespace; its sums stay in the kernel, so there is nothing to read.
@@ -236,6 +243,14 @@ fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
         .filter(|program| program.autoload())
         .map(|program| program.attach().with_context(|| format!("attach {}", program.name().display())));
     Ok((sweep, links.collect::<Result<_>>()?))
+}
+
+/// Takes a group out of the kernel unless it has counted since it was read; whether it did.
+fn forget(groups: &MapHandle, group: &Group, sweep: u64) -> bool {
+    let key = key_of(group);
+    let latest = groups.lookup(&key, MapFlags::ANY).ok().flatten().and_then(|value| decode(&key, &value, sweep));
+    let is_same = latest.is_some_and(|latest| Group { path: group.path.clone(), ..latest } == *group);
+    is_same && groups.delete(&key).is_ok()
 }
 
 fn key_of(group: &Group) -> [u8; KEY_BYTES] {

@@ -45,6 +45,7 @@ fn shown(groups: Vec<Group>) -> Shown {
         costs: vec![Cost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),
         sweep_s: 0.25,
+        failed_sweeps: 3,
         own: Own { cpu_s: 1.5, resident_bytes: 4096 },
         kernel: "6.18".into(),
     }
@@ -63,6 +64,7 @@ fn counts_are_by_algorithm_and_cgroup_in_base_units() {
     assert_has(&text, "tccc_algorithm_sockets{name=\"one\"} 2.0");
     assert_has(&text, "tccc_algorithm_sockets{name=\"idle\"} 0.0");
     assert_has(&text, "tccc_events_dropped_total 5.0");
+    assert_has(&text, "tccc_failed_sweeps_total 3.0");
     assert_has(&text, "# EOF");
 }
 

@@ -1,0 +1,286 @@
+//! Names groups by the paths of their cgroups, and keeps their counts when cgroups come and go.
+//!
+//! What is shown of an algorithm and path does not count backwards as long as it is shown, and nothing that was counted
+//! is left out: cgroups that were gone before anybody could name them are one sum without a path.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::{Group, KEY_BYTES, key_of};
+
+/// A group whose cgroup is gone is shown so long after it counted last, because scrapes are rarer than sweeps: two of
+/// Prometheus's own intervals.
+const SHOWN_GONE: Duration = Duration::from_secs(120);
+/// With more groups than half of the kernel's room, it is shown in one sweep more and no longer.
+const CROWDED: usize = 512;
+/// Sums of forgotten groups; a host has fewer algorithms.
+const CARRIED_MAX: usize = 1024;
+/// Stands for the cgroups of forgotten groups; no cgroup has it.
+const FORGOTTEN: u64 = 0;
+
+/// Algorithm and path: what tells series apart.
+type Label = (String, Option<String>);
+
+/// What is known of groups beside their counts.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// cgroups that exist, by the latest look.
+    paths: HashMap<u64, String>,
+    /// Of each cgroup that has a group: its path, kept as long as the group; none: it was gone at the first look.
+    names: HashMap<u64, Option<String>>,
+    /// Groups whose cgroup is gone, as they were shown, and since when.
+    gone: HashMap<[u8; KEY_BYTES], (Group, Instant)>,
+    /// What forgotten groups had counted.
+    carried: BTreeMap<Label, Group>,
+}
+
+impl Ledger {
+    /// Whether there is a cgroup that came after the latest look.
+    pub(super) fn lacks_a_path(&self, groups: &[Group]) -> bool {
+        groups.iter().any(|group| !self.names.contains_key(&group.cgroup) && !self.paths.contains_key(&group.cgroup))
+    }
+
+    /// Takes in which cgroups exist; nothing: there is no cgroup v2, and no cgroup can be gone.
+    pub(super) fn note_paths(&mut self, paths: impl IntoIterator<Item = (u64, String)>) {
+        self.paths = paths.into_iter().collect();
+    }
+
+    /// The groups of one sweep as they are shown: with their paths, and with what forgotten ones had counted.
+    ///
+    /// `forget` takes a group out of the kernel, which frees its room, and says whether it did.
+    pub(super) fn settle(
+        &mut self,
+        mut groups: Vec<Group>,
+        now: Instant,
+        mut forget: impl FnMut(&Group) -> bool,
+    ) -> Vec<Group> {
+        self.name(&mut groups);
+        let is_crowded = groups.len() > CROWDED;
+        let mut before = std::mem::take(&mut self.gone);
+        groups.retain(|group| {
+            if !self.is_gone(group) {
+                return true;
+            }
+            let key = key_of(group);
+            let shown = before.remove(&key).filter(|(shown, _)| shown == group);
+            let since = shown.as_ref().map_or(now, |(_, since)| *since);
+            let is_long = is_crowded || group.path.is_none() || now.saturating_duration_since(since) >= SHOWN_GONE;
+            if shown.is_some() && is_long && self.has_room(group) && forget(group) {
+                self.carry(group);
+                return false;
+            }
+            self.gone.insert(key, (group.clone(), since));
+            true
+        });
+        self.let_go(&groups);
+        groups.extend(self.carried.values().cloned());
+        groups.sort_by(|a, b| (&a.algorithm, a.cgroup).cmp(&(&b.algorithm, b.cgroup)));
+        groups
+    }
+
+    fn name(&mut self, groups: &mut [Group]) {
+        for group in groups {
+            let name = self.names.entry(group.cgroup).or_insert_with(|| self.paths.get(&group.cgroup).cloned());
+            group.path = name.clone();
+        }
+    }
+
+    /// Whether the cgroup was removed and its last connection ended.
+    fn is_gone(&self, group: &Group) -> bool {
+        group.sockets == 0 && !self.paths.is_empty() && !self.paths.contains_key(&group.cgroup)
+    }
+
+    fn has_room(&self, group: &Group) -> bool {
+        self.carried.len() < CARRIED_MAX || self.carried.contains_key(&label_of(group))
+    }
+
+    fn carry(&mut self, group: &Group) {
+        let sum = self.carried.entry(label_of(group)).and_modify(|sum| sum.add(group));
+        sum.or_insert_with(|| Group { cgroup: FORGOTTEN, ..group.clone() });
+    }
+
+    /// Keeps only names of groups that there are, and sums that are shown together with such a group or have no path.
+    fn let_go(&mut self, groups: &[Group]) {
+        let cgroups: HashSet<u64> = groups.iter().map(|group| group.cgroup).collect();
+        self.names.retain(|cgroup, _| cgroups.contains(cgroup));
+        let is_shown = |(algorithm, path): &Label| {
+            path.is_none() || groups.iter().any(|group| group.algorithm == *algorithm && group.path == *path)
+        };
+        self.carried.retain(|label, _| is_shown(label));
+    }
+}
+
+fn label_of(group: &Group) -> Label {
+    (group.algorithm.clone(), group.path.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BINS, Powers, STATES};
+    use super::*;
+
+    const SWEEP: Duration = Duration::from_secs(5);
+    const ROOT: (u64, &str) = (1, "/");
+
+    /// A host whose kernel counts.
+    struct Host {
+        ledger: Ledger,
+        kernel: BTreeMap<u64, Group>,
+        now: Instant,
+    }
+
+    impl Host {
+        fn new() -> Host {
+            Host { ledger: Ledger::default(), kernel: BTreeMap::new(), now: Instant::now() }
+        }
+
+        fn count(&mut self, cgroup: u64, sockets: u64, bytes_acked: u64) {
+            self.kernel.insert(cgroup, group(cgroup, sockets, bytes_acked));
+        }
+
+        /// The bytes that are shown by path, some time later, with these cgroups.
+        fn shown(&mut self, later: Duration, cgroups: &[(u64, &str)]) -> BTreeMap<String, u64> {
+            self.now += later;
+            self.ledger.note_paths(cgroups.iter().map(|(cgroup, path)| (*cgroup, (*path).to_owned())));
+            let (groups, kernel) = (self.kernel.values().cloned().collect(), &mut self.kernel);
+            let shown = self.ledger.settle(groups, self.now, |group| kernel.remove(&group.cgroup).is_some());
+            by_path(shown)
+        }
+    }
+
+    fn group(cgroup: u64, sockets: u64, bytes_acked: u64) -> Group {
+        let nothing = Powers { sum: 0, bins: [0; BINS] };
+        Group {
+            algorithm: "one".into(),
+            cgroup,
+            path: None,
+            sockets,
+            opened: 0,
+            closed: 0,
+            bytes_acked,
+            bytes_received: 0,
+            sent_pkts: 0,
+            retrans_pkts: 0,
+            delivered_pkts: 0,
+            delivered_ce_pkts: 0,
+            lost_pkts: 0,
+            state_ns: [0; STATES],
+            srtt_us: nothing,
+            min_rtt_us: nothing,
+            cwnd_pkts: nothing,
+            goodput_bytes: nothing,
+        }
+    }
+
+    fn by_path(shown: Vec<Group>) -> BTreeMap<String, u64> {
+        let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+        for group in shown {
+            *bytes.entry(group.path.unwrap_or_default()).or_default() += group.bytes_acked;
+        }
+        bytes
+    }
+
+    fn bytes(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        expected.iter().map(|(path, bytes)| ((*path).to_owned(), *bytes)).collect()
+    }
+
+    /// Such a cgroup was deleted before it was shown, and nothing said that its connections were missing.
+    #[test]
+    fn cgroup_that_lived_between_two_sweeps_stays_in_the_sum_without_a_path() {
+        let mut host = Host::new();
+        host.count(9, 0, 100);
+        assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[("", 100)]));
+        assert!(host.kernel.contains_key(&9), "it was deleted when it was shown for the first time");
+        for _ in 0..3 {
+            assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[("", 100)]));
+            assert!(host.kernel.is_empty(), "its room is not freed");
+        }
+        host.count(10, 1, 50);
+        assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[("", 150)]));
+        host.count(10, 0, 60);
+        for _ in 0..3 {
+            assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[("", 160)]));
+        }
+        let ledger = &host.ledger;
+        assert_eq!((ledger.names.len(), ledger.gone.len(), ledger.carried.len()), (0, 0, 1));
+    }
+
+    /// Its counts moved to the series without a path, which fell when the group was deleted.
+    #[test]
+    fn removed_cgroup_keeps_its_path_until_its_last_counts_were_shown() {
+        let mut host = Host::new();
+        host.count(5, 2, 100);
+        assert_eq!(host.shown(SWEEP, &[ROOT, (5, "/a")]), bytes(&[("/a", 100)]));
+        for (sockets, acked) in [(1, 150), (0, 200), (0, 210)] {
+            host.count(5, sockets, acked);
+            assert_eq!(host.shown(SHOWN_GONE, &[ROOT]), bytes(&[("/a", acked)]));
+        }
+        assert_eq!(host.shown(SHOWN_GONE - SWEEP, &[ROOT]), bytes(&[("/a", 210)]));
+        assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[]));
+        let ledger = &host.ledger;
+        assert_eq!((ledger.names.len(), ledger.gone.len(), ledger.carried.len()), (0, 0, 0));
+        assert!(host.kernel.is_empty());
+    }
+
+    /// A service that is started again has another cgroup of the same name.
+    #[test]
+    fn cgroup_made_again_under_its_path_does_not_count_backwards() {
+        let mut host = Host::new();
+        host.count(5, 1, 100);
+        assert_eq!(host.shown(SWEEP, &[ROOT, (5, "/a")]), bytes(&[("/a", 100)]));
+        host.count(5, 0, 100);
+        host.count(6, 1, 7);
+        for _ in 0..3 {
+            assert_eq!(host.shown(SHOWN_GONE, &[ROOT, (6, "/a")]), bytes(&[("/a", 107)]));
+        }
+        assert_eq!(host.kernel.keys().copied().collect::<Vec<_>>(), [6]);
+        host.count(6, 0, 20);
+        assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[("/a", 120)]));
+        assert_eq!(host.shown(SHOWN_GONE, &[ROOT]), bytes(&[]));
+        assert!(host.ledger.carried.is_empty(), "the sum of a path that nobody shows is kept");
+    }
+
+    #[test]
+    fn group_that_cannot_be_forgotten_is_counted_once() {
+        let mut ledger = Ledger::default();
+        ledger.note_paths([(1, "/".to_owned())]);
+        for _ in 0..3 {
+            let shown = ledger.settle(vec![group(9, 0, 100)], Instant::now(), |_| false);
+            assert_eq!(by_path(shown), bytes(&[("", 100)]));
+        }
+    }
+
+    #[test]
+    fn room_is_freed_after_one_sweep_more_when_groups_are_many() {
+        let mut host = Host::new();
+        let cgroups: Vec<(u64, &str)> = (2..).map(|cgroup| (cgroup, "/many")).take(CROWDED + 1).collect();
+        cgroups.iter().for_each(|(cgroup, _)| host.count(*cgroup, 0, 1));
+        let all = bytes(&[("/many", CROWDED as u64 + 1)]);
+        assert_eq!(host.shown(SWEEP, &cgroups), all);
+        assert_eq!(host.shown(SWEEP, &[ROOT]), all);
+        assert_eq!(host.kernel.len(), cgroups.len());
+        assert_eq!(host.shown(SWEEP, &[ROOT]), bytes(&[]));
+        assert!(host.kernel.is_empty());
+    }
+
+    #[test]
+    fn host_without_cgroups_forgets_nothing() {
+        let mut host = Host::new();
+        host.count(1, 0, 100);
+        for _ in 0..3 {
+            assert_eq!(host.shown(SHOWN_GONE, &[]), bytes(&[("", 100)]));
+        }
+        assert!(host.kernel.contains_key(&1));
+    }
+
+    #[test]
+    fn paths_are_looked_for_when_a_cgroup_came_after_the_latest_look() {
+        let mut ledger = Ledger::default();
+        let groups = vec![group(1, 1, 0), group(9, 1, 0)];
+        assert!(ledger.lacks_a_path(&groups));
+        ledger.note_paths([(1, "/".to_owned())]);
+        assert!(ledger.lacks_a_path(&groups));
+        ledger.settle(groups.clone(), Instant::now(), |_| false);
+        assert!(!ledger.lacks_a_path(&groups), "a cgroup that was not found is looked for at every sweep");
+    }
+}
