@@ -148,13 +148,14 @@ const PANELS: [Panel; 10] = [
             (r#"tccc_sweep_duration_seconds{instance=~"$instance"}"#, "seconds of a sweep"),
             (r#"rate(tccc_events_dropped_total{instance=~"$instance"}[$__rate_interval])"#, "events dropped a second"),
             (r#"rate(tccc_uncounted_total{instance=~"$instance"}[$__rate_interval])"#, "not counted a second"),
+            (r#"rate(tccc_failed_sweeps_total{instance=~"$instance"}[$__rate_interval])"#, "failed sweeps a second"),
             (r#"tccc_hidden_processes{instance=~"$instance"}"#, "hidden processes"),
         ],
     },
 ];
 
 /// Alert: name, condition, how long it holds, what it means, what to do.
-const ALERTS: [(&str, &str, &str, &str, &str); 5] = [
+const ALERTS: [(&str, &str, &str, &str, &str); 6] = [
     (
         "TcccManyRetransmissions",
         "sum by (instance, algorithm) (rate(tccc_retransmitted_segments_total[5m])) / sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 0.05 and sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 10",
@@ -182,6 +183,13 @@ const ALERTS: [(&str, &str, &str, &str, &str); 5] = [
         "0m",
         "connections on {{ $labels.instance }} are missing in the metrics",
         "there are more pairs of algorithm and cgroup than the kernel side has room for: narrow with `--cgroup`",
+    ),
+    (
+        "TcccSweepsFail",
+        "increase(tccc_failed_sweeps_total[10m]) > 0",
+        "0m",
+        "metrics on {{ $labels.instance }} stand still now and then: sweeps over its connections fail",
+        "what `tccc serve` says on stderr names the reason: most often too few file descriptors (`LimitNOFILE=`)",
     ),
     (
         "TcccDown",
