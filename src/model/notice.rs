@@ -213,12 +213,16 @@ impl Notice {
         )
     }
 
-    /// A calibrated quantity outside its range.
-    pub fn calibration_outside(quantity: &str) -> Self {
-        Notice::new(
-            format!("the empty path's {quantity} was outside the allowed range"),
-            "the path is not the one the scenario describes: read every number with that in mind",
-        )
+    /// A calibrated quantity outside its range, on a path where runs were made all the same, or none.
+    pub fn calibration_outside(quantity: &str, has_runs: bool) -> Self {
+        let cause = format!("the empty path's {quantity} was outside the allowed range");
+        let advice = match has_runs {
+            true => "the path is not the one the scenario describes: read every number with that in mind",
+            false => {
+                "cells of this path were left out then; `tccc run` on the same directory measures those still missing"
+            }
+        };
+        Notice::new(cause, advice)
     }
 }
 

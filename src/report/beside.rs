@@ -2,7 +2,7 @@
 
 use super::number::Scale;
 use super::table::{self, Column, NOTHING, Row, Table};
-use super::{Cell, Report, Verdict, plot};
+use super::{Bound, Cell, Measured, Report, Verdict, plot};
 use crate::model::run::At;
 
 /// One row a report: where its numbers come from and how many cells have each verdict; none for a single report.
@@ -121,7 +121,8 @@ fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
     let shown = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |value| scale.show(value));
     let mut cells = vec![plot::place_name(&cell.place()), cell.variant.clone(), shown(cell.published)];
     for measured in same.iter().map(|one| one.and_then(|cell| cell.measured.as_ref())) {
-        cells.push(shown(measured.map(|measured| measured.mean)));
+        let mean = |measured: &Measured| measured.bound().signed(&scale.show(measured.mean));
+        cells.push(measured.map_or(NOTHING.to_owned(), mean));
         let ends = measured.and_then(|measured| measured.ci95);
         cells.push(
             ends.map_or(NOTHING.to_owned(), |[low, high]| format!("{} to {}", scale.show(low), scale.show(high))),
@@ -132,10 +133,11 @@ fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
     Row { cells, verdict, reason: String::new(), starts_group: false }
 }
 
-/// Whether the intervals of all reports overlap.
+/// Whether the intervals of all reports overlap; of bounds it cannot be said.
 fn overlap(cells: &[Option<&Cell>]) -> (Verdict, &'static str) {
+    let is_exact = |measured: &&Measured| measured.bound() == Bound::Exact;
     let intervals: Option<Vec<[f64; 2]>> =
-        cells.iter().map(|cell| cell.and_then(|cell| cell.measured.as_ref()?.ci95)).collect();
+        cells.iter().map(|cell| cell.as_ref()?.measured.as_ref().filter(is_exact)?.ci95).collect();
     let Some(intervals) = intervals else { return (Verdict::NotComparable, NOTHING) };
     let highest_low = intervals.iter().map(|ends| ends[0]).fold(f64::NEG_INFINITY, f64::max);
     let lowest_high = intervals.iter().map(|ends| ends[1]).fold(f64::INFINITY, f64::min);

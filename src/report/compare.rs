@@ -23,10 +23,6 @@ const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
 /// Metrics and series that show windows during recovery too.
 const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
 
-/// What follows from a calibration outside its range where no run was made on its path.
-const LEFT_OUT: &str =
-    "cells of this path were left out then; `tccc run` on the same directory measures those still missing";
-
 /// The cells of a report and what concerns them all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Compared {
@@ -214,6 +210,7 @@ impl Comparison<'_> {
             measured: measured.as_ref(),
             ratio: ratio.as_ref(),
             expected: expected.as_ref(),
+            lacks_baseline: expected.is_none() && self.expected(metric, &key, Of::Saved).is_some(),
             published: published.map(|(value, _)| value),
             other_profile: self.other_profile(),
             tolerance: self.scenario().report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0,
@@ -465,14 +462,11 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
 /// What a calibration outside its range means: the cells of such a path are not measured, unless another calibration
 /// finds it within. Only runs on a path that none found within are of a path that is not the scenario's.
 fn calibration_outside(directory: &ResultDir, outside: &Calibration) -> Notice {
-    let notice = Notice::calibration_outside(&outside.quantity);
     let others = &directory.host.calibration;
     let is_within = others.iter().any(|other| other.within && other.quantity == outside.quantity);
     let mut done = directory.runs.iter().map(|run| &run.record).filter(|record| record.status == RunStatus::Done);
-    if !is_within && done.any(|record| is_on_path(&record.at, &outside.quantity)) {
-        return notice;
-    }
-    Notice { advice: LEFT_OUT.to_owned(), ..notice }
+    let has_runs = !is_within && done.any(|record| is_on_path(&record.at, &outside.quantity));
+    Notice::calibration_outside(&outside.quantity, has_runs)
 }
 
 /// Whether a position is on the path that a calibrated quantity names, as `s-r rate at loss = 1%`; without a place it

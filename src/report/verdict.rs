@@ -13,7 +13,7 @@
 //! Without a run or a target a cell is `not comparable`, and so is one that was measured under another profile than the
 //! scenario's: its numbers are for that one. Nothing else is compared in the stead of a target ratio: without a run of
 //! the baseline the cell is `not comparable` too, unless it misses what is expected of its value. So it is where runs
-//! that ended before leave a bound only, which longer runs could bring into the range.
+//! that ended before leave a bound only, unless longer runs could but lead further away from the range.
 
 use super::number::{self, Scale};
 use super::{Bound, Expectation, Measured, Ratio, Verdict};
@@ -34,6 +34,8 @@ pub struct Evidence<'a> {
     pub ratio: Option<&'a Ratio>,
     /// Expected value.
     pub expected: Option<&'a Expectation>,
+    /// What is expected is a difference to the baseline, which was not measured.
+    pub lacks_baseline: bool,
     /// Published value.
     pub published: Option<f64>,
     /// The profile of the runs where it is not the scenario's.
@@ -48,6 +50,13 @@ pub struct Evidence<'a> {
 struct Comparison {
     verdict: Verdict,
     sentence: String,
+}
+
+impl Comparison {
+    /// One that cannot be made, and why.
+    fn open(why: &str) -> Comparison {
+        Comparison { verdict: Verdict::NotComparable, sentence: why.to_owned() }
+    }
 }
 
 /// The verdict and the comparison it rests on, as one phrase.
@@ -75,7 +84,8 @@ impl Evidence<'_> {
             Some(compared(ratio, |found| found.against_expected(expected)))
         });
         let value = self.expected.map(|expected| self.mean_of(measured).against_expected(expected));
-        ratio.into_iter().chain(value).collect()
+        let lacking = self.lacks_baseline.then(|| Comparison::open(NO_BASELINE));
+        ratio.into_iter().chain(value).chain(lacking).collect()
     }
 
     fn published(&self, measured: &Measured) -> Vec<Comparison> {
@@ -97,7 +107,7 @@ impl Evidence<'_> {
 fn compared(ratio: &Ratio, against: impl FnOnce(Found) -> Comparison) -> Comparison {
     let Some(value) = ratio.measured else {
         let why = if ratio.pairs == 0 { NO_BASELINE } else { BASELINE_OF_ZERO };
-        return Comparison { verdict: Verdict::NotComparable, sentence: why.to_owned() };
+        return Comparison::open(why);
     };
     against(Found { what: "ratio", value, ci95: ratio.ci95, bound: ratio.bound(), scale: Scale::Ratio })
 }
@@ -129,8 +139,8 @@ impl Found {
     fn against(self, [target, margin]: [f64; 2], shown: &str) -> Comparison {
         let Found { what, value, ci95, bound, scale } = self;
         let holds = (value - target).abs() <= margin;
-        if bound == Bound::Nothing || (!holds && bound.may_meet(value, target)) {
-            return Comparison { verdict: Verdict::NotComparable, sentence: BOUND_ONLY.to_owned() };
+        if bound != Bound::Exact && (holds || bound.may_meet(value, target)) {
+            return Comparison::open(BOUND_ONLY);
         }
         let is_reached = |[low, high]: [f64; 2]| low <= target + margin && target - margin <= high;
         let reached = if !holds && ci95.is_some_and(is_reached) { ", which its 95 % interval reaches" } else { "" };
@@ -164,7 +174,16 @@ mod tests {
 
     fn evidence<'a>(measured: Option<&'a Measured>, ratio: Option<&'a Ratio>) -> Evidence<'a> {
         let scale = Scale::of("pkts", [20_000.0]);
-        Evidence { measured, ratio, expected: None, published: None, other_profile: None, tolerance: 0.1, scale }
+        Evidence {
+            measured,
+            ratio,
+            expected: None,
+            lacks_baseline: false,
+            published: None,
+            other_profile: None,
+            tolerance: 0.1,
+            scale,
+        }
     }
 
     #[test]
@@ -211,6 +230,14 @@ mod tests {
         assert_eq!(reason, "mean 22 800 pkts, expected 21 000 ± 100 pkts");
     }
 
+    /// The published value was compared in its stead.
+    #[test]
+    fn expected_saving_without_a_baseline_is_not_comparable() {
+        let mean = measured(22_800.0);
+        let saving = Evidence { lacks_baseline: true, published: Some(22_818.0), ..evidence(Some(&mean), None) };
+        assert_eq!(judge(saving), (Verdict::NotComparable, "its baseline is not measured here".into()));
+    }
+
     #[test]
     fn published_ratio_without_a_baseline_is_not_comparable() {
         let mean = measured(22_800.0);
@@ -230,7 +257,9 @@ mod tests {
             let expected = expectation(20_000.0, 1_000.0);
             judge(Evidence { expected: Some(&expected), ..evidence(Some(&cut_off), None) })
         };
-        assert_eq!(judged(15_000.0), (Verdict::NotComparable, "known as a bound only: runs ended before".into()));
+        let open = (Verdict::NotComparable, "known as a bound only: runs ended before".to_owned());
+        assert_eq!(judged(15_000.0), open);
+        assert_eq!(judged(20_500.0), open, "longer runs may lead out of the range again");
         let outside = "mean ≥ 25 000 pkts, expected 20 000 ± 1 000 pkts";
         assert_eq!(judged(25_000.0), (Verdict::Outside, outside.into()));
     }
@@ -246,6 +275,7 @@ mod tests {
         assert_eq!(judged(0.61, 2, 0), open);
         assert_eq!(judged(1.42, 0, 1), open);
         assert_eq!(judged(1.0, 2, 1), open, "with both sides cut off nothing is known");
+        assert_eq!([judged(1.0, 2, 0), judged(1.0, 0, 2)], [open.clone(), open.clone()]);
         assert_eq!(judged(1.42, 2, 0), (Verdict::Outside, "ratio ≥ 1.42, expected 1.00 ± 0.10".into()));
         assert_eq!(judged(0.61, 0, 1), (Verdict::Outside, "ratio ≤ 0.610, expected 1.00 ± 0.10".into()));
         assert_eq!(judged(0.61, 0, 0).0, Verdict::Outside);
