@@ -57,6 +57,14 @@ impl FromStr for BitsPerSec {
     }
 }
 
+impl BitsPerSec {
+    /// Writes the rate so that it reads back as exactly this number: `10mbit` where that does, else in bits.
+    pub fn exact(self) -> String {
+        let short = self.to_string();
+        if short.parse() == Ok(self) { short } else { format!("{}bit", self.0) }
+    }
+}
+
 impl fmt::Display for BitsPerSec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.0 as f64;
@@ -224,10 +232,10 @@ pub fn format_duration(time: Duration) -> String {
 }
 
 macro_rules! serde_as_text {
-    ($($name:ty),*) => {$(
+    ($($name:ty => $text:expr),*) => {$(
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                serializer.serialize_str(&$text(self))
             }
         }
         impl<'de> Deserialize<'de> for $name {
@@ -238,21 +246,9 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(BitsPerSec, QueueSize, Bytes);
-
-/// Exactly, where [`Share`]'s own text is rounded for people.
-impl Serialize for Share {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.exact())
-    }
-}
-
-impl<'de> Deserialize<'de> for Share {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = TextOrNumber::deserialize(deserializer)?;
-        text.0.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(QueueSize => ToString::to_string, Bytes => ToString::to_string);
+// Exactly, where the text of these is rounded for people.
+serde_as_text!(BitsPerSec => |rate: &BitsPerSec| rate.exact(), Share => |share: &Share| share.exact());
 
 /// Accepts `0.001` as well as `"0.1%"` in TOML, so that a sweep may list plain numbers.
 struct TextOrNumber(String);
@@ -329,6 +325,11 @@ mod tests {
         for share in [0.0, 1.0, 0.07, 1.234_567_8e-7, 1.0 - f64::EPSILON, f64::MIN_POSITIVE] {
             assert_eq!(Share(share).exact().parse(), Ok(Share(share)));
         }
+        for rate in [0, 999, 1_234_567, 8_074_800, 6_042_600, 10_000_000, 1_000_000_001, u64::from(u32::MAX), 1 << 50] {
+            let text = serde_json::to_string(&BitsPerSec(rate)).unwrap();
+            assert_eq!(serde_json::from_str::<BitsPerSec>(&text).unwrap(), BitsPerSec(rate), "{text}");
+        }
+        assert_eq!(BitsPerSec(10_000_000).exact(), "10mbit");
         for text in ["50pkts", "1500B", "1.5bdp"] {
             assert_eq!(text.parse::<QueueSize>().unwrap().to_string(), text);
         }

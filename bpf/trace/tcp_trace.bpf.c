@@ -13,7 +13,8 @@
  *
  * What is sent, per socket
  *   OPEN    the connection reached ESTABLISHED.
- *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile.
+ *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile. By packet, also each of the first
+ *	     packets that arrive: they tell when the data began.
  *   STATE   ca_state changes; every change. The other fields are those just before the change.
  *   LOSS    lost or retransmitted grew since the last LOSS, at most one per loss_gap_ns. The counts are cumulative, so
  *	     what falls into a gap is in the next LOSS, SAMPLE or CLOSE.
@@ -37,6 +38,8 @@ const volatile u64 wake_bytes = 1 << 20;  /* unread bytes from which the reader 
 const volatile u64 yield_bytes = 2 << 20; /* unread bytes from which a tick leaves the rest to the next one */
 const volatile u32 jiffy_ns = 4000000;
 
+#define OPENING_PKTS 8
+
 /* What the tracer remembers of a socket. */
 struct flow {
 	u64 sampled_ns;
@@ -48,6 +51,7 @@ struct flow {
 	u32 lost_pkts;
 	u32 retrans_pkts;
 	u8 ca_state;
+	u8 opening_pkts; /* packets that were looked at, up to OPENING_PKTS */
 	bool passes;
 	bool is_known;
 };
@@ -279,24 +283,28 @@ static __always_inline void send_loss(const struct sock *sk, const struct tcp_so
 static __always_inline bool is_worth_a_look(const struct flow *flow, const struct tcp_sock___trace *tp)
 {
 	return !tp || ca_state_of(tp) != flow->ca_state || tp->lost != flow->lost_pkts ||
-	       tp->total_retrans != flow->retrans_pkts || bpf_jiffies64() - flow->sampled_jiffies >= interval_jiffies;
+	       tp->total_retrans != flow->retrans_pkts || flow->opening_pkts < OPENING_PKTS ||
+	       bpf_jiffies64() - flow->sampled_jiffies >= interval_jiffies;
 }
 
 static __noinline int look(struct sock *sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct flow *flow = tp ? flow_of(sk, tp) : 0;
+	bool opens;
 	u8 state;
 
 	if (!flow || !flow_passes(flow, tp))
 		return 0;
+	opens = flow->opening_pkts < OPENING_PKTS;
+	flow->opening_pkts += opens;
 	state = ca_state_of(tp);
 	if (state != flow->ca_state) {
 		send_state(sk, tp, flow->ca_state, state);
 		flow->ca_state = state;
 	} else if (is_loss_due(flow, tp)) {
 		send_loss(sk, tp, flow);
-	} else if (is_sample_due(flow)) {
+	} else if (opens || is_sample_due(flow)) {
 		send_sample(sk, tp, flow);
 	}
 	return 0;

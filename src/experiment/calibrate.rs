@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 
 use crate::experiment::net::loss::LossModel;
-use crate::experiment::net::path::{Hop, shortest_path};
+use crate::experiment::net::path::{Hop, RoundTrip};
 use crate::experiment::net::topology::{Node, Topology};
 use crate::experiment::net::{Direction, Link, QueueLimit};
 use crate::experiment::plan::mix;
@@ -38,7 +38,11 @@ const LOSS_PACKET_BYTES: u32 = 100;
 /// IP packets that show the round-trip time.
 const RTT_PACKET_BYTES: u32 = 64;
 const RTT_PROBES: u32 = 21;
+/// Time between them: this, or as often as a slow link can send one, so that none waits for another.
 const RTT_PROBE_SPACING: Duration = Duration::from_millis(10);
+const RTT_PROBE_SERIALISATIONS: u32 = 2;
+/// Fewest probes that must be expected not to be held back for these to be told from the others.
+const RTT_PROBES_IN_ORDER: f64 = 4.0;
 /// Packets that show the loss, and the longest time for sending them.
 const LOSS_PACKETS: u32 = 10_000;
 const LOSS_TIME: Duration = Duration::from_millis(1500);
@@ -66,13 +70,14 @@ pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, place: &str) -> Re
 }
 
 /// The ways of a cell's flows, each with its ends; of ways over links that are alike, only the first.
-fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, Vec<Hop>)>> {
-    let mut seen: Vec<Vec<[&Direction; 2]>> = Vec::new();
+fn distinct_ways(cell: &Cell) -> Result<Vec<(&str, &str, RoundTrip)>> {
+    let mut seen: Vec<Vec<&Direction>> = Vec::new();
     let mut ways = Vec::new();
     for flow in &cell.flows {
         let (from, to) = (flow.from.as_str(), flow.to.as_str());
-        let way = shortest_path(&cell.links, from, to).ok_or_else(|| anyhow!("no links lead from {from} to {to}"))?;
-        let is = way.iter().map(|hop| [hop.direction(&cell.links), hop.reverse(&cell.links)]).collect();
+        let way = RoundTrip::between(&cell.links, from, to);
+        let way = way.ok_or_else(|| anyhow!("no links lead from {from} to {to}"))?;
+        let is = way.directions(&cell.links).collect();
         if !seen.contains(&is) {
             seen.push(is);
             ways.push((from, to, way));
@@ -103,7 +108,7 @@ pub fn describe(one: &Calibration) -> String {
 }
 
 /// What an empty path should measure.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Asked {
     /// Delivered rate under overload, bits per second; none when nothing limits it.
     rate_bps: Option<f64>,
@@ -111,6 +116,12 @@ struct Asked {
     rtt: Duration,
     /// Most that jitter adds to a round trip.
     jitter: Duration,
+    /// Most that reordering adds to a round trip.
+    held_back: Duration,
+    /// Share of round trips to which it adds nothing.
+    in_order: f64,
+    /// Longest that one link takes to send a small packet.
+    serialisation: Duration,
     /// Loss over all hops while the rate is measured.
     loss: f64,
     /// Smallest queue on the way, packets of the given size.
@@ -118,25 +129,18 @@ struct Asked {
 }
 
 /// Rate, delay and loss of a way through the links.
-fn asked(links: &[LinkSpec], way: &[Hop], mtu: u32) -> Asked {
+fn asked(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> Asked {
     let mut rate_bps = f64::INFINITY;
-    let mut rtt = Duration::ZERO;
-    let mut jitter = Duration::ZERO;
     let mut passing = 1.0;
     let mut queue_pkts = u32::MAX;
-    let slowest = way.iter().filter_map(|hop| hop.direction(links).rate).min();
+    let slowest = way.there.iter().filter_map(|hop| hop.direction(links).rate).min();
     let flood = slowest.map_or(0.0, |rate| flood_packets(rate.0 as f64, mtu)) as u64;
-    for hop in way {
-        let (there, back) = (hop.direction(links), hop.reverse(links));
+    for hop in &way.there {
+        let there = hop.direction(links);
         let loss = share_of_flood(&there.loss, flood);
         passing *= 1.0 - loss;
         rate_bps *= 1.0 - loss; // what the loss takes does not reach the queue
         rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
-        for direction in [there, back] {
-            let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
-            rtt += direction.delay + Duration::from_secs_f64(serialisation);
-            jitter += direction.jitter;
-        }
         let limits = links[hop.link].config(mtu).queue_limits();
         queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| match limits[hop.side] {
             QueueLimit::Packets(packets) => packets,
@@ -144,14 +148,38 @@ fn asked(links: &[LinkSpec], way: &[Hop], mtu: u32) -> Asked {
         }));
     }
     let rate_bps = rate_bps.is_finite().then_some(rate_bps);
-    Asked { rate_bps, rtt: rtt + jitter / 2, jitter, loss: 1.0 - passing, queue_pkts }
+    Asked { rate_bps, loss: 1.0 - passing, queue_pkts, ..asked_of_probes(links, way) }
+}
+
+/// What becomes of small packets, there and back.
+fn asked_of_probes(links: &[LinkSpec], way: &RoundTrip) -> Asked {
+    let mut asked = Asked { in_order: 1.0, ..Asked::default() };
+    for direction in way.directions(links) {
+        let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
+        let serialisation = Duration::from_secs_f64(serialisation);
+        asked.rtt += direction.delay + serialisation + direction.jitter / 2;
+        asked.jitter += direction.jitter;
+        asked.serialisation = asked.serialisation.max(serialisation);
+        if let Some(reorder) = direction.reorder {
+            asked.held_back += reorder.by;
+            asked.in_order *= 1.0 - reorder.share.0;
+        }
+    }
+    asked
+}
+
+impl Asked {
+    /// After which a packet is lost: longer than anything on the way holds it up, and this.
+    fn patience(&self, beyond: Duration) -> Duration {
+        self.rtt + self.jitter + self.held_back + beyond
+    }
 }
 
 /// One way between two nodes of a built network.
 struct Path<'a> {
     cell: &'a Cell,
     topology: &'a Topology,
-    way: Vec<Hop>,
+    way: RoundTrip,
     from: &'a str,
     to: &'a str,
     place: &'a str,
@@ -203,21 +231,24 @@ impl Path<'_> {
     }
 
     fn rtt_plan(&self, asked: &Asked) -> probe::RttPlan {
-        let patience = asked.rtt + asked.jitter + Duration::from_millis(300);
-        probe::RttPlan { probes: RTT_PROBES, spacing: RTT_PROBE_SPACING, bytes: RTT_PACKET_BYTES, patience }
+        let patience = asked.patience(Duration::from_millis(300));
+        let spacing = RTT_PROBE_SPACING.max(asked.serialisation * RTT_PROBE_SERIALISATIONS);
+        probe::RttPlan { probes: RTT_PROBES, spacing, bytes: RTT_PACKET_BYTES, patience }
     }
 
-    /// The median of those probes that came back.
+    /// The median of those probes that came back, but for those that reordering held back: they are the last.
     fn rtt(&self, asked: &Asked, mut answers: Vec<Duration>) -> Result<Calibration> {
         answers.sort_unstable();
-        let median = answers.get(answers.len() / 2).ok_or_else(|| {
+        let median = answers.get((answers.len() as f64 * asked.in_order / 2.0) as usize).ok_or_else(|| {
             let what = format!("none of {RTT_PROBES} probes came back from {} to {}", self.to, self.from);
             Failure::outside(what).hint("a path that loses nearly everything cannot be measured")
         })?;
         let median = median.as_secs_f64() * 1e6;
         let rtt = asked.rtt.as_secs_f64() * 1e6;
         let spread = asked.jitter.as_secs_f64() * 1e6 / 2.0;
-        let above = (RTT_TOLERANCE.as_secs_f64() * 1e6).max(rtt * RTT_TOLERANCE_SHARE) + spread;
+        let are_told = f64::from(RTT_PROBES) * asked.in_order >= RTT_PROBES_IN_ORDER;
+        let held_back = if are_told { 0.0 } else { asked.held_back.as_secs_f64() * 1e6 };
+        let above = (RTT_TOLERANCE.as_secs_f64() * 1e6).max(rtt * RTT_TOLERANCE_SHARE) + spread + held_back;
         let below = RTT_TOLERANCE_BELOW.as_secs_f64() * 1e6 + spread;
         Ok(self.calibration("rtt", "us", [rtt, median], [rtt - below, rtt + above]))
     }
@@ -232,14 +263,14 @@ impl Path<'_> {
             per_second,
             bytes: LOSS_PACKET_BYTES,
             burst: (asked.queue_pkts / 2).max(1),
-            settle: asked.rtt + asked.jitter + Duration::from_millis(100),
+            settle: asked.patience(Duration::from_millis(100)),
         };
         let got = receiver.count(from, &stream)?;
-        let overflow: u64 = self.way.iter().map(|hop| self.counters(hop).overflow_pkts).sum();
-        let copies: u64 = self.way.iter().map(|hop| self.counters(hop).duplicated_pkts).sum();
+        let overflow: u64 = self.way.there.iter().map(|hop| self.counters(hop).overflow_pkts).sum();
+        let copies: u64 = self.way.there.iter().map(|hop| self.counters(hop).duplicated_pkts).sum();
         let offered = got.sent.saturating_sub(overflow);
         let lost = (offered + copies).saturating_sub(got.arrivals.len() as u64);
-        let models: Vec<&LossModel> = self.way.iter().map(|hop| &hop.direction(&self.cell.links).loss).collect();
+        let models: Vec<&LossModel> = self.way.there.iter().map(|hop| &hop.direction(&self.cell.links).loss).collect();
         let expected = expected_ratio(&models, offered)?;
         let measured = lost as f64 / offered.max(1) as f64;
         Ok(self.calibration("loss", "ratio", [expected.asked, measured], expected.allowed))
@@ -260,7 +291,7 @@ impl Path<'_> {
             per_second: FLOOD_LOAD * sent_bps / bits,
             bytes: self.cell.mtu,
             burst: u32::MAX, // what does not fit is dropped, as it should be
-            settle: asked.rtt + asked.jitter + Duration::from_millis(200),
+            settle: asked.patience(Duration::from_millis(200)),
         };
         let got = receiver.count(from, &stream)?;
         let measured = arrival_rate(&got.arrivals).unwrap_or(0.0) * bits;
@@ -304,7 +335,7 @@ mod tests {
         let flow = "[[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"c\"\nalgorithm=\"reno\"\n";
         let scenario = Scenario::parse("t.toml", &format!("{head}{links}{flow}")).unwrap();
         let links = &scenario.cells[0].links;
-        asked(links, &shortest_path(links, "a", "c").unwrap(), 1500)
+        asked(links, &RoundTrip::between(links, "a", "c").unwrap(), 1500)
     }
 
     #[test]
@@ -318,6 +349,17 @@ mod tests {
         assert_eq!(asked.queue_pkts, 50);
         let serialisation = Duration::from_secs_f64(4.0 * 64.0 * 8.0 / 10e6);
         assert_eq!(asked.rtt, Duration::from_millis(26) + serialisation);
+    }
+
+    #[test]
+    fn probes_wait_for_what_is_held_back_and_are_as_far_apart_as_a_slow_link_needs() {
+        let asked = asked_of(
+            "[[link]]\nends=[\"a\",\"b\"]\nrate=\"8kbit\"\ndelay=\"10ms\"\nreorder=\"share=25%,by=500ms\"\n\
+             [[link]]\nends=[\"b\",\"c\"]\ndelay=\"5ms\"\nreverse={reorder=\"share=50%,by=20ms\"}\n",
+        );
+        assert_eq!((asked.held_back, asked.in_order), (Duration::from_millis(520), 0.375));
+        assert_eq!(asked.serialisation, Duration::from_millis(64));
+        assert_eq!(asked.patience(Duration::ZERO), Duration::from_millis(30 + 2 * 64 + 520));
     }
 
     #[test]

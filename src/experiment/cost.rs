@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::experiment::net::path::{Hop, shortest_path};
+use crate::experiment::net::path::{Hop, RoundTrip, shortest_path};
+use crate::experiment::net::rate_trace::RateTrace;
 use crate::experiment::scenario::{Cell, FlowSpec, Sends};
 
 /// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
@@ -113,7 +114,21 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
 
 /// Round trip of a flow's empty path.
 pub fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
-    way(cell, flow).iter().map(|hop| hop.direction(&cell.links).delay + hop.reverse(&cell.links).delay).sum()
+    let way = RoundTrip::between(&cell.links, &flow.from, &flow.to);
+    way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())
+}
+
+/// Longest that a flow's empty path may hold up a packet behind the one before it: its delays, what reordering adds to
+/// them, and the longest outage of its links.
+pub fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
+    let way = way(cell, flow);
+    let on_link = |hop: &Hop| {
+        let direction = hop.direction(&cell.links);
+        let held_back = direction.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
+        let outage = direction.trace.as_ref().map_or(Duration::ZERO, RateTrace::longest_gap);
+        direction.jitter + held_back + outage
+    };
+    round_trip(cell, flow) + way.iter().map(on_link).sum::<Duration>()
 }
 
 /// Longest round trip of a cell's flows.

@@ -136,7 +136,7 @@ fn datagrams_record(blank: FlowRecord, flow: &FlowSpec, counted: &Datagrams) -> 
         delivered_pkts: counted.received_pkts,
         received_bytes: counted.received_bytes,
         goodput_bps: if is_any { 8.0 * payload * gaps / counted.active_s } else { 0.0 },
-        lost_pkts: counted.sent_pkts.saturating_sub(counted.received_pkts),
+        lost_pkts: counted.lost_pkts,
         mss_bytes: match flow.sends {
             Sends::Datagrams { packet_bytes, .. } => packet_bytes,
             _ => 0,
@@ -165,10 +165,16 @@ struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// The first data left one round trip before its acknowledgement.
+    ///
+    /// A sample is taken as a packet arrives, before it counts: the last that does not know of the data is the moment
+    /// at which its acknowledgement came, and the next knows the round trip.
     fn of(events: &'a [&'a Event], length: Duration) -> Option<Self> {
         let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS)?;
+        let is_acknowledgement =
+            |event: &&&Event| event.kind == EventKind::Sample && event.delivered_pkts == OPENING_PKTS;
+        let acknowledged = events[..first].last().filter(is_acknowledgement).unwrap_or(&events[first]);
         let round_trip_ns = u64::from(events[first].rtt_us.or(events[first].srtt_us).unwrap_or(0)) * 1000;
-        let begin_ns = events[first].time_ns.saturating_sub(round_trip_ns);
+        let begin_ns = acknowledged.time_ns.saturating_sub(round_trip_ns);
         Some(Window { events, first, begin_ns, end_ns: begin_ns + length.as_nanos() as u64 })
     }
 
@@ -310,7 +316,7 @@ mod tests {
 
     #[test]
     fn datagrams_are_counted_and_never_compared() {
-        let counted = Datagrams { sent_pkts: 11, received_pkts: 9, received_bytes: 9 * 972, active_s: 0.8 };
+        let counted = Datagrams { lost_pkts: 2, received_pkts: 9, received_bytes: 9 * 972, active_s: 0.8 };
         let sends = Sends::Datagrams { rate: BitsPerSec(80_000), packet_bytes: 1000 };
         let record = record_of(&flow(sends), &Report::Datagrams(counted), &[]).unwrap();
         assert!(record.datagrams && !record.compared && record.socket.is_none());
@@ -322,7 +328,7 @@ mod tests {
     fn delivered_is_counted_from_the_first_data_for_the_length_asked() {
         // The first data is acknowledged at 500 ms and left at 400 ms, so the window ends at 1400 ms,
         // half-way between two samples; the handshake and the cookie do not count.
-        let events = [event(100, 1), event(300, 2), event(500, 4), event(1300, 82), event(1500, 102), event(1700, 200)];
+        let events = [event(100, 1), event(500, 2), event(600, 4), event(1300, 82), event(1500, 102), event(1700, 200)];
         let record = record(&events).unwrap();
         assert_eq!(record.delivered_pkts, 90);
         assert_eq!((record.lost_pkts, record.mss_bytes, record.socket), (8, 1500, Some(7)));

@@ -152,8 +152,10 @@ pub struct Ends<'a> {
     pub to: &'a Node,
     /// Local port of the data connection, by which events and conditions know it; the first of several.
     pub sender_port: u16,
-    /// Delay of its empty path, there and back.
-    pub delay: Duration,
+    /// How long it sends at most.
+    pub length: Duration,
+    /// Longest that the empty path holds up a packet behind the one before it.
+    pub hold_up: Duration,
 }
 
 impl<'a> Ends<'a> {
@@ -164,7 +166,15 @@ impl<'a> Ends<'a> {
         let mut sender_port = FIRST_SENDER_PORT;
         let ends = cell.flows.iter().enumerate().map(|(index, flow)| {
             let [from, to] = [topology.node(&flow.from)?, topology.node(&flow.to)?];
-            let ends = Ends { index, flow, from, to, sender_port, delay: cost::round_trip(cell, flow) };
+            let ends = Ends {
+                index,
+                flow,
+                from,
+                to,
+                sender_port,
+                length: flow.length(cell.duration),
+                hold_up: cost::hold_up(cell, flow),
+            };
             sender_port += flow.connections() as u16;
             Ok(ends)
         });
@@ -223,15 +233,15 @@ impl Traffic {
         }
     }
 
-    /// Starts to send for at most so long.
+    /// Starts to send.
     ///
     /// `algorithm` is the name under which the kernel knows it.
     ///
     /// Errors: a process cannot be started.
-    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>, length: Duration) -> Result<()> {
+    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
         match self {
-            Traffic::Bulk(transfer) => transfer.send(ends, algorithm, bed, length),
-            Traffic::Own(own) => own.send(ends, algorithm, bed, length),
+            Traffic::Bulk(transfer) => transfer.send(ends, algorithm, bed),
+            Traffic::Own(own) => own.send(ends, algorithm, bed),
         }
     }
 

@@ -72,9 +72,9 @@ pub static METRICS: &[Metric] = &[
         name: "goodput_bps",
         title: "goodput",
         unit: "bit/s",
-        what: "new payload at the receiver per second, summed over the variant's flows",
+        what: "new payload at the receivers of the variant's flows per second of the time in which any of them runs",
         source: "RFC 2647, 3.17",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.goodput_bps)),
+        computed: Computed::FromFlows(goodput),
     },
     Metric {
         name: "retrans_pkts",
@@ -291,6 +291,33 @@ fn total(run: &RunView<'_>, value: fn(&FlowRecord) -> f64) -> Option<f64> {
     (!run.own.is_empty()).then(|| run.own.iter().map(|flow| value(flow.record)).sum())
 }
 
+/// Payload of all flows over the time in which any runs: the sum of their rates would count flows that follow each other
+/// as if they ran side by side.
+fn goodput(run: &RunView<'_>) -> Option<f64> {
+    let running = |flow: &FlowRecord| {
+        let length_s = if flow.goodput_bps > 0.0 { 8.0 * flow.received_bytes as f64 / flow.goodput_bps } else { 0.0 };
+        flow.begin_s.map(|begin_s| [begin_s, begin_s + length_s])
+    };
+    if let [only] = &run.own[..] {
+        return Some(only.record.goodput_bps);
+    }
+    let times: Option<Vec<[f64; 2]>> = run.own.iter().map(|flow| running(flow.record)).collect();
+    let Some(seconds) = times.map(seconds_of_any) else { return total(run, |flow| flow.goodput_bps) };
+    let bytes = total(run, |flow| flow.received_bytes as f64)?;
+    Some(if seconds > 0.0 { 8.0 * bytes / seconds } else { 0.0 })
+}
+
+/// Length of the union of spans.
+fn seconds_of_any(mut spans: Vec<[f64; 2]>) -> f64 {
+    spans.sort_by(|one, other| one[0].total_cmp(&other[0]));
+    let (mut seconds, mut until) = (0.0, f64::NEG_INFINITY);
+    for [from, to] in spans {
+        seconds += (to - from.max(until)).max(0.0);
+        until = until.max(to);
+    }
+    seconds
+}
+
 /// part / (part + rest) over all flows; none when both are zero.
 fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&FlowRecord) -> f64) -> Option<f64> {
     let (part, rest) = (total(run, part)?, total(run, rest)?);
@@ -325,6 +352,23 @@ mod tests {
         assert_eq!(value("goodput_bps"), Some(990.0 * 1460.0 * 8.0));
         assert_eq!(value("loss_ratio"), Some(0.1));
         assert_eq!(value("retrans_ratio"), Some(0.1));
+    }
+
+    #[test]
+    fn goodput_of_flows_that_follow_each_other_is_no_more_than_theirs() {
+        let mut flows = [Sampled::named("one", 100), Sampled::named("two", 100), Sampled::named("three", 100)];
+        for (flow, begin_s) in flows.iter_mut().zip([0.0, 4.0, 6.0]) {
+            flow.record.begin_s = Some(begin_s);
+            (flow.record.received_bytes, flow.record.goodput_bps) = (500_000, 1e6); // 4 s each
+        }
+        let goodput = |flows: &[Sampled]| Metric::find("goodput_bps").unwrap().value(&view(flows, &[])).unwrap().value;
+        assert_eq!(goodput(&flows[..1]), 1e6);
+        assert_eq!(goodput(&flows[..2]), 1e6);
+        assert_eq!(goodput(&flows), 1.2e6, "12 Mbit in 10 s");
+        flows[1].record.begin_s = Some(0.0);
+        assert_eq!(goodput(&flows[..2]), 2e6);
+        flows[1].record.begin_s = None;
+        assert_eq!(goodput(&flows[..2]), 2e6, "a recorded run without times");
     }
 
     #[test]

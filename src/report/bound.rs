@@ -18,6 +18,15 @@ pub enum Bound {
 }
 
 impl Bound {
+    /// What a machine reads beside the number: nothing for the number itself.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Exact | Bound::Nothing => "",
+            Bound::Lower => "lower",
+            Bound::Upper => "upper",
+        }
+    }
+
     /// A shown number with the sign of its bound, where it is one.
     pub fn signed(self, number: &str) -> String {
         match self {

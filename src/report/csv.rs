@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result};
 
-use super::{Cell, Report, plot};
+use super::{Bound, Cell, Report, plot};
 
-const HEADINGS: [&str; 30] = [
+const HEADINGS: [&str; 32] = [
     "scenario",
     "metric",
     "unit",
@@ -17,6 +17,7 @@ const HEADINGS: [&str; 30] = [
     "rerun_n",
     "rerun_mean",
     "n",
+    "bound",
     "mean",
     "ci95_low",
     "ci95_high",
@@ -30,6 +31,7 @@ const HEADINGS: [&str; 30] = [
     "ratio_expected",
     "ratio_expected_plus_minus",
     "ratio_rerun",
+    "ratio_bound",
     "ratio_measured",
     "ratio_ci95_low",
     "ratio_ci95_high",
@@ -52,7 +54,7 @@ pub fn write(reports: &[Report]) -> Result<String> {
     String::from_utf8(bytes).context("write CSV")
 }
 
-fn row(report: &Report, cell: &Cell) -> [String; 30] {
+fn row(report: &Report, cell: &Cell) -> [String; 32] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let measured = cell.measured.as_ref();
     let interval = measured.and_then(|measured| measured.ci95);
@@ -60,7 +62,8 @@ fn row(report: &Report, cell: &Cell) -> [String; 30] {
     let rerun = cell.rerun.as_ref();
     let ratio = cell.ratio_to_baseline.as_ref();
     let ratio_expected = ratio.and_then(|ratio| ratio.expected.as_ref());
-    let ratio_interval = ratio.and_then(|ratio| ratio.ci95);
+    let known = ratio.filter(|ratio| ratio.bound() != Bound::Nothing);
+    let ratio_interval = known.and_then(|ratio| ratio.ci95);
     let values = measured
         .map_or_else(String::new, |measured| measured.values.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
     let notices: Vec<&str> = cell.notices.iter().map(|notice| notice.cause.as_str()).collect();
@@ -77,6 +80,7 @@ fn row(report: &Report, cell: &Cell) -> [String; 30] {
         rerun.map_or_else(String::new, |rerun| rerun.measured.n.to_string()),
         number(rerun.map(|rerun| rerun.measured.mean)),
         measured.map_or_else(String::new, |measured| measured.n.to_string()),
+        measured.map_or(String::new(), |measured| measured.bound().name().to_owned()),
         number(measured.map(|measured| measured.mean)),
         number(interval.map(|interval| interval[0])),
         number(interval.map(|interval| interval[1])),
@@ -90,7 +94,8 @@ fn row(report: &Report, cell: &Cell) -> [String; 30] {
         number(ratio_expected.map(|expected| expected.value)),
         number(ratio_expected.map(|expected| expected.plus_minus)),
         number(rerun.and_then(|rerun| rerun.ratio_to_baseline)),
-        number(ratio.and_then(|ratio| ratio.measured)),
+        known.map_or(String::new(), |ratio| ratio.bound().name().to_owned()),
+        number(known.and_then(|ratio| ratio.measured)),
         number(ratio_interval.map(|interval| interval[0])),
         number(ratio_interval.map(|interval| interval[1])),
         cell.verdict.name().to_owned(),

@@ -20,11 +20,6 @@ impl Hop {
         &links[self.link].directions[self.side]
     }
 
-    /// What it does to packets that come back.
-    pub fn reverse<'a>(&self, links: &'a [LinkSpec]) -> &'a Direction {
-        &links[self.link].directions[1 - self.side]
-    }
-
     /// The node this hop leads to.
     pub fn towards<'a>(&self, links: &'a [LinkSpec]) -> &'a str {
         &links[self.link].ends[1 - self.side]
@@ -54,6 +49,29 @@ pub fn shortest_path(links: &[LinkSpec], from: &str, to: &str) -> Option<Vec<Hop
     None
 }
 
+/// The way of packets between two nodes and that of their answers, which may take other links of as short a way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// From the first node to the second.
+    pub there: Vec<Hop>,
+    /// From the second to the first.
+    pub back: Vec<Hop>,
+}
+
+impl RoundTrip {
+    /// As [`shortest_path`], both ways.
+    ///
+    /// None: the nodes are not joined.
+    pub fn between(links: &[LinkSpec], from: &str, to: &str) -> Option<RoundTrip> {
+        Some(RoundTrip { there: shortest_path(links, from, to)?, back: shortest_path(links, to, from)? })
+    }
+
+    /// What its hops do to packets, one after the other.
+    pub fn directions<'a>(&self, links: &'a [LinkSpec]) -> impl Iterator<Item = &'a Direction> {
+        self.there.iter().chain(&self.back).map(move |hop| hop.direction(links))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +92,15 @@ mod tests {
         assert_eq!(names(&links, "a", "c").as_deref(), Some("b c"));
         assert_eq!(shortest_path(&links, "b", "c"), Some(vec![Hop { link: 1, side: 1 }]));
         assert_eq!(shortest_path(&links, "a", "a"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn answers_may_come_back_over_other_links() {
+        let links = [link("a", "b"), link("c", "d"), link("a", "c"), link("b", "d")];
+        let way = RoundTrip::between(&links, "a", "d").unwrap();
+        assert_eq!(names(&links, "a", "d").as_deref(), Some("b d"));
+        assert_eq!(way.back.iter().map(|hop| hop.towards(&links)).collect::<Vec<_>>(), ["c", "a"]);
+        assert_eq!(way.directions(&links).count(), 4);
     }
 
     #[test]

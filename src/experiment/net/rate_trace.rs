@@ -91,6 +91,13 @@ impl RateTrace {
         opportunities as f64 * f64::from(8 * OPPORTUNITY_BYTES)
     }
 
+    /// Longest time without an opportunity, from one round into the next too.
+    pub fn longest_gap(&self) -> Duration {
+        let within = self.times_ms.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let between = self.times_ms.first().copied().unwrap_or(0); // a round ends with its last opportunity
+        Duration::from_millis(within.max(between).into())
+    }
+
     /// Most opportunities within any time of this length.
     pub fn most_within(&self, time: Duration) -> u64 {
         let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
@@ -155,6 +162,12 @@ mod tests {
         assert_eq!(refused("0\n0\n"), "expected at least one time above 0");
         assert_eq!(refused(""), "expected at least one time above 0");
         assert_eq!(refused("1\n1.5\n"), "line 2: \"1.5\": expected a whole number from 0 to 86400000");
+    }
+
+    #[test]
+    fn longest_gap_may_lie_between_two_rounds() {
+        let gap = |text: &str| trace(text).longest_gap().as_millis();
+        assert_eq!([gap("0\n5\n5\n20\n"), gap("30\n35\n"), gap("7\n")], [15, 30, 7]);
     }
 
     #[test]

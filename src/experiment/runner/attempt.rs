@@ -143,7 +143,7 @@ impl Bench<'_> {
         let sender = self.together.begin();
         let time = Time { links_start_ns: monotonic_ns()?, length: cell.duration };
         topology.links.iter().for_each(|link| link.start());
-        let reports = self.transfer(cell, &ends, bed, traffic)?;
+        let reports = self.transfer(&ends, bed, traffic)?;
         let jobs = sender.most();
         drop(sender);
         sent();
@@ -172,7 +172,7 @@ impl Bench<'_> {
     }
 
     /// Sends every flow at its time and waits for all.
-    fn transfer(&self, cell: &Cell, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<Report>> {
+    fn transfer(&self, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<Report>> {
         let begin = Instant::now();
         let mut order: Vec<usize> = (0..ends.len()).collect();
         order.sort_by_key(|&index| ends[index].flow.start);
@@ -184,8 +184,7 @@ impl Bench<'_> {
                 }
                 std::thread::sleep(LOOK_EVERY.min(flow.start.saturating_sub(begin.elapsed())));
             }
-            let length = flow.length(cell.duration);
-            traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed, length)?;
+            traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed)?;
         }
         let flows = traffic.into_iter().zip(ends);
         flows

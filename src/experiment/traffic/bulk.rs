@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
@@ -54,21 +54,21 @@ impl Transfer {
         Ok(Transfer { server, client: None, client_file, deadline: Instant::now() })
     }
 
-    /// Starts to send for so long, in whole seconds.
+    /// Starts to send for its length in whole seconds.
     ///
     /// `algorithm` is the name under which the kernel knows it.
     ///
     /// Errors: iperf3 cannot be started.
-    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>, length: Duration) -> Result<()> {
+    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
         let what = format!("iperf3 for flow \"{}\"", ends.flow.name);
         let mut command = Command::new("iperf3");
         command.args(["-c", &ends.to.address.to_string(), "-4", "-J", "-C", algorithm]);
         command.args(["-p", &ends.server_port().to_string(), "-B", &ends.from.address.to_string()]);
-        command.args(["--cport", &ends.sender_port.to_string(), "-t", &length.as_secs().to_string()]);
+        command.args(["--cport", &ends.sender_port.to_string(), "-t", &ends.length.as_secs().to_string()]);
         let output = File::create(&self.client_file).context("create a file for iperf3")?;
         command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
         self.client = Some(Process::start(ends.from, bed.cgroup, &mut command, what)?);
-        self.deadline = Instant::now() + length + slack(length);
+        self.deadline = Instant::now() + ends.length + slack(ends.length);
         Ok(())
     }
 

@@ -22,6 +22,10 @@ use crate::units::{BitsPerSec, Bytes, duration_text};
 
 /// IPv4 and UDP headers.
 const UDP_HEADER_BYTES: u32 = 28;
+/// What a datagram begins with: its number, from 0.
+const NUMBER_BYTES: usize = 8;
+/// Numbers of datagrams that are kept, 64 each: 128 MB.
+const NUMBER_WORDS_MAX: usize = 1 << 24;
 /// Room for datagrams that arrive while the receiver does not run.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 /// How often a receiver of datagrams looks whether it is still needed.
@@ -93,6 +97,9 @@ pub enum Task {
     ReceiveDatagrams {
         /// Own address.
         at: SocketAddrV4,
+        /// How long after the first packet others count.
+        #[serde(with = "duration_text")]
+        length: Duration,
         /// How long after the last packet the path is empty.
         #[serde(with = "duration_text")]
         settle: Duration,
@@ -136,7 +143,7 @@ pub struct Arrived {
     pub last_ns: u64,
 }
 
-/// What arrived of datagrams.
+/// What arrived of datagrams while they count; copies of a packet do not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Packets.
@@ -145,8 +152,46 @@ pub struct Counted {
     pub bytes: u64,
     /// When the first arrived.
     pub first_ns: u64,
-    /// When the last arrived.
+    /// When the last of them arrived.
     pub last_ns: u64,
+    /// Packets, those that came later too.
+    pub arrived_ever: u64,
+}
+
+impl Counted {
+    /// Counts a packet that is no copy.
+    fn add(&mut self, now_ns: u64, bytes: usize, length: Duration) {
+        if self.arrived_ever == 0 {
+            self.first_ns = now_ns;
+        }
+        self.arrived_ever += 1;
+        if u128::from(now_ns - self.first_ns) <= length.as_nanos() {
+            self.packets += 1;
+            self.bytes += bytes as u64;
+            self.last_ns = now_ns;
+        }
+    }
+}
+
+/// The numbers of packets that arrived, one bit each: 1 MB is 100 s of full packets at 1 Gbit/s. Beyond the most that
+/// are kept, each is new.
+#[derive(Debug, Default)]
+struct Numbers(Vec<u64>);
+
+impl Numbers {
+    /// Whether the number is a new one.
+    fn insert(&mut self, number: u64) -> bool {
+        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        if word >= NUMBER_WORDS_MAX {
+            return true;
+        }
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
 }
 
 /// Does a task and returns what there is to say.
@@ -167,7 +212,7 @@ pub fn work(task: &Task) -> Result<Told> {
             let gap = Duration::from_secs_f64(8.0 * f64::from(*packet_bytes) / rate.0 as f64);
             send_datagrams(&socket, *packet_bytes, gap, *length).map(Told::Sent)
         }
-        Task::ReceiveDatagrams { at, settle } => receive_datagrams(*at, *settle).map(Told::Counted),
+        Task::ReceiveDatagrams { at, length, settle } => receive_datagrams(*at, *length, *settle).map(Told::Counted),
     }
 }
 
@@ -333,7 +378,7 @@ fn send_datagrams(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: 
             return Ok(sent);
         }
         std::thread::sleep((begin + due).saturating_duration_since(Instant::now()));
-        packet[..8].copy_from_slice(&sent.to_ne_bytes());
+        packet[..NUMBER_BYTES].copy_from_slice(&sent.to_ne_bytes());
         match socket.send(&packet) {
             // A port where nobody listens any more is told by ICMP: the receiver was stopped.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return Err(error).context("send a datagram"),
@@ -343,21 +388,22 @@ fn send_datagrams(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: 
 }
 
 /// Counts packets until standard input ended and none came for a while.
-fn receive_datagrams(at: SocketAddrV4, settle: Duration) -> Result<Counted> {
+fn receive_datagrams(at: SocketAddrV4, length: Duration, settle: Duration) -> Result<Counted> {
     let socket = UdpSocket::bind(at).context("open a socket for datagrams")?;
     setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAM_BUFFER_BYTES).context("enlarge a socket's buffer")?;
     socket.set_read_timeout(Some(LOOK_UP)).context("prepare a socket")?;
     let ended = until_input_ends();
-    let mut counted = Counted::default();
+    let (mut counted, mut numbers) = (Counted::default(), Numbers::default());
     let mut packet = [0; 1 << 16];
     let mut quiet_since = Instant::now();
     loop {
         match socket.recv(&mut packet) {
-            Ok(length) => {
-                let now = now_ns();
-                let first_ns = if counted.packets == 0 { now } else { counted.first_ns };
-                let (packets, bytes) = (counted.packets + 1, counted.bytes + length as u64);
-                counted = Counted { packets, bytes, first_ns, last_ns: now };
+            Ok(bytes) => {
+                let number =
+                    packet[..NUMBER_BYTES].try_into().map(u64::from_ne_bytes).expect("the number's own length");
+                if numbers.insert(number) {
+                    counted.add(now_ns(), bytes, length);
+                }
                 quiet_since = Instant::now();
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
@@ -366,5 +412,24 @@ fn receive_datagrams(at: SocketAddrV4, settle: Duration) -> Result<Counted> {
         if ended.load(Ordering::Relaxed) && quiet_since.elapsed() >= settle {
             return Ok(counted);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_count_once_and_only_for_the_length() {
+        let (mut counted, mut numbers) = (Counted::default(), Numbers::default());
+        for (number, at_ms) in [(0, 10), (70, 500), (70, 510), (1, 1010), (2, 1011), (0, 1100)] {
+            if numbers.insert(number) {
+                counted.add(at_ms * 1_000_000, 100, Duration::from_secs(1));
+            }
+        }
+        let Counted { packets, bytes, first_ns, last_ns, arrived_ever } = counted;
+        assert_eq!((packets, bytes, first_ns, last_ns), (3, 300, 10_000_000, 1_010_000_000));
+        assert_eq!(arrived_ever, 4);
+        assert!(numbers.insert(u64::MAX) && numbers.0.len() == 2, "a number beyond all that are kept takes no memory");
     }
 }

@@ -15,7 +15,7 @@ use crate::experiment::net::topology::Node;
 use crate::experiment::scenario::Sends;
 
 /// A path is taken for empty when nothing came for this long: longer than any queue and delay of a scenario's path
-/// hold up a packet behind the one before it, but for its delay, which is added.
+/// hold up a packet behind the one before it, but for what is known of it, which is added.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// The two processes of a flow.
@@ -45,13 +45,13 @@ pub struct Transferred {
 /// A flow of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datagrams {
-    /// Packets sent.
-    pub sent_pkts: u64,
-    /// Packets that arrived.
+    /// Packets that never arrived, not even late.
+    pub lost_pkts: u64,
+    /// Packets that arrived within the flow's length of the first, each once.
     pub received_pkts: u64,
-    /// Payload that arrived.
+    /// Their payload.
     pub received_bytes: u64,
-    /// From the first arrival to the last, seconds.
+    /// From the first of them to the last, seconds.
     pub active_s: f64,
 }
 
@@ -65,7 +65,9 @@ impl Own {
         let files = [file("sender"), file("receiver")];
         let at = ends.server_address();
         let (task, sockets) = match ends.flow.sends {
-            Sends::Datagrams { .. } => (Task::ReceiveDatagrams { at, settle: QUIET + ends.delay }, UDP_BOUND),
+            Sends::Datagrams { .. } => {
+                (Task::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up }, UDP_BOUND)
+            }
             Sends::Messages { size, .. } => (Task::ReceiveMessages { at, size }, TCP_LISTENING),
             _ => (Task::ReceiveTransfers { at }, TCP_LISTENING),
         };
@@ -74,10 +76,11 @@ impl Own {
         Ok(Own { receiver, sender: None, files, deadline: Instant::now() })
     }
 
-    /// Starts to send for at most so long.
+    /// Starts to send.
     ///
     /// Errors: the sender cannot be started.
-    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>, length: Duration) -> Result<()> {
+    pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
+        let length = ends.length;
         let (from, to, algorithm) = (ends.sender_address(), ends.server_address(), algorithm.to_owned());
         let task = match ends.flow.sends {
             Sends::Transfers { size, count, interval } => {
@@ -133,7 +136,12 @@ fn message(port: u16, begun_ns: u64, (bytes, last_ns): (u64, Option<u64>), size:
 
 fn datagrams(sent_pkts: u64, counted: Counted) -> Datagrams {
     let active_s = counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9;
-    Datagrams { sent_pkts, received_pkts: counted.packets, received_bytes: counted.bytes, active_s }
+    Datagrams {
+        lost_pkts: sent_pkts.saturating_sub(counted.arrived_ever),
+        received_pkts: counted.packets,
+        received_bytes: counted.bytes,
+        active_s,
+    }
 }
 
 /// Starts this program at a node with a task; what it says goes to a file.
