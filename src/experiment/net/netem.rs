@@ -25,6 +25,8 @@ mod options;
 const HEADER: u64 = 14;
 /// Room of the stages that hold packets for their delay only: a second of small packets at 1 Gbit/s.
 const AMPLE_PKTS: u32 = 2_000_000;
+/// Largest jitter: netem keeps half of it, in nanoseconds, as a signed number of 32 bits.
+const JITTER_MAX: Duration = Duration::from_nanos(2 * i32::MAX as u64);
 /// A rate that takes no time to speak of; with any rate netem keeps the order of packets under jitter.
 const ORDERING_BYTES_PER_SEC: u64 = u32::MAX as u64;
 /// Where the number of a stage stands in its seed.
@@ -49,8 +51,8 @@ impl LinkDriver for Netem {
             let stages = link.stages(number, config.directions[number].seed);
             chain::build(&link.wires, number, config.mtu, stages.len())?;
             chain::set_stages(&link.wires, number, &stages).map_err(|why| {
-                let delay = format_duration(config.directions[0].delay);
-                unmet(&format!("a delay of {delay}"), &format!(": {why:#}"))
+                let emulated = format!("a delay of {}", format_duration(config.directions[number].delay));
+                if has_netem() { refused(&emulated, &why) } else { lacking(&emulated) }
             })?;
             link.is_seeded &= chain::read_stages(&link.wires, number, stages.len())?.1;
         }
@@ -65,7 +67,7 @@ impl Netem {
     ///
     /// Errors: this kernel has none, before anything is built.
     pub fn on_this_kernel() -> Result<Self> {
-        if has_netem() { Ok(Netem) } else { Err(unmet("the links", "").into()) }
+        if has_netem() { Ok(Netem) } else { Err(lacking("the links").into()) }
     }
 }
 
@@ -90,6 +92,12 @@ pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
             let what = "cannot emulate drops by priority: tccc builds netem links with one queue";
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
+        if direction.jitter > JITTER_MAX {
+            let (jitter, most) = (format_duration(direction.jitter), format_duration(JITTER_MAX));
+            let what =
+                format!("cannot emulate jitter \"{jitter}\": netem's ends at {most}, and it would be cut silently");
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
         if !direction.changes.is_empty() {
             let what = "cannot emulate changes of a link while it runs: tccc builds netem links that stay";
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
@@ -101,9 +109,13 @@ pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
 /// The way out where netem has none.
 const OTHER_DRIVER: &str = "the user-space link can: `--link tunlink`";
 
-fn unmet(emulated: &str, why: &str) -> Failure {
-    let unmet = Failure::unmet(format!("cannot emulate {emulated}: this kernel has no netem qdisc{why}"));
-    unmet.hint("the user-space link needs none: `--link tunlink`")
+fn lacking(emulated: &str) -> Failure {
+    let lacking = Failure::unmet(format!("cannot emulate {emulated}: this kernel has no netem qdisc"));
+    lacking.hint("the user-space link needs none: `--link tunlink`")
+}
+
+fn refused(emulated: &str, why: &anyhow::Error) -> Failure {
+    Failure::unmet(format!("cannot emulate {emulated}: this kernel's netem refuses it: {why:#}")).hint(OTHER_DRIVER)
 }
 
 /// A link whose packets the kernel carries.
@@ -296,6 +308,12 @@ mod tests {
         let delay = stages_of(&jittered, 50, 9)[2];
         assert_eq!((delay.delay_nanos, delay.jitter_nanos), (52_000_000, 2_000_000));
         assert_eq!(delay.bytes_per_sec, Some(ORDERING_BYTES_PER_SEC));
+        let most = Direction { jitter: JITTER_MAX, ..direction() };
+        assert_eq!(stages_of(&most, 50, 9)[2].jitter_nanos, i64::from(i32::MAX));
+        assert_eq!(check_expressible(&[most, direction()]), Ok(()));
+        let more = Direction { jitter: Duration::from_secs(8), ..direction() };
+        let refusal = check_expressible(&[direction(), more]).unwrap_err();
+        assert!(refusal.what.starts_with("cannot emulate jitter \"8s\": netem's ends at 4.294967294s"), "{refusal}");
     }
 
     #[test]

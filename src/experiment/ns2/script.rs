@@ -9,7 +9,7 @@ use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::{Direction, QueueLimit};
 use crate::experiment::scenario::{Cell, FlowSpec, Ns2Spec, Profile, Sends};
 use crate::failure::Failure;
-use crate::units::BitsPerSec;
+use crate::units::{BitsPerSec, QueueSize};
 
 /// TCP and IP header bytes of a segment without options, which ns-2's agents add to the payload.
 pub const HEADER_BYTES: u32 = 40;
@@ -45,6 +45,10 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
         if let Some(lacking) = lacking {
             let what = format!("cannot simulate the link {}: ns-2's links have no {lacking} here", link.name());
             return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
+        }
+        if link.directions.iter().any(|direction| direction.queue == QueueSize::Packets(1)) {
+            let what = format!("cannot simulate the link {}: ns-2's queue of 1pkts drops every packet", link.name());
+            return Err(Failure::usage(what).hint("a queue of N there holds N - 1: write 2pkts or more"));
         }
     }
     for flow in &cell.flows {

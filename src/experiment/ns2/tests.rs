@@ -142,6 +142,9 @@ fn path_that_ns2_has_no_word_for_is_refused() {
         script::check(cell).unwrap_err().what,
         "cannot simulate the link a-b: ns-2's links have no changes by time here"
     );
+    let cell = &scenario(&TEXT.replacen("50pkts", "1pkts", 1)).cells[0];
+    let refusal = script::check(cell).unwrap_err().what;
+    assert_eq!(refusal, "cannot simulate the link a-b: ns-2's queue of 1pkts drops every packet");
     script::check(&scenario(TEXT).cells[0]).unwrap();
 }
 

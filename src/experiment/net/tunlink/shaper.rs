@@ -63,10 +63,26 @@ pub struct Shaper {
     is_marked: bool,
     reorder_draws: Pcg64,
     duplicate_draws: Pcg64,
+    copy: Option<Copied>,
     last_due: u64,
     queue: VecDeque<Waiting>,
     queue_bytes: u64,
     max_queue_pkts: u64,
+}
+
+/// What chance adds to the time of a packet, nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Chances {
+    jitter: u64,
+    held_back: u64,
+}
+
+/// The copy of a packet.
+#[derive(Debug, Clone, Copy)]
+struct Copied {
+    chances: Chances,
+    /// Of the queue, for its priority.
+    limit: QueueLimit,
 }
 
 impl Shaper {
@@ -89,6 +105,7 @@ impl Shaper {
             is_marked: false,
             reorder_draws: Pcg64::seed_from_u64(0),
             duplicate_draws: Pcg64::seed_from_u64(0),
+            copy: None,
             direction: direction.clone(),
             last_due: 0,
             queue: VecDeque::with_capacity(ready),
@@ -140,23 +157,35 @@ impl Shaper {
         if !*self.is_up.at(arrival) {
             return Verdict::Down;
         }
+        // Drawn for lost packets too: what happens to a packet depends on its number alone.
+        let chances = self.draw_chances();
+        self.copy = self.draw_copy();
         if self.loss.pass(arrival) {
             self.losses.change(self.loss.current());
         }
         if self.losses.takes_next() {
             return Verdict::Lost;
         }
-        self.enter_queue(arrival, bytes)
+        self.enter_queue(arrival, bytes, chances)
     }
 
-    /// Decides whether a packet that was just admitted has a copy, and what happens to it; none has most often none.
+    /// What happens to the copy of the packet that was just admitted, of the same priority; most have none.
     pub fn admit_copy(&mut self, arrival: u64, bytes: u32) -> Option<Verdict> {
+        let copy = self.copy.take()?;
+        Some(self.with_limit(copy.limit, |shaper| shaper.enter_queue(arrival, bytes, copy.chances)))
+    }
+
+    fn draw_chances(&mut self) -> Chances {
+        Chances { jitter: self.draw_jitter(), held_back: self.draw_held_back() }
+    }
+
+    fn draw_copy(&mut self) -> Option<Copied> {
         let share = self.direction.duplicate.0;
         let has_copy = share > 0.0 && draw(&mut self.duplicate_draws) < share;
-        has_copy.then(|| self.enter_queue(arrival, bytes))
+        has_copy.then(|| Copied { chances: self.draw_chances(), limit: self.limit })
     }
 
-    fn enter_queue(&mut self, arrival: u64, bytes: u32) -> Verdict {
+    fn enter_queue(&mut self, arrival: u64, bytes: u32, chances: Chances) -> Verdict {
         self.leave_queue(arrival);
         let serialised_from = self.serialiser.begins_at(arrival);
         if serialised_from > arrival && !self.fits(bytes) {
@@ -169,8 +198,8 @@ impl Shaper {
             self.max_queue_pkts = self.max_queue_pkts.max(self.queue.len() as u64);
         }
         let left = self.serialiser.take(serialised_from, bytes);
-        self.last_due = self.last_due.max(left + *self.delay.at(left) + self.draw_jitter());
-        Verdict::Due(self.last_due + self.draw_held_back())
+        self.last_due = self.last_due.max(left + *self.delay.at(left) + chances.jitter);
+        Verdict::Due(self.last_due + chances.held_back)
     }
 
     /// How much longer than those behind it this packet takes.
@@ -193,10 +222,14 @@ impl Shaper {
 
     /// As [`Shaper::admit`], for a packet of low priority: it finds the queue full earlier.
     pub fn admit_low(&mut self, arrival: u64, bytes: u32) -> Verdict {
-        let limit = self.limit;
-        self.limit = self.direction.queue_low.map_or(limit, QueueLimit::Packets);
-        let verdict = self.admit(arrival, bytes);
-        self.limit = limit;
+        let limit = self.direction.queue_low.map_or(self.limit, QueueLimit::Packets);
+        self.with_limit(limit, |shaper| shaper.admit(arrival, bytes))
+    }
+
+    fn with_limit(&mut self, limit: QueueLimit, decide: impl FnOnce(&mut Shaper) -> Verdict) -> Verdict {
+        let own = std::mem::replace(&mut self.limit, limit);
+        let verdict = decide(self);
+        self.limit = own;
         verdict
     }
 

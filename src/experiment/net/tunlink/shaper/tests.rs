@@ -176,6 +176,38 @@ fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
 }
 
 #[test]
+fn copy_of_a_packet_of_low_priority_finds_its_share_of_the_queue() {
+    let direction = Direction { duplicate: Share(1.0), queue_low: Some(2), ..direction() };
+    let mut shaper = Shaper::new(&direction, QueueLimit::Packets(9));
+    let mut low =
+        || [Some(shaper.admit_low(0, 1500)), shaper.admit_copy(0, 1500)].map(|one| one == Some(Verdict::Overflow));
+    assert_eq!(low(), [false, false], "one is sent, one waits");
+    assert_eq!(low(), [false, true], "two wait");
+    assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)), "there is more room for others");
+}
+
+/// The generators advanced only for packets that got through: a full queue or a loss changed what happened to all behind.
+#[test]
+fn what_happens_to_a_packet_by_chance_depends_on_its_number_alone() {
+    let random = Direction {
+        rate: None,
+        jitter: Duration::from_millis(2),
+        reorder: Some("share=5%,by=7ms".parse().unwrap()),
+        duplicate: Share(0.05),
+        ..direction()
+    };
+    let verdicts = |loss: f64| -> Vec<_> {
+        let direction = Direction { loss: Share(loss).into(), ..random.clone() };
+        let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
+        (0..5_000).map(|n| [Some(shaper.admit(n * 20 * MS, 1500)), shaper.admit_copy(n * 20 * MS, 1500)]).collect()
+    };
+    let (without, with) = (verdicts(0.0), verdicts(0.1));
+    let lost = with.iter().filter(|one| one[0] == Some(Verdict::Lost)).count();
+    let same = without.iter().zip(&with).filter(|(one, other)| one == other).count();
+    assert!(lost > 300 && same == 5_000 - lost, "{lost} lost, {same} the same");
+}
+
+#[test]
 fn packets_behind_as_many_as_asked_are_marked_and_no_others() {
     let marks = |mark| {
         let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3)).with_mark(Some(mark));
