@@ -46,7 +46,7 @@ const PANELS: [Panel; 10] = [
         title: "Open connections",
         what: "By algorithm, as of the latest sweep.",
         unit: "short",
-        queries: &[(r#"tccc_algorithm_sockets{name=~"$algorithm"}"#, "{{name}}")],
+        queries: &[(r#"sum by (name) (tccc_algorithm_sockets{name=~"$algorithm",instance=~"$instance"})"#, "{{name}}")],
     },
     Panel {
         title: "Goodput",
@@ -135,7 +135,7 @@ const PANELS: [Panel; 10] = [
         what: "Of algorithms that are BPF programs; empty unless kernel.bpf_stats_enabled is 1.",
         unit: "s",
         queries: &[(
-            r#"sum by (algorithm) (rate(tccc_callback_duration_seconds_total{algorithm=~"$algorithm"}[$__rate_interval])) / sum by (algorithm) (rate(tccc_callback_calls_total{algorithm=~"$algorithm"}[$__rate_interval]))"#,
+            r#"sum by (algorithm) (rate(tccc_callback_duration_seconds_total{algorithm=~"$algorithm",instance=~"$instance"}[$__rate_interval])) / sum by (algorithm) (rate(tccc_callback_calls_total{algorithm=~"$algorithm",instance=~"$instance"}[$__rate_interval]))"#,
             "{{algorithm}}",
         )],
     },
@@ -341,6 +341,14 @@ mod tests {
             let name =
                 ["_total", "_bucket", "_info"].iter().fold(metric, |name, end| name.strip_suffix(end).unwrap_or(name));
             assert!(exported.contains(&format!("\"{name}\"")), "tccc_{metric} is not exported");
+        }
+    }
+
+    #[test]
+    fn every_query_is_of_the_chosen_host() {
+        for expression in expressions() {
+            let selectors = expression.matches("tccc_").count() + expression.matches("process_").count();
+            assert_eq!(expression.matches(r#"instance=~"$instance""#).count(), selectors, "{expression}");
         }
     }
 
