@@ -122,6 +122,11 @@ fn token_of_a_file_is_asked_for_and_kept_in_a_cookie() {
     let session = ask("POST /api/session", &format!("Authorization: Bearer {TOKEN}"));
     assert_eq!(session.status, 204);
     assert!(session.head.contains("httponly; samesite=strict"), "{session:?}");
+    assert!(!session.head.contains("secure"), "plain HTTP would lose it: {session:?}");
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let proxied = server.ask("POST /api/session HTTP/1.1", &["Host: localhost", "Origin: https://localhost", &bearer]);
+    assert_eq!(proxied.status, 204, "the page comes through a TLS proxy: {proxied:?}");
+    assert!(proxied.head.contains("httponly; samesite=strict; path=/; secure"), "{proxied:?}");
     let cookie = format!("Cookie: tccc_token={TOKEN}");
     assert_eq!(server.stream("/api/stream/algorithms", &[&cookie]).next().0, "algorithms");
     assert_eq!(ask("GET /metrics", &cookie).status, 404, "the recording has none");

@@ -20,6 +20,14 @@ const TOKEN_MAX: usize = 1024;
 /// Name of the cookie that holds the token.
 pub(super) const COOKIE: &str = "tccc_token";
 
+/// How the origin of a page begins that came through a TLS proxy.
+const TLS_ORIGIN: &str = "https://";
+
+/// Whether the browser that asks came through a TLS proxy.
+pub(super) fn is_over_tls(headers: &HeaderMap) -> bool {
+    headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(TLS_ORIGIN.as_bytes()))
+}
+
 /// What whoever asks must know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
@@ -113,8 +121,9 @@ impl Gate {
         if headers.get("sec-fetch-site").is_some_and(|site| site.to_str().is_ok_and(is_foreign)) && !may_be_foreign {
             return Err(WRONG_ORIGIN);
         }
-        let own = host.map(|host| format!("http://{host}"));
-        if headers.get(header::ORIGIN).is_some_and(|origin| origin.to_str().ok() != own.as_deref()) {
+        // Of a page that came through a TLS proxy it is https.
+        let is_own = |origin: &str| ["http://", TLS_ORIGIN].iter().any(|scheme| origin.strip_prefix(scheme) == host);
+        if headers.get(header::ORIGIN).is_some_and(|origin| !origin.to_str().is_ok_and(is_own)) {
             return Err(WRONG_ORIGIN);
         }
         if is_open { Ok(()) } else { self.check_token(headers) }
@@ -209,6 +218,21 @@ mod tests {
             assert_eq!(check(&local(), &[host, (name, value)]), Ok(()));
         }
         assert_eq!(check(&local(), &[host, ("origin", "http://localhost:9444")]), Ok(()));
+    }
+
+    /// Nobody behind the proxy that we advise could log in: the browser's origin is the proxy's.
+    #[test]
+    fn the_page_may_come_through_a_tls_proxy() {
+        let host = ("host", "tower");
+        assert_eq!(check(&local(), &[host, ("origin", "https://tower")]), Ok(()));
+        let site = ("sec-fetch-site", "cross-site");
+        assert_eq!(check(&local(), &[host, ("origin", "https://tower"), site]), Err(WRONG_ORIGIN));
+        for origin in ["https://evil.example", "https://tower:1", "https://tower.evil.example", "ftp://tower", "tower"]
+        {
+            assert_eq!(check(&local(), &[host, ("origin", origin)]), Err(WRONG_ORIGIN), "{origin}");
+        }
+        let evil = [("host", "evil.example"), ("origin", "https://evil.example")];
+        assert_eq!(check(&local(), &evil), Err(WRONG_HOST));
     }
 
     #[test]

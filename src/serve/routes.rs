@@ -135,7 +135,9 @@ async fn open_session(headers: HeaderMap) -> Response {
     let Some((_, token)) = bearer.and_then(|value| value.split_once(' ')) else {
         return StatusCode::NO_CONTENT.into_response(); // none is needed, or the cookie is there
     };
-    let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", gate::COOKIE, token.trim());
+    // A browser that came through a TLS proxy sends it nowhere else.
+    let secure = if gate::is_over_tls(&headers) { "; Secure" } else { "" };
+    let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/{secure}", gate::COOKIE, token.trim());
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
 }
 

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { openSession } from "../../src/serve/web/access.js";
 import { COLUMNS, columnNamed, sortRows } from "../../src/serve/web/columns.js";
 import { csv } from "../../src/serve/web/csv.js";
 import { parseFilter } from "../../src/serve/web/filter.js";
@@ -77,4 +78,14 @@ test("a flow takes each moment once and lets marks grow", () => {
   assert.deepEqual(flow.marks.map((mark) => mark.count), [5, 1]);
   flow.take("flow", frame([1], []));
   assert.deepEqual([flow.moments.cwnd_pkts, flow.marks], [[1], []]);
+});
+
+test("who may not log in is told why", async (t) => {
+  const refusal = async (status, text) => {
+    t.mock.method(globalThis, "fetch", async () => new Response(text, { status }));
+    return openSession("x");
+  };
+  assert.equal(await refusal(204, null), null);
+  assert.equal(await refusal(401, "the token is wrong: look\n"), "That token is wrong.");
+  assert.equal(await refusal(403, "pages of other origins may not ask this server\n"), "pages of other origins may not ask this server");
 });

@@ -2,10 +2,11 @@
 
 import { element } from "./dom.js";
 
-/** Turns a token into a cookie; whether it was the right one. */
-async function openSession(token) {
+/** Turns a token into a cookie; else why not, in a sentence. */
+export async function openSession(token) {
   const answer = await fetch("/api/session", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
-  return answer.ok;
+  if (answer.ok) return null;
+  return answer.status === 401 ? "That token is wrong." : (await answer.text()).trim();
 }
 
 /** Uses the token in the address, when there is one, and takes it out of the address. */
@@ -22,8 +23,9 @@ export function askForToken(host, sentence, done) {
   const says = element("p", { role: "alert" }, sentence);
   const onsubmit = async (event) => {
     event.preventDefault();
-    if (await openSession(field.value.trim())) done();
-    else says.textContent = "That token is wrong.";
+    const refusal = await openSession(field.value.trim());
+    if (refusal === null) done();
+    else says.textContent = refusal;
   };
   const label = element("label", { for: "token" }, "Token that `tccc serve` printed");
   const form = element("form", { class: "access", onsubmit }, element("h1", {}, "Token needed"), says, label, field,
