@@ -1,5 +1,7 @@
 //! What a page is sent: one frame per tick and view, encoded once for everybody who watches it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -26,6 +28,8 @@ pub(super) struct Status {
     title: String,
     /// Time of the tick.
     pub now_ms: f64,
+    /// Time between two frames: who hears nothing for much longer has lost the connection.
+    refresh_ms: f64,
     open: usize,
     closed: u64,
     events: u64,
@@ -46,7 +50,7 @@ struct Playing {
 
 impl Status {
     /// As of now.
-    pub(super) fn of(live: &Live, source: &mut dyn Source) -> Status {
+    pub(super) fn of(live: &Live, source: &mut dyn Source, refresh: Duration) -> Status {
         let counts = live.counts();
         let playback = source.playback().map(|playback| {
             let (begin, end) = playback.span_ns();
@@ -55,6 +59,7 @@ impl Status {
         Status {
             title: source.title(),
             now_ms: millis(source.now_ns()),
+            refresh_ms: refresh.as_secs_f64() * 1e3,
             open: live.open_sockets(),
             closed: counts.closed,
             events: counts.events,

@@ -167,8 +167,8 @@ impl Watching {
 
     fn join(&mut self, view: View) -> Option<Joined> {
         let Watching { source, live, table, sockets, algorithms, flows, .. } = self;
-        let live = &*live;
-        let mut status = || Status::of(live, source.as_mut());
+        let (live, refresh) = (&*live, self.refresh);
+        let mut status = || Status::of(live, source.as_mut(), refresh);
         Some(match view {
             View::Sockets => {
                 if sockets.is_empty() && sockets.whole.is_none() {
@@ -191,7 +191,7 @@ impl Watching {
     fn tick(&mut self) {
         self.live.advance(self.source.now_ns());
         self.shelf.note_dropped(self.live.counts().dropped);
-        let status = Status::of(&self.live, self.source.as_mut());
+        let status = Status::of(&self.live, self.source.as_mut(), self.refresh);
         self.sockets.whole = None;
         if self.sockets.is_empty() {
             self.table.clear();
@@ -320,6 +320,32 @@ mod tests {
             let later = watching.join(view).unwrap();
             assert_eq!(data(&one.first)["status"]["open"], 1, "{view:?}");
             assert_eq!(data(&later.first)["status"]["open"], 2, "{view:?} is out of date");
+        }
+    }
+
+    /// Ages were counted from the moment that held before the time was set back, and became negative.
+    #[test]
+    fn first_moment_that_a_jump_changed_is_told() {
+        let mut watching = watching(Noting::default()).0;
+        watching.live.apply(arrival(sample(1, 10 * SECOND)));
+        let mut page = watching.join(View::Sockets).unwrap();
+        assert_eq!(data(&page.first)["names"][0][7], 10_000.0);
+        watching.live.apply(Arrival::Restart);
+        watching.live.apply(arrival(sample(1, 2 * SECOND)));
+        watching.tick();
+        assert_eq!(data(&page.frames.try_recv().unwrap())["names"][0][7], 2000.0);
+    }
+
+    /// A page could not tell a server that rests from a connection that is dead.
+    #[test]
+    fn every_frame_says_how_soon_the_next_one_comes() {
+        let mut watching = watching(Noting::default()).0;
+        for view in [View::Sockets, View::Algorithms, View::Flow(1)] {
+            let mut page = watching.join(view).unwrap();
+            watching.tick();
+            for frame in [&page.first, &page.frames.try_recv().unwrap()] {
+                assert_eq!(data(frame)["status"]["refresh_ms"], 3_600_000.0, "{view:?}");
+            }
         }
     }
 

@@ -46,6 +46,7 @@ struct Named {
     algorithm: String,
     has_owner: bool,
     has_cgroup: bool,
+    first_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -121,12 +122,16 @@ impl Table {
 
 impl Named {
     fn unknown() -> Named {
-        Named { algorithm: String::new(), has_owner: false, has_cgroup: false }
+        Named { algorithm: String::new(), has_owner: false, has_cgroup: false, first_ns: 0 }
     }
 
     fn of(live: &Live, socket: &Socket) -> Named {
-        let algorithm = socket.latest.algorithm.clone();
-        Named { algorithm, has_owner: live.owner(socket).is_some(), has_cgroup: live.cgroup(socket).is_some() }
+        Named {
+            algorithm: socket.latest.algorithm.clone(),
+            has_owner: live.owner(socket).is_some(),
+            has_cgroup: live.cgroup(socket).is_some(),
+            first_ns: socket.first_ns,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ import { csv } from "../../src/serve/web/csv.js";
 import { parseFilter } from "../../src/serve/web/filter.js";
 import * as format from "../../src/serve/web/format.js";
 import { Flow, Sockets } from "../../src/serve/web/store.js";
+import { follow } from "../../src/serve/web/stream.js";
 
 const row = (handle, values) => ({ handle, peer: `10.0.0.2:${handle}`, algorithm: "reno", ...values });
 
@@ -78,6 +79,78 @@ test("a flow takes each moment once and lets marks grow", () => {
   assert.deepEqual(flow.marks.map((mark) => mark.count), [5, 1]);
   flow.take("flow", frame([1], []));
   assert.deepEqual([flow.moments.cwnd_pkts, flow.marks], [[1], []]);
+});
+
+/** A server that answers with these pieces, and then says nothing more. */
+function answers(pieces) {
+  return async (_, { signal }) => ({
+    ok: true,
+    body: new ReadableStream({
+      start(body) {
+        pieces.forEach((piece) => body.enqueue(piece));
+        signal.addEventListener("abort", () => body.error(new Error("aborted")));
+      },
+    }),
+  });
+}
+
+const settled = () => new Promise((done) => setImmediate(done));
+
+/** Until something holds, or it takes too long. */
+async function until(holds) {
+  for (let turn = 0; turn < 1000 && !holds(); turn += 1) await settled();
+  assert.ok(holds());
+}
+
+test("events are the same wherever the stream is split", async (t) => {
+  const text = new TextEncoder().encode('event: one\ndata: {"a":"µ"}\n\nevent: two\ndata: 2\n\nevent: three\ndata: [3]\n\n');
+  const whole = [["one", { a: "µ" }], ["two", 2], ["three", [3]]];
+  const splits = Array.from(text, (_, at) => [text.slice(0, at), text.slice(at)]);
+  for (const pieces of [...splits, Array.from(text, (byte) => Uint8Array.of(byte))]) {
+    t.mock.method(globalThis, "fetch", answers(pieces));
+    const [heard, said, stop] = [[], [], new AbortController()];
+    const following = follow("/", stop.signal, (...event) => heard.push(event), (sentence) => said.push(sentence));
+    await until(() => heard.length === 3 || said.some(Boolean));
+    stop.abort();
+    await following;
+    assert.deepEqual([heard, said.filter(Boolean)], [whole, []], `after ${pieces[0].length} bytes`);
+  }
+});
+
+test("a connection that is silent for too long is made again", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  for (const [refresh_ms, patience_ms] of [[1000, 15_000], [60_000, 180_000]]) {
+    const event = `event: sockets\ndata: {"status":{"refresh_ms":${refresh_ms}}}\n\n`;
+    const asked = t.mock.method(globalThis, "fetch", answers([new TextEncoder().encode(event)])).mock;
+    const [heard, said, stop] = [[], [], new AbortController()];
+    const following = follow("/", stop.signal, (kind) => heard.push(kind), (sentence) => said.push(sentence));
+    await until(() => heard.length === 1);
+    await settled();
+    t.mock.timers.tick(patience_ms - 1);
+    await settled();
+    assert.deepEqual([asked.callCount(), said], [1, [""]], "it was given up too early");
+    t.mock.timers.tick(1);
+    await until(() => said.length === 2);
+    assert.match(said[1], /no connection to the server/);
+    t.mock.timers.tick(1000);
+    await until(() => heard.length === 2);
+    assert.deepEqual([asked.callCount(), said[2]], [2, ""]);
+    stop.abort();
+    await following;
+  }
+});
+
+test("a server that does not answer at all is asked again", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const never = (_, { signal }) => new Promise((_, refuse) => signal.addEventListener("abort", () => refuse(new Error("aborted"))));
+  const asked = t.mock.method(globalThis, "fetch", never).mock;
+  const [said, stop] = [[], new AbortController()];
+  follow("/", stop.signal, () => {}, (sentence) => said.push(sentence));
+  t.mock.timers.tick(15_000);
+  await until(() => said.length === 1);
+  t.mock.timers.tick(1000);
+  await until(() => asked.callCount() === 2);
+  stop.abort();
 });
 
 test("who may not log in is told why", async (t) => {

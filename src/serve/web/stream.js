@@ -2,6 +2,9 @@
 
 const FIRST_REST_MS = 1000;
 const LONGEST_REST_MS = 10_000;
+/** A connection that says nothing for so long is dead, and for so many of the server's ticks. */
+const SILENCE_MS = 15_000;
+const SILENT_TICKS = 3;
 
 /** The server refused: it wants a token, or has another reason, in a sentence. */
 export class Refused extends Error {
@@ -11,20 +14,74 @@ export class Refused extends Error {
   }
 }
 
+/** Cuts a stream into its events, wherever it is split between two reads. */
+class Cutter {
+  #pieces = [];
+  #end = "";
+
+  /** The events that this piece completes. */
+  cut(piece) {
+    const parts = (this.#end + piece).split("\n\n");
+    const rest = parts.pop();
+    // It may be the first half of the blank line that ends an event.
+    this.#end = rest.endsWith("\n") ? "\n" : "";
+    const events = parts.map((part, at) => (at === 0 ? this.#pieces.join("") + part : part));
+    if (events.length) this.#pieces = [];
+    this.#pieces.push(rest.slice(0, rest.length - this.#end.length));
+    return events;
+  }
+}
+
+/** Ends a connection that is silent for too long, as one whose other end is gone is forever. */
+class Patience {
+  #silence_ms = SILENCE_MS;
+  #end = new AbortController();
+
+  constructor(signal) {
+    signal.addEventListener("abort", () => this.stop(), { signal: this.#end.signal });
+    this.renew();
+  }
+
+  get signal() {
+    return this.#end.signal;
+  }
+
+  /** Something came: a part of a large frame too. */
+  renew() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#end.abort(), this.#silence_ms);
+  }
+
+  /** A server that speaks rarely is silent for longer. */
+  learn(status) {
+    if (status) this.#silence_ms = Math.max(SILENT_TICKS * status.refresh_ms, SILENCE_MS);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.#end.abort();
+  }
+}
+
 async function read(path, signal, take) {
-  const answer = await fetch(path, { signal, headers: { Accept: "text/event-stream" } });
-  if (!answer.ok) throw new Refused(answer.status, (await answer.text()).trim());
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let waiting = [];
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const parts = value.split("\n\n");
-    waiting.push(parts[0]);
-    for (const part of parts.slice(1)) {
-      takeEvent(waiting.join(""), take);
-      waiting = [part];
+  const patience = new Patience(signal);
+  try {
+    const answer = await fetch(path, { signal: patience.signal, headers: { Accept: "text/event-stream" } });
+    if (!answer.ok) throw new Refused(answer.status, (await answer.text()).trim());
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    const cutter = new Cutter();
+    const hear = (kind, data) => {
+      patience.learn(data.status);
+      take(kind, data);
+    };
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      for (const event of cutter.cut(value)) takeEvent(event, hear);
+      patience.renew();
     }
+  } finally {
+    patience.stop();
   }
 }
 
