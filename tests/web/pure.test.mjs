@@ -6,6 +6,7 @@ import test from "node:test";
 import { openSession } from "../../src/serve/web/access.js";
 import { COLUMNS, columnNamed, sortRows } from "../../src/serve/web/columns.js";
 import { csv } from "../../src/serve/web/csv.js";
+import { Curves } from "../../src/serve/web/curves.js";
 import { parseFilter } from "../../src/serve/web/filter.js";
 import * as format from "../../src/serve/web/format.js";
 import { Flow, Sockets } from "../../src/serve/web/store.js";
@@ -79,6 +80,27 @@ test("a flow takes each moment once and lets marks grow", () => {
   assert.deepEqual(flow.marks.map((mark) => mark.count), [5, 1]);
   flow.take("flow", frame([1], []));
   assert.deepEqual([flow.moments.cwnd_pkts, flow.marks], [[1], []]);
+});
+
+test("a plot has each moment once, and begins anew when the time is set back", () => {
+  const curves = new Curves();
+  const take = (now_ms, ...handles) => curves.take(handles.map((handle) => row(handle, { cwnd_pkts: now_ms })), now_ms, (it) => it.cwnd_pkts);
+  assert.ok(take(1000, 1) && !take(2000, 1));
+  for (let again = 0; again < 1000; again += 1) take(2000, 1);
+  assert.deepEqual(curves.data, [[0, 1], [1000, 2000]]);
+  assert.ok(take(2000, 1, 2) && take(3000, 2));
+  assert.deepEqual(curves.data, [[0, 1, 2], [null, 2000, 3000]]);
+  assert.ok(take(500, 2), "what was is void");
+  take(1500, 2);
+  assert.deepEqual(curves.data, [[0, 1], [500, 1500]]);
+});
+
+test("a plot keeps the latest moments, and so many curves", () => {
+  const curves = new Curves();
+  const rows = Array.from({ length: 300 }, (_, at) => row(at, {}));
+  for (let second = 0; second < 1000; second += 1) curves.take(rows, second * 1000, () => second);
+  assert.equal(curves.all.size, 200);
+  assert.deepEqual([curves.times.length, curves.times[0], curves.data[200].length, curves.data[200][0]], [600, 400, 600, 400]);
 });
 
 /** A server that answers with these pieces, and then says nothing more. */

@@ -117,6 +117,13 @@ export class Chart {
     this.#make();
   }
 
+  /** Draws other curves in the same figure, which keeps the keys. */
+  relist(series) {
+    this.plot.destroy();
+    [this.series, this.data, this.focused] = [series, [[], ...series.map(() => [])], null];
+    this.#make();
+  }
+
   #make() {
     const [ink, lines] = [colour("ink"), colour("lines")];
     const axis = { stroke: ink, grid: { stroke: lines, width: 1 }, ticks: { stroke: lines, width: 1 }, font: "12px system-ui, sans-serif" };
@@ -134,7 +141,7 @@ export class Chart {
       scales: { x: { time: false, range: () => this.span.range }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       series: [{ label: "time", value: (_, value) => (value == null ? "–" : `${value.toFixed(2)} s`) }, ...series],
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(2)} s`), size: 32 },
-        { ...axis, size: 68, values: (_, ticks) => ticks.map(this.show) }],
+        { ...axis, size: 68, values: (_, ticks) => ticks.map((tick) => (this.data[0].length ? this.show(tick) : "")) }],
       hooks: {
         setSelect: [(plot) => this.#select(plot)],
         drawClear: [(plot) => this.#drawBands(plot)],
