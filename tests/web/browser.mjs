@@ -8,6 +8,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
+import { useEverything } from "./uses.mjs";
+
 const { TCCC, PICTURES, PACKAGES, SERVER } = process.env;
 const require = createRequire(join(PACKAGES, "x.js"));
 const puppeteer = require("puppeteer-core");
@@ -97,6 +99,8 @@ async function useTable(page) {
   assert.equal(await page.$$eval('.row[aria-selected="true"]', (rows) => rows.length), 1);
   await page.click('[data-column="cwnd"]');
   assert.equal(await page.$eval('[data-column="cwnd"]', (button) => button.parentElement.getAttribute("aria-sort")), "descending");
+  const cut = await page.$$eval(".head button", (buttons) => buttons.filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.textContent));
+  assert.deepEqual(cut, [], "headings that are cut");
   await page.focus(".grid");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".u-wrap");
@@ -156,6 +160,7 @@ try {
       await picture(page, "plot");
       assert.deepEqual(await violations(page), [], "plot");
       console.log(`frames per second with the plot: ${await framesPerSecond(page)}`);
+      await useEverything(page, server.url, (name) => picture(page, name));
     }
     assert.deepEqual(errors, [], `${size}: the console has errors`);
     await page.close();

@@ -70,9 +70,20 @@ test("sockets follow what changes", () => {
   assert.equal(sockets.rows.size, 0);
 });
 
+test("sockets that are held change no more", () => {
+  const sockets = new Sockets();
+  const frame = (now_ms, cwnd_pkts) => ({ status: { now_ms }, names: [], rows: [[7, "probe", "Open", cwnd_pkts, null, 3, null, null, 0, 0, null, false]], gone: [] });
+  sockets.take("sockets", { ...frame(2000, 10), names: [[7, "99", "10.0.0.2:80", "10.0.0.1:1", null, "/x", "reno", 1000]] });
+  const held = sockets.copy();
+  sockets.take("changes", frame(3000, 20));
+  sockets.take("changes", { ...frame(4000, 30), gone: [7] });
+  assert.deepEqual([held.now_ms, held.rows.get(7).cwnd_pkts, held.rows.get(7).age_ms], [2000, 10, 1000]);
+});
+
+const columns = (times) => ({ time_ms: times, cwnd_pkts: times, ssthresh_pkts: times.map(() => null), inflight_pkts: times, srtt_us: times, min_rtt_us: times, goodput_bps: times, phase: times.map(() => 0), ca_state: times.map(() => "Open") });
+const frame = (times, marks) => ({ status: { now_ms: 100 }, socket: { first_ms: 0 }, moments: columns(times), marks, phases: [[1, "probe"]], state: [] });
+
 test("a flow takes each moment once and lets marks grow", () => {
-  const columns = (times) => ({ time_ms: times, cwnd_pkts: times, ssthresh_pkts: times.map(() => null), inflight_pkts: times, srtt_us: times, min_rtt_us: times, goodput_bps: times, phase: times.map(() => 0), ca_state: times.map(() => "Open") });
-  const frame = (times, marks) => ({ status: { now_ms: 100 }, socket: { first_ms: 0 }, moments: columns(times), marks, phases: [[1, "probe"]], state: [] });
   const flow = new Flow();
   flow.take("flow", frame([1, 2], [[2, "loss", 3]]));
   flow.take("moments", frame([2, 3], [[2, "loss", 5], [3, "timeout", 1]]));
@@ -80,6 +91,25 @@ test("a flow takes each moment once and lets marks grow", () => {
   assert.deepEqual(flow.marks.map((mark) => mark.count), [5, 1]);
   flow.take("flow", frame([1], []));
   assert.deepEqual([flow.moments.cwnd_pkts, flow.marks], [[1], []]);
+});
+
+test("a flow that is not known has no past, and one that comes again begins anew", () => {
+  const flow = new Flow();
+  flow.take("flow", frame([50, 60], [[50, "loss", 3]]));
+  const held = flow.copy();
+  flow.take("unknown", { status: { now_ms: 1 } });
+  assert.deepEqual([flow.socket, flow.moments.time_ms, flow.marks, flow.state], [null, [], [], []]);
+  flow.take("moments", frame([2, 3], []));
+  assert.deepEqual(flow.moments.time_ms, [2, 3]);
+  assert.deepEqual([held.moments.time_ms, held.marks.length, held.socket.first_ms], [[50, 60], 1, 0]);
+});
+
+test("a round-trip time without a sample is not known, in CSV too", () => {
+  const flow = new Flow();
+  flow.take("flow", frame([0, 5], []));
+  const { srtt_us, min_rtt_us, cwnd_pkts } = flow.moments;
+  assert.deepEqual([srtt_us, min_rtt_us, cwnd_pkts], [[null, 5], [null, 5], [0, 5]]);
+  assert.equal(csv(["cwnd_pkts", "srtt_us"], [[cwnd_pkts[0], srtt_us[0]]]), "cwnd_pkts,srtt_us\n0,\n");
 });
 
 test("a plot has each moment once, and begins anew when the time is set back", () => {

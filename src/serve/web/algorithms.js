@@ -25,13 +25,16 @@ export class AlgorithmsView {
 
   recolour() {}
 
+  hold() {}
+
   take(kind, frame) {
-    this.frame = frame;
+    this.latest = frame;
     if (!this.shell.isPaused) this.resume();
   }
 
   resume() {
-    if (!this.frame) return;
+    if (!this.latest) return;
+    this.frame = this.latest;
     const { algorithms, bounds_us } = this.frame;
     setText(this.says, algorithms.length ? "" : "No connection was seen yet.");
     const seen = new Set(algorithms.map((it) => it.algorithm));

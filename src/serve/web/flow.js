@@ -10,6 +10,7 @@ const SPANS = [[10, "10 s"], [30, "30 s"], [60, "1 min"], [120, "2 min"], [Infin
 const FIRST_SPAN = 60;
 /** Rows of the table of last moments. */
 const LAST = 20;
+const UNKNOWN = "This connection is not known: it ended a while ago, is yet to begin, or is not among those that are watched.";
 
 const FACTS = [
   ["Process", (it) => it.process], ["cgroup", (it) => it.cgroup], ["Algorithm", (it) => it.algorithm],
@@ -29,7 +30,9 @@ export class FlowView {
   constructor(host, id, shell) {
     this.path = `/api/stream/flow/${encodeURIComponent(id)}`;
     this.shell = shell;
-    this.flow = new Flow();
+    shell.chosen = id;
+    this.live = new Flow();
+    this.flow = this.live;
     this.span = new Span(FIRST_SPAN);
     this.#build(host);
   }
@@ -42,17 +45,17 @@ export class FlowView {
     this.charts.forEach((chart) => chart.recolour());
   }
 
+  hold() {
+    this.flow = this.live.copy();
+  }
+
   resume() {
+    this.flow = this.live;
     this.#show();
   }
 
   take(kind, frame) {
-    if (kind === "unknown") {
-      setText(this.says, "This connection is not known: it ended a while ago, or is not among those that are watched.");
-      return;
-    }
-    setText(this.says, "");
-    this.flow.take(kind, frame);
+    this.live.take(kind, frame);
     if (!this.shell.isPaused) this.#show();
   }
 
@@ -61,7 +64,7 @@ export class FlowView {
     this.says = element("p", { class: "says", role: "status" }, "Asking…");
     const choice = element("select", { id: "span", onchange: () => this.#choose(Number(choice.value)) },
       ...SPANS.map(([seconds, name]) => element("option", { value: seconds, selected: seconds === FIRST_SPAN }, name)));
-    const toolbar = element("div", { class: "toolbar" }, element("a", { href: "#/sockets", class: "back" }, "← Sockets"),
+    const toolbar = element("div", { class: "toolbar" }, element("a", { href: this.shell.table, class: "back" }, "← Sockets"),
       element("label", { for: "span" }, "Show"), choice, this.span.buttons(),
       element("button", { type: "button", onclick: () => this.#export() }, "CSV"), this.shell.pauseButton());
     const charts = element("div", { class: "charts" });
@@ -106,7 +109,7 @@ export class FlowView {
   /** Times of equal phase; of equal congestion state where the algorithm has no phases. */
   #bands() {
     const { time_ms, phase, ca_state } = this.flow.moments;
-    const has = this.flow.phases?.size > 0;
+    const has = this.flow.phases.size > 0;
     const values = has ? phase : ca_state;
     const numbers = new Map(has ? [...this.flow.phases.keys()].map((value, at) => [value, at]) : [["Open", 0], ["Disorder", 1], ["CWR", 2], ["Recovery", 3], ["Loss", 4]]);
     const bands = [];
@@ -125,22 +128,32 @@ export class FlowView {
   }
 
   #show() {
+    setText(this.says, this.flow.socket ? "" : UNKNOWN);
+    if (this.flow.socket) this.#showKnown();
+    else this.#showNothing();
+    this.#showState();
+    this.#showLast();
+  }
+
+  #showNothing() {
+    setText(this.heading, "Connection");
+    for (const fact of this.facts.values()) setText(fact, format.NOTHING);
+    this.charts.forEach((chart) => chart.set([[], ...chart.series.map(() => [])], "nothing is known"));
+  }
+
+  #showKnown() {
     const { socket, moments } = this.flow;
-    if (!socket) return;
     const closed = socket.closed_ms === null ? "" : " (closed)";
     setText(this.heading, `${socket.local} → ${socket.peer}${closed}`);
     document.title = `${socket.peer} · tccc`;
     for (const [name, value] of FACTS) setText(this.facts.get(name), value(socket) ?? format.NOTHING);
-    this.#showState();
     const times = moments.time_ms.map((time) => this.#seconds(time));
     this.span.first = times[0];
     this.span.end = Math.max(times[times.length - 1] ?? 0, this.#seconds(socket.closed_ms ?? this.shell.now_ms));
-    const known = (values) => values.map((value) => (value === 0 ? null : value));
     const [window_, rtt, goodput] = this.charts;
     window_.set([times, moments.cwnd_pkts, moments.ssthresh_pkts, moments.inflight_pkts], `cwnd ${format.packets(socket.cwnd_pkts)} packets`);
-    rtt.set([times, known(moments.srtt_us), known(moments.min_rtt_us)], `srtt ${format.time(socket.srtt_us)}`);
+    rtt.set([times, moments.srtt_us, moments.min_rtt_us], `srtt ${format.time(socket.srtt_us)}`);
     goodput.set([times, moments.goodput_bps], format.rate(socket.goodput_bps));
-    this.#showLast();
   }
 
   #showState() {
@@ -155,13 +168,13 @@ export class FlowView {
   }
 
   #showLast() {
-    if (!this.lastTable.open || !this.flow.socket) return;
+    if (!this.lastTable.open) return;
     const { time_ms, ...columns } = this.flow.moments;
     const from = Math.max(0, time_ms.length - LAST);
     const rows = time_ms.slice(from).map((time, place) => {
       const at = (name) => columns[name][from + place];
       const cells = [`${this.#seconds(time).toFixed(2)} s`, format.packets(at("cwnd_pkts")), format.packets(at("ssthresh_pkts")), format.packets(at("inflight_pkts")),
-        format.time(at("srtt_us") || null), format.time(at("min_rtt_us") || null), format.rate(at("goodput_bps")), this.flow.phases.get(at("phase")) ?? format.NOTHING, at("ca_state")];
+        format.time(at("srtt_us")), format.time(at("min_rtt_us")), format.rate(at("goodput_bps")), this.flow.phases.get(at("phase")) ?? format.NOTHING, at("ca_state")];
       return element("tr", {}, ...cells.map((text) => element("td", {}, text)));
     });
     this.last.replaceChildren(...rows.reverse());

@@ -21,6 +21,9 @@ const shell = {
   now_ms: 0,
   isPaused: false,
   missed: 0,
+  /** The table of sockets as it was last seen, and its row: where one comes back to. */
+  table: "#/sockets",
+  chosen: null,
   pauseButton() {
     const button = element("button", { type: "button", "aria-pressed": String(this.isPaused), title: "Hold the picture still (p)",
       id: "pause", onclick: () => this.pause(!this.isPaused) }, "Pause");
@@ -29,7 +32,8 @@ const shell = {
   pause(isPaused) {
     this.isPaused = isPaused;
     document.getElementById("pause")?.setAttribute("aria-pressed", String(isPaused));
-    if (!isPaused) view?.resume();
+    if (isPaused) view?.hold();
+    else view?.resume();
   },
 };
 
@@ -56,6 +60,7 @@ async function show() {
   stop = new AbortController();
   view?.close();
   view = null;
+  shell.isPaused = false; // what was held still is gone
   if (!/^#\/(sockets|algorithms|flow\/\d+)/.test(location.hash)) history.replaceState(null, "", "#/sockets");
   const [shown, signal] = [makeView(), stop.signal];
   view = shown;
@@ -109,7 +114,7 @@ function key(event) {
   const doings = {
     "/": () => document.getElementById("filter")?.focus(),
     p: () => shell.pause(!shell.isPaused),
-    s: () => { location.hash = "#/sockets"; },
+    s: () => { location.hash = shell.table; },
     a: () => { location.hash = "#/algorithms"; },
   };
   if (event.key in doings) {
@@ -119,7 +124,14 @@ function key(event) {
 }
 
 followTheme(document.getElementById("theme"), () => view?.recolour());
-addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address says which view is shown
+  host.focus();
+});
+addEventListener("hashchange", () => {
+  show();
+  (view.entry ?? host).focus();
+});
 addEventListener("keydown", key);
 await useTokenOfAddress();
 show();

@@ -26,11 +26,20 @@ export class Playback {
     this.host.hidden = !status.playback;
     if (!status.playback) return;
     const { begin_ms, end_ms, speed } = status.playback;
+    if (speed !== this.speed) this.#choose(speed);
     Object.assign(this, { begin_ms, speed });
     setText(this.button, speed > 0 ? "❚❚ Pause" : "▶ Play");
     this.slider.max = end_ms - begin_ms;
     if (!this.isHeld) this.slider.value = status.now_ms - begin_ms;
     setText(this.clock, `${age(status.now_ms - begin_ms)} of ${age(end_ms - begin_ms)}`);
     this.slider.setAttribute("aria-valuetext", this.clock.textContent);
+  }
+
+  /** What the choice says is how fast it plays, whoever chose it; a pause keeps what was chosen before. */
+  #choose(speed) {
+    if (speed === 0) return;
+    const isOffered = [...this.choice.options].some((option) => Number(option.value) === speed);
+    if (!isOffered) this.choice.append(element("option", { value: speed }, `${speed} ×`));
+    this.choice.value = speed;
   }
 }

@@ -19,10 +19,10 @@ export class SocketsView {
   path = "/api/stream/sockets";
 
   constructor(host, words, shell) {
-    this.sockets = new Sockets();
+    this.live = new Sockets();
+    this.sockets = this.live;
     this.shell = shell;
     this.listed = [];
-    this.chosen = null;
     this.column = columnNamed(words.get("sort") ?? "goodput") ?? columnNamed("goodput");
     this.reversed = words.get("order") === "reversed";
     this.narrow = matchMedia("(max-width: 640px)");
@@ -37,12 +37,23 @@ export class SocketsView {
     this.plot?.close();
   }
 
+  /** Where the keys go when the view is opened: on from the row that was left. */
+  get entry() {
+    return this.shell.chosen === null ? null : this.grid;
+  }
+
   take(kind, frame) {
-    this.sockets.take(kind, frame);
+    this.live.take(kind, frame);
     if (!this.shell.isPaused) this.#list();
   }
 
+  hold() {
+    this.sockets = this.live.copy();
+    this.#list();
+  }
+
   resume() {
+    this.sockets = this.live;
     this.#list();
   }
 
@@ -94,9 +105,9 @@ export class SocketsView {
       const isBy = column === this.column;
       const downward = column.isText === this.reversed;
       const sort = isBy ? (downward ? "descending" : "ascending") : "none";
-      const sign = isBy ? (downward ? " ▼" : " ▲") : "";
+      const sign = isBy ? element("span", { class: "sign" }, downward ? " ▼" : " ▲") : null;
       const button = element("button", { type: "button", "data-column": column.name, onclick: () => this.#sortBy(column) },
-        column.label + sign);
+        column.label, sign);
       return element("div", { role: "columnheader", "aria-sort": sort, class: column.isText ? "" : "number" }, button);
     });
     this.head.replaceChildren(...cells);
@@ -130,7 +141,8 @@ export class SocketsView {
     if (this.filter.value.trim()) words.set("filter", this.filter.value.trim());
     if (this.column.name !== "goodput") words.set("sort", this.column.name);
     if (this.reversed) words.set("order", "reversed");
-    history.replaceState(null, "", `#/sockets${words.size ? `?${words}` : ""}`);
+    this.shell.table = `#/sockets${words.size ? `?${words}` : ""}`;
+    history.replaceState(null, "", this.shell.table);
   }
 
   #list() {
@@ -140,8 +152,21 @@ export class SocketsView {
     setText(this.count, seen === known ? `${known} sockets` : `${seen} of ${known} sockets`);
     this.grid.setAttribute("aria-rowcount", this.listed.length + 1);
     this.body.style.height = `${this.listed.length * ROW_PX}px`;
-    this.plot?.take(this.listed, this.shell.now_ms);
+    this.#plotListed();
+    this.#revealChosen();
     this.#draw();
+  }
+
+  #plotListed() {
+    if (this.sockets.now_ms !== null) this.plot?.take(this.listed, this.sockets.now_ms);
+  }
+
+  /** The row that was left is seen again, once its socket is there. */
+  #revealChosen() {
+    if (this.isRevealed || this.listed.length === 0) return;
+    const place = this.listed.findIndex((row) => row.id === this.shell.chosen);
+    if (place >= 0) this.#reveal(place);
+    this.isRevealed = true;
   }
 
   #draw() {
@@ -151,8 +176,8 @@ export class SocketsView {
     while (this.drawn.length < seen.length) this.drawn.push(this.#newRow());
     while (this.drawn.length > seen.length) this.drawn.pop().remove();
     seen.forEach((row, place) => this.#fill(this.drawn[place], row, first + place));
-    const chosen = seen.find((row) => row.handle === this.chosen);
-    if (chosen) this.grid.setAttribute("aria-activedescendant", `socket-${chosen.handle}`);
+    const chosen = seen.find((row) => row.id === this.shell.chosen);
+    if (chosen) this.grid.setAttribute("aria-activedescendant", `socket-${chosen.id}`);
     else this.grid.removeAttribute("aria-activedescendant");
   }
 
@@ -168,11 +193,11 @@ export class SocketsView {
   }
 
   #fill(node, row, place) {
-    node.id = `socket-${row.handle}`;
+    node.id = `socket-${row.id}`;
     node.dataset.id = row.id;
     node.style.transform = `translateY(${place * ROW_PX}px)`;
     node.setAttribute("aria-rowindex", place + 2);
-    node.setAttribute("aria-selected", String(row.handle === this.chosen));
+    node.setAttribute("aria-selected", String(row.id === this.shell.chosen));
     node.classList.toggle("closed", row.is_closed);
     this.shown.forEach((column, index) => {
       const cell = node.children[index];
@@ -193,14 +218,14 @@ export class SocketsView {
   #key(event) {
     if (event.target !== this.grid) return;
     const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW_PX) - 2);
-    const place = this.listed.findIndex((row) => row.handle === this.chosen);
+    const place = this.listed.findIndex((row) => row.id === this.shell.chosen);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.key === "Enter" && place >= 0) {
       location.hash = `#/flow/${this.listed[place].id}`;
     } else if (event.key in steps && this.listed.length) {
       event.preventDefault();
       const next = Math.min(Math.max(place + steps[event.key], 0), this.listed.length - 1);
-      this.chosen = this.listed[next].handle;
+      this.shell.chosen = this.listed[next].id;
       this.#reveal(next);
       this.#draw();
     }
@@ -220,7 +245,7 @@ export class SocketsView {
       this.plot = null;
     } else {
       this.plot = new Plot(this.plotHost);
-      this.plot.take(this.listed, this.shell.now_ms);
+      this.#plotListed();
     }
     this.plotButton.setAttribute("aria-pressed", String(Boolean(this.plot)));
     this.#draw();

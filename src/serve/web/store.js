@@ -4,6 +4,13 @@
 export class Sockets {
   constructor() {
     this.rows = new Map();
+    this.now_ms = null;
+  }
+
+  /** As they are now, whatever comes. */
+  copy() {
+    const rows = new Map([...this.rows].map(([handle, row]) => [handle, { ...row }]));
+    return Object.assign(new Sockets(), { rows, now_ms: this.now_ms });
   }
 
   /** Takes in a frame; "sockets" says everything, "changes" what differs. */
@@ -15,7 +22,8 @@ export class Sockets {
     }
     for (const values of frame.rows) this.#takeRow(values);
     for (const handle of frame.gone) this.rows.delete(handle);
-    for (const row of this.rows.values()) row.age_ms = frame.status.now_ms - row.first_ms;
+    this.now_ms = frame.status.now_ms;
+    for (const row of this.rows.values()) row.age_ms = this.now_ms - row.first_ms;
   }
 
   #takeRow(values) {
@@ -29,9 +37,16 @@ export class Sockets {
 }
 
 const COLUMNS = ["time_ms", "cwnd_pkts", "ssthresh_pkts", "inflight_pkts", "srtt_us", "min_rtt_us", "goodput_bps", "phase", "ca_state"];
+/** Columns in which the stream says 0 for no sample. */
+const SAMPLED = new Set(["srtt_us", "min_rtt_us"]);
 /** The past that a page keeps, and the moments it keeps at most. */
 const PAST_MS = 600_000;
 const MOMENTS_MAX = 20_000;
+
+/** Values of a column; none where there is no sample. */
+function known(name, values) {
+  return SAMPLED.has(name) ? values.map((value) => (value === 0 ? null : value)) : values;
+}
 
 /** One socket over time. */
 export class Flow {
@@ -42,18 +57,27 @@ export class Flow {
   clear() {
     this.moments = Object.fromEntries(COLUMNS.map((name) => [name, []]));
     this.marks = [];
+    this.phases = new Map();
+    this.state = [];
     this.socket = null;
   }
 
-  /** Takes in a frame; "flow" says everything, "moments" what is new. */
+  /** As it is now, whatever comes. */
+  copy() {
+    const moments = Object.fromEntries(COLUMNS.map((name) => [name, [...this.moments[name]]]));
+    return Object.assign(new Flow(), this, { moments, marks: this.marks.map((mark) => ({ ...mark })) });
+  }
+
+  /** Takes in a frame; "flow" says everything, "moments" what is new, "unknown" that there is nothing. */
   take(kind, frame) {
-    if (kind === "flow") this.clear();
+    if (kind !== "moments") this.clear();
+    if (kind === "unknown") return;
     Object.assign(this, { socket: frame.socket, phases: new Map(frame.phases), state: frame.state });
     const times = this.moments.time_ms;
     const last = times.length ? times[times.length - 1] : -Infinity;
     const first = frame.moments.time_ms.findIndex((time) => time > last);
     if (first >= 0) {
-      for (const name of COLUMNS) this.moments[name].push(...frame.moments[name].slice(first));
+      for (const name of COLUMNS) this.moments[name].push(...known(name, frame.moments[name].slice(first)));
     }
     for (const [time_ms, kind, count] of frame.marks) {
       const known = this.marks.find((mark) => mark.time_ms === time_ms && mark.kind === kind);
