@@ -4,12 +4,15 @@ mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod trace_lab;
 
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use common::{needs, poll_until, tccc};
+use nix::libc;
+use nix::sys::socket::{SockaddrStorage, connect};
 use tccc::model::live::Live;
 use tccc::trace::arrival::Fact;
 use tccc::trace::event::{Event, EventKind};
@@ -17,6 +20,7 @@ use tccc::trace::live::RING_BYTES;
 use tccc::trace::record::Tail;
 use tccc::trace::record::read::{Content, Damage, Reader, Want};
 use tccc::trace::source::Source;
+use tccc::trace::totals::Totals;
 use tccc::trace::watch::{Settings, Watch};
 use trace_lab::{Connection, loopback_netns, only};
 
@@ -131,4 +135,67 @@ fn idle_connection_is_found_with_its_owner_cgroup_and_state() {
     drop(connection);
     follow(&mut watch, &mut live, "the end", |live| live.open_sockets() == 0);
     assert_eq!((live.counts().dropped, live.counts().hidden), (0, 0));
+}
+
+/// Ends the client's connection and begins another with the same socket, whose counts the kernel begins anew.
+fn connect_again(connection: &mut Connection, listener: &TcpListener) {
+    let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+    let client = connection.client.as_raw_fd();
+    // SAFETY: the descriptor is open, and the address is as long as said and lives as long as the call.
+    let ended = unsafe { libc::connect(client, &nowhere, size_of_val(&nowhere) as libc::socklen_t) };
+    assert_eq!(ended, 0, "{}", std::io::Error::last_os_error());
+    connect(client, &SockaddrStorage::from(connection.address)).unwrap();
+    connection.server = listener.accept().unwrap().0;
+}
+
+/// The sums fell by what the first connection had done: a 64-bit count that shrank was subtracted.
+#[test]
+fn sums_of_a_socket_that_connects_again_go_on() {
+    const BYTES: [usize; 2] = [1 << 20, 1000];
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let _inhabitant = inhabit(&netns);
+    let mut totals = Totals::start(only(&netns)).unwrap();
+    let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
+    let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "cubic");
+    let mut before = 0;
+    let mut until = |what: &str, bytes: usize| {
+        poll_until(SOON, what, || {
+            let groups = totals.count().unwrap().groups;
+            let ours = groups.iter().filter(|group| group.algorithm == "cubic");
+            let now = ours.map(|group| group.bytes_acked).sum::<u64>();
+            assert!(now >= before, "{what}: {now} bytes after {before}");
+            before = now;
+            now == bytes as u64
+        });
+    };
+    connection.send(BYTES[0]);
+    until("the first connection", BYTES[0]);
+    connect_again(&mut connection, &listener);
+    connection.send(BYTES[1]);
+    until("the second connection", BYTES[0] + BYTES[1]);
+}
+
+#[test]
+fn a_flow_that_is_looked_at_opens_when_its_socket_connects_again() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
+    let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "reno");
+    let (mut watch, mut live) = (watch(&netns), Live::default());
+    connection.send(1 << 20);
+    let client = connection.client.local_addr().unwrap();
+    let find = |live: &Live| live.sockets().find(|it| it.latest.local == client).map(|it| it.latest.socket);
+    follow(&mut watch, &mut live, "the first connection", |live| find(live).is_some());
+    let held = find(&live).unwrap();
+    live.hold(Some(held));
+    connect_again(&mut connection, &listener);
+    follow(&mut watch, &mut live, "its end and the next", |live| {
+        let socket = live.socket(held).unwrap();
+        live.counts().closed >= 1 && socket.closed_ns.is_none() && socket.latest.local != client
+    });
+    connection.send(1 << 20);
+    follow(&mut watch, &mut live, "its rate", |live| {
+        live.socket(held).unwrap().goodput_bps(live.now_ns()).is_some_and(|rate| rate > 0.0)
+    });
 }

@@ -158,6 +158,15 @@ static __always_inline void note_counted(struct counted *counted, const struct t
 	counted->lost_pkts = tp->lost;
 }
 
+/* From here on a connection is counted. */
+static __always_inline void begin_counting(struct counted *counted, const struct tcp_sock___trace *tp)
+{
+	counted->is_known = true;
+	counted->time_ns = bpf_ktime_get_ns();
+	counted->state_ns = counted->time_ns;
+	note_counted(counted, tp);
+}
+
 /* What is remembered of a connection; one that is met for the first time begins to be counted here. */
 static __always_inline struct counted *counted_of(const void *sk, const struct tcp_sock___trace *tp)
 {
@@ -168,10 +177,7 @@ static __always_inline struct counted *counted_of(const void *sk, const struct t
 		if (uncounted)
 			__sync_fetch_and_add(uncounted, 1);
 	} else if (!counted->is_known) {
-		counted->is_known = true;
-		counted->time_ns = bpf_ktime_get_ns();
-		counted->state_ns = counted->time_ns;
-		note_counted(counted, tp);
+		begin_counting(counted, tp);
 	}
 	return counted;
 }
@@ -263,6 +269,9 @@ int BPF_PROG(on_totals_tcp_state, const struct sock *sk, int old_state, int new_
 	if (!tp || !filter_passes(tp))
 		return 0;
 	counted = counted_of(sk, tp);
+	/* A socket that connects again: the kernel has reset the counts that are remembered of it. */
+	if (counted && opens)
+		begin_counting(counted, tp);
 	group = counted ? totals_of(tp) : 0;
 	if (!group)
 		return 0;

@@ -67,6 +67,12 @@ impl Socket {
         if event.time_ns < self.latest.time_ns {
             return None; // a sweep's row may be read after a sample that is younger
         }
+        if event.kind == EventKind::Open {
+            // Its connection was ended and it connected again: the kernel counts from zero.
+            let (again, growth) = Socket::begin(event);
+            *self = again;
+            return growth;
+        }
         let growth = Moment::from(&event).since(&Moment::from(&self.latest));
         self.note_marks(&event, &growth, room);
         if event.kind != EventKind::Snapshot {

@@ -73,6 +73,21 @@ fn a_row_of_a_sweep_that_is_older_than_a_sample_changes_nothing() {
     assert_eq!(live.socket(1).unwrap().latest.cwnd_pkts, 50);
 }
 
+/// It stayed closed, and its goodput nothing until the new counts had passed the old ones.
+#[test]
+fn a_socket_that_connects_again_is_a_connection_that_begins() {
+    let at = |kind, second: u64, bytes_acked| Event { kind, bytes_acked, ..sample(1, second * SECOND) };
+    let mut live = live([at(EventKind::Open, 1, 0), at(EventKind::Close, 9, 1 << 40)]);
+    live.hold(Some(1));
+    live.advance(60 * SECOND);
+    live.apply(arrival(at(EventKind::Open, 61, 0)));
+    live.apply(arrival(at(EventKind::Sample, 62, 1_000_000)));
+    let socket = live.socket(1).unwrap();
+    assert_eq!((socket.closed_ns, socket.first_ns, live.open_sockets()), (None, 61 * SECOND, 1));
+    assert_eq!(socket.goodput_bps(live.now_ns()), Some(8e6));
+    assert_eq!(live.algorithm("reno").unwrap().totals.bytes_acked, (1 << 40) + 1_000_000);
+}
+
 #[test]
 fn losses_and_timeouts_leave_marks() {
     let state =
