@@ -37,7 +37,7 @@ const CGROUP_BYTES_MAX: usize = 64 << 20;
 const ALGORITHMS_MAX: usize = 256;
 
 /// The state of a host.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Live {
     sockets: HashMap<u64, Socket>,
     algorithms: BTreeMap<String, Algorithm>,
@@ -62,6 +62,8 @@ pub struct Counts {
     pub hidden: u64,
     /// Connections that ended.
     pub closed: u64,
+    /// Names of owners and cgroups for which there was no room.
+    pub unnamed: u64,
 }
 
 impl Live {
@@ -214,7 +216,7 @@ impl Live {
             Fact::Owner { socket, pid, command } if self.owners.len() < NAMES_MAX => {
                 self.owners.insert(socket, Owner { pid, command });
             }
-            Fact::Owner { .. } => {}
+            Fact::Owner { .. } => self.counts.unnamed += 1,
             Fact::Cgroup { cgroup, path } => self.name_cgroup(cgroup, path),
             Fact::Cost { algorithm, callback, calls, nanoseconds, .. } => {
                 if let Some(known) = self.algorithm_named(&algorithm) {
@@ -226,6 +228,7 @@ impl Live {
                 self.counts.hidden = hidden;
                 let netns: HashSet<u32> = netns.into_iter().collect();
                 self.end_unseen([begin_ns, time_ns], |inode| hidden == 0 || netns.contains(&inode));
+                self.forget_cgroups();
             }
         }
     }
@@ -237,7 +240,20 @@ impl Live {
         if self.cgroups.len() < NAMES_MAX && bytes <= CGROUP_BYTES_MAX {
             self.cgroup_bytes = bytes;
             self.cgroups.insert(cgroup, path);
+        } else {
+            self.counts.unnamed += 1;
         }
+    }
+
+    /// Forgets the names of cgroups that no socket has, once they take half of their room: recordings of earlier
+    /// versions tell a name once, however often its sockets come and go.
+    fn forget_cgroups(&mut self) {
+        if self.cgroups.len() <= NAMES_MAX / 2 && self.cgroup_bytes <= CGROUP_BYTES_MAX / 2 {
+            return;
+        }
+        let known: HashSet<u64> = self.sockets.values().map(|socket| socket.latest.cgroup).collect();
+        self.cgroups.retain(|cgroup, _| known.contains(cgroup));
+        self.cgroup_bytes = self.cgroups.values().map(String::len).sum();
     }
 
     /// Ends what a whole sweep did not find: its close event was dropped, or came before the tracer.

@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::arrival::{Arrival, Fact};
 use super::cost::{self, Cost};
+use super::event::Event;
 use super::filter::Filter;
 use super::snapshot;
 use crate::catalog::StateLayout;
@@ -58,6 +59,7 @@ struct Gatherer {
     ownerless: HashMap<u64, u8>,
     /// cgroups whose name is wanted.
     nameless: HashSet<u64>,
+    /// cgroups whose name was told, and is still known to those who were told.
     named: HashSet<u64>,
     due: [Instant; 3],
     to: SyncSender<Gathered>,
@@ -155,10 +157,17 @@ impl Gatherer {
     fn sweep(&mut self) -> Result<Vec<Arrival>> {
         let begin_ns = clock::monotonic_ns()?;
         let sweep = snapshot::sweep(&self.filter)?;
+        self.forget_names(&sweep.sockets);
         let (time_ns, hidden) = (clock::monotonic_ns()?, sweep.seen.hidden as u64);
         let swept = Fact::Swept { begin_ns, time_ns, hidden, netns: sweep.seen.namespaces };
         let rows = sweep.sockets.into_iter().map(Arrival::Event);
         Ok(rows.chain([Arrival::Fact(swept)]).collect())
+    }
+
+    /// Forgets that cgroups were named in which a sweep found nothing: whoever was told forgets their names with it.
+    fn forget_names(&mut self, found: &[Event]) {
+        let found: HashSet<u64> = found.iter().map(|event| event.cgroup).collect();
+        self.named.retain(|cgroup| found.contains(cgroup));
     }
 
     /// Owners and cgroups of the sockets that were met since.
@@ -196,5 +205,31 @@ impl Gatherer {
             Arrival::Fact(Fact::Cost { time_ns, algorithm, callback, calls, nanoseconds })
         };
         Ok(cost::costs(features)?.into_iter().map(fact).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::live::samples::sample;
+
+    #[test]
+    fn cgroup_in_which_a_sweep_found_nothing_is_named_again_with_its_next_socket() {
+        let (to, _gathered) = mpsc::sync_channel(WAITING_PARCELS);
+        let mut gatherer = Gatherer {
+            filter: Filter::default(),
+            layouts: Box::new(|_| None),
+            features: None,
+            ownerless: HashMap::new(),
+            nameless: HashSet::new(),
+            named: HashSet::from([7, 8]),
+            due: [Instant::now(); 3],
+            to,
+        };
+        gatherer.forget_names(&[Event { cgroup: 7, ..sample(1, 1) }]);
+        for cgroup in [7, 8] {
+            assert!(gatherer.note(Wanted::Names { socket: 2, cgroup }).is_ok());
+        }
+        assert_eq!(gatherer.nameless, HashSet::from([8]));
     }
 }

@@ -48,7 +48,8 @@ pub(super) fn draw(frame: &mut Frame, app: &App, areas: &Areas) {
     let counts = app.live.counts();
     let second = paint::line(areas.head, 1);
     let missed = missed_words(app);
-    let style = if counts.dropped + counts.untracked > 0 { app.theme.alarm() } else { app.theme.faint() };
+    let style =
+        if counts.dropped + counts.untracked + counts.unnamed > 0 { app.theme.alarm() } else { app.theme.faint() };
     let room = usize::from(second.width).saturating_sub(missed.chars().count() + 1);
     paint::text(buffer, second, &paint::cut(&total_words(app), room), Style::new());
     paint::right(buffer, second, &missed, style);
@@ -82,6 +83,9 @@ fn missed_words(app: &App) -> String {
         format!("{} events, {} dropped", number::count(counts.events as f64), number::count(counts.dropped as f64));
     if counts.untracked > 0 {
         words.push_str(&format!(", {} of sockets beyond the limit", number::count(counts.untracked as f64)));
+    }
+    if counts.unnamed > 0 {
+        words.push_str(&format!(", {} names beyond the limit", number::count(counts.unnamed as f64)));
     }
     if counts.hidden > 0 {
         words.push_str(&format!(", {} hidden", counts.hidden));

@@ -167,6 +167,34 @@ fn names_of_cgroups_stay_within_their_room() {
     assert_eq!(kept(&live), (1, PATH_BYTES));
 }
 
+/// None was ever forgotten: the cgroups of a host that starts many had no names in the end.
+#[test]
+fn names_of_cgroups_that_no_socket_has_give_room_at_a_sweep() {
+    let named = |cgroup| Arrival::Fact(Fact::Cgroup { cgroup, path: "/x".to_owned() });
+    let full = || {
+        let mut live = live([Event { cgroup: 1, ..sample(1, 9 * SECOND) }]);
+        (0..NAMES_MAX as u64 + 2).for_each(|cgroup| live.apply(named(cgroup)));
+        live
+    };
+    let mut live = full();
+    assert_eq!((live.cgroups.len(), live.counts().unnamed), (NAMES_MAX, 2));
+    live.apply(Arrival::Fact(Fact::Swept { begin_ns: SECOND, time_ns: 2 * SECOND, hidden: 0, netns: Vec::new() }));
+    assert_eq!((live.cgroups.len(), live.cgroup_bytes), (1, 2));
+    assert_eq!(live.cgroup(live.socket(1).unwrap()), Some("/x"));
+    live.apply(named(u64::MAX));
+    assert_eq!((live.cgroups.len(), live.counts().unnamed), (2, 2));
+}
+
+/// A recording of an earlier version tells a name once, and its sockets may come and go.
+#[test]
+fn names_of_few_cgroups_outlast_their_sockets() {
+    let mut live = Live::default();
+    live.apply(Arrival::Fact(Fact::Cgroup { cgroup: 7, path: "/x".to_owned() }));
+    live.apply(Arrival::Fact(Fact::Swept { begin_ns: SECOND, time_ns: 2 * SECOND, hidden: 0, netns: Vec::new() }));
+    live.apply(arrival(sample(1, 3 * SECOND)));
+    assert_eq!(live.cgroup(live.socket(1).unwrap()), Some("/x"));
+}
+
 #[test]
 fn lists_are_filtered_and_sorted_with_the_unknown_last() {
     let mut live =

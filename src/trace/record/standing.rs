@@ -13,6 +13,8 @@ const SOCKETS_MAX: usize = 400_000;
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     facts: BTreeMap<(u8, String), Fact>,
+    /// Names, of cgroups that such a socket has or had since the last sweep.
+    cgroups: BTreeMap<u64, Fact>,
     /// Those that are open, as far as their events and the sweeps tell.
     sockets: BTreeMap<u64, Socket>,
 }
@@ -22,6 +24,7 @@ pub(super) struct Standing {
 struct Socket {
     seen_ns: u64,
     netns: u32,
+    cgroup: u64,
     owner: Option<Fact>,
 }
 
@@ -36,16 +39,18 @@ impl Standing {
         }
     }
 
-    /// Shape: layouts, cgroups and the drop count, then owners in the order of their sockets.
+    /// Shape: layouts, the drop count and cgroups, then owners in the order of their sockets.
     pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
-        self.facts.values().chain(self.sockets.values().filter_map(|socket| socket.owner.as_ref()))
+        let owners = self.sockets.values().filter_map(|socket| socket.owner.as_ref());
+        self.facts.values().chain(self.cgroups.values()).chain(owners)
     }
 
     fn see(&mut self, event: &Event) {
         if let Some(socket) = self.sockets.get_mut(&event.socket) {
             socket.seen_ns = socket.seen_ns.max(event.time_ns);
         } else if self.sockets.len() < SOCKETS_MAX {
-            let socket = Socket { seen_ns: event.time_ns, netns: event.netns, owner: None };
+            let Event { time_ns: seen_ns, netns, cgroup, .. } = *event;
+            let socket = Socket { seen_ns, netns, cgroup, owner: None };
             self.sockets.insert(event.socket, socket);
         }
     }
@@ -53,8 +58,8 @@ impl Standing {
     fn learn(&mut self, fact: &Fact) {
         let key = match fact {
             Fact::Layout { algorithm, .. } => (0, algorithm.clone()),
-            Fact::Cgroup { cgroup, .. } => (1, cgroup.to_string()),
-            Fact::Dropped { .. } => (2, String::new()),
+            Fact::Dropped { .. } => (1, String::new()),
+            Fact::Cgroup { cgroup, .. } => return drop(self.cgroups.insert(*cgroup, fact.clone())),
             Fact::Owner { socket, .. } => {
                 // It is looked for after the socket's first event, and may be told after its last.
                 if let Some(socket) = self.sockets.get_mut(socket) {
@@ -72,7 +77,10 @@ impl Standing {
     }
 
     /// Forgets what a whole sweep did not find: its close event was dropped, or came before an older row of a sweep.
+    /// A cgroup that nothing is left of is named again with its next socket.
     fn forget_unseen(&mut self, begin_ns: u64, was_swept: impl Fn(u32) -> bool) {
         self.sockets.retain(|_, socket| socket.seen_ns >= begin_ns || !was_swept(socket.netns));
+        let known: HashSet<u64> = self.sockets.values().map(|socket| socket.cgroup).collect();
+        self.cgroups.retain(|cgroup, _| known.contains(cgroup));
     }
 }

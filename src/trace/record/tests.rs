@@ -282,6 +282,19 @@ fn owners_stand_until_a_sweep_that_looked_does_not_find_their_socket() {
     assert_eq!(after(swept(5 * SECOND, 1, &[8, 9])), [owner(1), owner(2)], "nobody looked where it is");
 }
 
+/// They stood for ever: each file of a host that starts many containers began with more of them.
+#[test]
+fn names_of_cgroups_stand_until_a_sweep_finds_no_socket_in_them() {
+    let cgroup = |cgroup| Fact::Cgroup { cgroup, path: format!("/{cgroup}") };
+    let met = |socket| Arrival::Event(Event { cgroup: socket, ..sample(socket, SECOND) });
+    let named = (1..=3).flat_map(|id| [met(id), Arrival::Fact(cgroup(id))]);
+    let row = Arrival::Event(Event { kind: EventKind::Snapshot, cgroup: 3, ..sample(3, 5 * SECOND + 1) });
+    let after = |sweep| standing_after(named.clone().chain([event(EventKind::Close, 1, SECOND), row.clone(), sweep]));
+    assert_eq!(after(swept(SECOND, 0, &[])), [cgroup(2), cgroup(3)]);
+    assert_eq!(after(swept(5 * SECOND, 0, &[])), [cgroup(3)]);
+    assert_eq!(after(swept(5 * SECOND, 1, &[8, 9])), [cgroup(2), cgroup(3)], "nobody looked where it is");
+}
+
 /// What stood went into one block, which is larger than any that is read when much stands.
 #[test]
 fn standing_facts_are_read_again_however_many_they_are() {
