@@ -22,6 +22,8 @@ mod paint;
 mod summary;
 mod table;
 pub mod term;
+#[cfg(test)]
+mod tests;
 pub mod theme;
 
 use app::{App, View};

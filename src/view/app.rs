@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 
 use super::theme::Theme;
 use crate::model::live::Live;
+use crate::model::live::algorithm::Summary;
 use crate::model::live::filter::Words;
 use crate::model::live::listing::{Column, Listing};
 use crate::trace::source::Source;
@@ -45,7 +46,10 @@ pub(super) struct Places {
 /// The state of the dashboard.
 #[derive(Debug)]
 pub struct App {
+    /// What is shown.
     pub(super) live: Live,
+    /// What goes on behind a frozen picture: as much as is shown, and no more.
+    pub(super) behind: Option<Live>,
     pub(super) theme: Theme,
     pub(super) listing: Listing,
     /// The sockets in their order, as of the last refresh.
@@ -57,7 +61,8 @@ pub struct App {
     pub(super) typed: String,
     pub(super) refusal: Option<String>,
     pub(super) is_typing: bool,
-    pub(super) chosen_algorithm: usize,
+    /// By its name: another may have more sockets in the next picture.
+    pub(super) chosen_algorithm: Option<String>,
     pub(super) span: usize,
     pub(super) places: Places,
     pub(super) title: String,
@@ -66,7 +71,6 @@ pub struct App {
     pub(super) counts_costs: bool,
     pub(super) speed_before_pause: f64,
     pub(super) view: View,
-    pub(super) is_frozen: bool,
     pub(super) shows_help: bool,
     pub(super) is_done: bool,
     pub(super) wants_redraw: bool,
@@ -77,6 +81,7 @@ impl App {
     pub fn new(theme: Theme) -> App {
         App {
             live: Live::default(),
+            behind: None,
             theme,
             listing: Listing::default(),
             order: Vec::new(),
@@ -85,7 +90,7 @@ impl App {
             typed: String::new(),
             refusal: None,
             is_typing: false,
-            chosen_algorithm: 0,
+            chosen_algorithm: None,
             span: 2,
             places: Places::default(),
             title: String::new(),
@@ -94,7 +99,6 @@ impl App {
             counts_costs: false,
             speed_before_pause: 1.0,
             view: View::Table,
-            is_frozen: false,
             shows_help: false,
             is_done: false,
             wants_redraw: false,
@@ -105,13 +109,14 @@ impl App {
     ///
     /// Errors: the source is broken.
     pub fn take_in(&mut self, source: &mut dyn Source) -> Result<()> {
-        source.poll(std::time::Duration::ZERO, &mut |arrival| self.live.apply(arrival))
+        let live = self.behind.as_mut().unwrap_or(&mut self.live);
+        source.poll(std::time::Duration::ZERO, &mut |arrival| live.apply(arrival))
     }
 
     /// Makes the next picture that of this moment.
     pub fn refresh(&mut self, source: &mut dyn Source) {
-        if self.is_frozen {
-            return;
+        if let Some(live) = &mut self.behind {
+            return live.advance(source.now_ns());
         }
         self.live.advance(source.now_ns());
         self.title = source.title();
@@ -123,7 +128,22 @@ impl App {
             let at_ns = now.saturating_sub(begin);
             Playing { speed: playback.speed(), at_ns, length_ns: end.saturating_sub(begin) }
         });
+        self.choose_algorithm();
         self.relist();
+    }
+
+    /// Freezes the picture as it is at this moment, or shows what went on meanwhile.
+    pub(super) fn toggle_freeze(&mut self, source: &mut dyn Source) {
+        match self.behind.take() {
+            Some(live) => {
+                self.live = live;
+                self.refresh(source);
+            }
+            None => {
+                self.refresh(source);
+                self.behind = Some(self.live.clone());
+            }
+        }
     }
 
     /// Puts the sockets in order again; the chosen one stays chosen.
@@ -173,11 +193,39 @@ impl App {
     /// Shows another view.
     pub(super) fn show(&mut self, view: View) {
         self.view = view;
-        self.live.hold(match view {
+        let held = match view {
             View::Flow(socket) => Some(socket),
             View::Table | View::Summary => None,
-        });
+        };
+        [Some(&mut self.live), self.behind.as_mut()].into_iter().flatten().for_each(|live| live.hold(held));
+        self.choose_algorithm();
         self.wants_redraw = true;
+    }
+
+    /// Chooses the first algorithm when the reader looks at them and has chosen none.
+    fn choose_algorithm(&mut self) {
+        if self.view == View::Summary && self.chosen_algorithm.is_none() {
+            self.chosen_algorithm = self.live.summaries().first().map(|first| first.algorithm.to_owned());
+        }
+    }
+
+    /// Place of the chosen algorithm among these; the first when it is not there.
+    pub(super) fn chosen_place(&self, summaries: &[Summary]) -> usize {
+        let chosen = self.chosen_algorithm.as_deref();
+        summaries.iter().position(|summary| Some(summary.algorithm) == chosen).unwrap_or(0)
+    }
+
+    /// Chooses the algorithm so many places below, or above.
+    pub(super) fn move_algorithm_by(&mut self, places: isize) {
+        let summaries = self.live.summaries();
+        let place = self.chosen_place(&summaries).saturating_add_signed(places);
+        let chosen = summaries.get(place.min(summaries.len().saturating_sub(1)));
+        self.chosen_algorithm = chosen.map(|summary| summary.algorithm.to_owned());
+    }
+
+    /// Whether the picture stays while the model goes on.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.behind.is_some()
     }
 
     /// What is on the screen.

@@ -71,7 +71,7 @@ fn playing_words(playing: &Playing) -> String {
 fn total_words(app: &App) -> String {
     let goodput: f64 = app.live.summaries().iter().map(|summary| summary.goodput_bps).sum();
     let open = number::grouped(app.live.open_sockets() as u64);
-    let state = if app.is_frozen { "  FROZEN (space)" } else { "" };
+    let state = if app.is_frozen() { "  FROZEN (space)" } else { "" };
     let closed = number::count(app.live.counts().closed as f64);
     format!(" {open} sockets  {}/s{state}  {closed} closed", number::rate(goodput))
 }

@@ -43,7 +43,10 @@ impl App {
         match key.code {
             KeyCode::Char('q') => self.is_done = true,
             KeyCode::Char('?') | KeyCode::F(1) => self.shows_help = true,
-            KeyCode::Char('/') => (self.is_typing, self.view) = (true, View::Table),
+            KeyCode::Char('/') => {
+                self.show(View::Table);
+                self.is_typing = true;
+            }
             KeyCode::Tab => self.show_next(),
             KeyCode::Char('t') => self.show(View::Table),
             KeyCode::Char('a') => self.show(View::Summary),
@@ -94,11 +97,10 @@ impl App {
     }
 
     fn answer_in_summary(&mut self, code: KeyCode) {
-        let last = self.live.algorithms().count().saturating_sub(1);
         match code {
             KeyCode::Esc | KeyCode::Backspace => self.show(View::Table),
-            KeyCode::Up | KeyCode::Char('k') => self.chosen_algorithm = self.chosen_algorithm.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.chosen_algorithm = (self.chosen_algorithm + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => self.move_algorithm_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_algorithm_by(1),
             KeyCode::Enter => self.show_chosen_algorithm(),
             _ => {}
         }
@@ -106,7 +108,8 @@ impl App {
 
     /// The sockets of the chosen algorithm.
     fn show_chosen_algorithm(&mut self) {
-        let name = self.live.summaries().get(self.chosen_algorithm).map(|summary| summary.algorithm.to_owned());
+        let summaries = self.live.summaries();
+        let name = summaries.get(self.chosen_place(&summaries)).map(|summary| summary.algorithm.to_owned());
         if let Some(name) = name {
             self.typed = format!("algorithm:{name}");
             self.apply_typed();
@@ -161,7 +164,7 @@ impl App {
                 playback.set_speed(0.0);
             }
             Some(playback) => playback.set_speed(self.speed_before_pause),
-            None => self.is_frozen = !self.is_frozen,
+            None => return self.toggle_freeze(source),
         }
         self.refresh(source);
     }
@@ -170,6 +173,7 @@ impl App {
     fn count_costs(&mut self, source: &mut dyn Source) {
         let refusal = source.count_costs(!source.counts_costs()).err();
         self.refresh(source);
+        self.counts_costs = source.counts_costs(); // said of a frozen picture too
         self.notices.extend(refusal.map(|why| format!("{why:#}")));
     }
 

@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use super::app::App;
 use super::{number, paint};
 use crate::model::live::algorithm::Summary;
-use crate::model::live::histogram::BOUNDS_US;
+use crate::model::live::histogram::{BOUNDS_US, Histogram};
 use crate::trace::event::CaState;
 
 /// Heading, width, and what it shows.
@@ -50,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
         );
         return;
     }
-    let chosen = app.chosen_algorithm.min(summaries.len() - 1);
+    let chosen = app.chosen_place(&summaries);
     let rows = (summaries.len() as u16).min(area.height.saturating_sub(1) / 2);
     draw_heading(buffer, app, paint::line(area, 0));
     let top = (chosen + 1).saturating_sub(rows.into());
@@ -121,27 +121,35 @@ fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
     draw_histogram(buffer, app, summary, below);
 }
 
-/// A bar for each bin from the first to the last that has samples.
+/// A bar for each bin from the first to the last that has samples, or for neighbours together where lines are few.
 fn draw_histogram(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
-    let counts = &summary.rtt.counts;
-    let Some(first) = counts.iter().position(|count| *count > 0) else { return };
-    let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);
-    let most = counts.iter().copied().max().unwrap_or(1).max(1);
-    for (row, bin) in (first..=last).enumerate() {
+    let bars = bars(&summary.rtt, area.height.into());
+    let most = bars.iter().map(|bar| bar.1).max().unwrap_or(1).max(1);
+    for (row, (last, samples)) in bars.into_iter().enumerate() {
         let line = paint::line(area, row as u16);
         let bound = BOUNDS_US
-            .get(bin)
+            .get(last)
             .map_or_else(|| "more".to_owned(), |bound| format!("<{}", number::micros((*bound).into())));
         paint::right(buffer, Rect { width: BOUND_WIDTH.min(line.width), ..line }, &bound, app.theme.faint());
         let count =
             Rect { x: line.x + BOUND_WIDTH, width: COUNT_WIDTH.min(line.width.saturating_sub(BOUND_WIDTH)), ..line };
-        paint::right(buffer, count, &number::grouped(counts[bin]), Style::new());
+        paint::right(buffer, count, &number::grouped(samples), Style::new());
         let x = count.right() + 1;
         let room = line.right().saturating_sub(x);
-        let eighths = (u128::from(counts[bin]) * u128::from(room) * 8).div_ceil(u128::from(most)) as usize;
+        let eighths = (u128::from(samples) * u128::from(room) * 8).div_ceil(u128::from(most)) as usize;
         let bar = Rect { x, width: room, ..line };
         paint::text(buffer, bar, &bar_of(eighths), app.theme.measure());
     }
+}
+
+/// The last bin of each bar and its samples, in at most so many lines.
+fn bars(rtt: &Histogram, lines: usize) -> Vec<(usize, u64)> {
+    let counts = &rtt.counts;
+    let Some(first) = counts.iter().position(|count| *count > 0).filter(|_| lines > 0) else { return Vec::new() };
+    let last = counts.iter().rposition(|count| *count > 0).unwrap_or(first);
+    let bins: Vec<usize> = (first..=last).collect();
+    let together = bins.chunks(bins.len().div_ceil(lines));
+    together.map(|bins| (bins[bins.len() - 1], bins.iter().map(|bin| counts[*bin]).sum())).collect()
 }
 
 fn bar_of(eighths: usize) -> String {
