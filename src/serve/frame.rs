@@ -35,6 +35,7 @@ pub(super) struct Status {
     events: u64,
     dropped: u64,
     untracked: u64,
+    unnamed: u64,
     hidden: u64,
     notices: Vec<String>,
     /// Place and speed of a recording.
@@ -65,6 +66,7 @@ impl Status {
             events: counts.events,
             dropped: counts.dropped,
             untracked: counts.untracked,
+            unnamed: counts.unnamed,
             hidden: counts.hidden,
             notices: source.notices(),
             playback,

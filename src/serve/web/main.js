@@ -96,6 +96,7 @@ function showStatus(status) {
   const counted = [
     [status.dropped, "event that did", "events that did", "not fit between kernel and reader: steps in curves may be missing"],
     [status.untracked, "event", "events", "of sockets beyond what is followed"],
+    [status.unnamed, "name", "names", "of processes and cgroups beyond what is kept"],
     [status.hidden, "process", "processes", "whose network namespace could not be looked at"],
     [shell.missed, "picture", "pictures", "skipped because this page was slow"],
   ];
