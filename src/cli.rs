@@ -106,14 +106,14 @@ pub fn main() -> ExitCode {
 /// Prints help and version as they are, and a refusal in the form of all our errors.
 fn print_refusal(refusal: &clap::Error) {
     if refusal.use_stderr() && refusal.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("tccc: ");
+        tell("tccc: ");
     }
     let _ = refusal.print();
 }
 
 fn run(cli: Cli) -> Result<()> {
     QUIET.store(cli.quiet, Ordering::Relaxed);
-    libbpf_log::install((cli.verbose > 0).then_some(|line| eprint!("{line}")));
+    libbpf_log::install((cli.verbose > 0).then_some(tell));
     match cli.command {
         Command::List(args) => args.run(),
         Command::Show(args) => args.run(),
@@ -134,6 +134,11 @@ fn run(cli: Cli) -> Result<()> {
     }
 }
 
+/// Writes to stderr. What nobody can read there, on a closed pipe or a full disk, is lost, and the work goes on.
+fn tell(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Whether stderr shall have errors only.
 fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
@@ -142,15 +147,15 @@ fn is_quiet() -> bool {
 /// Prints `tccc: warning: what` and the next step, unless `--quiet` was given.
 fn warn(what: &str, hint: Option<&str>) {
     if !is_quiet() {
-        eprintln!("tccc: warning: {}", plain_lines(what));
-        hint.iter().for_each(|hint| eprintln!("  hint: {}", plain_lines(hint)));
+        tell(&format!("tccc: warning: {}\n", plain_lines(what)));
+        hint.iter().for_each(|hint| tell(&format!("  hint: {}\n", plain_lines(hint))));
     }
 }
 
 /// Prints `tccc: note: what`, unless `--quiet` was given.
 fn note(what: &str) {
     if !is_quiet() {
-        eprintln!("tccc: note: {}", plain_lines(what));
+        tell(&format!("tccc: note: {}\n", plain_lines(what)));
     }
 }
 
@@ -161,10 +166,10 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Prints `tccc: error: what: why` and the hint; returns the exit code.
 fn report_error(error: &anyhow::Error) -> u8 {
-    eprintln!("tccc: error: {}", plain_lines(&format!("{error:#}")));
+    tell(&format!("tccc: error: {}\n", plain_lines(&format!("{error:#}"))));
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
-        eprintln!("  hint: {}", plain_lines(hint));
+        tell(&format!("  hint: {}\n", plain_lines(hint)));
     }
     failure.map_or(Kind::Failed, |failure| failure.kind) as u8
 }

@@ -146,6 +146,26 @@ fn names_of_others_do_not_steer_the_terminal() {
     }
 }
 
+/// A reader of stderr that went away, or a full disk, ended the program with a panic and its exit code, 101.
+#[test]
+fn what_stderr_does_not_take_changes_no_exit_code() {
+    let code_of = |arguments: &str| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut commands = [tccc(), tccc()];
+        commands[0].stderr(full);
+        commands[1].stderr(closed);
+        commands.map(|mut command| command.args(arguments.split_whitespace()).output().unwrap().status.code())
+    };
+    assert_eq!(code_of("run nosuch.toml"), [Some(2); 2], "an error with its hint");
+    assert_eq!(code_of("load"), [Some(2); 2], "a refusal of the options");
+    let other_network = "run scenarios/smoke/loss-sweep.toml scenarios/smoke/loss-sweep.toml --engine ns2 --dry-run";
+    let told = run(other_network);
+    assert!(!told.stderr.is_empty());
+    assert_eq!(code_of(other_network), [told.status.code(); 2], "a note");
+}
+
 #[test]
 fn flags_are_explained_by_clap_with_exit_code_2() {
     for arguments in ["load", "unload", "load dtcp --sett a=1", "unload dtcp --drain 60", "list -o xml", "nonsense"] {

@@ -72,7 +72,7 @@ impl Display {
     /// Says a line above the bar.
     pub fn say(&self, line: &str) {
         if !super::is_quiet() {
-            self.bar.suspend(|| eprintln!("{}", plain_lines(line)));
+            self.bar.suspend(|| super::tell(&format!("{}\n", plain_lines(line))));
         }
     }
 
