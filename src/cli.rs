@@ -31,6 +31,7 @@ pub mod run;
 pub mod selection;
 pub mod serve;
 pub mod show;
+mod signals;
 pub mod sockets;
 pub mod status;
 pub mod top;

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli::trace::parse_length;
-use crate::cli::{Format, note, warn};
+use crate::cli::{Format, note, signals, warn};
 use crate::experiment::net::loss::LossModel;
 use crate::experiment::net::reorder::Reorder;
 use crate::experiment::net::tunlink::TunLink;
@@ -232,7 +231,7 @@ fn accidents(direction: &Direction) -> String {
 /// A stream that a byte arrives on when the process is asked to stop.
 fn stop_signal() -> Result<UnixStream> {
     let (heard, told) = UnixStream::pair().context("create a pipe for signals")?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in signals::that_end() {
         let told = told.try_clone().context("copy the pipe for signals")?;
         signal_hook::low_level::pipe::register(signal, told).context("listen for signals")?;
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT};
 
 use super::naming::Naming;
 use super::selection::Selection;
-use super::{note, warn};
+use super::{note, signals, warn};
 use crate::kernel::clock;
 use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, Sampling, Tracer};
 use crate::units::{Bytes, format_duration, parse_duration};
@@ -134,13 +134,17 @@ fn show_arrived(stream: &mut Stream, tracer: &Tracer, timeout: Duration) -> Resu
     Ok(stream.flush()?)
 }
 
-/// Set by Ctrl-C; a second one ends the process at once, for a reader that takes nothing.
+/// Set by a signal to end; after it Ctrl-C and `kill` end the process at once, for a reader that takes nothing.
+///
+/// The end of a session does not: the kernel and the shell both send SIGHUP then.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("watch for Ctrl-C")?;
+    for signal in signals::that_end() {
+        if signal != SIGHUP {
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+                .context("watch for Ctrl-C")?;
+        }
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("watch for Ctrl-C")?;
     }
     Ok(stop)
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::cli::signals;
 
 /// The two flags: a signal sets both, an experiment only the one that it is given.
 #[derive(Debug, Default)]
@@ -17,10 +18,10 @@ impl Stop {
     /// Listens for the signals that ask a program to end.
     ///
     /// Errors: the kernel refuses a handler.
-    /// Side effects: handlers of SIGINT and SIGTERM, for as long as the process lives.
+    /// Side effects: handlers of these signals, for as long as the process lives.
     pub fn listen() -> Result<Stop> {
         let stop = Stop::default();
-        for signal in [SIGINT, SIGTERM] {
+        for signal in signals::that_end() {
             // `renew` counts on this order, which is that of their calls.
             for flag in [&stop.asked, &stop.flag] {
                 signal_hook::flag::register(signal, Arc::clone(flag)).context("listen for signals")?;
