@@ -22,6 +22,9 @@ use crate::failure::Failure;
 use crate::model::run::{HostRecord, RunRecord, RunStatus, UNFINISHED};
 use crate::trace::event::{Event, Recorded};
 
+/// What to do about a directory that does not take results.
+const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
+
 /// An open result directory; no other process works in it as long as this value lives.
 #[derive(Debug)]
 pub struct ResultDir {
@@ -36,7 +39,10 @@ impl ResultDir {
     pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<ResultDir> {
         ResultDir::check(path, plan, scenario)?;
         let runs = path.join("runs");
-        fs::create_dir_all(&runs).with_context(|| format!("create the result directory \"{}\"", path.display()))?;
+        fs::create_dir_all(&runs).map_err(|error| {
+            let what = format!("cannot create the result directory \"{}\": {error}", path.display());
+            Failure::failed(what).hint(ANOTHER_PLACE)
+        })?;
         let lock = lock(path)?;
         let opened = ResultDir { path: path.to_owned(), _lock: lock };
         let written = path.join("plan.json");
@@ -60,7 +66,7 @@ impl ResultDir {
     pub fn check(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
         let refuse = |why: &str| {
             let what = format!("cannot keep results in \"{}\": {why}", path.display());
-            Failure::usage(what).hint("choose another directory with `--out DIR`")
+            Failure::usage(what).hint(ANOTHER_PLACE)
         };
         let entries = match fs::read_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -213,7 +219,7 @@ impl Drop for RunFolder {
 fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     let other = |what: String| {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
-        Failure::usage(what).hint("choose another directory with `--out DIR`")
+        Failure::usage(what).hint(ANOTHER_PLACE)
     };
     let bytes = fs::read(path.join("plan.json")).context("read the plan of the result directory")?;
     let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
@@ -227,10 +233,27 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     if held.engine != plan.engine {
         return Err(other(format!("its engine is {}, not {}", held.engine.name(), plan.engine.name())).into());
     }
-    if held.limited_to(plan.repeats) != plan.limited_to(held.repeats) {
-        return Err(other("its runs, cells or profile differ".into()).into());
+    match difference(&held.limited_to(plan.repeats), &plan.limited_to(held.repeats)) {
+        Some(what) => Err(other(what).into()),
+        None => Ok(held),
     }
-    Ok(held)
+}
+
+/// What tells apart two plans of one text, seed and engine, with the same number of repeats; none when nothing does.
+fn difference(held: &Plan, plan: &Plan) -> Option<String> {
+    if held.profile != plan.profile {
+        return Some(format!("its profile is {}, not {}", held.profile.name(), plan.profile.name()));
+    }
+    if held.scenario != plan.scenario {
+        return Some(format!("its scenario is called \"{}\", not \"{}\"", held.scenario, plan.scenario));
+    }
+    if let Some((cell, _)) = held.cells.iter().zip(&plan.cells).find(|(one, other)| one != other) {
+        let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let place = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+        let why = "a file that the scenario names was changed, or another version of tccc planned it";
+        return Some(format!("its flows or links{place} differ: {why}"));
+    }
+    (held != plan).then(|| "its runs were planned by another version of tccc".to_owned())
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -263,7 +286,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::experiment::plan::Choices;
-    use crate::experiment::scenario::Scenario;
+    use crate::experiment::scenario::{Profile, Scenario};
     use crate::model::run::{At, Engine, RESULT_SCHEMA};
 
     const TEXT: &str = r#"
@@ -345,8 +368,25 @@ algorithm = "reno"
         let refusal = |plan: &Plan, text: &str| ResultDir::open(place.path(), plan, text).unwrap_err().to_string();
         assert!(refusal(&plan(8), TEXT).ends_with("its seed is 7, not 8"));
         assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
+        let other = Plan { profile: Profile::Paper, ..plan(7) };
+        assert!(refusal(&other, TEXT).ends_with("its profile is native, not paper"));
+        let other = Plan { scenario: "u".into(), ..plan(7) };
+        assert!(refusal(&other, TEXT).ends_with("its scenario is called \"t\", not \"u\""));
+        let mut other = plan(7);
+        other.cells[0].mtu = 576;
+        assert!(
+            refusal(&other, TEXT).contains("its flows or links differ: a file that the scenario names was changed")
+        );
         let fewer = Plan { runs: Vec::new(), ..plan(7) };
-        assert!(refusal(&fewer, TEXT).ends_with("its runs, cells or profile differ"));
+        assert!(refusal(&fewer, TEXT).ends_with("its runs were planned by another version of tccc"));
+    }
+
+    #[test]
+    fn directory_that_cannot_be_created_is_refused_with_the_next_step() {
+        let error = ResultDir::open(Path::new("/proc/results"), &plan(7), TEXT).unwrap_err();
+        let failure = error.downcast_ref::<Failure>().unwrap();
+        assert!(failure.what.starts_with("cannot create the result directory \"/proc/results\": "), "{error}");
+        assert_eq!(failure.hint.as_deref(), Some(ANOTHER_PLACE));
     }
 
     #[test]
