@@ -81,12 +81,23 @@ const LISTED: &str = "scenarios/README.md lists every field";
 
 const SWEPT: &str = "\"$rate\" takes its values from [sweep], line 10";
 
-const MISTAKES: [Mistake; 30] = [
+const MISTAKES: [Mistake; 38] = [
     mistake(["duration = \"10s\"", "duration = \"10\""], "duration", "expected a time with us, ms, s, m or h", LISTED),
     mistake(["duration = \"10s\"", "duration = 10"], "duration", "expected a time with us, ms, s, m or h", LISTED),
     mistake(["profile = \"paper\"", "profile = \"papers\""], "profile", "expected paper or native", "\"paper\""),
     mistake(["runs = 3", "runs = -3"], "runs", "= \"-3\": expected a whole number from 1 to 10000", LISTED),
     mistake(["runs = 3", "runs = \"three\""], "runs", "= \"three\": expected a whole number from 1", LISTED),
+    mistake(
+        ["runs = 3", "runs = \"3\""],
+        "runs",
+        "= \"3\": expected a whole number from 1 to 10000, without quotes",
+        LISTED,
+    ),
+    mistake(["duration = \"10s\"", "duration = \"2.5s\""], "duration", "= \"2.5s\": expected whole seconds", LISTED),
+    mistake(["duration = \"10s\"", "duration = \"0s\""], "duration", "= \"0s\": expected whole seconds", LISTED),
+    mistake(["seed = 1", "seed = 1\nseed = 2"], "seed", "stands twice in one table", LISTED),
+    mistake(["[[link]]", "[link]"], "link", "expected [[link]]", LISTED),
+    mistake(["[report]", "[[report]]"], "report", "expected [report]", LISTED),
     mistake(["seed = 1", "sede = 1"], "sede", "duration, runs, seed", "did you mean \"seed\"?"),
     mistake(["rate = \"$rate\"", "rate = \"$rtae\""], "link.rate", "$algorithm, $rate", "did you mean \"$rate\"?"),
     mistake(["rate = \"$rate\"", "rate = \"$rate bit\""], "link.rate", "bit, kbit, mbit or gbit", SWEPT),
@@ -103,7 +114,12 @@ const MISTAKES: [Mistake; 30] = [
     mistake(["bursts:loss=1%,mean=4", "gilbert:p=1%,q=2%"], "link.loss", "one of p, r, 1-h, 1-k", LISTED),
     mistake(["share=1%,by=5ms", "share=70%,by=5ms"], "link.reorder", "at most 50%", LISTED),
     mistake(["duplicate = \"1%\"", "duplicate = \"150%\""], "link.duplicate", "from 0 to 1", LISTED),
-    mistake(["at = \"5s\"", "at = \"15s\""], "link.change.at", "less than the 10s of a run", LISTED),
+    mistake(
+        ["at = \"5s\"", "at = \"15s\""],
+        "link.change.at",
+        "= \"15s\": expected less than the 10s of a run",
+        LISTED,
+    ),
     mistake(
         ["at = \"5s\", delay", "at = \"5s\", dealy"],
         "link.change.dealy",
@@ -126,6 +142,13 @@ const MISTAKES: [Mistake; 30] = [
         "write \"$spare\" in the field",
     ),
     mistake(["tunables = {}", "tunables = { keep = 3 }"], "flow.tunables", "has no tunable keep", "`tccc list`"),
+    mistake(["rate = \"$rate\"", "rate = \"trace:../x\""], "link.rate", "= \"trace:../x\": expected a file in", LISTED),
+    mistake(
+        ["size = \"50kB\"", "start = \"10s\"\nsize = \"50kB\""],
+        "flow.start",
+        "= \"10s\": expected a time before",
+        LISTED,
+    ),
     mistake(["size = \"50kB\"", "size = \"50\""], "flow.size", "B, kB, MB", LISTED),
     mistake(["count = 5", "count = 5000"], "flow.count", "from 1 to 1000", LISTED),
     mistake(["ecn = 1", "ecn = 2"], "flow.ecn", "expected 1 or 0", LISTED),
@@ -133,6 +156,18 @@ const MISTAKES: [Mistake; 30] = [
     mistake(["packet = \"200B\"", "window_cap = 4"], "flow.window_cap", "it sends at its rate", LISTED),
     mistake(["[\"goodput_bps\"]", "[\"goodput\"]"], "report.metrics", "goodput_bps", "\"goodput_bps\""),
 ];
+
+/// It failed like a file that cannot be read, without a next step.
+#[test]
+fn file_that_is_no_text_is_a_wrong_scenario() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("binary.toml");
+    fs::write(&file, b"title = \"t\"\n\x7fELF\xff").unwrap();
+    let output = tccc().arg("run").arg(&file).arg("--dry-run").output().unwrap();
+    let expected = "expected a TOML file, which is text in UTF-8\n  hint: scenarios/README.md lists every field\n";
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said), (Some(2), format!("tccc: error: {}:2: {expected}", file.display())));
+}
 
 /// Number of the first line that is another one, from 1.
 fn first_difference(one: &str, other: &str) -> usize {

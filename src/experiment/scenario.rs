@@ -322,14 +322,20 @@ impl Scenario {
     ///
     /// Errors: the file cannot be read; any mistake in it, as a usage failure that names file, line and field.
     pub fn load(path: &Path) -> Result<Scenario> {
-        let text = match std::fs::read_to_string(path) {
+        let file = path.display().to_string();
+        let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let what = format!("no scenario \"{}\": no such file", path.display());
                 return Err(Failure::usage(what).hint("`ls scenarios` shows those that come with tccc").into());
             }
             other => other.with_context(|| format!("read the scenario \"{}\"", path.display()))?,
         };
-        Ok(Scenario::parse(&path.display().to_string(), &text).map_err(Failure::from)?)
+        let text = str::from_utf8(&bytes).map_err(|error| {
+            let line = position::line_at_byte(&bytes, error.valid_up_to());
+            let (field, what) = (String::new(), "expected a TOML file, which is text in UTF-8".to_owned());
+            Failure::from(ScenarioError { file: file.clone(), line, field, what, hint: None })
+        })?;
+        Ok(Scenario::parse(&file, text).map_err(Failure::from)?)
     }
 
     /// Reads a scenario from its text; `file` is only named in errors.

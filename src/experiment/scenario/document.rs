@@ -12,6 +12,7 @@ mod shown;
 mod value;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -28,6 +29,7 @@ pub use self::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 use self::value::{Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
+use crate::experiment::net::named::shown;
 use crate::model::run::At;
 use crate::units::{self, Share};
 
@@ -170,17 +172,7 @@ struct Reader<'a> {
 
 /// Reads the file: variables first, then the whole once per combination of their values.
 pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let range = error.span().unwrap_or(0..0);
-        let what = error.message().lines().collect::<Vec<_>>().join(", ");
-        ScenarioError {
-            file: file.to_owned(),
-            line: line_of(text, range.start),
-            field: String::new(),
-            what,
-            hint: None,
-        }
-    })?;
+    let table = DeTable::parse(text).map_err(|error| message::not_toml(file, text, &error))?;
     let files = Files::beside(file);
     let reader = Reader { file, text, table, files: &files, written: None };
     let sweep = reader.sweep()?;
@@ -298,6 +290,13 @@ impl Reader<'_> {
         let line = line_of(self.text, range.start);
         let error = ScenarioError { file: self.file.to_owned(), line, field, what: what.into(), hint: None };
         self.placed(&range, error)
+    }
+
+    /// A mistake in the value of a field, which is shown as it is written.
+    fn refuse_value(&self, path: &[Step<'_>], what: impl Display) -> ScenarioError {
+        let given = value_at(self.table.get_ref(), path).and_then(|value| message::written_as(value.get_ref()));
+        let given = given.map_or(String::new(), |text| format!("\"{}\": ", shown(text)));
+        self.refuse(path, format!("{given}{what}"))
     }
 
     /// The variables and their values, before anything else is read.

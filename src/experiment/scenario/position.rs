@@ -16,7 +16,12 @@ pub enum Step<'a> {
 
 /// Line of a byte offset, from 1.
 pub fn line_of(text: &str, offset: usize) -> usize {
-    text[..offset.min(text.len())].matches('\n').count() + 1
+    line_at_byte(text.as_bytes(), offset)
+}
+
+/// As [`line_of`], in bytes that may be no text.
+pub fn line_at_byte(bytes: &[u8], offset: usize) -> usize {
+    bytes[..offset.min(bytes.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 /// Dotted name of the smallest field that contains a byte range: `link.queue`.

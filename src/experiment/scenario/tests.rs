@@ -185,6 +185,37 @@ fn unknown_fields_are_refused_with_the_name_that_was_meant() {
     assert!(error.to_string().contains("seed: missing"), "{error}");
 }
 
+/// They were named under the file's first field: `title.duration`.
+#[test]
+fn field_that_the_file_lacks_is_named_by_itself() {
+    for field in ["title", "claim", "profile", "duration", "runs", "seed"] {
+        let lines = GOOD.trim_start().lines().filter(|line| !line.starts_with(&format!("{field} = ")));
+        let error = Scenario::parse("x.toml", &lines.collect::<Vec<_>>().join("\n")).unwrap_err();
+        assert_eq!(error.to_string(), format!("x.toml:1: {field}: missing, and it has no default"));
+    }
+    let error = refusal(("to = \"r\"\n", ""));
+    assert_eq!((error.field.as_str(), error.line), ("flow.to", line("[[flow]]")));
+}
+
+#[test]
+fn sweep_of_too_many_cells_is_told_where_it_stands() {
+    let ten = |name: &str| format!("{name} = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n");
+    let sweep = format!("[sweep]\n{}", ["a", "b", "c", "d", "e", "f", "g"].map(ten).concat());
+    let error = refusal(("[sweep]\nloss = [0, 0.001, \"1%\"]\n", &sweep));
+    assert_eq!((error.field.as_str(), error.line), ("sweep", line("[sweep]")));
+    assert!(error.what.starts_with("20000000 cells, "), "two variants: {error}");
+    let error = refusal(("runs = 3", "runs = 20000"));
+    assert!(error.what.starts_with("20000 runs of each of 6 cells are more than 100000"), "{error}");
+    assert_eq!(error.hint.as_deref(), Some("at most 10000 runs of so many cells"));
+}
+
+#[test]
+fn second_link_between_two_nodes_names_the_first() {
+    let error = refusal(("[[flow]]", "[[link]]\nends = [\"r\", \"s\"]\n[[flow]]"));
+    assert_eq!(error.line, line("[[flow]]") + 1);
+    assert_eq!(error.what, format!("\"r\" and \"s\": another link joins these two nodes, line {}", line("ends =")));
+}
+
 #[test]
 fn lists_that_do_not_match_their_variable_are_refused() {
     let error = refusal(("SACK = [3, 2, 1]", "SACK = [3, 2]"));
@@ -374,20 +405,23 @@ fn conditions_of_a_node_are_shared_by_what_it_sends() {
 fn mistakes_in_what_a_flow_sends_are_named() {
     let told = |line: &str| flow_with(line).unwrap_err().to_string();
     let cases = [
-        ("size = \"0B\"", "flow.size: expected at least 1B"),
+        ("size = \"0B\"", "flow.size = \"0B\": expected at least 1B"),
         ("count = 3", "flow.size: `count` needs this beside it"),
         ("size = \"1kB\"\ncount = 3", "flow.interval: `count` above 1 needs this beside it"),
-        ("size = \"1kB\"\ncount = 3\ninterval = \"1s\"", "flow.count: the last of them would start after the end"),
+        (
+            "size = \"1kB\"\ncount = 3\ninterval = \"1s\"",
+            "flow.count = \"3\": the last of them would start after the end",
+        ),
         ("size = \"1kB\"\nduration = \"1s\"", "flow.duration: give either size or duration"),
-        ("duration = \"9s\"", "flow.duration: expected more than 0 and an end before that of the run"),
-        ("duration = \"1500ms\"", "flow.duration: expected whole seconds"),
+        ("duration = \"9s\"", "flow.duration = \"9s\": expected more than 0 and an end before that of the run"),
+        ("duration = \"1500ms\"", "flow.duration = \"1500ms\": expected whole seconds"),
         ("rate = \"1mbit\"", "flow.rate: only a flow with protocol = \"udp\" has this"),
         ("protocol = \"udp\"", "flow.rate: missing: a flow with protocol = \"udp\" sends at a rate"),
         ("protocol = \"udp\"\nrate = \"1mbit\"\nwindow_cap = 9", "flow.window_cap: a flow with protocol"),
         ("protocol = \"udp\"\nrate = \"1mbit\"\npacket = \"9kB\"", "flow.packet = \"9000B\" is outside 36B..1500B"),
         ("protocol = \"sctp\"", "flow.protocol"),
-        ("copies = 99", "flow.copies: expected a number from 1 to 64"),
-        ("count = 3000\nsize = \"1B\"\ninterval=\"1us\"", "flow.count: expected a number from 1 to 1000"),
+        ("copies = 99", "flow.copies = \"99\": expected a number from 1 to 64"),
+        ("count = 3000\nsize = \"1B\"\ninterval=\"1us\"", "flow.count = \"3000\": expected a number from 1 to 1000"),
     ];
     for (line, says) in cases {
         let told = told(line);

@@ -130,7 +130,7 @@ impl Reader<'_> {
             return Err(self.refuse(&at("name"), what));
         }
         if flow.copies.is_some_and(|copies| copies.0 > COPIES_MAX) {
-            return Err(self.refuse(&at("copies"), format!("expected a number from 1 to {COPIES_MAX}")));
+            return Err(self.refuse_value(&at("copies"), format!("expected a number from 1 to {COPIES_MAX}")));
         }
         self.check_times(document, index)?;
         match flow.protocol {
@@ -144,21 +144,22 @@ impl Reader<'_> {
         let flow = &document.flow[index];
         let at = |key| [Step::Key("flow"), Step::Item(index), Step::Key(key)];
         if flow.start >= document.duration {
-            return Err(self.refuse(&at("start"), "expected a time before the end of the run"));
+            let end = units::format_duration(document.duration);
+            return Err(self.refuse_value(&at("start"), format!("expected a time before the end of the run, {end}")));
         }
         let by_iperf3 = flow.protocol == Protocol::Tcp && flow.size.is_none();
         if by_iperf3 && flow.start.subsec_nanos() != 0 {
-            return Err(self.refuse(&at("start"), "expected whole seconds before the end of the run"));
+            return Err(self.refuse_value(&at("start"), "expected whole seconds before the end of the run"));
         }
         let Some(length) = flow.duration else { return Ok(()) };
         if flow.size.is_some() {
             return Err(self.refuse(&at("duration"), "give either size or duration"));
         }
         if length.is_zero() || flow.start + length > document.duration {
-            return Err(self.refuse(&at("duration"), "expected more than 0 and an end before that of the run"));
+            return Err(self.refuse_value(&at("duration"), "expected more than 0 and an end before that of the run"));
         }
         if by_iperf3 && length.subsec_nanos() != 0 {
-            return Err(self.refuse(&at("duration"), "expected whole seconds: iperf3 counts in them"));
+            return Err(self.refuse_value(&at("duration"), "expected whole seconds: iperf3 counts in them"));
         }
         Ok(())
     }
@@ -171,7 +172,7 @@ impl Reader<'_> {
             return Err(self.refuse(&at(key), "only a flow with protocol = \"udp\" has this"));
         }
         if flow.size.is_some_and(|size| size.0 == 0) {
-            return Err(self.refuse(&at("size"), "expected at least 1B"));
+            return Err(self.refuse_value(&at("size"), "expected at least 1B"));
         }
         let missing = |key, beside: &str| Err(self.refuse(&at(key), format!("{beside} needs this beside it")));
         match (flow.size, flow.count, flow.interval) {
@@ -179,11 +180,11 @@ impl Reader<'_> {
             (_, None, _) if flow.keep_alive.is_some() => missing("count", "`keep_alive`"),
             (_, None, Some(_)) => missing("count", "`interval`"),
             (_, Some(count), _) if count.0 > COUNT_MAX => {
-                Err(self.refuse(&at("count"), format!("expected a number from 1 to {COUNT_MAX}")))
+                Err(self.refuse_value(&at("count"), format!("expected a number from 1 to {COUNT_MAX}")))
             }
             (_, Some(count), None) if count.0 > 1 => missing("interval", "`count` above 1"),
             (_, Some(count), Some(interval)) if flow.start + interval * (count.0 - 1) >= document.duration => {
-                Err(self.refuse(&at("count"), "the last of them would start after the end of the run"))
+                Err(self.refuse_value(&at("count"), "the last of them would start after the end of the run"))
             }
             _ => Ok(()),
         }
@@ -237,7 +238,7 @@ impl Reader<'_> {
             }
         }
         if flow.from == flow.to {
-            return Err(self.refuse(&at("to"), "expected another node than `from`"));
+            return Err(self.refuse_value(&at("to"), "expected another node than `from`"));
         }
         match shortest_path(links, &flow.from, &flow.to) {
             Some(_) => Ok(()),

@@ -13,7 +13,7 @@ use crate::experiment::net::loss::{FILE_PREFIX, LossModel, LossText};
 use crate::experiment::net::named::shown;
 use crate::experiment::net::rate_trace::{RateText, RateTrace};
 use crate::experiment::net::reorder::Reorder;
-use crate::experiment::scenario::position::{Step, value_at};
+use crate::experiment::scenario::position::{Step, range_of, value_at};
 use crate::experiment::scenario::{LinkSpec, ScenarioError};
 use crate::units::{self, BitsPerSec, QueueSize, Share};
 
@@ -121,7 +121,7 @@ impl Reader<'_> {
             }
         }
         if link.ends[0] == link.ends[1] {
-            return Err(self.refuse(&path, "expected two different nodes"));
+            return Err(self.refuse(&path, format!("\"{0}\" and \"{0}\": expected two different nodes", link.ends[0])));
         }
         let open = Direction::default();
         let queue = link.queue.unwrap_or(open.queue);
@@ -180,9 +180,12 @@ impl Reader<'_> {
 
     fn check_link(&self, document: &Document, index: usize, link: &LinkSpec) -> Result<(), ScenarioError> {
         let same = |other: &LinkText| other.ends.iter().all(|end| link.ends.contains(end));
-        if document.link[..index].iter().any(same) {
-            let path = [Step::Key("link"), Step::Item(index), Step::Key("ends")];
-            return Err(self.refuse(&path, "another link joins these two nodes"));
+        if let Some(other) = document.link[..index].iter().position(same) {
+            let path = |index| [Step::Key("link"), Step::Item(index), Step::Key("ends")];
+            let line = self.line_at(range_of(self.table.get_ref(), &path(other)).start);
+            let [one, two] = &link.ends;
+            let what = format!("\"{one}\" and \"{two}\": another link joins these two nodes, line {line}");
+            return Err(self.refuse(&path(index), what));
         }
         if let Some(out) = link.config(document.mtu).out_of_range() {
             return Err(self.refuse(&self.link_field(index, out.direction, out.field), out.what));
@@ -210,7 +213,7 @@ impl Reader<'_> {
     /// A rate, and the trace it is the mean of.
     fn rate(&self, path: &[Step<'_>], written: Option<&RateValue>) -> Result<Rate, ScenarioError> {
         let Some(RateValue(written)) = written else { return Ok((None, None)) };
-        let (rate, trace) = self.files.rate(written).map_err(|why| self.refuse(path, why))?;
+        let (rate, trace) = self.files.rate(written).map_err(|why| self.refuse_value(path, why))?;
         Ok((Some(rate), trace))
     }
 
@@ -231,7 +234,9 @@ impl Reader<'_> {
         let mut places = Vec::new();
         for (item, written) in link.change.iter().enumerate() {
             if written.at >= run {
-                return Err(self.refuse(&at(item, "at"), format!("expected less than the {}s of a run", run.as_secs())));
+                return Err(
+                    self.refuse_value(&at(item, "at"), format!("expected less than the {}s of a run", run.as_secs()))
+                );
             }
             let change = self.change(&at(item, "loss"), side, link, written)?;
             if change.is_empty() && self.change(&at(item, "loss"), 1 - side, link, written)?.is_empty() {

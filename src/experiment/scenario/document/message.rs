@@ -8,22 +8,56 @@ use super::super::ScenarioError;
 use super::super::position::{Step, field_at, field_name, line_of, range_of, text_at, value_at};
 use super::{Reader, nearest};
 use crate::experiment::net::MTU_RANGE;
+use crate::experiment::net::named::shown;
 use crate::experiment::plan::RUNS_MAX;
 use crate::model::run::At;
+
+/// Tables of which a file may have several.
+const REPEATED: [&str; 6] = ["link", "flow", "published", "expected", "figure", "difference"];
+/// Tables of which a file has one.
+const SINGLE: [&str; 6] = ["sweep", "source", "variant", "report", "selection", "ns2"];
+/// Types whose values are written without quotes.
+const NUMBERS: [&str; 4] = ["u32", "u64", "i64", "f64"];
+
+/// A file that does not read as TOML.
+pub(super) fn not_toml(file: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
+    let range = error.span().unwrap_or(0..0);
+    let (line, message) = (line_of(text, range.start), error.message().lines().collect::<Vec<_>>().join(", "));
+    let (field, what) = match text.get(range).filter(|_| message == "duplicate key") {
+        Some(key) => (shown(key), "stands twice in one table: expected each name once".to_owned()),
+        None => (String::new(), message),
+    };
+    ScenarioError { file: file.to_owned(), line, field, what, hint: None }
+}
 
 impl Reader<'_> {
     /// A mistake that the TOML reader found, in our form.
     pub(super) fn translate(&self, error: &toml::de::Error) -> ScenarioError {
         let range: Range<usize> = error.span().unwrap_or(0..0);
-        let mut field = field_at(self.written(), &range);
+        // What the whole file lacks has no place in it.
+        let mut field = if range.is_empty() { String::new() } else { field_at(self.written(), &range) };
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         if message.starts_with("missing field") {
             let missing = quoted(&message).first().map_or(String::new(), |name| name.to_string());
             field = [field, missing].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
         }
-        let (what, hint) = in_our_words(&field, message);
+        let (what, hint) =
+            self.wrong_brackets(&field).map_or_else(|| in_our_words(&field, message), |what| (what, None));
         let line = line_of(self.text, range.start);
         self.placed(&range, ScenarioError { file: self.file.to_owned(), line, field, what, hint })
+    }
+
+    /// A table of the file in too few pairs of brackets, or in too many.
+    fn wrong_brackets(&self, field: &str) -> Option<String> {
+        match self.written().get(field)?.get_ref() {
+            DeValue::Table(_) if REPEATED.contains(&field) => {
+                Some(format!("expected [[{field}]], in two pairs of brackets: there may be several"))
+            }
+            DeValue::Array(_) if SINGLE.contains(&field) => {
+                Some(format!("expected [{field}], in one pair of brackets: there is one"))
+            }
+            _ => None,
+        }
     }
 
     /// A mistake in what a field takes from `[sweep]` is one there; any other stays where it is.
@@ -74,7 +108,7 @@ impl Reader<'_> {
 }
 
 /// A text or a number as it is written; none for anything else.
-fn written_as<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
+pub(super) fn written_as<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
     match value {
         DeValue::String(text) => Some(text),
         DeValue::Integer(number) => Some(number.as_str()),
@@ -110,18 +144,26 @@ fn in_our_words(field: &str, message: String) -> (String, Option<String>) {
     let is_of_type =
         ["invalid type: ", "invalid value: ", "invalid length "].iter().any(|key| message.starts_with(key));
     match message.split_once(", expected ").filter(|_| is_of_type) {
-        Some((given, wanted)) => (format!("{}expected {}", shown(given, &quoted), allowed(field, wanted)), None),
+        Some((given, wanted)) => {
+            let unquoted = if is_number_in_quotes(given, wanted) { ", without quotes" } else { "" };
+            (format!("{}expected {}{unquoted}", given_value(given, &quoted), allowed(field, wanted)), None)
+        }
         None => (message, None),
     }
 }
 
 /// The value that was given, where the message has it: a text between double quotes, anything else between back quotes.
-fn shown(given: &str, quoted: &[&str]) -> String {
+fn given_value(given: &str, quoted: &[&str]) -> String {
     match (given.split_once('"'), quoted.first()) {
         (Some((_, text)), _) => format!("\"{text}: "),
         (None, Some(value)) => format!("\"{value}\": "),
         (None, None) => String::new(),
     }
+}
+
+fn is_number_in_quotes(given: &str, wanted: &str) -> bool {
+    let text = given.split_once('"').map_or("", |(_, text)| text.trim_end_matches('"'));
+    NUMBERS.contains(&wanted) && text.parse::<f64>().is_ok()
 }
 
 /// What a field takes: by its name where its type does not say it all, else by the type's name.

@@ -25,12 +25,11 @@ impl Reader<'_> {
         }
         if document.duration > DURATION_MAX {
             let what = format!("expected at most {}s: iperf3 can time no longer run", DURATION_MAX.as_secs());
-            return Err(self.refuse(&[Step::Key("duration")], what));
+            return Err(self.refuse_value(&[Step::Key("duration")], what));
         }
         if document.duration.subsec_nanos() != 0 || document.duration.is_zero() {
-            return Err(
-                self.refuse(&[Step::Key("duration")], "expected whole seconds, at least 1s: iperf3 counts in them")
-            );
+            let what = "expected whole seconds, at least 1s: iperf3 counts in them";
+            return Err(self.refuse_value(&[Step::Key("duration")], what));
         }
         let [low, high] = MTU_RANGE;
         if !(low..=high).contains(&document.mtu) {
@@ -38,10 +37,10 @@ impl Reader<'_> {
             return Err(self.refuse(&[Step::Key("mtu")], what));
         }
         if document.sample.is_zero() {
-            return Err(self.refuse(&[Step::Key("sample")], "expected more than 0, such as 100ms"));
+            return Err(self.refuse_value(&[Step::Key("sample")], "expected more than 0, such as 100ms"));
         }
         if document.sample >= document.duration {
-            return Err(self.refuse(&[Step::Key("sample")], "expected less than the duration, such as 100ms"));
+            return Err(self.refuse_value(&[Step::Key("sample")], "expected less than the duration, such as 100ms"));
         }
         if document.link.is_empty() {
             return Err(self.refuse(&[Step::Key("link")], "expected a [[link]], a [dumbbell] or a [parking_lot]"));
@@ -51,16 +50,21 @@ impl Reader<'_> {
 
     /// Runs of all cells together.
     pub(super) fn check_amount(&self, sweep: &[Variable]) -> Result<(), ScenarioError> {
-        let cells = sweep.iter().try_fold(1_usize, |cells, variable| cells.checked_mul(variable.values.len()));
+        let cells = sweep.iter().fold(1_usize, |cells, variable| cells.saturating_mul(variable.values.len()));
+        if cells > PLANNED_RUNS_MAX {
+            let what =
+                format!("{cells} cells, one for each combination of its values: expected at most {PLANNED_RUNS_MAX}");
+            return Err(self.refuse(&[Step::Key("sweep")], what));
+        }
         let runs = self.table.get_ref().get("runs").and_then(|runs| runs.get_ref().as_integer()?.as_str().parse().ok());
         let runs: usize = runs.unwrap_or(1); // what is no number is refused later
-        match cells.and_then(|cells| cells.checked_mul(runs.max(1))) {
-            Some(all) if all <= PLANNED_RUNS_MAX => Ok(()),
-            _ => Err(self.refuse(
-                &[Step::Key("runs")],
-                format!("{runs} runs of every cell of [sweep] are more than {PLANNED_RUNS_MAX} together"),
-            )),
+        if cells.saturating_mul(runs) <= PLANNED_RUNS_MAX {
+            return Ok(());
         }
+        let what = format!("{runs} runs of each of {cells} cells are more than {PLANNED_RUNS_MAX} together");
+        let most = (PLANNED_RUNS_MAX / cells).min(RUNS_MAX as usize);
+        let hint = format!("at most {most} runs of so many cells");
+        Err(ScenarioError { hint: Some(hint), ..self.refuse(&[Step::Key("runs")], what) })
     }
 
     /// No two values of a variable may mean the same: two cells would measure one thing.

@@ -41,9 +41,13 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let table = self.table.get_mut();
-        if let Some(DeValue::Array(listed)) = table.get_mut("link").map(Spanned::get_mut) {
-            links.into_iter().for_each(|link| listed.push(link));
-            return Ok(());
+        match table.get_mut("link").map(Spanned::get_mut) {
+            Some(DeValue::Array(listed)) => {
+                links.into_iter().for_each(|link| listed.push(link));
+                return Ok(());
+            }
+            Some(_) => return Ok(()), // refused when links are read
+            None => {}
         }
         let span = links[0].span();
         table.insert(
@@ -202,6 +206,8 @@ mod tests {
             told("[parking_lot]\nhops=99\n")
                 .contains("parking_lot.hops = \"99\": expected a whole number from 1 to 16")
         );
+        let single = "[dumbbell]\npairs=1\n[link]\nends=[\"r1\",\"x\"]\n";
+        assert!(told(single).starts_with("x.toml:9: link: expected [[link]]"), "it was left out: {}", told(single));
         assert!(told("").contains("link: expected a [[link]], a [dumbbell] or a [parking_lot]"), "{}", told(""));
     }
 }
