@@ -40,7 +40,8 @@ use crate::report;
 ///
 /// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
 /// where it is not what the scenario asks. Run again with the same --out, an interrupted experiment goes on; so do parts
-/// of it by --only and --shard, and more --runs.
+/// of it by --only and --shard, and more --runs. Exit code 3 says that a path was not what its scenario asks; whether the
+/// results are what it expects says `tccc report --check`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Scenario files, or folders of them; scenarios/README.md describes them
