@@ -1,8 +1,9 @@
 //! The report for a terminal: header, tables, notices, and the windows of the most telling place.
 
+use super::plot::{self, WindowPlot};
 use super::selection::{self, Selection};
 use super::table::{self, Column, Table};
-use super::{Report, beside, plot};
+use super::{Report, beside};
 use crate::model::notice::Notice;
 
 /// Between two columns.
@@ -41,8 +42,20 @@ fn one(report: &Report) -> String {
         let place = windows.place_name();
         let place = if place.is_empty() { String::new() } else { format!(" at {}", plain(&place)) };
         text.push_str(&format!("\ncwnd [pkts] over time{place}\n{}", plot::terminal(windows)));
+        text.push_str(&other_windows(&report.plots, report.figures.is_empty()));
     }
     text
+}
+
+/// That there are windows which a terminal does not show, and where they are; `all` where no figure is chosen.
+fn other_windows(plots: &[WindowPlot], all: bool) -> String {
+    let others = match plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").count() {
+        0 | 1 => return String::new(),
+        2 => "1 other place is".to_owned(),
+        places => format!("{} other places are", places - 1),
+    };
+    let drawn = if all { "every place" } else { "the places that a [[figure]] over time asks for" };
+    wrapped("", &format!("{others} not shown: `tccc report DIR -o html` draws {drawn}"))
 }
 
 /// The choice of a parameter: its table and its sentence.
@@ -170,4 +183,20 @@ fn width(text: &str) -> usize {
 /// Without control characters: a title from a file must not steer the terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_other_places_are_said_to_be_elsewhere() {
+        let plot = |quantity| WindowPlot { place: Default::default(), quantity, lines: Vec::new() };
+        assert_eq!(other_windows(&[plot("cwnd_pkts"), plot("srtt_us"), plot("srtt_us")], true), "", "one place");
+        let windows = [(); 3].map(|()| plot("cwnd_pkts"));
+        let drawn = "not shown: `tccc report DIR -o html` draws";
+        assert_eq!(other_windows(&windows[..2], true), format!("1 other place is {drawn} every place\n"));
+        let chosen = "the places that a [[figure]] over time asks for";
+        assert_eq!(other_windows(&windows, false), format!("2 other places are {drawn} {chosen}\n"));
+    }
 }
