@@ -87,6 +87,14 @@ impl Notice {
         )
     }
 
+    /// An event file in which nothing is, of a run whose sockets were traced.
+    pub fn empty_events(run: &str) -> Self {
+        Notice::new(
+            format!("the events.jsonl of run \"{run}\" holds no event"),
+            "its plot and the metrics over time leave it out; remove its folder, and `tccc run` repeats it",
+        )
+    }
+
     /// An event file that ends in the middle of a line.
     pub fn truncated_events(run: &str) -> Self {
         Notice::new(
@@ -129,7 +137,7 @@ impl Notice {
         let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
         Notice::new(
             format!("{metric} has no value in {cells} with finished runs, left out"),
-            "it needs what they do not have: a size, a second flow, a flow beside, a rate, the times of their starts, or events",
+            format!("it needs {}", needed_by(metric)),
         )
     }
 
@@ -226,6 +234,24 @@ impl Notice {
     }
 }
 
+/// What a metric is computed from, which a run need not have.
+fn needed_by(metric: &str) -> &'static str {
+    match metric {
+        "fct_mean_s" | "fct_p50_s" | "fct_p95_s" | "fct_p99_s" => "flows of the variant with a size",
+        "srtt_p50_us" | "srtt_p95_us" | "srtt_p99_us" => "events with a smoothed RTT of the variant's flows",
+        "qdelay_p50_us" | "qdelay_p95_us" | "qdelay_p99_us" => "events with RTTs of the variant's flows",
+        "mean_cwnd_pkts" => "events of the variant's flows",
+        "jain_index" => "two flows of the variant that run at the same time, and their events",
+        "convergence_s" => "two flows of the variant, 5 s in which all flows run, and their events",
+        "friendliness_ratio" => "a flow beside the variant's that runs at the same time, and their events",
+        "stability_index" => "two seconds in which all flows run, and their events",
+        "slow_start_overshoot_pkts" => "a first slow start that ends, and its events",
+        "utilisation_ratio" => "a rate of the link that limits the variant's flows; where it varies, when they began",
+        "retrans_ratio" | "loss_ratio" => "packets that were delivered or lost",
+        _ => "a flow of the variant",
+    }
+}
+
 fn runs(n: usize) -> String {
     if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
@@ -237,6 +263,17 @@ fn is_are(n: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::metrics::METRICS;
+
+    #[test]
+    fn metric_without_a_value_says_what_it_needs_itself() {
+        let jain = Notice::metric_undefined("jain_index", 3).advice;
+        assert_eq!(jain, "it needs two flows of the variant that run at the same time, and their events");
+        let counts = ["delivered_pkts", "goodput_bps", "retrans_pkts", "lost_pkts"];
+        for metric in METRICS.iter().filter(|metric| !counts.contains(&metric.name)) {
+            assert_ne!(needed_by(metric.name), needed_by("delivered_pkts"), "{}", metric.name);
+        }
+    }
 
     #[test]
     fn notices_count_in_plain_english() {

@@ -133,13 +133,18 @@ impl StoredRun {
         name_of(&self.folder)
     }
 
-    /// Reads the run's events; a run without an event file has none, and a notice.
+    /// Reads the run's events; a run without an event file, or with an empty one although its sockets were traced, has
+    /// none, and a notice.
     ///
     /// Errors: the file is there but cannot be read.
     pub fn events(&self) -> Result<StoredEvents> {
         let bytes = read_if_there(&self.folder.join("events.jsonl"))?;
         let missing = || StoredEvents { events: Vec::new(), notices: vec![Notice::missing_events(&self.name())] };
-        Ok(bytes.map_or_else(missing, |bytes| parse_events(&bytes, &self.name())))
+        let mut stored = bytes.map_or_else(missing, |bytes| parse_events(&bytes, &self.name()));
+        if stored == StoredEvents::default() && self.record.flows.iter().any(|flow| flow.socket.is_some()) {
+            stored.notices.push(Notice::empty_events(&self.name()));
+        }
+        Ok(stored)
     }
 }
 
@@ -267,6 +272,21 @@ fn unreadable(file: &Path, why: &str) -> Failure {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// It counted like any other, and its plot and the metrics over time were missing without a word.
+    #[test]
+    fn emptied_events_of_a_traced_run_are_said() {
+        let place = tempfile::tempdir().unwrap();
+        let file = "tests/fixtures/loss-sweep-schema-1/runs/r000-c002-reno-1%/run.json";
+        let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        let record = parse_versioned(Path::new("run.json"), &bytes).unwrap();
+        let mut run = StoredRun { record, folder: place.path().join("r0") };
+        fs::create_dir(&run.folder).unwrap();
+        fs::write(run.folder.join("events.jsonl"), "").unwrap();
+        assert_eq!(run.events().unwrap().notices, [Notice::empty_events("r0")]);
+        run.record.flows.iter_mut().for_each(|flow| flow.socket = None);
+        assert_eq!(run.events().unwrap(), StoredEvents::default(), "nothing was traced");
+    }
 
     proptest! {
         #[test]
