@@ -11,7 +11,7 @@ pub enum Kind {
     Failed = 1,
     /// The request itself is wrong: an unknown name, a value out of range.
     Usage = 2,
-    /// Measured outside the expected range.
+    /// Measured outside the expected range: a path that is not what a scenario asks, a cell of `report --check`.
     Outside = 3,
     /// This host lacks a need.
     Unmet = 4,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::selection::Selection;
 use super::top::parse_refresh;
 use super::trace::{parse_interval, parse_ring, stop_flag};
-use super::{naming, note, warn};
+use super::{naming, note, tell, warn};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
@@ -114,8 +114,8 @@ impl Args {
         }
         if let Some(token) = made {
             let token = token.text();
-            eprintln!("tccc: note: the token, shown only now: {token}");
-            eprintln!("  hint: open http://{address}/#token={token}, or send `Authorization: Bearer {token}`");
+            tell(&format!("tccc: note: the token, shown only now: {token}\n"));
+            tell(&format!("  hint: open http://{address}/#token={token}, or send `Authorization: Bearer {token}`\n"));
         }
     }
 
