@@ -168,9 +168,10 @@ fn plain_mininet_script_sends_with_an_algorithm_of_tccc() {
         let rows: Vec<Vec<f64>> = said.lines().skip(1).map(numbers).collect();
         let [clean, lossy] = &rows[..] else { panic!("two rows: {said}") };
         assert_eq!((clean[0], lossy[0]), (0.0, 5.0), "{said}");
-        // 20 Mbit/s and a round trip of 40 ms: at 5 % lost each way no sender comes near.
-        for algorithm in 1..=2 {
-            assert!(clean[algorithm] <= 20.0 && clean[algorithm] > 2.0 * lossy[algorithm], "{said}");
+        // 20 Mbit/s and a round trip of 40 ms: at 5 % lost each way no sender comes near; dtcp, which yields little, may
+        // reach half of it in so short a time.
+        for (algorithm, least) in [(1, 2.0), (2, 1.25)] {
+            assert!(clean[algorithm] <= 20.0 && clean[algorithm] > least * lossy[algorithm], "{said}");
             assert!(lossy[algorithm] > 0.0, "{said}");
         }
     });
