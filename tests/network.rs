@@ -399,7 +399,9 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     let error = runner::run(&scenario, &plan, &options, &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
     assert_eq!(failure.kind, Kind::Outside);
-    assert!(failure.what.contains("a-c rate measured 4") && failure.what.contains("asked 8mbit"), "{}", failure.what);
+    // Half of what is asked, which may be a thousandth below.
+    let is_half = ["a-c rate measured 4", "a-c rate measured 3.9"].iter().any(|half| failure.what.contains(half));
+    assert!(is_half && failure.what.contains("asked 8mbit"), "{}", failure.what);
     assert!(finished(&out).is_empty());
     let host = fs::read_to_string(out.join("host.json")).unwrap();
     assert!(host.contains("\"within\": false"), "the numbers are kept: {host}");
