@@ -14,7 +14,7 @@
  * What is sent, per socket
  *   OPEN    the connection reached ESTABLISHED.
  *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile. By packet, also each of the first
- *	     packets that arrive: they tell when the data began.
+ *	     packets after OPEN: they tell when the data began.
  *   STATE   ca_state changes; every change. The other fields are those just before the change.
  *   LOSS    lost or retransmitted grew since the last LOSS, at most one per loss_gap_ns. The counts are cumulative, so
  *	     what falls into a gap is in the next LOSS, SAMPLE or CLOSE.
@@ -51,7 +51,7 @@ struct flow {
 	u32 lost_pkts;
 	u32 retrans_pkts;
 	u8 ca_state;
-	u8 opening_pkts; /* packets that were looked at, up to OPENING_PKTS */
+	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS; as many where its opening was not seen */
 	bool passes;
 	bool is_known;
 };
@@ -127,6 +127,7 @@ static __always_inline struct flow *flow_of(const struct sock *sk, const struct 
 		count_dropped();
 	} else if (!flow->is_known) {
 		flow->is_known = true;
+		flow->opening_pkts = OPENING_PKTS;
 		flow->ca_state = ca_state_of(tp);
 		flow->lost_pkts = tp->lost;
 		flow->retrans_pkts = tp->total_retrans;
@@ -426,6 +427,8 @@ int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
 	if (!flow || !flow_passes(flow, tp))
 		return 0;
 	flow->ca_state = ca_state_of(tp);
+	if (opens)
+		flow->opening_pkts = 0;
 	event = reserve(sk, tp, opens ? TCCC_EVENT_OPEN : TCCC_EVENT_CLOSE);
 	if (!event)
 		return 0;
