@@ -12,7 +12,6 @@ use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
 use tccc::catalog;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
-use tccc::kernel::struct_ops::{self, Statistics};
 use tccc::loader::{self, Request};
 use tccc::trace::event::{CaState, Event, EventKind};
 use tccc::trace::filter::Filter;
@@ -126,9 +125,19 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     let own = &programs_of(std::process::id()) - &others;
     let names = libbpf_rs::query::ProgInfoIter::default().filter(|program| own.contains(&program.id));
     let names: Vec<String> = names.map(|program| program.name.to_string_lossy().into_owned()).collect();
-    assert!(names.iter().any(|name| name == "on_tick") && names.iter().all(|name| name != "on_packet"), "{names:?}");
+    assert!(names.iter().any(|name| name == "on_retransmit") && names.iter().all(|name| name != "on_packet"), "{names:?}");
     drop((talking, resting));
     observed.until_closed(talker);
+    // What is over is not looked at.
+    let mut before = observed.tracer.clock_cost().unwrap();
+    poll_until(SOON, "ticks without a look", || {
+        let now = observed.tracer.clock_cost().unwrap();
+        let is_idle = now.ticks > before.ticks + 5 && now.looks == before.looks;
+        if now.looks > before.looks {
+            before = now;
+        }
+        is_idle
+    });
     assert_eq!(observed.tracer.dropped(), 0);
 }
 
@@ -142,23 +151,20 @@ fn clock_looks_at_no_connection_that_is_not_asked_for() {
     let mut wanted = Connection::open(&netns, "reno");
     let client = wanted.client.local_addr().unwrap();
     let filter = Filter { ports: [client.port()].into(), ..only(&netns) };
-    let before = programs_of(std::process::id());
     let start = || Tracer::start(&filter, Sampling::ByClock(INTERVAL), RING_BYTES);
+    let begin = Instant::now();
     let mut observed = Observed { tracer: netns.run(start).unwrap(), events: Vec::new() };
-    let own = &programs_of(std::process::id()) - &before;
     let _opened_later: Vec<Connection> = (0..50).map(|_| Connection::open(&netns, "reno")).collect();
-    let mut programs = libbpf_rs::query::ProgInfoIter::default();
-    let ticking = programs.find(|program| own.contains(&program.id) && program.name == "on_tick").unwrap();
-    let (_statistics, begin) = (Statistics::begin().unwrap(), Instant::now());
     poll_until(SOON, "samples of the connection that is asked for", || {
         wanted.send(1 << 20);
         let is_sample = |event: &&Event| event.kind == EventKind::Sample && event.local == client;
         observed.poll().iter().filter(is_sample).count() >= 20
     });
-    let calls = struct_ops::program_cost(ticking.id).unwrap().calls;
-    let ticks = begin.elapsed().div_duration_f64(INTERVAL).ceil() as u64 + 1;
-    // At each tick both ends of the connection, and the end of the list.
-    assert!((20..=3 * ticks).contains(&calls), "{calls} looks in at most {ticks} ticks");
+    let cost = observed.tracer.clock_cost().unwrap();
+    let most = begin.elapsed().div_duration_f64(INTERVAL).ceil() as u64;
+    assert!((20..=most).contains(&cost.ticks), "{cost:?} in {most} intervals");
+    // At each tick both ends of the connection.
+    assert!((20..=2 * most).contains(&cost.looks), "{cost:?} in {most} intervals");
     assert!(observed.events.iter().all(|event| event.local == client || event.remote == client));
 }
 

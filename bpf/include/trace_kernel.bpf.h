@@ -13,6 +13,7 @@
 #define MAP_HASH 1
 #define MAP_ARRAY 2
 #define MAP_LPM_TRIE 11
+#define MAP_STACK 23
 #define MAP_SOCKET_STORAGE 24
 #define MAP_RING 27
 #define MAP_ONLY_NEW 1 /* BPF_NOEXIST */
@@ -69,6 +70,10 @@ struct in6_addr___trace {
 	} in6_u;
 } KERNEL_TYPE;
 
+typedef struct {
+	s64 counter;
+} KERNEL_TYPE atomic64_t___trace;
+
 struct sock_common___trace {
 	u32 skc_daddr;
 	u32 skc_rcv_saddr;
@@ -76,6 +81,7 @@ struct sock_common___trace {
 	u16 skc_family;
 	volatile unsigned char skc_state;
 	possible_net_t___trace skc_net;
+	atomic64_t___trace skc_cookie; /* 0: nobody asked for it yet */
 	struct in6_addr___trace skc_v6_daddr;
 	struct in6_addr___trace skc_v6_rcv_saddr;
 } KERNEL_TYPE;
@@ -169,13 +175,9 @@ struct socket___trace {
 	struct sock *sk;
 } KERNEL_TYPE;
 
-struct bpf_map;
-
-struct bpf_iter__bpf_sk_storage_map___trace {
-	struct bpf_iter_meta___trace *meta;
-	struct bpf_map *map;
-	struct sock *sk;
-	void *value;
-} KERNEL_TYPE;
+/* Opaque; the kernel knows it by its name and size. */
+struct bpf_timer {
+	u64 opaque[2];
+};
 
 #endif

@@ -5,9 +5,10 @@
  * loaded without the others. Works for every algorithm, the kernel's own included.
  *
  * Samples are taken in one of two ways; the reader loads the programs of one.
- *   by clock   the reader has on_tick run once per interval. Nothing runs per packet: the cost follows the number of
- *              sockets and samples, not the packet rate. on_meet and on_meet_file make known, once, what is open
- *              before: the sockets of the namespaces that can be entered, and those of every process.
+ *   by clock   a timer of the kernel looks at every known socket once per interval; on_begin starts it. Nothing runs per
+ *              packet, no thread wakes: the cost follows the number of sockets and samples, not the packet rate.
+ *              on_meet and on_meet_file make known, once, what is open before: the sockets of the namespaces that can
+ *              be entered, and those of every process.
  *   by packet  on_packet looks at every packet that arrives. For samples at every packet, and for kernels without what
  *              the other way needs.
  *
@@ -39,9 +40,16 @@ const volatile u64 yield_bytes = 2 << 20; /* unread bytes from which a tick leav
 const volatile u32 jiffy_ns = 4000000;
 
 #define OPENING_PKTS 8
+#define FLOWS_MAX (1 << 17) /* sockets that are followed at the same time; what does not fit is counted as dropped */
+#define LOOKS_PER_TICK 256  /* a softirq must be short: the rest of the sockets has to wait for the next one */
+#define FLOWS_PER_TICK 4096
+#define REST 10 /* after each tick, in times of what it took: with many sockets samples come late, at a tenth of a CPU */
+#define CLOCK_MONOTONIC 1
 
 /* What the tracer remembers of a socket. */
 struct flow {
+	u64 sk;	    /* its address; 0: free */
+	u64 socket; /* its cookie */
 	u64 sampled_ns;
 	u64 sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
@@ -53,7 +61,6 @@ struct flow {
 	u8 ca_state;
 	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS; as many where its opening was not seen */
 	bool passes;
-	bool is_known;
 };
 
 struct {
@@ -61,12 +68,48 @@ struct {
 	__uint(max_entries, 4 << 20);
 } events SEC(".maps");
 
+/* An array, so that a timer can go through it: it may not ask for a socket's storage, nor go through all of them. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, FLOWS_MAX);
+	__type(key, u32);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* How many of them were ever taken. */
+u32 flows_taken;
+
+/* Those of them that are free again. */
+struct {
+	__uint(type, MAP_STACK);
+	__uint(max_entries, FLOWS_MAX);
+	__uint(value_size, sizeof(u32));
+} free_flows SEC(".maps");
+
+/* A socket's place in `flows`, plus one; 0: none. */
 struct {
 	__uint(type, MAP_SOCKET_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct flow);
-} flows SEC(".maps");
+	__type(value, u32);
+} places SEC(".maps");
+
+/* src/trace/tick.rs reads what follows the timer. */
+struct ticking {
+	struct bpf_timer timer;
+	u64 ticks;
+	u64 looks; /* sockets looked at */
+	u64 spent_ns;
+	u64 due_ns; /* when the round that goes on was due */
+	u32 next;   /* place that it looks at next */
+};
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ticking);
+} ticking SEC(".maps");
 
 struct {
 	__uint(type, MAP_ARRAY);
@@ -118,29 +161,69 @@ static __always_inline void count_dropped(void)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* What is remembered of the socket; a socket whose storage cannot be had is counted as a dropped event. */
-static __always_inline struct flow *flow_of(const struct sock *sk, const struct tcp_sock___trace *tp)
+/* What is remembered of the socket whose place this is, if anything. */
+static __always_inline struct flow *flow_at(const u32 *place, const struct sock *sk)
 {
-	struct flow *flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	u32 index = place ? *place - 1 : FLOWS_MAX;
+	struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 
-	if (!flow) {
+	return flow && flow->sk == (u64)sk ? flow : 0;
+}
+
+static __always_inline void free_place(struct flow *flow, u32 index)
+{
+	u64 sk = flow->sk;
+
+	if (sk && __sync_val_compare_and_swap(&flow->sk, sk, 0) == sk)
+		bpf_map_push_elem(&free_flows, &index, 0);
+}
+
+/* A place for the socket, filled; nothing if there is none. */
+static __noinline struct flow *take_place(struct sock *sk, u32 *place)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
+	u32 before = *place, index;
+	struct flow *flow;
+
+	if (bpf_map_pop_elem(&free_flows, &index))
+		index = flows_taken < FLOWS_MAX ? __sync_fetch_and_add(&flows_taken, 1) : FLOWS_MAX;
+	flow = bpf_map_lookup_elem(&flows, &index);
+	if (!flow || !tp)
+		return 0;
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->socket = bpf_get_socket_cookie(sk);
+	flow->opening_pkts = OPENING_PKTS;
+	flow->ca_state = ca_state_of(tp);
+	flow->lost_pkts = tp->lost;
+	flow->retrans_pkts = tp->total_retrans;
+	flow->sampled_jiffies = bpf_jiffies64() - interval_jiffies;
+	flow->moved = moved_of(tp);
+	/* The last: from now on the clock looks at it. */
+	__sync_lock_test_and_set(&flow->sk, (u64)sk);
+	if (__sync_val_compare_and_swap(place, before, index + 1) == before)
+		return flow;
+	/* Another processor met the socket at the same moment. */
+	free_place(flow, index);
+	return flow_at(place, sk);
+}
+
+/* What is remembered of the socket; a socket that finds no room is counted as a dropped event. */
+static __always_inline struct flow *flow_of(const struct sock *sk)
+{
+	u32 *place = bpf_sk_storage_get(&places, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct flow *flow = flow_at(place, sk);
+
+	if (place && !flow)
+		flow = take_place((struct sock *)sk, place);
+	if (!flow)
 		count_dropped();
-	} else if (!flow->is_known) {
-		flow->is_known = true;
-		flow->opening_pkts = OPENING_PKTS;
-		flow->ca_state = ca_state_of(tp);
-		flow->lost_pkts = tp->lost;
-		flow->retrans_pkts = tp->total_retrans;
-		flow->sampled_jiffies = bpf_jiffies64() - interval_jiffies;
-		flow->moved = moved_of(tp);
-	}
 	return flow;
 }
 
 /* The same of a socket that may pass: the clock looks at whatever is remembered, so nothing is of the others. */
 static __always_inline struct flow *asked_flow_of(const struct sock *sk, const struct tcp_sock___trace *tp)
 {
-	return ends_pass(tp) ? flow_of(sk, tp) : 0;
+	return ends_pass(tp) ? flow_of(sk) : 0;
 }
 
 static __always_inline void fill_addresses(struct tccc_event *event, const struct tcp_sock___trace *tp)
@@ -191,10 +274,10 @@ static __always_inline void fill_window(struct tccc_event *event, const struct t
 }
 
 /* One socket as it is, for the ring and for the iterator. */
-static __always_inline void fill(struct tccc_event *event, const void *sk, const struct tcp_sock___trace *tp, u8 kind)
+static __always_inline void fill(struct tccc_event *event, u64 socket, const struct tcp_sock___trace *tp, u8 kind)
 {
 	event->time_ns = bpf_ktime_get_ns();
-	event->socket = bpf_get_socket_cookie((void *)sk);
+	event->socket = socket;
 	event->cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id;
 	event->netns = netns_of(sk_of(tp));
 	event->uid = sk_of(tp)->sk_uid.val;
@@ -208,12 +291,12 @@ static __always_inline void fill(struct tccc_event *event, const void *sk, const
 }
 
 /* Room for one event in the ring, filled; or nothing, counted. */
-static __always_inline struct tccc_event *reserve(const struct sock *sk, const struct tcp_sock___trace *tp, u8 kind)
+static __always_inline struct tccc_event *reserve(const struct flow *flow, const struct tcp_sock___trace *tp, u8 kind)
 {
 	struct tccc_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
 	if (event)
-		fill(event, sk, tp, kind);
+		fill(event, flow->socket, tp, kind);
 	else
 		count_dropped();
 	return event;
@@ -227,18 +310,20 @@ static __always_inline void submit(struct tccc_event *event)
 	bpf_ringbuf_submit(event, is_filling ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
 }
 
-static __always_inline void send(const struct sock *sk, const struct tcp_sock___trace *tp, u8 kind)
+static __always_inline void send(const struct flow *flow, const struct tcp_sock___trace *tp, u8 kind)
 {
-	struct tccc_event *event = reserve(sk, tp, kind);
+	struct tccc_event *event = reserve(flow, tp, kind);
 
 	if (event)
 		submit(event);
 }
 
-static __always_inline void send_state(const struct sock *sk, const struct tcp_sock___trace *tp, u8 prior, u8 state)
+/* Also remembers it. */
+static __always_inline void send_state(struct flow *flow, const struct tcp_sock___trace *tp, u8 prior, u8 state)
 {
-	struct tccc_event *event = reserve(sk, tp, TCCC_EVENT_STATE);
+	struct tccc_event *event = reserve(flow, tp, TCCC_EVENT_STATE);
 
+	flow->ca_state = state;
 	if (!event)
 		return;
 	event->prior_ca_state = prior;
@@ -246,9 +331,9 @@ static __always_inline void send_state(const struct sock *sk, const struct tcp_s
 	submit(event);
 }
 
-static __always_inline void send_sample(const struct sock *sk, const struct tcp_sock___trace *tp, struct flow *flow)
+static __always_inline void send_sample(struct flow *flow, const struct tcp_sock___trace *tp)
 {
-	struct tccc_event *event = reserve(sk, tp, TCCC_EVENT_SAMPLE);
+	struct tccc_event *event = reserve(flow, tp, TCCC_EVENT_SAMPLE);
 
 	/* The event's own time: one read a moment before it lets the next sample come too early on a slow machine. */
 	flow->sampled_ns = event ? event->time_ns : bpf_ktime_get_ns();
@@ -272,12 +357,12 @@ static __always_inline bool is_loss_due(const struct flow *flow, const struct tc
 	return bpf_ktime_get_ns() - flow->lost_ns >= loss_gap_ns;
 }
 
-static __always_inline void send_loss(const struct sock *sk, const struct tcp_sock___trace *tp, struct flow *flow)
+static __always_inline void send_loss(struct flow *flow, const struct tcp_sock___trace *tp)
 {
 	flow->lost_ns = bpf_ktime_get_ns();
 	flow->lost_pkts = tp->lost;
 	flow->retrans_pkts = tp->total_retrans;
-	send(sk, tp, TCCC_EVENT_LOSS);
+	send(flow, tp, TCCC_EVENT_LOSS);
 }
 
 /* Something may be due: everything else about a packet is decided in due time. Nearly every packet stops here. */
@@ -291,7 +376,7 @@ static __always_inline bool is_worth_a_look(const struct flow *flow, const struc
 static __noinline int look(struct sock *sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
-	struct flow *flow = tp ? flow_of(sk, tp) : 0;
+	struct flow *flow = tp ? flow_of(sk) : 0;
 	bool opens;
 	u8 state;
 
@@ -300,14 +385,12 @@ static __noinline int look(struct sock *sk)
 	opens = flow->opening_pkts < OPENING_PKTS;
 	flow->opening_pkts += opens;
 	state = ca_state_of(tp);
-	if (state != flow->ca_state) {
-		send_state(sk, tp, flow->ca_state, state);
-		flow->ca_state = state;
-	} else if (is_loss_due(flow, tp)) {
-		send_loss(sk, tp, flow);
-	} else if (opens || is_sample_due(flow)) {
-		send_sample(sk, tp, flow);
-	}
+	if (state != flow->ca_state)
+		send_state(flow, tp, flow->ca_state, state);
+	else if (is_loss_due(flow, tp))
+		send_loss(flow, tp);
+	else if (opens || is_sample_due(flow))
+		send_sample(flow, tp);
 	return 0;
 }
 
@@ -315,35 +398,94 @@ static __noinline int look(struct sock *sk)
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_packet, struct sock *sk)
 {
-	const struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	const struct flow *flow = flow_at(bpf_sk_storage_get(&places, sk, 0, 0), sk);
 
-	if (flow && flow->is_known && !is_worth_a_look(flow, established_tcp_sock(sk)))
+	if (flow && !is_worth_a_look(flow, established_tcp_sock(sk)))
 		return 0;
 	return look(sk);
 }
 
-/* Once per interval for every socket that is known. */
-SEC("iter/bpf_sk_storage_map")
-int on_tick(struct bpf_iter__bpf_sk_storage_map___trace *ctx)
+/* Sends what moved since the tick before. */
+static __always_inline void look_by_clock(struct flow *flow, u32 index)
 {
-	struct flow *flow = ctx->value;
-	struct sock *sk = ctx->sk;
-	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
+	u32 type = bpf_core_type_id_kernel(struct tcp_sock___trace);
+	const struct tcp_sock___trace *tp = bpf_rdonly_cast((const void *)flow->sk, type);
 	u64 moved;
 
-	if (!tp || !flow || !flow->is_known)
-		return 0;
+	/* The socket's memory is another's by now, and its end was not seen. */
+	if ((u64)sk_of(tp)->__sk_common.skc_cookie.counter != flow->socket) {
+		free_place(flow, index);
+		return;
+	}
 	moved = moved_of(tp);
 	if (moved == flow->moved || !was_connected(sk_of(tp)->__sk_common.skc_state) || !flow_passes(flow, tp))
-		return 0;
+		return;
 	/* What is not sent now moves until the next tick all the same; the rest of the ring is for what is not sampled. */
 	if (bpf_ringbuf_query(&events, RING_UNREAD_BYTES) >= yield_bytes)
-		return 0;
+		return;
 	flow->moved = moved;
 	if (is_loss_due(flow, tp))
-		send_loss(sk, tp, flow);
+		send_loss(flow, tp);
 	else
-		send(sk, tp, TCCC_EVENT_SAMPLE);
+		send(flow, tp, TCCC_EVENT_SAMPLE);
+}
+
+struct round {
+	u32 next;
+	u32 looks;
+};
+
+static long visit(u64 count, struct round *round)
+{
+	u32 index = round->next;
+	struct flow *flow = index < flows_taken ? bpf_map_lookup_elem(&flows, &index) : 0;
+
+	if (!flow)
+		return 1;
+	round->next++;
+	if (!flow->sk)
+		return 0;
+	look_by_clock(flow, index);
+	return ++round->looks >= LOOKS_PER_TICK;
+}
+
+/* A round is a look at every socket that is known; it takes as many ticks as it has to. */
+static int on_tick(void *map, u32 *key, struct ticking *ticking)
+{
+	u64 begin_ns = bpf_ktime_get_ns(), now_ns, due_ns;
+	struct round round = {.next = ticking->next};
+
+	bpf_loop(FLOWS_PER_TICK, visit, &round, 0);
+	now_ns = bpf_ktime_get_ns();
+	due_ns = now_ns + (now_ns - begin_ns) * REST;
+	if (round.next >= flows_taken) {
+		round.next = 0;
+		ticking->due_ns += interval_ns;
+		if (ticking->due_ns < due_ns)
+			ticking->due_ns = due_ns;
+		due_ns = ticking->due_ns;
+	}
+	ticking->next = round.next;
+	ticking->ticks++;
+	ticking->looks += round.looks;
+	ticking->spent_ns += now_ns - begin_ns;
+	bpf_timer_start(&ticking->timer, due_ns - now_ns, 0);
+	return 0;
+}
+
+/* Run once, over `ticking`: starts the clock, which stops when nobody holds that map any more. */
+SEC("iter/bpf_map_elem")
+int on_begin(void *ctx)
+{
+	struct ticking *begun;
+	u32 zero = 0;
+
+	begun = bpf_map_lookup_elem(&ticking, &zero);
+	if (!begun || bpf_timer_init(&begun->timer, &ticking, CLOCK_MONOTONIC))
+		return 0;
+	begun->due_ns = bpf_ktime_get_ns() + interval_ns;
+	bpf_timer_set_callback(&begun->timer, on_tick);
+	bpf_timer_start(&begun->timer, interval_ns, 0);
 	return 0;
 }
 
@@ -389,10 +531,8 @@ int BPF_PROG(on_ca_state, struct sock *sk, u8 state)
 	if (prior == state)
 		return 0;
 	flow = asked_flow_of(sk, tp);
-	if (!flow || !flow_passes(flow, tp))
-		return 0;
-	flow->ca_state = state;
-	send_state(sk, tp, prior, state);
+	if (flow && flow_passes(flow, tp))
+		send_state(flow, tp, prior, state);
 	return 0;
 }
 
@@ -407,8 +547,19 @@ int BPF_PROG(on_retransmit, const struct sock *sk)
 		return 0;
 	flow = asked_flow_of(sk, tp);
 	if (flow && flow_passes(flow, tp) && is_loss_due(flow, tp))
-		send_loss(sk, tp, flow);
+		send_loss(flow, tp);
 	return 0;
+}
+
+static __always_inline void send_end(struct flow *flow, const struct tcp_sock___trace *tp, u8 kind, u8 tcp_state)
+{
+	struct tccc_event *event = flow_passes(flow, tp) ? reserve(flow, tp, kind) : 0;
+
+	flow->ca_state = ca_state_of(tp);
+	if (!event)
+		return;
+	event->tcp_state = tcp_state;
+	submit(event);
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -417,23 +568,23 @@ int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
 	bool opens = new_state == STATE_ESTABLISHED;
 	bool closes = new_state == STATE_CLOSE && was_connected(old_state);
 	const struct tcp_sock___trace *tp;
-	struct tccc_event *event;
 	struct flow *flow;
+	u32 *place;
 
 	if (!opens && !closes)
 		return 0;
 	tp = tcp_sock_of(sk);
 	flow = tp ? asked_flow_of(sk, tp) : 0;
-	if (!flow || !flow_passes(flow, tp))
+	if (!flow)
 		return 0;
-	flow->ca_state = ca_state_of(tp);
 	if (opens)
 		flow->opening_pkts = 0;
-	event = reserve(sk, tp, opens ? TCCC_EVENT_OPEN : TCCC_EVENT_CLOSE);
-	if (!event)
-		return 0;
-	event->tcp_state = new_state;
-	submit(event);
+	send_end(flow, tp, opens ? TCCC_EVENT_OPEN : TCCC_EVENT_CLOSE, new_state);
+	place = closes ? bpf_sk_storage_get(&places, (void *)sk, 0, 0) : 0;
+	if (place && *place) {
+		free_place(flow, *place - 1);
+		*place = 0;
+	}
 	return 0;
 }
 
@@ -447,7 +598,7 @@ int on_sweep(struct bpf_iter__tcp___trace *ctx)
 
 	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state) || !filter_passes(tp))
 		return 0;
-	fill(&event, common, tp, TCCC_EVENT_SNAPSHOT);
+	fill(&event, bpf_get_socket_cookie(common), tp, TCCC_EVENT_SNAPSHOT);
 	bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
 	return 0;
 }

@@ -88,10 +88,13 @@ impl Args {
         }
         show_arrived(&mut stream, &tracer, Duration::ZERO)?;
         let shown = stream.finish()?;
-        tracer.late_notice().iter().for_each(|notice| warn(notice, None));
         self.warn_of_dropped(shown, tracer.dropped());
         let length = format_duration(begin.elapsed());
-        note(&format!("{shown} events in {length}, {} dropped", tracer.dropped()));
+        let cost = tracer.clock_cost().map_or_else(String::new, |cost| {
+            let share_percent = cost.nanoseconds as f64 / begin.elapsed().as_nanos() as f64 * 100.0;
+            format!("; looking at the sockets took {share_percent:.3} % of a processor")
+        });
+        note(&format!("{shown} events in {length}, {} dropped{cost}", tracer.dropped()));
         Ok(())
     }
 

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(told, TOO_MANY);
     }
 
-    /// More connections than files ended what else needs files: sweeps, and samples by the clock.
+    /// More connections than files ended what else needs files: sweeps.
     #[test]
     fn connections_leave_files_for_the_rest() {
         let check = |files, connections| assert_eq!(connections_within(files), connections, "of {files} files");

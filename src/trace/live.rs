@@ -3,7 +3,6 @@
 //! Everything is held by file descriptors: when the process ends, however it ends, the kernel detaches it all.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilde
 use super::event::{DecodeError, Event};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel, TcpTraceSkel};
-use super::tick::{self, INTERVAL_MIN, Ticker};
+pub use super::tick::ClockCost;
+use super::tick::{self, Clock, INTERVAL_MIN};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
@@ -47,7 +47,7 @@ pub struct Tracer {
     arrivals: Arc<Mutex<Arrivals>>,
     watcher: Watcher,
     notices: Vec<String>,
-    ticker: Option<Ticker>,
+    clock: Option<Clock>,
     _events: MapHandle,
     _links: Vec<Link>,
 }
@@ -109,8 +109,8 @@ impl Tracer {
         let events = MapHandle::try_from(&skel.maps.events).context("hold the ring")?;
         let (ring, arrivals) = build_ring(&events)?;
         let links = attach(&skel)?;
-        let ticker = is_by_clock.then(|| start_ticker(&skel, filter, interval)).transpose()?;
-        Ok(Tracer { ring, arrivals, watcher, notices, ticker, _events: events, _links: links })
+        let clock = is_by_clock.then(|| start_clock(&skel, filter)).transpose()?;
+        Ok(Tracer { ring, arrivals, watcher, notices, clock, _events: events, _links: links })
     }
 
     /// Waits up to `timeout`, less when the ring fills, and hands over what has arrived, oldest first.
@@ -151,9 +151,9 @@ impl Tracer {
         &self.notices
     }
 
-    /// What went wrong since the start and did not end it; it is said once, and stays.
-    pub fn late_notice(&self) -> Option<&str> {
-        self.ticker.as_ref().and_then(Ticker::notice)
+    /// What the samples cost so far; nothing where they are taken by packet.
+    pub fn clock_cost(&self) -> Option<ClockCost> {
+        self.clock.as_ref().map(Clock::cost)
     }
 
     /// Follows one more network namespace; see [`Watcher::watch_netns`].
@@ -263,19 +263,17 @@ fn keep_sampling(open: &mut OpenTcpTraceSkel<'_>, is_by_clock: bool) {
     let progs = &mut open.progs;
     progs.on_sweep.set_autoload(false);
     progs.on_packet.set_autoload(!is_by_clock);
-    progs.on_tick.set_autoload(is_by_clock);
+    progs.on_begin.set_autoload(is_by_clock);
     progs.on_meet.set_autoload(is_by_clock);
     progs.on_meet_file.set_autoload(is_by_clock);
 }
 
 /// What is open becomes known, then the clock begins; what opens meanwhile is seen by its tracepoint.
-fn start_ticker(skel: &TcpTraceSkel<'_>, filter: &Filter, interval: Duration) -> Result<Ticker> {
+fn start_clock(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<Clock> {
     let by_namespace = skel.progs.on_meet.attach().context("attach the tracer's socket iterator")?;
     let by_process = skel.progs.on_meet_file.attach().context("attach the tracer's file iterator")?;
     tick::meet_all(&by_namespace, &by_process, filter)?;
-    let flows = skel.maps.flows.as_fd();
-    let ticking = skel.progs.on_tick.attach_iter(flows).context("attach the tracer's sampling iterator")?;
-    Ok(Ticker::start(ticking, interval))
+    Clock::begin(skel)
 }
 
 /// Keeps from loading what this kernel has no tracepoint for; what is less precise without.

@@ -16,6 +16,7 @@ use crate::kernel::libbpf_log;
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/tcp_trace.skel.rs"));
 }
+use skeleton::OpenTcpTraceMaps;
 pub(super) use skeleton::{OpenTcpTraceSkel, TcpTraceSkel};
 
 /// Bits of `filters` in the kernel program.
@@ -60,19 +61,27 @@ pub(super) fn keep_totals_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
 fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
     let progs = &mut open.progs;
     let single = [&mut progs.on_packet, &mut progs.on_ca_state, &mut progs.on_retransmit, &mut progs.on_tcp_state];
-    let others = [&mut progs.on_tick, &mut progs.on_meet, &mut progs.on_meet_file, &mut progs.on_sweep];
+    let others = [&mut progs.on_begin, &mut progs.on_meet, &mut progs.on_meet_file, &mut progs.on_sweep];
     single.into_iter().chain(others).for_each(|program| program.set_autoload(has_sockets));
     for program in [&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state, &mut progs.on_totals_sweep] {
         program.set_autoload(has_totals);
     }
     let maps = &mut open.maps;
-    for map in [&mut maps.events, &mut maps.flows, &mut maps.generation, &mut maps.dropped] {
-        map.set_autocreate(has_sockets).context("leave out what is not needed")?;
-    }
+    set_single(maps, has_sockets)?;
     for map in [&mut maps.totals, &mut maps.totals_begin, &mut maps.counted_sockets, &mut maps.totals_state] {
         map.set_autocreate(has_totals).context("leave out what is not needed")?;
     }
     Ok(())
+}
+
+/// Whether the maps are created of what follows single sockets.
+///
+/// Errors: libbpf refuses, which it has no reason to.
+pub(super) fn set_single(maps: &mut OpenTcpTraceMaps<'_>, has_sockets: bool) -> Result<()> {
+    let follow = [&mut maps.events, &mut maps.flows, &mut maps.free_flows, &mut maps.places, &mut maps.ticking];
+    let tell = [&mut maps.generation, &mut maps.dropped];
+    let mut maps = follow.into_iter().chain(tell);
+    maps.try_for_each(|map| map.set_autocreate(has_sockets)).context("leave out what is not needed")
 }
 
 /// Writes the filter's values into the loaded program's maps.

@@ -110,18 +110,14 @@ fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
         &mut progs.on_ca_state,
         &mut progs.on_retransmit,
         &mut progs.on_tcp_state,
-        &mut progs.on_tick,
+        &mut progs.on_begin,
         &mut progs.on_meet,
         &mut progs.on_meet_file,
     ];
     for program in programs {
         program.set_autoload(false);
     }
-    let maps = &mut open.maps;
-    for map in [&mut maps.events, &mut maps.flows, &mut maps.generation, &mut maps.dropped] {
-        map.set_autocreate(false).context("leave out what a sweep does not need")?;
-    }
-    Ok(())
+    program::set_single(&mut open.maps, false)
 }
 
 /// Reads the sockets of this thread's namespace, again until a pass finds none that is new; the latest row counts.
@@ -155,7 +151,6 @@ fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> 
 /// Errors: the iterator cannot be read.
 pub(super) fn pass(link: &Link) -> Result<()> {
     let mut iterator = Iter::new(link).context("open the socket iterator")?;
-    // Small: this runs a hundred times a second, and a large one, zeroed, would take the caches of who works here.
     while read_more(&mut iterator, &mut [0; 8])? > 0 {}
     Ok(())
 }

@@ -1,15 +1,14 @@
-//! Samples by the clock: a thread has the kernel look at every known socket once per interval, so that nothing runs per
-//! packet and the cost follows the number of sockets and samples.
+//! Samples by the clock: a timer of the kernel looks at every known socket once per interval, so that nothing runs per
+//! packet, no thread wakes, and the cost follows the number of sockets and samples.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
-use anyhow::Result;
-use libbpf_rs::Link;
+use anyhow::{Context, Result};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::filter::Filter;
+use super::program::TcpTraceSkel;
 use super::snapshot;
 use crate::kernel::btf::{Kind, Types};
 use crate::kernel::namespaces;
@@ -17,15 +16,15 @@ use crate::kernel::privilege::{self, Capability};
 
 /// Shorter intervals are sampled by packet: a look at every socket takes about as long as they are.
 pub(super) const INTERVAL_MIN: Duration = Duration::from_millis(1);
-/// Rest after each look, in times of what it took: on a host with so many sockets that it matters, samples come more
-/// seldom than asked for rather than take a processor.
-const REST: u32 = 10;
+/// Where the numbers behind the timer begin in `struct ticking`, bytes.
+const NUMBERS_AT: usize = 16;
 
 /// Whether this kernel and process can sample by the clock.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
-    kernel.find(Kind::Function, "bpf_iter_bpf_sk_storage_map").is_some()
-        && kernel.find(Kind::Function, "bpf_iter_tcp").is_some()
-        && kernel.find(Kind::Function, "bpf_iter_task_file").is_some()
+    // The timer reads sockets by the first, which is the youngest of what it needs: Linux 6.2.
+    ["bpf_rdonly_cast", "bpf_iter_tcp", "bpf_iter_task_file"]
+        .into_iter()
+        .all(|function| kernel.find(Kind::Function, function).is_some())
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
         && privilege::missing(&[Capability::SysAdmin]).is_empty()
 }
@@ -44,102 +43,42 @@ pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) 
         .try_for_each(|netns| netns.run(|| snapshot::pass(by_namespace)))
 }
 
-/// The thread; it ends with the value.
-pub(super) struct Ticker {
-    stop: Arc<AtomicBool>,
-    failure: Arc<OnceLock<String>>,
-    thread: Option<JoinHandle<()>>,
+/// The kernel's timer; it stops when the value is dropped, or its process ends, however that ends.
+#[derive(Debug)]
+pub(super) struct Clock {
+    ticking: MapHandle,
 }
 
-impl Ticker {
+/// What the samples by the clock cost since they began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockCost {
+    /// Times that the timer ran.
+    pub ticks: u64,
+    /// Sockets that it looked at.
+    pub looks: u64,
+    /// Time in it, nanoseconds.
+    pub nanoseconds: u64,
+}
+
+impl Clock {
     /// Begins to look once per interval.
-    pub fn start(link: Link, interval: Duration) -> Ticker {
-        Ticker::repeat(interval, move || snapshot::pass(&link))
+    ///
+    /// Errors: the kernel refuses its iterator.
+    pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<Clock> {
+        let starting = skel.progs.on_begin.attach_iter(skel.maps.ticking.as_fd()).context("attach the tracer's timer")?;
+        snapshot::pass(&starting)?;
+        let ticking = MapHandle::try_from(&skel.maps.ticking).context("hold the tracer's timer")?;
+        Ok(Clock { ticking })
     }
 
-    /// The first failure of a look, in a sentence for people; each is followed by another try.
-    pub fn notice(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
-    }
-
-    fn repeat(interval: Duration, mut look: impl FnMut() -> Result<()> + Send + 'static) -> Ticker {
-        let (stop, failure) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
-        let (asked, told) = (Arc::clone(&stop), Arc::clone(&failure));
-        let thread = std::thread::spawn(move || {
-            let mut due = Instant::now() + interval;
-            while !asked.load(Ordering::Relaxed) {
-                let begin = Instant::now();
-                if begin < due {
-                    std::thread::park_timeout(due - begin);
-                    continue;
-                }
-                let looked = look();
-                let end = Instant::now();
-                due = (due + interval).max(end + (end - begin) * REST);
-                if let Err(error) = looked {
-                    // The iterator of a link that is held fails only for want of memory or descriptors, which passes.
-                    due = due.max(end + interval);
-                    told.get_or_init(|| why_samples_are_missing(&error));
-                }
-            }
-        });
-        Ticker { stop, failure, thread: Some(thread) }
-    }
-}
-
-fn why_samples_are_missing(error: &anyhow::Error) -> String {
-    format!("samples are missing: a look at all sockets failed, and is tried again: {error:#}")
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use anyhow::bail;
-
-    use super::*;
-
-    const SOON: Duration = Duration::from_secs(30);
-
-    /// One look that found no descriptors ended the thread, and nobody was told.
-    #[test]
-    fn look_that_fails_is_said_once_and_tried_again() {
-        let (tell, looks) = mpsc::channel();
-        let mut count = 0;
-        let ticker = Ticker::repeat(Duration::from_millis(1), move || {
-            count += 1;
-            let _ = tell.send(count); // the test may have seen enough
-            match count {
-                2 => bail!("no descriptors"),
-                3 => bail!("no memory"),
-                _ => Ok(()),
-            }
-        });
-        assert_eq!(looks.recv_timeout(SOON), Ok(1));
-        let seen: Vec<i32> = (0..4).map(|_| looks.recv_timeout(SOON).unwrap()).collect();
-        assert_eq!(seen, [2, 3, 4, 5]);
-        let notice = ticker.notice().unwrap();
-        assert!(notice.contains("tried again: no descriptors") && !notice.contains("no memory"), "{notice}");
-    }
-
-    #[test]
-    fn looks_that_succeed_say_nothing() {
-        let (tell, looks) = mpsc::channel();
-        let ticker = Ticker::repeat(Duration::from_millis(1), move || {
-            let _ = tell.send(());
-            Ok(())
-        });
-        (0..3).for_each(|_| looks.recv_timeout(SOON).unwrap());
-        assert_eq!(ticker.notice(), None);
+    /// What it did so far.
+    pub fn cost(&self) -> ClockCost {
+        let bytes = self.ticking.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        let bytes = bytes.expect("the timer is in a map that this process holds");
+        let number = |index: usize| {
+            let at = NUMBERS_AT + 8 * index;
+            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+        };
+        ClockCost { ticks: number(0), looks: number(1), nanoseconds: number(2) }
     }
 }

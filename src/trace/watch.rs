@@ -134,7 +134,7 @@ impl Source for Watch {
     }
 
     fn notices(&self) -> Vec<String> {
-        self.notices.iter().map(String::as_str).chain(self.tracer.late_notice()).map(str::to_owned).collect()
+        self.notices.clone()
     }
 
     fn counts_costs(&self) -> bool {
