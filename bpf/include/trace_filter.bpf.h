@@ -78,9 +78,10 @@ static __always_inline const struct sock___trace *sk_of(const struct tcp_sock___
 	return &tp->inet_conn.icsk_inet.sk;
 }
 
+/* What a socket points to is read by the helper: of a socket that is a copy the verifier knows no pointers. */
 static __always_inline u32 netns_of(const struct sock___trace *sk)
 {
-	return sk->__sk_common.skc_net.net->ns.inum;
+	return BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
 }
 
 static __always_inline void read_algorithm(char *name, const struct tcp_sock___trace *tp)
@@ -144,14 +145,14 @@ static __always_inline bool cgroup_passes(const struct tcp_sock___trace *tp)
 	const struct cgroup___trace *cgroup = sk_of(tp)->sk_cgrp_data.cgroup;
 
 	for (int depth = 0; depth < CGROUP_DEPTH && cgroup; depth++) {
-		const struct cgroup_subsys_state___trace *parent = cgroup->self.parent;
-		u64 id = cgroup->kn->id;
+		const struct cgroup_subsys_state___trace *parent = BPF_CORE_READ(cgroup, self.parent);
+		u64 id = BPF_CORE_READ(cgroup, kn, id);
 
 		if (bpf_map_lookup_elem(&filter_cgroups, &id))
 			return true;
 		if (!parent)
 			return false;
-		cgroup = parent->cgroup;
+		cgroup = BPF_CORE_READ(parent, cgroup);
 	}
 	return false;
 }

@@ -46,6 +46,8 @@ const volatile u32 jiffy_ns = 4000000;
 #define REST 10 /* after each tick, in times of what it took: with many sockets samples come late, at a tenth of a CPU */
 #define CLOCK_MONOTONIC 1
 
+#define TCP_SOCK_BYTES_MAX 4096
+
 /* What the tracer remembers of a socket. */
 struct flow {
 	u64 sk;	    /* its address; 0: free */
@@ -124,6 +126,13 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } dropped SEC(".maps");
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, TCP_SOCK_BYTES_MAX);
+} socket_copy SEC(".maps");
 
 /* The filter decides once per socket, again only when the filter or the socket's algorithm changed. */
 static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock___trace *tp)
@@ -278,7 +287,7 @@ static __always_inline void fill(struct tccc_event *event, u64 socket, const str
 {
 	event->time_ns = bpf_ktime_get_ns();
 	event->socket = socket;
-	event->cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id;
+	event->cgroup = BPF_CORE_READ(sk_of(tp), sk_cgrp_data.cgroup, kn, id);
 	event->netns = netns_of(sk_of(tp));
 	event->uid = sk_of(tp)->sk_uid.val;
 	event->kind = kind;
@@ -405,15 +414,28 @@ int BPF_PROG(on_packet, struct sock *sk)
 	return look(sk);
 }
 
+/* The socket at an address that the verifier knows nothing of; kernels before 6.2 copy it. */
+static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
+{
+	u32 zero = 0;
+	void *copy;
+
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return bpf_rdonly_cast((const void *)sk, bpf_core_type_id_kernel(struct tcp_sock___trace));
+	copy = bpf_map_lookup_elem(&socket_copy, &zero);
+	if (!copy || bpf_probe_read_kernel(copy, bpf_core_type_size(struct tcp_sock___trace), (const void *)sk))
+		return 0;
+	return copy;
+}
+
 /* Sends what moved since the tick before. */
 static __always_inline void look_by_clock(struct flow *flow, u32 index)
 {
-	u32 type = bpf_core_type_id_kernel(struct tcp_sock___trace);
-	const struct tcp_sock___trace *tp = bpf_rdonly_cast((const void *)flow->sk, type);
+	const struct tcp_sock___trace *tp = tcp_sock_at(flow->sk);
 	u64 moved;
 
 	/* The socket's memory is another's by now, and its end was not seen. */
-	if ((u64)sk_of(tp)->__sk_common.skc_cookie.counter != flow->socket) {
+	if (!tp || (u64)sk_of(tp)->__sk_common.skc_cookie.counter != flow->socket) {
 		free_place(flow, index);
 		return;
 	}

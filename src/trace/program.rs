@@ -79,7 +79,7 @@ fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bo
 /// Errors: libbpf refuses, which it has no reason to.
 pub(super) fn set_single(maps: &mut OpenTcpTraceMaps<'_>, has_sockets: bool) -> Result<()> {
     let follow = [&mut maps.events, &mut maps.flows, &mut maps.free_flows, &mut maps.places, &mut maps.ticking];
-    let tell = [&mut maps.generation, &mut maps.dropped];
+    let tell = [&mut maps.socket_copy, &mut maps.generation, &mut maps.dropped];
     let mut maps = follow.into_iter().chain(tell);
     maps.try_for_each(|map| map.set_autocreate(has_sockets)).context("leave out what is not needed")
 }

@@ -21,8 +21,8 @@ const NUMBERS_AT: usize = 16;
 
 /// Whether this kernel and process can sample by the clock.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
-    // The timer reads sockets by the first, which is the youngest of what it needs: Linux 6.2.
-    ["bpf_rdonly_cast", "bpf_iter_tcp", "bpf_iter_task_file"]
+    // A timer's program goes through the sockets with the first, which is the youngest of what it needs: Linux 5.17.
+    ["bpf_loop", "bpf_iter_tcp", "bpf_iter_task_file"]
         .into_iter()
         .all(|function| kernel.find(Kind::Function, function).is_some())
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
