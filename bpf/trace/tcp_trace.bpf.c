@@ -330,9 +330,10 @@ static __always_inline void send(const struct flow *flow, const struct tcp_sock_
 /* Also remembers it. */
 static __always_inline void send_state(struct flow *flow, const struct tcp_sock___trace *tp, u8 prior, u8 state)
 {
-	struct tccc_event *event = reserve(flow, tp, TCCC_EVENT_STATE);
+	struct tccc_event *event;
 
 	flow->ca_state = state;
+	event = reserve(flow, tp, TCCC_EVENT_STATE);
 	if (!event)
 		return;
 	event->prior_ca_state = prior;
@@ -575,9 +576,12 @@ int BPF_PROG(on_retransmit, const struct sock *sk)
 
 static __always_inline void send_end(struct flow *flow, const struct tcp_sock___trace *tp, u8 kind, u8 tcp_state)
 {
-	struct tccc_event *event = flow_passes(flow, tp) ? reserve(flow, tp, kind) : 0;
+	struct tccc_event *event;
 
+	if (!flow_passes(flow, tp))
+		return;
 	flow->ca_state = ca_state_of(tp);
+	event = reserve(flow, tp, kind);
 	if (!event)
 		return;
 	event->tcp_state = tcp_state;
