@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::experiment::cost::longest_round_trip;
-use crate::experiment::net::QueueLimit;
+use crate::experiment::cost::{longest_round_trip, queue_time};
+use crate::experiment::net::path::Hop;
 use crate::experiment::scenario::Cell;
 use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};
 
@@ -44,15 +44,9 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
 ///
 /// Drops long after every such stall are the path's own. Where the moments were not kept, any stall counts.
 fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option<String> {
-    for (spec, link) in cell.links.iter().zip(links) {
-        let Ok(queues) = spec.config(cell.mtu).queue_limits() else { continue };
-        for ((direction, queue), counters) in spec.directions.iter().zip(queues).zip(&link.counters) {
-            let Some(rate) = direction.fastest_rate() else { continue };
-            let bytes = match queue {
-                QueueLimit::Packets(packets) => u64::from(packets) * u64::from(cell.mtu),
-                QueueLimit::Bytes(bytes) => bytes,
-            };
-            let drained = Duration::from_secs_f64(8.0 * bytes as f64 / rate.0 as f64);
+    for (number, link) in links.iter().enumerate() {
+        for (side, counters) in link.counters.iter().enumerate() {
+            let Some(drained) = queue_time(cell, &Hop { link: number, side }) else { continue };
             let drained_us = drained.as_secs_f64() * 1e6;
             if counters.overflow_pkts == 0 || stall_us <= drained_us {
                 continue;

@@ -60,7 +60,7 @@ enum Message<'a> {
 /// What a run is expected to cost and take.
 pub fn wanted(plan: &Plan, run: &PlannedRun) -> Wanted {
     let cell = &plan.cells[run.cell];
-    Wanted { cost_bps: cost::traffic_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
+    Wanted { cost_bps: cost::load_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
 }
 
 impl<'a> Queue<'a> {
