@@ -14,8 +14,9 @@
  *
  * What is sent, per socket
  *   OPEN    the connection reached ESTABLISHED.
- *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile. By packet, also each of the first
- *	     packets after OPEN: they tell when the data began.
+ *   SAMPLE  the sampling interval has passed, and packets arrived meanwhile; later than that on a host with so many
+ *	     sockets that a look at all of them takes longer. By packet, also each of the first packets after OPEN: they
+ *	     tell when the data began.
  *   STATE   ca_state changes; every change. The other fields are those just before the change.
  *   LOSS    lost or retransmitted grew since the last LOSS, at most one per loss_gap_ns. The counts are cumulative, so
  *	     what falls into a gap is in the next LOSS, SAMPLE or CLOSE.
@@ -41,6 +42,7 @@ const volatile u32 jiffy_ns = 4000000;
 
 #define OPENING_PKTS 8
 #define FLOWS_MAX (1 << 17) /* sockets that are followed at the same time; what does not fit is counted as dropped */
+#define STRAYS_MAX 2	    /* one may be a socket that comes at the same moment */
 #define LOOKS_PER_TICK 256  /* a softirq must be short: the rest of the sockets has to wait for the next one */
 #define FLOWS_PER_TICK 4096
 #define REST 10 /* after each tick, in times of what it took: with many sockets samples come late, at a tenth of a CPU */
@@ -50,8 +52,8 @@ const volatile u32 jiffy_ns = 4000000;
 
 /* What the tracer remembers of a socket. */
 struct flow {
-	u64 sk;	    /* its address; 0: free */
-	u64 socket; /* its cookie */
+	volatile u64 sk; /* its address; 0: free. Another processor may free the place at any time */
+	u64 socket;	 /* its cookie */
 	u64 sampled_ns;
 	u64 sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
@@ -63,6 +65,7 @@ struct flow {
 	u8 ca_state;
 	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS; as many where its opening was not seen */
 	bool passes;
+	u8 strays; /* ticks in a row that found another socket there, or a closed one */
 };
 
 struct {
@@ -78,7 +81,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* How many of them were ever taken. */
+/* How many of them were ever taken: a round goes through all those, free ones too, at some nanoseconds each. */
 u32 flows_taken;
 
 /* Those of them that are free again. */
@@ -102,6 +105,7 @@ struct ticking {
 	u64 ticks;
 	u64 looks; /* sockets looked at */
 	u64 spent_ns;
+	u64 is_begun;
 	u64 due_ns; /* when the round that goes on was due */
 	u32 next;   /* place that it looks at next */
 };
@@ -133,6 +137,12 @@ struct {
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, TCP_SOCK_BYTES_MAX);
 } socket_copy SEC(".maps");
+
+/* 0: nobody asked for it. */
+static __always_inline u64 cookie_of(const struct tcp_sock___trace *tp)
+{
+	return sk_of(tp)->__sk_common.skc_cookie.counter;
+}
 
 /* The filter decides once per socket, again only when the filter or the socket's algorithm changed. */
 static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock___trace *tp)
@@ -179,11 +189,10 @@ static __always_inline struct flow *flow_at(const u32 *place, const struct sock 
 	return flow && flow->sk == (u64)sk ? flow : 0;
 }
 
-static __always_inline void free_place(struct flow *flow, u32 index)
+/* Unless it is another's by now. */
+static __always_inline void free_place(struct flow *flow, u32 index, u64 sk)
 {
-	u64 sk = flow->sk;
-
-	if (sk && __sync_val_compare_and_swap(&flow->sk, sk, 0) == sk)
+	if (__sync_val_compare_and_swap(&flow->sk, sk, 0) == sk)
 		bpf_map_push_elem(&free_flows, &index, 0);
 }
 
@@ -194,10 +203,12 @@ static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 	u32 before = *place, index;
 	struct flow *flow;
 
+	if (!tp)
+		return 0;
 	if (bpf_map_pop_elem(&free_flows, &index))
 		index = flows_taken < FLOWS_MAX ? __sync_fetch_and_add(&flows_taken, 1) : FLOWS_MAX;
 	flow = bpf_map_lookup_elem(&flows, &index);
-	if (!flow || !tp)
+	if (!flow)
 		return 0;
 	__builtin_memset(flow, 0, sizeof(*flow));
 	flow->socket = bpf_get_socket_cookie(sk);
@@ -212,7 +223,7 @@ static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 	if (__sync_val_compare_and_swap(place, before, index + 1) == before)
 		return flow;
 	/* Another processor met the socket at the same moment. */
-	free_place(flow, index);
+	free_place(flow, index, (u64)sk);
 	return flow_at(place, sk);
 }
 
@@ -282,11 +293,11 @@ static __always_inline void fill_window(struct tccc_event *event, const struct t
 	bpf_probe_read_kernel(event->private_state, TCCC_PRIVATE_BYTES, icsk_of(tp)->icsk_ca_priv);
 }
 
-/* One socket as it is, for the ring and for the iterator. */
-static __always_inline void fill(struct tccc_event *event, u64 socket, const struct tcp_sock___trace *tp, u8 kind)
+/* One socket as it is, for the ring and for the iterator. Somebody has asked for its cookie before. */
+static __always_inline void fill(struct tccc_event *event, const struct tcp_sock___trace *tp, u8 kind)
 {
 	event->time_ns = bpf_ktime_get_ns();
-	event->socket = socket;
+	event->socket = cookie_of(tp);
 	event->cgroup = BPF_CORE_READ(sk_of(tp), sk_cgrp_data.cgroup, kn, id);
 	event->netns = netns_of(sk_of(tp));
 	event->uid = sk_of(tp)->sk_uid.val;
@@ -300,12 +311,12 @@ static __always_inline void fill(struct tccc_event *event, u64 socket, const str
 }
 
 /* Room for one event in the ring, filled; or nothing, counted. */
-static __always_inline struct tccc_event *reserve(const struct flow *flow, const struct tcp_sock___trace *tp, u8 kind)
+static __always_inline struct tccc_event *reserve(const struct tcp_sock___trace *tp, u8 kind)
 {
 	struct tccc_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
 	if (event)
-		fill(event, flow->socket, tp, kind);
+		fill(event, tp, kind);
 	else
 		count_dropped();
 	return event;
@@ -319,9 +330,9 @@ static __always_inline void submit(struct tccc_event *event)
 	bpf_ringbuf_submit(event, is_filling ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
 }
 
-static __always_inline void send(const struct flow *flow, const struct tcp_sock___trace *tp, u8 kind)
+static __always_inline void send(const struct tcp_sock___trace *tp, u8 kind)
 {
-	struct tccc_event *event = reserve(flow, tp, kind);
+	struct tccc_event *event = reserve(tp, kind);
 
 	if (event)
 		submit(event);
@@ -333,7 +344,7 @@ static __always_inline void send_state(struct flow *flow, const struct tcp_sock_
 	struct tccc_event *event;
 
 	flow->ca_state = state;
-	event = reserve(flow, tp, TCCC_EVENT_STATE);
+	event = reserve(tp, TCCC_EVENT_STATE);
 	if (!event)
 		return;
 	event->prior_ca_state = prior;
@@ -343,7 +354,7 @@ static __always_inline void send_state(struct flow *flow, const struct tcp_sock_
 
 static __always_inline void send_sample(struct flow *flow, const struct tcp_sock___trace *tp)
 {
-	struct tccc_event *event = reserve(flow, tp, TCCC_EVENT_SAMPLE);
+	struct tccc_event *event = reserve(tp, TCCC_EVENT_SAMPLE);
 
 	/* The event's own time: one read a moment before it lets the next sample come too early on a slow machine. */
 	flow->sampled_ns = event ? event->time_ns : bpf_ktime_get_ns();
@@ -372,7 +383,7 @@ static __always_inline void send_loss(struct flow *flow, const struct tcp_sock__
 	flow->lost_ns = bpf_ktime_get_ns();
 	flow->lost_pkts = tp->lost;
 	flow->retrans_pkts = tp->total_retrans;
-	send(flow, tp, TCCC_EVENT_LOSS);
+	send(tp, TCCC_EVENT_LOSS);
 }
 
 /* Something may be due: everything else about a packet is decided in due time. Nearly every packet stops here. */
@@ -430,16 +441,18 @@ static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
 }
 
 /* Sends what moved since the tick before. */
-static __always_inline void look_by_clock(struct flow *flow, u32 index)
+static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 {
-	const struct tcp_sock___trace *tp = tcp_sock_at(flow->sk);
+	const struct tcp_sock___trace *tp = tcp_sock_at(sk);
 	u64 moved;
 
-	/* The socket's memory is another's by now, and its end was not seen. */
-	if (!tp || (u64)sk_of(tp)->__sk_common.skc_cookie.counter != flow->socket) {
-		free_place(flow, index);
+	/* The socket's end was not seen, or its memory is another's by now. */
+	if (!tp || cookie_of(tp) != flow->socket || sk_of(tp)->__sk_common.skc_state == STATE_CLOSE) {
+		if (++flow->strays >= STRAYS_MAX)
+			free_place(flow, index, sk);
 		return;
 	}
+	flow->strays = 0;
 	moved = moved_of(tp);
 	if (moved == flow->moved || !was_connected(sk_of(tp)->__sk_common.skc_state) || !flow_passes(flow, tp))
 		return;
@@ -450,7 +463,7 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index)
 	if (is_loss_due(flow, tp))
 		send_loss(flow, tp);
 	else
-		send(flow, tp, TCCC_EVENT_SAMPLE);
+		send(tp, TCCC_EVENT_SAMPLE);
 }
 
 struct round {
@@ -462,13 +475,15 @@ static long visit(u64 count, struct round *round)
 {
 	u32 index = round->next;
 	struct flow *flow = index < flows_taken ? bpf_map_lookup_elem(&flows, &index) : 0;
+	u64 sk;
 
+	round->next++;
 	if (!flow)
 		return 1;
-	round->next++;
-	if (!flow->sk)
+	sk = flow->sk;
+	if (!sk)
 		return 0;
-	look_by_clock(flow, index);
+	look_by_clock(flow, index, sk);
 	return ++round->looks >= LOOKS_PER_TICK;
 }
 
@@ -481,7 +496,7 @@ static int on_tick(void *map, u32 *key, struct ticking *ticking)
 	bpf_loop(FLOWS_PER_TICK, visit, &round, 0);
 	now_ns = bpf_ktime_get_ns();
 	due_ns = now_ns + (now_ns - begin_ns) * REST;
-	if (round.next >= flows_taken) {
+	if (round.next >= flows_taken || round.next >= FLOWS_MAX) {
 		round.next = 0;
 		ticking->due_ns += interval_ns;
 		if (ticking->due_ns < due_ns)
@@ -496,7 +511,7 @@ static int on_tick(void *map, u32 *key, struct ticking *ticking)
 	return 0;
 }
 
-/* Run once, over `ticking`: starts the clock, which stops when nobody holds that map any more. */
+/* Run over `ticking`, for its element and its end: starts the clock, which stops when nobody holds that map any more. */
 SEC("iter/bpf_map_elem")
 int on_begin(void *ctx)
 {
@@ -507,8 +522,8 @@ int on_begin(void *ctx)
 	if (!begun || bpf_timer_init(&begun->timer, &ticking, CLOCK_MONOTONIC))
 		return 0;
 	begun->due_ns = bpf_ktime_get_ns() + interval_ns;
-	bpf_timer_set_callback(&begun->timer, on_tick);
-	bpf_timer_start(&begun->timer, interval_ns, 0);
+	if (!bpf_timer_set_callback(&begun->timer, on_tick) && !bpf_timer_start(&begun->timer, interval_ns, 0))
+		begun->is_begun = 1;
 	return 0;
 }
 
@@ -581,11 +596,23 @@ static __always_inline void send_end(struct flow *flow, const struct tcp_sock___
 	if (!flow_passes(flow, tp))
 		return;
 	flow->ca_state = ca_state_of(tp);
-	event = reserve(flow, tp, kind);
+	event = reserve(tp, kind);
 	if (!event)
 		return;
 	event->tcp_state = tcp_state;
 	submit(event);
+}
+
+/* Also of a socket that is not asked for, but has a place. */
+static __always_inline void forget(const struct sock *sk)
+{
+	u32 *place = bpf_sk_storage_get(&places, (void *)sk, 0, 0);
+	struct flow *flow = flow_at(place, sk);
+
+	if (!place || !flow)
+		return;
+	free_place(flow, *place - 1, (u64)sk);
+	*place = 0;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -595,22 +622,17 @@ int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
 	bool closes = new_state == STATE_CLOSE && was_connected(old_state);
 	const struct tcp_sock___trace *tp;
 	struct flow *flow;
-	u32 *place;
 
 	if (!opens && !closes)
 		return 0;
 	tp = tcp_sock_of(sk);
 	flow = tp ? asked_flow_of(sk, tp) : 0;
-	if (!flow)
-		return 0;
-	if (opens)
+	if (flow && opens)
 		flow->opening_pkts = 0;
-	send_end(flow, tp, opens ? TCCC_EVENT_OPEN : TCCC_EVENT_CLOSE, new_state);
-	place = closes ? bpf_sk_storage_get(&places, (void *)sk, 0, 0) : 0;
-	if (place && *place) {
-		free_place(flow, *place - 1);
-		*place = 0;
-	}
+	if (flow)
+		send_end(flow, tp, opens ? TCCC_EVENT_OPEN : TCCC_EVENT_CLOSE, new_state);
+	if (closes)
+		forget(sk);
 	return 0;
 }
 
@@ -624,7 +646,8 @@ int on_sweep(struct bpf_iter__tcp___trace *ctx)
 
 	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state) || !filter_passes(tp))
 		return 0;
-	fill(&event, bpf_get_socket_cookie(common), tp, TCCC_EVENT_SNAPSHOT);
+	bpf_get_socket_cookie(common);
+	fill(&event, tp, TCCC_EVENT_SNAPSHOT);
 	bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
 	return 0;
 }

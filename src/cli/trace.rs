@@ -11,7 +11,7 @@ use super::naming::Naming;
 use super::selection::Selection;
 use super::{note, signals, warn};
 use crate::kernel::clock;
-use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, Sampling, Tracer};
+use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, SOCKETS_MAX, Sampling, Tracer};
 use crate::units::{Bytes, format_duration, parse_duration};
 
 mod record;
@@ -121,7 +121,8 @@ impl Args {
             Some(_) => "steps in the cwnd plot may be missing".to_owned(),
             None => format!("raise --ring {}; steps in the cwnd plot may be missing", ring.binary()),
         };
-        let what = format!("{dropped} of {all} events were dropped ({share:.1} %): the ring buffer was full");
+        let why = format!("the ring buffer was full, or more than {SOCKETS_MAX} sockets were open");
+        let what = format!("{dropped} of {all} events were dropped ({share:.1} %): {why}");
         warn(&what, Some(&hint));
     }
 }

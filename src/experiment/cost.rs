@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::experiment::net::QueueLimit;
 use crate::experiment::net::path::{Hop, RoundTrip, shortest_path};
 use crate::experiment::net::rate_trace::RateTrace;
+use crate::experiment::net::{Direction, QueueLimit};
 use crate::experiment::scenario::{Cell, FlowSpec, Sends};
 
 /// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
@@ -17,7 +17,7 @@ const CARRIED_PER_PROCESSOR_BPS: f64 = 60e6;
 ///
 /// Eight transfers of 50 Mbit/s at once were in time on two processors, and so was one of 500 Mbit/s (Linux 6.18).
 const EVEN_SHARE: f64 = 0.4;
-/// Below this rate every packet wakes the thread.
+/// Up to this rate every packet wakes the thread.
 const EVEN_BPS: f64 = 10e6;
 /// A queue that lasts less overflows when a busy host holds its link up: there the share is the whole.
 const SHORT_QUEUE: Duration = Duration::from_millis(5);
@@ -98,7 +98,8 @@ pub fn load_bps(cell: &Cell) -> f64 {
     let load = |hop: Hop| {
         let (sent, rate) = (sent_bps(cell, &hop), rate_bps(cell, &hop));
         let is_short = || queue_time(cell, &hop).is_some_and(|time| time < SHORT_QUEUE);
-        if sent >= rate && rate >= EVEN_BPS && !is_short() { EVEN_SHARE * rate } else { sent.min(rate) }
+        let is_even = sent >= rate && hop.direction(&cell.links).trace.is_none() && !is_short();
+        if is_even { rate.min(EVEN_BPS.max(EVEN_SHARE * rate)) } else { sent.min(rate) }
     };
     hops(cell).map(load).sum::<f64>().max(LEAST_RUN_BPS)
 }
@@ -184,7 +185,25 @@ pub fn calibration_time(cell: &Cell) -> Duration {
 
 /// How long one run of this cell takes from start to end.
 pub fn run_time(cell: &Cell) -> Duration {
-    cell.duration + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
+    let last = cell.flows.iter().map(|flow| end(cell, flow)).max().unwrap_or(cell.duration);
+    last.min(cell.duration) + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
+}
+
+/// When a flow is expected to be over, where that can be told: a duration leaves a single transfer far more time than it
+/// takes. At worst it has the same share of its way as all other flows.
+fn end(cell: &Cell, flow: &FlowSpec) -> Duration {
+    let Some(way) = RoundTrip::between(&cell.links, &flow.from, &flow.to) else { return cell.duration };
+    let is_even = |direction: &Direction| {
+        direction.loss.long_run().0 == 0.0 && direction.changes.is_empty() && direction.trace.is_none()
+    };
+    match flow.sends {
+        Sends::Transfers { size, count: 1, .. } if way.directions(&cell.links).all(is_even) => {
+            let bits = 8.0 * size.0 as f64 * cell.flows.len() as f64;
+            let sending = Duration::try_from_secs_f64(bits / flow_bps(cell, flow)).unwrap_or(cell.duration);
+            flow.start.saturating_add(sending)
+        }
+        _ => cell.duration,
+    }
 }
 
 #[cfg(test)]
@@ -225,6 +244,22 @@ mod tests {
         assert_eq!(load("50mbit", "100pkts"), 20e6);
         assert_eq!(load("50mbit", "10pkts"), 50e6);
         assert_eq!(load("5mbit", "100pkts"), 5e6);
+    }
+
+    /// Their time was forecast as the duration: an hour for twenty minutes.
+    #[test]
+    fn transfer_takes_as_long_as_its_bytes_and_no_longer_than_the_duration() {
+        let seconds = |size: &str, loss: &str| {
+            let text = format!(
+                "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"300s\"\nruns=1\nseed=1\n\
+                 [[link]]\nends=[\"a\",\"b\"]\nrate=\"8mbit\"\ndelay=\"10ms\"\nloss=\"{loss}\"\n\
+                 [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"reno\"\nsize=\"{size}\"\n"
+            );
+            run_time(&Scenario::parse("t.toml", &text).unwrap().cells[0]).as_secs()
+        };
+        assert_eq!(seconds("10MB", "0"), 10);
+        assert_eq!(seconds("1GB", "0"), 300);
+        assert_eq!(seconds("10MB", "1%"), 300);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const TOGETHER: f64 = 0.05;
 /// A run that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
-    /// Expected traffic, bits per second over all links.
+    /// Expected traffic, bits per second over all links, less where it costs less.
     pub cost_bps: f64,
     /// From its start to its end.
     pub time: Duration,
@@ -25,7 +25,7 @@ pub struct Wanted {
 /// A run that goes on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Going {
-    /// Expected traffic, bits per second over all links.
+    /// Expected traffic, bits per second over all links, less where it costs less.
     pub cost_bps: f64,
     /// Until its end.
     pub left: Duration,

@@ -25,6 +25,8 @@ pub const RING_BYTES: u32 = 4 << 20;
 pub const RING_BYTES_MIN: u32 = 4 << 10;
 /// Largest ring.
 pub const RING_BYTES_MAX: u32 = 1 << 30;
+/// Sockets that are followed at the same time: `FLOWS_MAX` of the kernel program.
+pub const SOCKETS_MAX: u32 = 1 << 17;
 /// Loss events of one socket are at least this part of the sampling interval apart.
 const LOSS_GAPS_PER_INTERVAL: u32 = 10;
 /// The reader is woken when this part of the ring is unread.
@@ -141,7 +143,7 @@ impl Tracer {
         Ok(count)
     }
 
-    /// Events that could not be sent since the start, because the ring was full or a socket had no memory left.
+    /// Events that could not be sent since the start, because the ring was full, or of sockets beyond [`SOCKETS_MAX`].
     pub fn dropped(&self) -> u64 {
         self.watcher.dropped()
     }

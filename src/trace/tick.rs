@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::filter::Filter;
@@ -27,6 +27,12 @@ pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool)
         .all(|function| kernel.find(Kind::Function, function).is_some())
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
         && privilege::missing(&[Capability::SysAdmin]).is_empty()
+        && !is_realtime()
+}
+
+/// Whether this is a real-time kernel: it refuses timers to programs, or fails at them.
+fn is_realtime() -> bool {
+    nix::sys::utsname::uname().is_ok_and(|name| name.version().to_string_lossy().contains("PREEMPT_RT"))
 }
 
 /// Makes every socket that is open known to the tracer: those of every process, of a namespace that cannot be found
@@ -63,22 +69,32 @@ pub struct ClockCost {
 impl Clock {
     /// Begins to look once per interval.
     ///
-    /// Errors: the kernel refuses its iterator.
+    /// Errors: the kernel refuses its iterator or its timer.
     pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<Clock> {
-        let starting = skel.progs.on_begin.attach_iter(skel.maps.ticking.as_fd()).context("attach the tracer's timer")?;
+        let starting =
+            skel.progs.on_begin.attach_iter(skel.maps.ticking.as_fd()).context("attach the tracer's timer")?;
         snapshot::pass(&starting)?;
-        let ticking = MapHandle::try_from(&skel.maps.ticking).context("hold the tracer's timer")?;
-        Ok(Clock { ticking })
+        let clock = Clock { ticking: MapHandle::try_from(&skel.maps.ticking).context("hold the tracer's timer")? };
+        let [.., is_begun] = clock.numbers();
+        if is_begun == 0 {
+            bail!("the kernel starts no timer for the tracer");
+        }
+        Ok(clock)
     }
 
     /// What it did so far.
     pub fn cost(&self) -> ClockCost {
+        let [ticks, looks, nanoseconds, _] = self.numbers();
+        ClockCost { ticks, looks, nanoseconds }
+    }
+
+    /// Ticks, looks, nanoseconds, and whether the timer was started.
+    fn numbers(&self) -> [u64; 4] {
         let bytes = self.ticking.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
         let bytes = bytes.expect("the timer is in a map that this process holds");
-        let number = |index: usize| {
+        std::array::from_fn(|index| {
             let at = NUMBERS_AT + 8 * index;
             u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-        };
-        ClockCost { ticks: number(0), looks: number(1), nanoseconds: number(2) }
+        })
     }
 }

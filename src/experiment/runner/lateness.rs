@@ -44,7 +44,7 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
 ///
 /// Drops long after every such stall are the path's own. Where the moments were not kept, any stall counts.
 fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option<String> {
-    for (number, link) in links.iter().enumerate() {
+    for (number, (_, link)) in cell.links.iter().zip(links).enumerate() {
         for (side, counters) in link.counters.iter().enumerate() {
             let Some(drained) = queue_time(cell, &Hop { link: number, side }) else { continue };
             let drained_us = drained.as_secs_f64() * 1e6;
