@@ -45,7 +45,7 @@ const volatile u32 jiffy_ns = 4000000;
 #define STRAYS_MAX 2	    /* one may be a socket that comes at the same moment */
 #define LOOKS_PER_TICK 256  /* a softirq must be short: the rest of the sockets has to wait for the next one */
 #define FLOWS_PER_TICK 4096
-#define REST 10 /* after each tick, in times of what it took: with many sockets samples come late, at a tenth of a CPU */
+#define REST 10 /* after each tick, in times of what it took: at most a tenth of a processor */
 #define CLOCK_MONOTONIC 1
 
 #define TCP_SOCK_BYTES_MAX 4096
