@@ -362,7 +362,12 @@ fn trace_prints_a_stream_and_sums_up() {
     let of_open = events.iter().any(|event| event["tcp_state"] == "ESTABLISHED");
     assert!(of_open, "{events:?} {}", String::from_utf8_lossy(&output.stderr));
     assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("events in 3"));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("events in 3"), "{told}");
+    let cost =
+        told.split_once("looking at the sockets took ").and_then(|(_, rest)| rest.split_once(" % of a processor"));
+    let share_percent: f64 = cost.expect("what the samples cost is said").0.parse().unwrap();
+    assert!(share_percent > 0.0 && share_percent < 10.0, "{told}");
 }
 
 #[test]
