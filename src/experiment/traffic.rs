@@ -9,10 +9,10 @@ pub mod child;
 pub mod messages;
 pub mod own;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use self::child::{Place, Task};
 use crate::experiment::cost;
 use crate::experiment::net::topology::{Node, Topology};
 use crate::experiment::scenario::{Cell, FlowSpec, Sends};
@@ -59,31 +60,25 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program in a node's namespace and the experiment's cgroup.
+    /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says goes to `output`.
     ///
+    /// It goes there itself, once it runs: what is done between fork and exec would need a copy of this process, whose
+    /// links would have to wait for every page that they write to.
     /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
-    fn start(node: &Node, cgroup: &RunCgroup, command: &mut Command, what: String) -> Result<Process> {
-        let netns = node.netns.try_clone()?;
-        let joining: OwnedFd = cgroup.joining_file()?.into();
-        let parent = std::process::id() as libc::pid_t;
-        command.process_group(0);
-        let enter = move || {
-            netns.enter_for_good()?;
-            // SAFETY: plain system calls on descriptors that the closure owns; no memory is allocated.
-            unsafe {
-                if libc::write(joining.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1
-                    || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
-                {
-                    return Err(io::Error::last_os_error());
-                }
-                if libc::getppid() != parent {
-                    libc::_exit(1); // the parent died before the kernel knew that we go with it
-                }
-            }
-            Ok(())
+    fn start(node: &Node, cgroup: &RunCgroup, task: &Task, output: File, errors: Stdio) -> Result<Process> {
+        let what = match task {
+            Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
+            _ => format!("the traffic on node \"{}\"", node.name),
         };
-        // SAFETY: the closure makes async-signal-safe system calls only.
-        unsafe { command.pre_exec(enter) };
+        let parent = std::process::id();
+        let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
+        let place = Place { netns, cgroup: cgroup.joining_file(), parent };
+        let program = std::env::current_exe().context("find this program")?;
+        let mut command = Command::new(program);
+        command.arg("traffic");
+        command.arg(serde_json::to_string(&place).context("encode a place")?);
+        command.arg(serde_json::to_string(task).context("encode a task")?);
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
         let child = command.spawn().with_context(|| format!("start {what}"))?;
         Ok(Process { child, what })
     }

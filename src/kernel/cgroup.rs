@@ -46,12 +46,9 @@ impl RunCgroup {
         unreachable!("the numbers do not end")
     }
 
-    /// Opens the file through which a process joins: write `0` to it.
-    ///
-    /// Errors: the cgroup was removed behind our back.
-    pub fn joining_file(&self) -> Result<File> {
-        let path = self.path.join("cgroup.procs");
-        File::options().write(true).open(&path).with_context(|| format!("open \"{}\"", path.display()))
+    /// The file through which a process joins: it writes `0` to it.
+    pub fn joining_file(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
     }
 
     /// Where it is.

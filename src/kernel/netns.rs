@@ -30,11 +30,9 @@ impl Netns {
     /// Errors: not permitted (needs CAP_SYS_ADMIN), or out of namespaces.
     /// Side effects: a namespace that lives as long as this value, its clones and processes inside it.
     pub fn create() -> Result<Self> {
-        let thread = std::thread::spawn(|| -> Result<OwnedFd> {
-            unshare(CloneFlags::CLONE_NEWNET).context("create a network namespace")?;
-            Ok(File::open("/proc/thread-self/ns/net").context("open the new namespace")?.into())
-        });
-        Self::from_fd(thread.join().expect("namespace thread does not panic")?)
+        let _back = Back::to_here()?;
+        unshare(CloneFlags::CLONE_NEWNET).context("create a network namespace")?;
+        Self::current()
     }
 
     /// The namespace this thread is in.
@@ -105,17 +103,32 @@ impl Netns {
         setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
     }
 
-    /// Runs `work` on a thread of its own inside this namespace; the caller's thread stays where it is.
+    /// Runs `work` inside this namespace and comes back. The calling thread does it: threads that come and go change the
+    /// map of the process's memory, for which every other thread has to wait, the links' too.
     ///
     /// Errors: not permitted to enter; otherwise what `work` returns.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(|| {
-                self.enter_for_good().context("enter the network namespace")?;
-                work()
-            });
-            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+    pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _back = Back::to_here()?;
+        self.enter_for_good().context("enter the network namespace")?;
+        work()
+    }
+}
+
+/// Brings the thread back into the namespace that it was in, whatever happens meanwhile.
+struct Back(Netns);
+
+impl Back {
+    fn to_here() -> Result<Self> {
+        Netns::current().map(Back)
+    }
+}
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        if self.0.enter_for_good().is_err() {
+            // What this thread did next would happen to another network than was meant.
+            std::process::abort();
+        }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
+use super::child::Task;
 use super::{Bed, Ends, Process, TCP_LISTENING, await_listening, slack};
 
 /// One bulk flow as it is sent: its processes and its file.
@@ -41,14 +42,11 @@ impl Transfer {
     /// Errors: iperf3 cannot be started or does not listen in time.
     /// Side effects: a process that ends with the returned value.
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Transfer> {
-        let what = format!("the iperf3 server on node \"{}\"", ends.to.name);
         let file = bed.folder.join(format!("flow-{}.server.json", ends.index));
         let output = File::create(file).context("create a file for iperf3")?;
-        let mut command = Command::new("iperf3");
-        command.args(["-s", "-1", "-4", "-J", "--forceflush", "-p", &ends.server_port().to_string()]);
-        command.args(["-B", &ends.to.address.to_string()]);
-        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
-        let mut server = Process::start(ends.to, bed.cgroup, &mut command, what)?;
+        let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
+        let task = iperf3(&["-s", "-1", "-4", "-J", "--forceflush", "-p", &port, "-B", &address]);
+        let mut server = Process::start(ends.to, bed.cgroup, &task, output, Stdio::null())?;
         await_listening(&mut server, ends, &TCP_LISTENING, bed.stop)?;
         let client_file = bed.folder.join(format!("flow-{}.json", ends.index));
         Ok(Transfer { server, client: None, client_file, deadline: Instant::now() })
@@ -60,14 +58,13 @@ impl Transfer {
     ///
     /// Errors: iperf3 cannot be started.
     pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
-        let what = format!("iperf3 for flow \"{}\"", ends.flow.name);
-        let mut command = Command::new("iperf3");
-        command.args(["-c", &ends.to.address.to_string(), "-4", "-J", "-C", algorithm]);
-        command.args(["-p", &ends.server_port().to_string(), "-B", &ends.from.address.to_string()]);
-        command.args(["--cport", &ends.sender_port.to_string(), "-t", &ends.length.as_secs().to_string()]);
         let output = File::create(&self.client_file).context("create a file for iperf3")?;
-        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
-        self.client = Some(Process::start(ends.from, bed.cgroup, &mut command, what)?);
+        let (server, from) = (ends.to.address.to_string(), ends.from.address.to_string());
+        let [port, own_port] = [ends.server_port(), ends.sender_port].map(|port| port.to_string());
+        let seconds = ends.length.as_secs().to_string();
+        let to = ["-c", &server, "-4", "-J", "-C", algorithm, "-p", &port];
+        let task = iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat());
+        self.client = Some(Process::start(ends.from, bed.cgroup, &task, output, Stdio::null())?);
         self.deadline = Instant::now() + ends.length + slack(ends.length);
         Ok(())
     }
@@ -86,6 +83,11 @@ impl Transfer {
         }
         Ok(report)
     }
+}
+
+fn iperf3(arguments: &[&str]) -> Task {
+    let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+    Task::Become { program: "iperf3".to_owned(), arguments }
 }
 
 #[derive(Deserialize)]

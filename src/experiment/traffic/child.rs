@@ -4,20 +4,28 @@
 //! input does, and so with the process that holds its other end.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, sockopt};
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::getppid;
 use serde::{Deserialize, Serialize};
 
 use super::messages::{self, Plan};
+use crate::kernel::netns::Netns;
 use crate::units::{BitsPerSec, Bytes, duration_text};
 
 /// IPv4 and UDP headers.
@@ -33,10 +41,42 @@ pub(super) const LOOK_UP: Duration = Duration::from_millis(20);
 /// What is written to or read from a connection at a time.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
+/// Where a process works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The file of the network namespace.
+    pub netns: PathBuf,
+    /// The file to which a process that joins the cgroup writes.
+    pub cgroup: PathBuf,
+    /// The process with whose starting thread this one ends.
+    pub parent: u32,
+}
+
+impl Place {
+    /// Goes there for good. To be called before any thread is started.
+    ///
+    /// Errors: not permitted; the parent is dead.
+    pub fn enter(&self) -> Result<()> {
+        prctl::set_pdeathsig(Signal::SIGKILL).context("tie this process to its parent")?;
+        if getppid().as_raw() as u32 != self.parent {
+            bail!("the process that started this one is dead"); // before the kernel knew that we go with it
+        }
+        Netns::open(&self.netns)?.enter_for_good().context("enter the network namespace")?;
+        fs::write(&self.cgroup, "0").with_context(|| format!("join \"{}\"", self.cgroup.display()))
+    }
+}
+
 /// What a process is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
+    /// Becomes another program.
+    Become {
+        /// Its name.
+        program: String,
+        /// What follows the name.
+        arguments: Vec<String>,
+    },
     /// Sends transfers of a size, one port each from the given one on.
     SendTransfers {
         /// Own address, with the port of the first.
@@ -196,9 +236,13 @@ impl Numbers {
 
 /// Does a task and returns what there is to say.
 ///
-/// Errors: a socket cannot be opened at the address, or the kernel does not take the algorithm.
+/// Errors: a socket cannot be opened at the address, or the kernel does not take the algorithm; no such program.
 pub fn work(task: &Task) -> Result<Told> {
     match task {
+        Task::Become { program, arguments } => {
+            let why = Command::new(program).args(arguments).exec();
+            Err(why).with_context(|| format!("start {program}"))
+        }
         Task::SendTransfers { length, count, interval, .. } => {
             let deadline = Instant::now() + *length;
             send_transfers(task, *count, *interval, deadline)

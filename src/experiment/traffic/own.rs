@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -146,13 +145,9 @@ fn datagrams(sent_pkts: u64, counted: Counted) -> Datagrams {
 
 /// Starts this program at a node with a task; what it says goes to a file.
 fn start(task: &Task, node: &Node, bed: Bed<'_>, file: &Path) -> Result<Process> {
-    let task = serde_json::to_string(task).context("encode a task")?;
     let output = File::create(file).context("create a file for what a flow says")?;
     let errors = output.try_clone().context("create a file for what a flow says")?;
-    let program = std::env::current_exe().context("find this program")?;
-    let mut command = Command::new(program);
-    command.args(["traffic", &task]).stdin(Stdio::piped()).stdout(output).stderr(errors);
-    Process::start(node, bed.cgroup, &mut command, format!("the traffic on node \"{}\"", node.name))
+    Process::start(node, bed.cgroup, task, output, errors.into())
 }
 
 fn read(file: &Path, ends: &Ends<'_>) -> Result<Told> {
