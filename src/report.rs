@@ -4,6 +4,7 @@
 
 mod beside;
 mod bound;
+mod calibration;
 mod chart;
 pub mod compare;
 mod csv;

@@ -1,5 +1,8 @@
 //! Numbers as people read them: one scale a column, thousands apart, no more digits than mean something.
 
+/// Times in seconds are told apart by hundredths, however long the longest of the column is.
+const SECOND_DECIMALS: usize = 2;
+
 /// How all values of one metric are shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scale {
@@ -38,6 +41,7 @@ impl Scale {
             shown if shown >= 10.0 => 1 + usize::from(divisor > 1.0),
             _ => 2 + usize::from(divisor > 1.0),
         };
+        let decimals = if unit == "s" { decimals.max(SECOND_DECIMALS) } else { decimals };
         Scale::Fixed { unit, divisor, decimals }
     }
 
@@ -162,6 +166,11 @@ mod tests {
         );
         let count = Scale::of("pkts", [24_762.0, 13.0]);
         assert_eq!((count.with_unit(24_762.0), count.show(13.0)), ("24 762 pkts".into(), "13".into()));
+        assert_eq!(
+            Scale::of("s", [12.345, 315.2]).with_unit(12.345),
+            "12.35 s",
+            "or 0.28 s saved of it would not show"
+        );
         assert_eq!(Scale::of("us", [40_120.0]).with_unit(40_120.0), "40.12 ms");
         assert_eq!(Scale::of("ratio", [0.01]).with_unit(0.01), "0.0100");
     }

@@ -1,5 +1,6 @@
 //! One table per metric, as text cells: what the text, Markdown and HTML writers have in common.
 
+use super::calibration;
 use super::interval::{self, IntervalKind};
 use super::number::{self, Scale};
 use super::plot::place_name;
@@ -7,7 +8,6 @@ use super::selection::Selection;
 use super::{About, Bound, Cell, Finding, Measured, Report, Verdict};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
-use crate::model::run::Calibration;
 
 /// A column's heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -349,41 +349,13 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));
     facts.push(("seed", report.seed.to_string()));
     facts.extend(intervals(report).into_iter().map(|sentence| ("intervals", sentence)));
-    facts.extend(calibrations(report).into_iter().map(|path| ("calibration", path)));
+    facts.extend(calibration::lines(&report.calibration).into_iter().map(|line| ("calibration", line)));
     facts
 }
 
 /// The beginning of a digest: enough to tell objects apart; JSON has the whole.
 fn shortened(digest: &str) -> String {
     digest.chars().take(DIGEST_LENGTH).collect()
-}
-
-/// What the empty paths measured, one line each: where a quantity comes again, the next path begins.
-fn calibrations(report: &Report) -> Vec<String> {
-    if report.calibration.is_empty() {
-        return vec!["none recorded".to_owned()];
-    }
-    let quantity = |calibration: &Calibration| {
-        let scale = Scale::of(&calibration.unit, [calibration.asked, calibration.measured]);
-        let outside = if calibration.within { "" } else { ", OUTSIDE its range" };
-        format!(
-            "{} {} (asked {}{outside})",
-            calibration.quantity,
-            scale.with_unit(calibration.measured),
-            scale.with_unit(calibration.asked)
-        )
-    };
-    let mut paths: Vec<Vec<&Calibration>> = vec![Vec::new()];
-    for calibration in &report.calibration {
-        let last = paths.last_mut().expect("begun with one");
-        if last.iter().any(|before| before.quantity == calibration.quantity) {
-            paths.push(vec![calibration]);
-        } else {
-            last.push(calibration);
-        }
-    }
-    let line = |path: Vec<&Calibration>| path.into_iter().map(quantity).collect::<Vec<_>>().join("; ");
-    paths.into_iter().map(line).collect()
 }
 
 /// Findings on how variants stand beside the baseline in one metric.
