@@ -30,8 +30,9 @@ impl Netns {
     /// Errors: not permitted (needs CAP_SYS_ADMIN), or out of namespaces.
     /// Side effects: a namespace that lives as long as this value, its clones and processes inside it.
     pub fn create() -> Result<Self> {
-        let _back = Back::to_here()?;
+        let here = Self::current()?;
         unshare(CloneFlags::CLONE_NEWNET).context("create a network namespace")?;
+        let _back = Back(here);
         Self::current()
     }
 
@@ -108,20 +109,15 @@ impl Netns {
     ///
     /// Errors: not permitted to enter; otherwise what `work` returns.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _back = Back::to_here()?;
+        let here = Self::current()?;
         self.enter_for_good().context("enter the network namespace")?;
+        let _back = Back(here);
         work()
     }
 }
 
-/// Brings the thread back into the namespace that it was in, whatever happens meanwhile.
+/// Brings a thread that went elsewhere back into the namespace that it was in, whatever happens meanwhile.
 struct Back(Netns);
-
-impl Back {
-    fn to_here() -> Result<Self> {
-        Netns::current().map(Back)
-    }
-}
 
 impl Drop for Back {
     fn drop(&mut self) {
@@ -162,6 +158,23 @@ impl AsRawFd for Netns {
 mod tests {
     use super::*;
     use crate::failure::Kind;
+
+    /// Who may not go anywhere is told so, and is where it was.
+    #[test]
+    fn thread_comes_back_also_from_work_that_panics_and_stays_where_it_may_not_go() {
+        let home = Netns::current().unwrap().inode();
+        if !nix::unistd::geteuid().is_root() {
+            assert!(Netns::create().is_err() && Netns::current().unwrap().run(|| Ok(())).is_err());
+            return;
+        }
+        let other = Netns::create().unwrap();
+        assert_eq!(Netns::current().unwrap().inode(), home);
+        assert_eq!(other.run(|| Ok(Netns::current()?.inode())).unwrap(), other.inode());
+        let panicked = std::panic::catch_unwind(|| other.run(|| -> Result<()> { panic!("as it may") }));
+        assert!(panicked.is_err() && Netns::current().unwrap().inode() == home);
+        assert!(other.run(|| -> Result<()> { bail!("as it may") }).is_err());
+        assert_eq!(Netns::current().unwrap().inode(), home);
+    }
 
     #[test]
     fn only_a_network_namespace_is_taken_for_one() {
