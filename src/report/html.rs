@@ -35,7 +35,7 @@ fn together(reports: &[Report]) -> String {
     let links = |row: &Row, index: usize| {
         let link = format!("<a href=\"#r{index}\">{}</a>", escaped(&row.cells[0]));
         let (class, sign) = look(row.verdict);
-        let first = format!("<th scope=\"row\"><span class=\"{class}\">{sign}</span> {link}</th>");
+        let first = format!("<th scope=\"row\" class=\"words\"><span class=\"{class}\">{sign}</span> {link}</th>");
         let cell = |(column, cell): (&table::Column, &String)| {
             let class = if column.number { " class=\"number\"" } else { " class=\"words\"" };
             format!("<td{class}>{}</td>", escaped(cell))
