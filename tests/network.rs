@@ -290,12 +290,12 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
 }
 
 /// Datagrams beyond the rate over a link with a long queue, copies, and packets that are held back for longer than others
-/// stay in the queue.
+/// stay in the queue. The datagrams begin when the other flow has its connections: none is made through a full queue.
 const OVERLOADED: &str = r#"
 title = "Overloaded"
 claim = "It is full."
 profile = "paper"
-duration = "3s"
+duration = "6s"
 runs = 1
 seed = 5
 
@@ -312,6 +312,7 @@ name = "bulk"
 from = "s"
 to = "r"
 algorithm = "reno"
+window_cap = 4
 
 [[flow]]
 name = "cbr"
@@ -320,6 +321,7 @@ to = "r"
 protocol = "udp"
 rate = "2mbit"
 packet = "500B"
+start = "3s"
 
 [report]
 metrics = ["utilisation_ratio"]
