@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use super::interval;
 use super::load::{ResultDir, StoredRun};
 use super::number::Scale;
 use super::verdict::{self, Evidence};
@@ -332,7 +333,7 @@ impl Comparison<'_> {
             published,
             expected,
             measured: paired.map(|paired| paired.ratio),
-            ci95: paired.and_then(|paired| paired.ci95),
+            ci95: paired.and_then(|paired| paired.ci95).map(interval::from_zero),
             pairs: pairs.len(),
             cut_off: pairs.iter().filter(|(above, _)| above.cut_off).count(),
             baseline_cut_off: pairs.iter().filter(|(_, below)| below.cut_off).count(),

@@ -37,12 +37,17 @@ impl IntervalKind {
     }
 }
 
-/// The 95 % interval of the mean: by resampling where there are enough runs, else Student's.
+/// An interval of something that cannot be below 0, as no metric and no ratio of two can: it covers what it covered.
+pub fn from_zero([low, high]: [f64; 2]) -> [f64; 2] {
+    [low.max(0.0), high.max(0.0)]
+}
+
+/// The 95 % interval of the mean of a metric: by resampling where there are enough runs, else Student's from 0 on.
 ///
 /// None: under [`stats::FEWEST_FOR_INTERVAL`] values.
 pub fn mean_interval(values: &[f64]) -> Option<([f64; 2], IntervalKind)> {
     let resampled = bootstrap(values, stats::mean).map(|ends| (ends, IntervalKind::Bootstrap));
-    resampled.or_else(|| stats::students_interval(values).map(|ends| (ends, IntervalKind::Student)))
+    resampled.or_else(|| stats::students_interval(values).map(|ends| (from_zero(ends), IntervalKind::Student)))
 }
 
 /// The 95 % interval of the median, by resampling.
@@ -134,6 +139,7 @@ mod tests {
         let values = [1.0, 2.0, 3.0, 4.0, 6.0];
         assert_eq!(mean_interval(&values).unwrap().1, IntervalKind::Bootstrap);
         assert_eq!(mean_interval(&values[..3]).unwrap().1, IntervalKind::Student);
+        assert_eq!(mean_interval(&[0.0, 0.0, 3.0]).unwrap().0[0], 0.0, "Student's begins below");
         assert_eq!((median_interval(&values[..4]), median_interval(&values)), (None, Some([1.0, 6.0])));
     }
 

@@ -8,6 +8,7 @@ use super::selection::Selection;
 use super::{About, Bound, Cell, Finding, Measured, Report, Verdict};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
+use crate::model::run::At;
 
 /// A column's heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,7 +207,9 @@ struct Layout<'a> {
 impl<'a> Layout<'a> {
     fn new(report: &'a Report, cells: &'a [&'a Cell]) -> Self {
         let ratios = || cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref());
-        let variables = cells.first().map(|cell| cell.place().into_keys().collect()).unwrap_or_default();
+        let common = common(report);
+        let variables = cells.first().map(|cell| cell.place().into_keys()).into_iter().flatten();
+        let variables = variables.filter(|name| !common.contains_key(name)).collect();
         Layout {
             report,
             cells,
@@ -332,6 +335,13 @@ fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
+/// Variables of the sweep with their value where it is the same in every cell: the header has them, not each row.
+fn common(report: &Report) -> At {
+    let mut common = report.cells.first().map(Cell::place).unwrap_or_default();
+    common.retain(|name, value| report.cells.iter().all(|cell| cell.at.get(name) == Some(value)));
+    common
+}
+
 /// Facts of the report's header as name and text, in the order they are shown.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     let host = &report.host;
@@ -343,6 +353,8 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     facts.push(("kernel", format!("{}, {} processors", host.kernel, host.cpus)));
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));
+    let common = common(report);
+    facts.extend((!common.is_empty()).then(|| ("every cell", place_name(&common))));
     facts.extend((!host.tools.is_empty()).then(|| ("tools", named(&host.tools))));
     let algorithms = host.algorithms.iter().map(|(name, digest)| (name.clone(), shortened(digest))).collect();
     facts.extend((!host.algorithms.is_empty()).then(|| ("algorithms", named(&algorithms))));
@@ -387,7 +399,7 @@ fn intervals(report: &Report) -> Vec<String> {
         ));
     }
     if kinds().any(|kind| kind == IntervalKind::Student) {
-        sentences.push(format!("means over fewer than {fewest} runs: Student's t"));
+        sentences.push(format!("means over fewer than {fewest} runs: Student's t, from 0 on"));
     }
     if report.cells.iter().any(|cell| cell.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.ci95.is_some())) {
         sentences.push("ratios: Fieller's, over the runs that share a seed".to_owned());

@@ -37,6 +37,22 @@ fn part_without_the_baseline_is_not_judged_and_fails_the_check() {
     assert_eq!(report::check(&[report]), None);
 }
 
+/// A part of a sweep repeated in every row what is the same in all of them.
+#[test]
+fn variable_that_does_not_vary_stands_in_the_header() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO.split("[[published]]").next().unwrap());
+    directory.add(&run("0.1%", "SACK", 0, 17_400));
+    let line = |text: &str, beginning: &str| text.lines().find(|line| line.starts_with(beginning)).map(str::to_owned);
+    let text = report::render(&load(&directory), report::Format::Text).unwrap();
+    assert_eq!(line(&text, "  every cell").as_deref(), Some("  every cell  loss 0.1%"), "{text}");
+    assert_eq!(line(&text, "loss"), None, "{text}");
+    directory.add(&run("1%", "SACK", 0, 6_000));
+    let text = report::render(&load(&directory), report::Format::Text).unwrap();
+    assert_eq!(line(&text, "  every cell"), None, "{text}");
+    assert!(line(&text, "loss").is_some_and(|heading| heading.contains("variant")), "{text}");
+}
+
 /// Where only a published ratio is given, the published value was compared in its stead.
 #[test]
 fn published_ratio_without_the_baseline_is_not_judged() {
