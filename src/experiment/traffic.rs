@@ -14,7 +14,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -57,30 +57,40 @@ pub fn iperf3_version() -> Result<String> {
 pub struct Process {
     child: Child,
     what: String,
+    file: PathBuf,
 }
 
 impl Process {
-    /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says goes to `output`.
+    /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says, of its errors
+    /// too, goes to a new file in the folder of the run.
     ///
     /// It goes there itself, once it runs: what is done between fork and exec would need a copy of this process, whose
     /// links would have to wait for every page that they write to.
     /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
-    fn start(node: &Node, cgroup: &RunCgroup, task: &Task, output: File, errors: Stdio) -> Result<Process> {
+    fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<Process> {
         let what = match task {
             Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
             _ => format!("the traffic on node \"{}\"", node.name),
         };
         let parent = std::process::id();
         let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
-        let place = Place { netns, cgroup: cgroup.joining_file(), parent };
+        let place = Place { netns, cgroup: bed.cgroup.joining_file(), parent };
         let program = std::env::current_exe().context("find this program")?;
         let mut command = Command::new(program);
         command.arg("traffic");
         command.arg(serde_json::to_string(&place).context("encode a place")?);
         command.arg(serde_json::to_string(task).context("encode a task")?);
+        let file = bed.folder.join(file);
+        let output = File::create(&file).with_context(|| format!("create \"{}\"", file.display()))?;
+        let errors = output.try_clone().context("use a file twice")?;
         command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
         let child = command.spawn().with_context(|| format!("start {what}"))?;
-        Ok(Process { child, what })
+        Ok(Process { child, what, file })
+    }
+
+    /// What it said so far.
+    fn said(&self) -> Result<String> {
+        fs::read_to_string(&self.file).with_context(|| format!("read what {} says", self.what))
     }
 
     /// Waits for the end of the process.
@@ -270,7 +280,7 @@ fn await_listening(server: &mut Process, ends: &Ends<'_>, sockets: &Sockets, sto
     let what = server.what.clone();
     let listening = wait_until(deadline, stop, || {
         if let Some(status) = server.child.try_wait().with_context(|| format!("look after {what}"))? {
-            bail!("{what} ended before it listened ({status})");
+            bail!("{what} ended before it listened ({status}): {}", server.said()?.trim());
         }
         is_listening(ends, sockets)
     })?;

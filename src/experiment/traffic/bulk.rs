@@ -1,8 +1,5 @@
 //! A bulk flow: iperf3 at both ends, until the flow's time is over.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -12,12 +9,11 @@ use serde::Deserialize;
 use super::child::Task;
 use super::{Bed, Ends, Process, TCP_LISTENING, await_listening, slack};
 
-/// One bulk flow as it is sent: its processes and its file.
+/// One bulk flow as it is sent: its processes.
 #[derive(Debug)]
 pub struct Transfer {
     server: Process,
     client: Option<Process>,
-    client_file: PathBuf,
     deadline: Instant,
 }
 
@@ -42,14 +38,11 @@ impl Transfer {
     /// Errors: iperf3 cannot be started or does not listen in time.
     /// Side effects: a process that ends with the returned value.
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Transfer> {
-        let file = bed.folder.join(format!("flow-{}.server.json", ends.index));
-        let output = File::create(file).context("create a file for iperf3")?;
         let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
         let task = iperf3(&["-s", "-1", "-4", "-J", "--forceflush", "-p", &port, "-B", &address]);
-        let mut server = Process::start(ends.to, bed.cgroup, &task, output, Stdio::null())?;
+        let mut server = Process::start(ends.to, bed, &task, &format!("flow-{}.server.json", ends.index))?;
         await_listening(&mut server, ends, &TCP_LISTENING, bed.stop)?;
-        let client_file = bed.folder.join(format!("flow-{}.json", ends.index));
-        Ok(Transfer { server, client: None, client_file, deadline: Instant::now() })
+        Ok(Transfer { server, client: None, deadline: Instant::now() })
     }
 
     /// Starts to send for its length in whole seconds.
@@ -58,13 +51,12 @@ impl Transfer {
     ///
     /// Errors: iperf3 cannot be started.
     pub fn send(&mut self, ends: &Ends<'_>, algorithm: &str, bed: Bed<'_>) -> Result<()> {
-        let output = File::create(&self.client_file).context("create a file for iperf3")?;
         let (server, from) = (ends.to.address.to_string(), ends.from.address.to_string());
         let [port, own_port] = [ends.server_port(), ends.sender_port].map(|port| port.to_string());
         let seconds = ends.length.as_secs().to_string();
         let to = ["-c", &server, "-4", "-J", "-C", algorithm, "-p", &port];
         let task = iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat());
-        self.client = Some(Process::start(ends.from, bed.cgroup, &task, output, Stdio::null())?);
+        self.client = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.json", ends.index))?);
         self.deadline = Instant::now() + ends.length + slack(ends.length);
         Ok(())
     }
@@ -75,8 +67,7 @@ impl Transfer {
     pub fn finish(mut self, algorithm: &str, stop: &AtomicBool) -> Result<TransferReport> {
         let mut client = self.client.take().ok_or_else(|| anyhow!("the flow was never started"))?;
         client.wait(self.deadline, stop)?;
-        let text = fs::read_to_string(&self.client_file).context("read iperf3's output")?;
-        let report = parse_report(&text)?;
+        let report = parse_report(&client.said()?)?;
         self.server.wait(self.deadline, stop)?;
         if report.algorithm != algorithm {
             bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
@@ -127,11 +118,11 @@ struct Side {
     retransmits: u64,
 }
 
+/// Errors and warnings may stand before and after the report: from iperf3, and from the way to its namespace.
 fn parse_report(text: &str) -> Result<TransferReport> {
-    if text.trim().is_empty() {
-        bail!("iperf3 ended without a report");
-    }
-    let report: Report = serde_json::from_str(text).context("read iperf3's report")?;
+    let report = text.find('{').zip(text.rfind('}')).and_then(|(first, last)| text.get(first..=last));
+    let Some(report) = report else { bail!("iperf3 ended without a report: {}", text.trim()) };
+    let report: Report = serde_json::from_str(report).context("read iperf3's report")?;
     if let Some(error) = report.error {
         bail!("iperf3 reports: {error}");
     }
@@ -162,7 +153,8 @@ mod tests {
     fn errors_of_iperf3_are_told() {
         let told = |text: &str| parse_report(text).unwrap_err().to_string();
         assert_eq!(told(r#"{"error": "unable to connect"}"#), "iperf3 reports: unable to connect");
-        assert_eq!(told(" "), "iperf3 ended without a report");
+        assert_eq!(told("no namespace\n"), "iperf3 ended without a report: no namespace");
+        assert_eq!(told("warning: old\n{\"error\": \"busy\"}\n"), "iperf3 reports: busy");
         assert_eq!(told("{}"), "iperf3's report has no stream");
     }
 }

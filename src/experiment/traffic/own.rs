@@ -1,16 +1,13 @@
 //! A flow of our own processes: one at each end, told what to do and asked what came of it.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::child::{Arrived, Counted, Task, Told};
 use super::messages::Plan;
 use super::{Bed, Ends, Process, Report, TCP_LISTENING, UDP_BOUND, await_listening, slack};
-use crate::experiment::net::topology::Node;
 use crate::experiment::scenario::Sends;
 
 /// A path is taken for empty when nothing came for this long: longer than any queue and delay of a scenario's path
@@ -22,7 +19,6 @@ const QUIET: Duration = Duration::from_millis(300);
 pub struct Own {
     receiver: Process,
     sender: Option<Process>,
-    files: [PathBuf; 2],
     deadline: Instant,
 }
 
@@ -60,8 +56,6 @@ impl Own {
     /// Errors: it cannot be started or does not listen in time.
     /// Side effects: a process that ends with the returned value.
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Own> {
-        let file = |end| bed.folder.join(format!("flow-{}.{end}.json", ends.index));
-        let files = [file("sender"), file("receiver")];
         let at = ends.server_address();
         let (task, sockets) = match ends.flow.sends {
             Sends::Datagrams { .. } => {
@@ -70,9 +64,9 @@ impl Own {
             Sends::Messages { size, .. } => (Task::ReceiveMessages { at, size }, TCP_LISTENING),
             _ => (Task::ReceiveTransfers { at }, TCP_LISTENING),
         };
-        let mut receiver = start(&task, ends.to, bed, &files[1])?;
+        let mut receiver = Process::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
         await_listening(&mut receiver, ends, &sockets, bed.stop)?;
-        Ok(Own { receiver, sender: None, files, deadline: Instant::now() })
+        Ok(Own { receiver, sender: None, deadline: Instant::now() })
     }
 
     /// Starts to send.
@@ -91,7 +85,7 @@ impl Own {
             Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
             Sends::Bulk => bail!("a bulk flow is sent by iperf3"),
         };
-        self.sender = Some(start(&task, ends.from, bed, &self.files[0])?);
+        self.sender = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
         self.deadline = Instant::now() + length + slack(length);
         Ok(())
     }
@@ -108,7 +102,7 @@ impl Own {
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => size.0,
             _ => 0,
         };
-        match (read(&self.files[0], ends)?, read(&self.files[1], ends)?) {
+        match (read(&sender, ends)?, read(&self.receiver, ends)?) {
             (Told::Begun { at_ns, .. }, Told::Arrived(arrived)) => {
                 let one = |(port, begun_ns)| transferred(port, begun_ns, arrived.get(&port).copied(), size);
                 Ok(Report::Transfers(at_ns.into_iter().map(one).collect()))
@@ -143,15 +137,8 @@ fn datagrams(sent_pkts: u64, counted: Counted) -> Datagrams {
     }
 }
 
-/// Starts this program at a node with a task; what it says goes to a file.
-fn start(task: &Task, node: &Node, bed: Bed<'_>, file: &Path) -> Result<Process> {
-    let output = File::create(file).context("create a file for what a flow says")?;
-    let errors = output.try_clone().context("create a file for what a flow says")?;
-    Process::start(node, bed.cgroup, task, output, errors.into())
-}
-
-fn read(file: &Path, ends: &Ends<'_>) -> Result<Told> {
-    let text = fs::read_to_string(file).context("read what a flow says")?;
+fn read(process: &Process, ends: &Ends<'_>) -> Result<Told> {
+    let text = process.said()?;
     serde_json::from_str(&text).map_err(|_| anyhow!("flow \"{}\" says: {}", ends.flow.name, text.trim()))
 }
 
