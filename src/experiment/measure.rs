@@ -319,7 +319,13 @@ mod tests {
 
     #[test]
     fn datagrams_are_counted_and_never_compared() {
-        let counted = Datagrams { lost_pkts: 2, received_pkts: 9, received_bytes: 9 * 972, active_s: 0.8 };
+        let counted = Datagrams {
+            latest: Duration::ZERO,
+            lost_pkts: 2,
+            received_pkts: 9,
+            received_bytes: 9 * 972,
+            active_s: 0.8,
+        };
         let sends = Sends::Datagrams { rate: BitsPerSec(80_000), packet_bytes: 1000 };
         let record = record_of(&flow(sends), &Report::Datagrams(counted), &[]).unwrap();
         assert!(record.datagrams && !record.compared && record.socket.is_none());

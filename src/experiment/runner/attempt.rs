@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
-use super::lateness::lateness;
+use super::lateness::{lateness, sender_lateness};
 use super::together::Together;
 use crate::experiment::algorithms::Algorithms;
 use crate::experiment::conditions::Conditions;
@@ -73,6 +73,8 @@ struct Measured {
     events: Vec<Event>,
     events_dropped: u64,
     jobs: u32,
+    /// Why it was not what was asked.
+    late: Option<String>,
 }
 
 impl Measured {
@@ -95,7 +97,7 @@ impl Bench<'_> {
         let (status, why, measured) = match self.measure(run, &folder, sent) {
             Err(_) if self.stop.load(Ordering::Relaxed) => bail!("interrupted"),
             Err(error) => (RunStatus::Failed, Some(format!("{error:#}")), Measured::default()),
-            Ok(measured) => match (skipped_callback(measured.windows()), lateness(cell, &measured.links)) {
+            Ok(measured) => match (skipped_callback(measured.windows()), measured.late.clone()) {
                 (Some(why), _) => (RunStatus::Failed, Some(why), measured),
                 (None, Some(why)) => (RunStatus::Late, Some(why), measured),
                 (None, None) => (RunStatus::Done, None, measured),
@@ -156,7 +158,8 @@ impl Bench<'_> {
             let names = [self.algorithms.name_of(ends.flow).to_owned(), cell.label(ends.flow)];
             flows.push(flow_record(ends.flow, names, report, &own, time)?);
         }
-        Ok(Measured { flows, links, events, events_dropped: followed.dropped(), jobs })
+        let late = lateness(cell, &links).or_else(|| sender_lateness(&ends, &reports));
+        Ok(Measured { flows, links, events, events_dropped: followed.dropped(), jobs, late })
     }
 
     /// Starts every receiver, and asks for every flow's conditions.

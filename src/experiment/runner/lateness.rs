@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::experiment::cost::{longest_round_trip, queue_time};
 use crate::experiment::net::path::Hop;
 use crate::experiment::scenario::Cell;
+use crate::experiment::traffic::{Ends, Report};
 use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};
 
 /// A link that delivers later than this in one of a hundred packets, or than the share below of the round trip if
@@ -16,6 +17,8 @@ const LATE_SHARE: f64 = 0.02;
 ///
 /// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
 const STALL: Duration = Duration::from_millis(200);
+/// The same of a sender of datagrams: what it held back leaves at once, and fills queues that it should not.
+const SENDER_STALL: Duration = Duration::from_millis(50);
 /// A burst of packets that a stall held up, or of those that their late acknowledgements release, has met every queue of
 /// the path within so many of its longest round trips, a full queue included; that queue then spreads it.
 const WAKE_ROUND_TRIPS: u32 = 2;
@@ -38,6 +41,17 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
         return Some(format!("a link stalled for {stall:.1} ms, allowed {most} ms: a retransmission timer may expire"));
     }
     overflow_by_stall(cell, links, stall_us)
+}
+
+/// Why what was sent was not what was asked; none when it was.
+pub fn sender_lateness(ends: &[Ends<'_>], reports: &[Report]) -> Option<String> {
+    ends.iter().zip(reports).find_map(|(ends, report)| {
+        let Report::Datagrams(datagrams) = report else { return None };
+        let (name, latest, most) = (&ends.flow.name, datagrams.latest, SENDER_STALL.as_millis());
+        let stall_ms = latest.as_secs_f64() * 1e3;
+        let stalled = || format!("the sender of flow \"{name}\" stalled for {stall_ms:.1} ms, allowed {most} ms");
+        (latest > SENDER_STALL).then(stalled)
+    })
 }
 
 /// A link held up for longer than a queue lasts lets a burst go that may overflow it: drops that the path would not make.

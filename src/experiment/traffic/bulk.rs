@@ -1,7 +1,7 @@
 //! A bulk flow: iperf3 at both ends, until the flow's time is over.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
@@ -14,6 +14,7 @@ use super::{Bed, Ends, Process, TCP_LISTENING, await_listening, slack};
 pub struct Transfer {
     server: Process,
     client: Option<Process>,
+    length: Duration,
     deadline: Instant,
 }
 
@@ -22,9 +23,10 @@ pub struct Transfer {
 pub struct TransferReport {
     /// Algorithm of the data connection.
     pub algorithm: String,
-    /// Payload bytes that reached the receiver.
+    /// Payload bytes that reached the receiver in the flow's length, by the receiver's count and clock: what was still
+    /// queued then, or written by a sender that was blocked, comes too late.
     pub received_bytes: u64,
-    /// Time over which it counted them, seconds.
+    /// Time over which it counted them, seconds: the flow's length to the receiver's nearest interval.
     pub receiver_s: f64,
     /// Segments the sender retransmitted.
     pub retrans_pkts: u64,
@@ -42,7 +44,7 @@ impl Transfer {
         let task = iperf3(&["-s", "-1", "-4", "-J", "--forceflush", "-p", &port, "-B", &address]);
         let mut server = Process::start(ends.to, bed, &task, &format!("flow-{}.server.json", ends.index))?;
         await_listening(&mut server, ends, &TCP_LISTENING, bed.stop)?;
-        Ok(Transfer { server, client: None, deadline: Instant::now() })
+        Ok(Transfer { server, client: None, length: ends.length, deadline: Instant::now() })
     }
 
     /// Starts to send for its length in whole seconds.
@@ -67,8 +69,10 @@ impl Transfer {
     pub fn finish(mut self, algorithm: &str, stop: &AtomicBool) -> Result<TransferReport> {
         let mut client = self.client.take().ok_or_else(|| anyhow!("the flow was never started"))?;
         client.wait(self.deadline, stop)?;
-        let report = parse_report(&client.said()?)?;
+        let sent = read_report(&client.said()?)?;
         self.server.wait(self.deadline, stop)?;
+        let received = read_report(&self.server.said()?).context("at the receiver")?;
+        let report = transfer_report(&sent, &received, self.length)?;
         if report.algorithm != algorithm {
             bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
         }
@@ -87,6 +91,8 @@ struct Report {
     #[serde(default)]
     start: Start,
     #[serde(default)]
+    intervals: Vec<Interval>,
+    #[serde(default)]
     end: End,
 }
 
@@ -94,6 +100,18 @@ struct Report {
 struct Start {
     #[serde(default)]
     tcp_mss_default: u32,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    sum: Sum,
+}
+
+#[derive(Deserialize)]
+struct Sum {
+    /// From the start of the test, seconds.
+    end: f64,
+    bytes: u64,
 }
 
 #[derive(Default, Deserialize)]
@@ -106,55 +124,69 @@ struct End {
 
 #[derive(Deserialize)]
 struct Stream {
-    sender: Side,
-    receiver: Side,
+    sender: Sender,
 }
 
 #[derive(Deserialize)]
-struct Side {
-    seconds: f64,
-    bytes: u64,
+struct Sender {
     #[serde(default)]
     retransmits: u64,
 }
 
+/// What both ends say; of what was received the receiver's own intervals: the sender divides it by its own time, which
+/// ends before the queue is empty.
+fn transfer_report(sent: &Report, received: &Report, length: Duration) -> Result<TransferReport> {
+    let stream = sent.end.streams.first().ok_or_else(|| anyhow!("iperf3's report has no stream"))?;
+    let intervals = || received.intervals.iter().map(|interval| &interval.sum);
+    // Intervals last a second and end a little late.
+    let counted = || intervals().filter(|sum| sum.end <= length.as_secs_f64() + 0.5);
+    Ok(TransferReport {
+        algorithm: sent.end.sender_tcp_congestion.clone(),
+        received_bytes: counted().map(|sum| sum.bytes).sum(),
+        receiver_s: counted().map(|sum| sum.end).fold(0.0, f64::max),
+        retrans_pkts: stream.sender.retransmits,
+        mss_bytes: sent.start.tcp_mss_default,
+    })
+}
+
 /// Errors and warnings may stand before and after the report: from iperf3, and from the way to its namespace.
-fn parse_report(text: &str) -> Result<TransferReport> {
+fn read_report(text: &str) -> Result<Report> {
     let report = text.find('{').zip(text.rfind('}')).and_then(|(first, last)| text.get(first..=last));
     let Some(report) = report else { bail!("iperf3 ended without a report: {}", text.trim()) };
     let report: Report = serde_json::from_str(report).context("read iperf3's report")?;
     if let Some(error) = report.error {
         bail!("iperf3 reports: {error}");
     }
-    let stream = report.end.streams.first().ok_or_else(|| anyhow!("iperf3's report has no stream"))?;
-    Ok(TransferReport {
-        algorithm: report.end.sender_tcp_congestion,
-        received_bytes: stream.receiver.bytes,
-        receiver_s: stream.receiver.seconds,
-        retrans_pkts: stream.sender.retransmits,
-        mss_bytes: report.start.tcp_mss_default,
-    })
+    Ok(report)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LENGTH: Duration = Duration::from_secs(2);
+    const CLIENT: &str = r#"{"start": {"tcp_mss_default": 1460}, "end": {"sender_tcp_congestion": "reno", "streams": [
+        {"sender": {"seconds": 2.0, "bytes": 100, "retransmits": 3}, "receiver": {"seconds": 2.0, "bytes": 99}}]}}"#;
+
+    /// It was divided by the sender's 2 s, and more than the line's rate came out.
     #[test]
-    fn report_of_iperf3_is_read() {
-        let text = r#"{"start": {"tcp_mss_default": 1460}, "end": {"sender_tcp_congestion": "reno", "streams": [
-            {"sender": {"seconds": 2.0, "bytes": 100, "retransmits": 3}, "receiver": {"seconds": 2.1, "bytes": 90}}]}}"#;
-        let report = parse_report(text).unwrap();
+    fn what_is_received_after_the_length_does_not_count() {
+        let server = r#"{"intervals": [{"sum": {"end": 1.001, "bytes": 40}}, {"sum": {"end": 2.003, "bytes": 50}},
+            {"sum": {"end": 2.6, "bytes": 9}}]}"#;
+        let of = |client, server| transfer_report(&read_report(client)?, &read_report(server)?, LENGTH);
+        let report = of(CLIENT, server).unwrap();
         assert_eq!((report.received_bytes, report.retrans_pkts, report.mss_bytes), (90, 3, 1460));
-        assert_eq!((report.algorithm.as_str(), report.receiver_s), ("reno", 2.1));
+        assert_eq!((report.algorithm.as_str(), report.receiver_s), ("reno", 2.003));
+        let nothing = of(CLIENT, "{}").unwrap();
+        assert_eq!((nothing.received_bytes, nothing.receiver_s), (0, 0.0));
+        assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3's report has no stream");
     }
 
     #[test]
     fn errors_of_iperf3_are_told() {
-        let told = |text: &str| parse_report(text).unwrap_err().to_string();
+        let told = |text: &str| read_report(text).err().unwrap().to_string();
         assert_eq!(told(r#"{"error": "unable to connect"}"#), "iperf3 reports: unable to connect");
         assert_eq!(told("no namespace\n"), "iperf3 ended without a report: no namespace");
         assert_eq!(told("warning: old\n{\"error\": \"busy\"}\n"), "iperf3 reports: busy");
-        assert_eq!(told("{}"), "iperf3's report has no stream");
     }
 }

@@ -169,7 +169,12 @@ pub enum Told {
     /// What arrived of each transfer, by the sender's port.
     Arrived(BTreeMap<u16, Arrived>),
     /// Datagrams sent.
-    Sent(u64),
+    Sent {
+        /// How many.
+        packets: u64,
+        /// Longest that one left after its time.
+        latest: Duration,
+    },
     /// Datagrams counted.
     Counted(Counted),
 }
@@ -254,7 +259,7 @@ pub fn work(task: &Task) -> Result<Told> {
             let socket = UdpSocket::bind(from).context("open a socket for datagrams")?;
             socket.connect(to).context("direct a socket for datagrams")?;
             let gap = Duration::from_secs_f64(8.0 * f64::from(*packet_bytes) / rate.0 as f64);
-            send_datagrams(&socket, *packet_bytes, gap, *length).map(Told::Sent)
+            send_datagrams(&socket, *packet_bytes, gap, *length)
         }
         Task::ReceiveDatagrams { at, length, settle } => receive_datagrams(*at, *length, *settle).map(Told::Counted),
     }
@@ -411,22 +416,23 @@ fn read_all(mut connection: &TcpStream, arrived: &Mutex<BTreeMap<u16, Arrived>>)
     }
 }
 
-/// Sends packets when they are due, however late some were; a full queue of the device is the path's business.
-fn send_datagrams(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: Duration) -> Result<u64> {
+/// Sends packets when they are due, and how late the latest was; a full queue of the device is the path's business.
+fn send_datagrams(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: Duration) -> Result<Told> {
     let mut packet = vec![0; (packet_bytes - UDP_HEADER_BYTES) as usize];
     let begin = Instant::now();
-    let mut sent = 0_u64;
+    let (mut packets, mut latest) = (0_u64, Duration::ZERO);
     loop {
-        let due = gap.mul_f64(sent as f64);
+        let due = gap.mul_f64(packets as f64);
         if due >= length {
-            return Ok(sent);
+            return Ok(Told::Sent { packets, latest });
         }
         std::thread::sleep((begin + due).saturating_duration_since(Instant::now()));
-        packet[..NUMBER_BYTES].copy_from_slice(&sent.to_ne_bytes());
+        latest = latest.max(begin.elapsed().saturating_sub(due));
+        packet[..NUMBER_BYTES].copy_from_slice(&packets.to_ne_bytes());
         match socket.send(&packet) {
             // A port where nobody listens any more is told by ICMP: the receiver was stopped.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return Err(error).context("send a datagram"),
-            _ => sent += 1,
+            _ => packets += 1,
         }
     }
 }
@@ -462,6 +468,15 @@ fn receive_datagrams(at: SocketAddrV4, length: Duration, settle: Duration) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sender_of_datagrams_knows_how_many_it_sent() {
+        let [socket, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        socket.connect(other.local_addr().unwrap()).unwrap();
+        let [gap, length] = [1, 5].map(Duration::from_millis);
+        let Told::Sent { packets, latest } = send_datagrams(&socket, 100, gap, length).unwrap() else { panic!() };
+        assert!(packets == 5 && latest > Duration::ZERO, "{packets} {latest:?}");
+    }
 
     #[test]
     fn datagrams_count_once_and_only_for_the_length() {

@@ -40,6 +40,8 @@ pub struct Transferred {
 /// A flow of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datagrams {
+    /// Longest that its sender let one leave after its time: a burst followed.
+    pub latest: Duration,
     /// Packets that never arrived, not even late.
     pub lost_pkts: u64,
     /// Packets that arrived within the flow's length of the first, each once.
@@ -111,7 +113,9 @@ impl Own {
                 let one = |(number, begun_ns)| message(ends.sender_port, begun_ns, arrived.of(number, size), size);
                 Ok(Report::Transfers(at_ns.into_iter().enumerate().map(one).collect()))
             }
-            (Told::Sent(sent_pkts), Told::Counted(counted)) => Ok(Report::Datagrams(datagrams(sent_pkts, counted))),
+            (Told::Sent { packets, latest }, Told::Counted(counted)) => {
+                Ok(Report::Datagrams(datagrams(packets, latest, counted)))
+            }
             _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
         }
     }
@@ -127,9 +131,10 @@ fn message(port: u16, begun_ns: u64, (bytes, last_ns): (u64, Option<u64>), size:
     transferred(port, begun_ns, last_ns.map(|last_ns| Arrived { bytes, last_ns }), size)
 }
 
-fn datagrams(sent_pkts: u64, counted: Counted) -> Datagrams {
+fn datagrams(sent_pkts: u64, latest: Duration, counted: Counted) -> Datagrams {
     let active_s = counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9;
     Datagrams {
+        latest,
         lost_pkts: sent_pkts.saturating_sub(counted.arrived_ever),
         received_pkts: counted.packets,
         received_bytes: counted.bytes,
