@@ -241,7 +241,8 @@ impl Path<'_> {
         answers.sort_unstable();
         let median = answers.get((answers.len() as f64 * asked.in_order / 2.0) as usize).ok_or_else(|| {
             let what = format!("none of {RTT_PROBES} probes came back from {} to {}", self.to, self.from);
-            Failure::outside(what).hint("a path that loses nearly everything cannot be measured")
+            Failure::outside(what)
+                .hint("a busy host answers too late: stop other work; a path that loses all cannot be measured")
         })?;
         let median = median.as_secs_f64() * 1e6;
         let rtt = asked.rtt.as_secs_f64() * 1e6;
