@@ -14,7 +14,7 @@ export async function useTokenOfAddress() {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (!token) return;
   history.replaceState(null, "", location.pathname + "#/sockets");
-  await openSession(decodeURIComponent(token));
+  await openSession(token); // of characters that an address shows as they are
 }
 
 /** Asks for the token until it is right. */
