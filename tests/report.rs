@@ -152,6 +152,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     let mut tired = run("0.1%", "SACK", 0, 17_400);
     (tired.late_attempts, tired.events_dropped) = (2, 31);
     tired.links[0].counters[0].failed_pkts = 4;
+    tired.flows[0].begin_s = Some(1.25);
     directory.add(&tired);
     fs::remove_dir_all(directory.folder("loss-1pct-SACK-1")).unwrap();
     let report = load(&directory);
@@ -162,6 +163,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     let sack = causes(cell(&report, "delivered_pkts", "0.1%", "SACK"));
     assert!(sack.contains("1 run had to be repeated") && sack.contains("2 late attempts left out"), "{sack}");
     assert!(sack.contains("31 trace events were dropped") && sack.contains("failed to carry 4 packets"), "{sack}");
+    assert!(sack.contains("in 1 run a flow began more than 1 s after its time"), "{sack}");
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");
     assert!(causes(unpaired).contains("1 run without a run of the baseline"));
     assert_eq!(unpaired.ratio_to_baseline.as_ref().unwrap().pairs, 2);

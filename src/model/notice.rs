@@ -63,6 +63,17 @@ impl Notice {
         )
     }
 
+    /// Runs in which a flow took long to begin.
+    pub fn began_late(late: usize, more_than_s: f64) -> Self {
+        Notice::new(
+            format!(
+                "in {} a flow began more than {more_than_s} s after its time: its connections are made over the path itself",
+                runs(late)
+            ),
+            "each flow counts for its length from its own first data on: flows that should share the path did so for less",
+        )
+    }
+
     /// Runs without a partner at the baseline: their ratio is taken over the others.
     pub fn unpaired_runs(unpaired: usize) -> Self {
         Notice::new(

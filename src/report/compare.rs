@@ -21,6 +21,9 @@ use crate::model::stats;
 /// Metrics of a scenario that names none.
 const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
 
+/// A flow that begins later than this after its time lost packets of its handshakes: the first timeout takes as long.
+const BEGAN_LATE_S: f64 = 1.0;
+
 /// Metrics and series that show windows during recovery too.
 const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
 
@@ -371,7 +374,10 @@ impl Comparison<'_> {
 
     fn cell_notices(&self, key: &Key, measured: Option<&Measured>, ratio: Option<&Ratio>) -> Vec<Notice> {
         let n = measured.map_or(0, |measured| measured.n);
-        let mut notices = run_notices(&self.runs_of(key));
+        let runs = self.runs_of(key);
+        let mut notices = run_notices(&runs);
+        let late = runs.iter().filter(|run| run.status == RunStatus::Done && began_late(self.scenario(), run)).count();
+        notices.extend((late > 0).then(|| Notice::began_late(late, BEGAN_LATE_S)));
         let cut_off = measured.map_or(0, |measured| measured.cut_off);
         notices.extend((cut_off > 0).then(|| Notice::cut_off(cut_off, n)));
         match n {
@@ -386,6 +392,16 @@ impl Comparison<'_> {
         }
         notices
     }
+}
+
+/// Whether a flow's first data came long after its time.
+fn began_late(scenario: &Scenario, run: &RunRecord) -> bool {
+    let cell = scenario.cells.iter().find(|cell| cell.at == run.at);
+    let start_of = |name: &str| cell?.flows.iter().find(|flow| flow.name == name).map(|flow| flow.start.as_secs_f64());
+    run.flows.iter().any(|flow| {
+        let began = flow.begin_s.zip(start_of(&flow.name));
+        began.is_some_and(|(begin_s, start_s)| begin_s - start_s > BEGAN_LATE_S)
+    })
 }
 
 /// What the runs of one cell say about themselves.
