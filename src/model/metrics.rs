@@ -5,6 +5,7 @@
 
 pub mod completion;
 pub mod fairness;
+pub mod held;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod slow_start;
@@ -12,9 +13,7 @@ pub mod steadiness;
 pub mod view;
 
 use self::view::RunView;
-use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
-use crate::model::stats;
 
 /// No quantity of a run is larger in its unit: what a broken record gives beyond is no value, so that sums stay finite.
 const LARGEST: f64 = 1e18;
@@ -148,48 +147,48 @@ pub static METRICS: &[Metric] = &[
         name: "srtt_p50_us",
         title: "smoothed RTT, median of the run",
         unit: "us",
-        what: "median over the run's samples of the sender's smoothed RTT",
-        source: "RFC 6298, 2; Hyndman and Fan 1996, type 7",
+        what: "median over the time of the variant's flows of the sender's smoothed RTT",
+        source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
         computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.5)),
     },
     Metric {
         name: "srtt_p95_us",
         title: "smoothed RTT, 95th percentile of the run",
         unit: "us",
-        what: "95th percentile over the run's samples of the sender's smoothed RTT",
-        source: "RFC 6298, 2; Hyndman and Fan 1996, type 7",
+        what: "95th percentile over the time of the variant's flows of the sender's smoothed RTT",
+        source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
         computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.95)),
     },
     Metric {
         name: "srtt_p99_us",
         title: "smoothed RTT, 99th percentile of the run",
         unit: "us",
-        what: "99th percentile over the run's samples of the sender's smoothed RTT",
-        source: "RFC 6298, 2; Hyndman and Fan 1996, type 7",
+        what: "99th percentile over the time of the variant's flows of the sender's smoothed RTT",
+        source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
         computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.99)),
     },
     Metric {
         name: "qdelay_p50_us",
         title: "queueing delay, median of the run",
         unit: "us",
-        what: "median over the run's samples of RTT minus the lowest RTT of the flow",
-        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 7",
+        what: "median over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
         computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.5)),
     },
     Metric {
         name: "qdelay_p95_us",
         title: "queueing delay, 95th percentile of the run",
         unit: "us",
-        what: "95th percentile over the run's samples of RTT minus the lowest RTT of the flow",
-        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 7",
+        what: "95th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
         computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.95)),
     },
     Metric {
         name: "qdelay_p99_us",
         title: "queueing delay, 99th percentile of the run",
         unit: "us",
-        what: "99th percentile over the run's samples of RTT minus the lowest RTT of the flow",
-        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 7",
+        what: "99th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
         computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.99)),
     },
     Metric {
@@ -198,10 +197,7 @@ pub static METRICS: &[Metric] = &[
         unit: "pkts",
         what: "congestion window weighted by the time it held, mean of the variant's flows",
         source: "the kernel's `snd_cwnd`, integrated over time",
-        computed: Computed::FromEvents(|run| {
-            let windows: Vec<f64> = run.own_over_time().filter_map(Flow::mean_cwnd_pkts).collect();
-            stats::mean(&windows)
-        }),
+        computed: Computed::FromEvents(steadiness::mean_cwnd),
     },
     Metric {
         name: "utilisation_ratio",

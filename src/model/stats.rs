@@ -31,6 +31,38 @@ pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * position.fract())
 }
 
+/// Mean of values that count with their weights.
+///
+/// Shape: (value, weight) in any order; weights from 0, on any common scale.
+/// None: when no value has a weight.
+pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<f64> {
+    let total: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+    let sum: f64 = weighted.iter().map(|(value, weight)| value * weight).sum();
+    (total > 0.0).then(|| sum / total)
+}
+
+/// The lowest value at or below which a share of the weight lies: the inverse of the weighted empirical distribution.
+///
+/// Always one of the values that have a weight: between two there is no interpolation, since a quantity that jumps never
+/// was there. Splitting a value into several that share its weight changes nothing.
+///
+/// Units: `share` from 0 to 1; output in the unit of the values.
+/// Shape: (value, weight) in any order; weights from 0, on any common scale.
+/// None: when no value has a weight.
+/// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996, type 1,
+/// with weights in place of counts.
+pub fn weighted_percentile(weighted: &[(f64, f64)], share: f64) -> Option<f64> {
+    let mut sorted: Vec<(f64, f64)> = weighted.iter().copied().filter(|(_, weight)| *weight > 0.0).collect();
+    sorted.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let total: f64 = sorted.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let reached = sorted.iter().find(|(_, weight)| {
+        below += weight;
+        below >= share.clamp(0.0, 1.0) * total
+    });
+    reached.or(sorted.last()).map(|(value, _)| *value)
+}
+
 /// The middle value.
 ///
 /// None: when there is no value.
@@ -131,6 +163,19 @@ mod tests {
     }
 
     #[test]
+    fn weighted_percentile_is_the_value_that_reaches_the_share_of_the_weight() {
+        let weighted = [(30.0, 1.0), (10.0, 6.0), (20.0, 3.0), (99.0, 0.0), (1.0, 0.0)];
+        let percentiles =
+            [0.0, 0.5, 0.6, 0.61, 0.9, 0.95, 1.0].map(|share| weighted_percentile(&weighted, share).unwrap());
+        assert_eq!(percentiles, [10.0, 10.0, 10.0, 20.0, 20.0, 30.0, 30.0]);
+        assert_eq!(weighted_mean(&weighted), Some(15.0));
+        let split = [(20.0, 1.0), (30.0, 1.0), (20.0, 2.0), (10.0, 6.0)];
+        assert_eq!(weighted_percentile(&split, 0.61), Some(20.0));
+        assert_eq!(weighted_percentile(&[(7.0, 0.0)], 0.5), None);
+        assert_eq!((weighted_percentile(&[], 0.5), weighted_mean(&[])), (None, None));
+    }
+
+    #[test]
     fn interval_of_the_mean_agrees_with_the_printed_t_table() {
         // t(0.975, 4) = 2.776; s = 1.5811; margin = 2.776 * 1.5811 / sqrt(5) = 1.963
         let [low, high] = students_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
@@ -182,6 +227,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn weighted_percentile_is_a_value_with_weight_and_grows_with_the_share(
+            weighted in proptest::collection::vec((-1e6..1e6f64, 0.0..1e3f64), 0..20), shares: [u8; 2],
+        ) {
+            let mut shares = shares.map(|share| f64::from(share) / 255.0);
+            shares.sort_by(f64::total_cmp);
+            let [low, high] = shares.map(|share| weighted_percentile(&weighted, share));
+            prop_assert!(low <= high);
+            let is_there = |found| weighted.iter().any(|(value, weight)| *value == found && *weight > 0.0);
+            prop_assert_eq!(low.is_some_and(is_there), weighted.iter().any(|(_, weight)| *weight > 0.0));
+        }
+
         #[test]
         fn intervals_contain_their_centre(values in proptest::collection::vec(1.0..1e6f64, 3..20)) {
             let centre = mean(&values).unwrap();

@@ -1,6 +1,8 @@
 //! How much a flow's goodput and delay vary, and how well the path is used.
 
+use super::held::held;
 use super::view::{RunView, time_in_common};
+use crate::model::flow::Flow;
 use crate::model::run::FlowRecord;
 use crate::model::stats;
 
@@ -52,31 +54,46 @@ pub(super) fn utilisation(run: &RunView<'_>) -> Option<f64> {
     Some(8.0 * carried / link.bits)
 }
 
-/// A percentile over the samples of the variant's flows of the smoothed RTT, microseconds.
+/// A percentile over the time of the variant's flows of the smoothed RTT, microseconds.
+///
+/// Each value counts with the time for which it held ([`held`]), and the flows together with theirs: a flow of a second
+/// beside one of a minute weighs a sixtieth. Once each event counted the same, and those of slow start and recovery, where
+/// many come at once and queues are full, drew a percentile up to nearly twice itself.
+///
+/// None: no flow has a value before its last moment.
 pub(super) fn srtt_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
-    let points = run.own_over_time().flat_map(|flow| &flow.points);
-    let samples: Vec<f64> = points.filter_map(|point| point.srtt_us).map(f64::from).collect();
-    stats::percentile(&samples, share)
+    let srtts = |flow: &Flow| held(&flow.points, |point| point.srtt_us.map(f64::from));
+    stats::weighted_percentile(&run.own_over_time().flat_map(srtts).collect::<Vec<_>>(), share)
 }
 
-/// A percentile over the samples of the variant's flows of RTT minus the lowest RTT the flow ever had, microseconds.
+/// A percentile over the time of the variant's flows of RTT minus the lowest RTT the flow ever had, microseconds.
 ///
-/// A flow that starts into a full queue may never see the empty path: its queueing delay is then too low.
+/// Over time as [`srtt_percentile`]: the latest RTT sample holds until the next. A flow that starts into a full queue may
+/// never see the empty path: its queueing delay is then too low.
+///
+/// None: as there; no lowest RTT.
 pub(super) fn qdelay_percentile(run: &RunView<'_>, share: f64) -> Option<f64> {
-    let mut samples = Vec::new();
-    for flow in run.own_over_time() {
-        let Some(lowest) = flow.points.iter().filter_map(|point| point.min_rtt_us).min() else { continue };
-        let rtts = flow.points.iter().filter_map(|point| point.rtt_us);
-        samples.extend(rtts.map(|rtt| f64::from(rtt.saturating_sub(lowest))));
-    }
-    stats::percentile(&samples, share)
+    let qdelays = |flow: &Flow| {
+        let lowest = flow.points.iter().filter_map(|point| point.min_rtt_us).min();
+        held(&flow.points, |point| Some(f64::from(point.rtt_us?.saturating_sub(lowest?))))
+    };
+    stats::weighted_percentile(&run.own_over_time().flat_map(qdelays).collect::<Vec<_>>(), share)
+}
+
+/// The congestion window weighted by the time it held, packets: mean of the variant's flows, each as much as another.
+///
+/// None: no flow with two moments that differ in time.
+pub(super) fn mean_cwnd(run: &RunView<'_>) -> Option<f64> {
+    let windows = |flow: &Flow| stats::weighted_mean(&held(&flow.points, |point| Some(f64::from(point.cwnd_pkts))));
+    stats::mean(&run.own_over_time().filter_map(windows).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{Sampled, view};
+    use super::super::samples::{Sampled, point, view};
     use super::super::view::Bottleneck;
     use super::*;
+    use crate::model::flow::Point;
 
     #[test]
     fn stability_index_of_worked_examples() {
@@ -115,15 +132,48 @@ mod tests {
         assert_eq!(utilisation(&run), Some(0.8)); // 800 * 12 kbit of 12 Mbit
     }
 
+    /// A flow with one event a second, which has these RTTs; the last is its end.
+    fn with_rtts(rtts_ms: &[u32]) -> Sampled {
+        let mut flow = Sampled::new(0.0, &[]);
+        let second = |(index, rtt_ms): (usize, &u32)| {
+            let rtt_us = Some(1000 * rtt_ms);
+            Point { rtt_us, srtt_us: rtt_us, min_rtt_us: rtt_us, ..point(index as f64, 0) }
+        };
+        flow.flow.points = rtts_ms.iter().enumerate().map(second).collect();
+        flow
+    }
+
     #[test]
     fn queueing_delay_is_above_the_lowest_rtt_of_the_flow() {
-        let mut flow = Sampled::new(0.0, &[(1.0, 10.0)]);
-        for (point, rtt_us) in flow.flow.points.iter_mut().zip([50_000, 40_000, 70_000]) {
-            (point.rtt_us, point.srtt_us, point.min_rtt_us) = (Some(rtt_us), Some(rtt_us), Some(rtt_us.min(45_000)));
+        let flows = [with_rtts(&[50, 40, 70, 50, 50])];
+        let percentiles = [0.25, 0.5, 0.75, 0.76].map(|share| qdelay_percentile(&view(&flows, &[]), share));
+        assert_eq!(percentiles, [0.0, 10e3, 10e3, 30e3].map(Some));
+        assert_eq!(srtt_percentile(&view(&flows, &[]), 0.5), Some(50e3));
+        assert_eq!(qdelay_percentile(&view(&flows, &[]), 1.0), Some(30e3));
+    }
+
+    /// Each of them counted as much as a sample that held for a second: they alone made the percentiles.
+    #[test]
+    fn many_events_at_one_moment_do_not_move_a_percentile() {
+        let alone = [with_rtts(&[40; 11])];
+        let mut crowded = [with_rtts(&[40; 11])];
+        let burst = Point { rtt_us: Some(400_000), srtt_us: Some(400_000), ..alone[0].flow.points[5] };
+        crowded[0].flow.points.splice(5..5, [burst; 200]);
+        for share in [0.5, 0.95, 0.99, 1.0] {
+            assert_eq!(srtt_percentile(&view(&crowded, &[]), share), srtt_percentile(&view(&alone, &[]), share));
+            assert_eq!(qdelay_percentile(&view(&crowded, &[]), share), Some(0.0));
         }
-        let flows = [flow];
-        assert_eq!(qdelay_percentile(&view(&flows, &[]), 0.5), Some(10_000.0));
-        assert_eq!(qdelay_percentile(&view(&flows, &[]), 1.0), Some(30_000.0));
-        assert_eq!(srtt_percentile(&view(&flows, &[]), 0.5), Some(50_000.0));
+        assert_eq!(mean_cwnd(&view(&crowded, &[])), Some(10.0));
+        let together: Vec<(f64, f64)> = held(&crowded[0].flow.points, |point| point.rtt_us.map(f64::from));
+        assert_eq!(together.iter().map(|(_, held_s)| held_s).sum::<f64>(), 10.0);
+    }
+
+    #[test]
+    fn flows_count_with_their_time() {
+        let flows = [with_rtts(&[40; 10]), with_rtts(&[90, 90])];
+        let run = view(&flows, &[]);
+        assert_eq!([0.9, 0.91].map(|share| srtt_percentile(&run, share)), [Some(40e3), Some(90e3)]);
+        assert_eq!(qdelay_percentile(&run, 1.0), Some(0.0), "each above its own lowest");
+        assert_eq!(srtt_percentile(&view(&[with_rtts(&[40])], &[]), 0.5), None, "nothing held");
     }
 }
