@@ -151,7 +151,7 @@ pub struct Cell {
     pub unit: String,
     /// What the source gives.
     pub published: Option<f64>,
-    /// Table, row, column of the source.
+    /// Table, row, column of the source where `published` is.
     pub published_place: Option<String>,
     /// What a faithful implementation should give.
     pub expected: Option<Expectation>,
@@ -277,6 +277,10 @@ pub struct Ratio {
     /// Pairs whose run of the baseline did: the ratio is then an upper bound, and with both it says nothing.
     #[serde(skip_serializing_if = "is_zero")]
     pub baseline_cut_off: usize,
+    /// Table, row, column of the source where it gives the ratio itself; left out where `published` is one published
+    /// value over another, whose place is [`Cell::published_place`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_place: Option<String>,
 }
 
 /// Whether measured and target agree; [`compare`] says what is compared.

@@ -75,8 +75,16 @@ mod tests {
     fn ratio_is_bounded_by_the_side_that_is_cut_off() {
         let bound = |cut_off, baseline_cut_off| {
             let measured = Some(0.6);
-            let ratio =
-                Ratio { published: None, expected: None, measured, ci95: None, pairs: 3, cut_off, baseline_cut_off };
+            let ratio = Ratio {
+                published: None,
+                expected: None,
+                measured,
+                ci95: None,
+                pairs: 3,
+                cut_off,
+                baseline_cut_off,
+                published_place: None,
+            };
             ratio.bound().signed("0.600")
         };
         let shown = [bound(0, 0), bound(1, 0), bound(0, 3), bound(1, 1)];

@@ -327,7 +327,7 @@ impl Comparison<'_> {
         let values: Vec<(f64, f64)> = pairs.iter().map(|(above, below)| (above.value, below.value)).collect();
         let paired = stats::paired_ratio(&values);
         let published_below = self.published(metric, &below).filter(|(value, _)| *value != 0.0);
-        let published = self.published_of(metric, key, Of::Ratio).map(|(ratio, _)| ratio);
+        let (published, published_place) = self.published_of(metric, key, Of::Ratio).unzip();
         let published =
             published.or_else(|| self.published(metric, key).zip(published_below).map(|((a, _), (b, _))| a / b));
         let expected = self.expected(metric, key, Of::Ratio);
@@ -340,6 +340,7 @@ impl Comparison<'_> {
             pairs: pairs.len(),
             cut_off: pairs.iter().filter(|(above, _)| above.cut_off).count(),
             baseline_cut_off: pairs.iter().filter(|(_, below)| below.cut_off).count(),
+            published_place: published_place.map(str::to_owned),
         })
     }
 

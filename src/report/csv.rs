@@ -1,10 +1,13 @@
 //! The report as CSV: one row a cell, values in base units and full precision.
+//!
+//! Columns are found by their headings, and new ones stand at the end. `published_place` is where the source gives the value,
+//! `ratio_published_place` where it gives the ratio itself; empty where the ratio is one published value over another.
 
 use anyhow::{Context, Result};
 
 use super::{Bound, Cell, Report, plot};
 
-const HEADINGS: [&str; 32] = [
+const HEADINGS: [&str; 33] = [
     "scenario",
     "metric",
     "unit",
@@ -37,6 +40,7 @@ const HEADINGS: [&str; 32] = [
     "ratio_ci95_high",
     "verdict",
     "notices",
+    "ratio_published_place",
 ];
 
 /// Writes all reports under one heading.
@@ -54,7 +58,7 @@ pub fn write(reports: &[Report]) -> Result<String> {
     String::from_utf8(bytes).context("write CSV")
 }
 
-fn row(report: &Report, cell: &Cell) -> [String; 32] {
+fn row(report: &Report, cell: &Cell) -> [String; 33] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let measured = cell.measured.as_ref();
     let interval = measured.and_then(|measured| measured.ci95);
@@ -100,5 +104,6 @@ fn row(report: &Report, cell: &Cell) -> [String; 32] {
         number(ratio_interval.map(|interval| interval[1])),
         cell.verdict.name().to_owned(),
         notices.join("; "),
+        ratio.and_then(|ratio| ratio.published_place.clone()).unwrap_or_default(),
     ]
 }

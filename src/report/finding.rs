@@ -324,6 +324,7 @@ mod tests {
                 pairs: 3,
                 cut_off: 0,
                 baseline_cut_off: 0,
+                published_place: None,
             }),
             verdict: Verdict::NotComparable,
             verdict_reason: String::new(),

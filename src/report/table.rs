@@ -421,15 +421,11 @@ pub fn bases(report: &Report) -> Vec<String> {
     bases
 }
 
-/// The distinct places of the published numbers.
+/// The distinct places of the published numbers: of the values, then of the ratios that the source gives itself.
 pub fn published_places(report: &Report) -> Vec<&str> {
-    let mut places: Vec<&str> = Vec::new();
-    for place in report.cells.iter().filter_map(|cell| cell.published_place.as_deref()) {
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    places
+    let values = report.cells.iter().filter_map(|cell| cell.published_place.as_deref());
+    let ratios = report.cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref()?.published_place.as_deref());
+    each_once(values.chain(ratios))
 }
 
 /// Why cells are not comparable, with their numbers; empty where all are.

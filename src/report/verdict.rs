@@ -164,7 +164,16 @@ mod tests {
 
     fn ratio(measured: f64, expected: Option<Expectation>, published: Option<f64>) -> Ratio {
         let measured = Some(measured);
-        Ratio { published, expected, measured, ci95: None, pairs: 3, cut_off: 0, baseline_cut_off: 0 }
+        Ratio {
+            published,
+            expected,
+            measured,
+            ci95: None,
+            pairs: 3,
+            cut_off: 0,
+            baseline_cut_off: 0,
+            published_place: None,
+        }
     }
 
     /// The same without a run of the baseline.
