@@ -25,7 +25,7 @@ use std::process::{Command, Output};
 
 use directory::{Directory, SCENARIO, run};
 use tccc::failure::{Failure, Kind};
-use tccc::model::run::RunStatus;
+use tccc::model::run::{RunRecord, RunStatus};
 use tccc::report::{self, Cell, Format, Report, Verdict};
 
 fn complete() -> (tempfile::TempDir, Directory) {
@@ -167,6 +167,27 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");
     assert!(causes(unpaired).contains("1 run without a run of the baseline"));
     assert_eq!(unpaired.ratio_to_baseline.as_ref().unwrap().pairs, 2);
+}
+
+/// `fewer --jobs avoid the repeats` was said after `--jobs 1` too.
+#[test]
+fn late_attempts_without_a_run_beside_them_are_not_blamed_on_jobs() {
+    let advice = |jobs: [u32; 2]| {
+        let (_place, directory) = complete();
+        let mut tired = run("0", "SACK", 0, 24_000);
+        tired.late_attempts = 2;
+        directory.add(&tired);
+        for (attempt, jobs) in jobs.into_iter().enumerate() {
+            let id = format!("{}-late{}", tired.id, attempt + 1);
+            let status = RunStatus::Late;
+            directory.add(&RunRecord { id, status, jobs, late_attempts: attempt as u32, ..tired.clone() });
+        }
+        let report = load(&directory);
+        let notices = cell(&report, "delivered_pkts", "0", "SACK").notices.iter();
+        notices.map(|notice| notice.advice.clone()).collect::<String>()
+    };
+    assert_eq!(advice([1, 1]), "no other run sent at the time: less other work on the host avoids the repeats");
+    assert_eq!(advice([2, 1]), "fewer --jobs avoid the repeats");
 }
 
 #[test]

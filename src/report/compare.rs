@@ -24,6 +24,9 @@ const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];
 /// A flow that begins later than this after its time lost packets of its handshakes: the first timeout takes as long.
 const BEGAN_LATE_S: f64 = 1.0;
 
+/// What helps against late attempts beside which no other run sent: `fewer --jobs` was said to those who had one.
+const ALONE: &str = "no other run sent at the time: less other work on the host avoids the repeats";
+
 /// Metrics and series that show windows during recovery too.
 const WINDOWS: [&str; 2] = ["cwnd_pkts", "mean_cwnd_pkts"];
 
@@ -424,7 +427,8 @@ fn run_notices(runs: &[&RunRecord]) -> Vec<Notice> {
     let repeated = done.iter().filter(|run| run.late_attempts > 0).count();
     if repeated > 0 {
         let attempts = done.iter().map(|run| run.late_attempts).fold(0, u32::saturating_add);
-        notices.push(Notice::repeated_for_lateness(repeated, attempts));
+        let repeats = Notice::repeated_for_lateness(repeated, attempts);
+        notices.push(if were_alone(runs, attempts) { Notice { advice: ALONE.to_owned(), ..repeats } } else { repeats });
     }
     let dropped = done.iter().map(|run| run.events_dropped).fold(0, u64::saturating_add);
     if dropped > 0 {
@@ -436,6 +440,12 @@ fn run_notices(runs: &[&RunRecord]) -> Vec<Notice> {
         notices.push(Notice::emulator_failed(failed));
     }
     notices
+}
+
+/// Whether so many late attempts are known, and no run sent beside any of them: `--jobs 1`, or no other run left.
+fn were_alone(runs: &[&RunRecord], attempts: u32) -> bool {
+    let late: Vec<&&RunRecord> = runs.iter().filter(|run| run.status == RunStatus::Late).collect();
+    late.len() >= attempts as usize && late.iter().all(|run| run.jobs <= 1)
 }
 
 /// Whether a difference concerns the whole report.
