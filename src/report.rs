@@ -17,6 +17,7 @@ mod json;
 pub mod load;
 mod markdown;
 mod number;
+mod objects;
 mod plot;
 mod positions;
 mod selection;
@@ -37,7 +38,7 @@ use serde::Serialize;
 use crate::experiment::scenario::{FigureSpec, Source};
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{At, Calibration, Engine, HostRecord};
+use crate::model::run::{At, Calibration, Engine};
 use crate::model::stats;
 
 pub use bound::Bound;
@@ -131,7 +132,7 @@ pub struct Host {
     pub cpus: u32,
     /// Tool to version.
     pub tools: BTreeMap<String, String>,
-    /// Algorithm to the digest of the object that ran.
+    /// Algorithm, by its own name, to the digest of the object that ran.
     pub algorithms: BTreeMap<String, String>,
 }
 
@@ -307,8 +308,9 @@ impl Verdict {
     }
 }
 
-impl From<&HostRecord> for Host {
-    fn from(host: &HostRecord) -> Host {
+impl Host {
+    fn of(directory: &load::ResultDir) -> Host {
+        let host = &directory.host;
         Host {
             engine: host.engine,
             kernel: host.kernel.clone(),
@@ -317,7 +319,7 @@ impl From<&HostRecord> for Host {
             offloads: host.offloads.clone(),
             cpus: host.cpus,
             tools: host.tools.clone(),
-            algorithms: host.algorithms.clone(),
+            algorithms: objects::digests(directory),
         }
     }
 }
@@ -346,7 +348,7 @@ fn of(directory: &load::ResultDir) -> Result<Report> {
         claim: scenario.claim.clone(),
         source: scenario.source.clone(),
         profile: directory.host.profile.clone(),
-        host: Host::from(&directory.host),
+        host: Host::of(directory),
         seed: scenario.seed,
         calibration: directory.host.calibration.clone(),
         baseline: scenario.report.baseline.clone(),

@@ -207,6 +207,26 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
     assert_eq!((line.run.as_str(), line.points.len()), ("loss-0-SACK-0", 99));
 }
 
+/// The header had `bpf_vega_5814_0` beside tables of `bpf_vegas`.
+#[test]
+fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
+    let (_place, directory) = complete();
+    let mut record = run("1%", "Other", 0, 10_000);
+    record.flows[0].algorithm = "other_5814_0".into();
+    directory.add(&record);
+    let file = directory.path.join("host.json");
+    let host = fs::read_to_string(&file).unwrap();
+    let with = |more: &str| {
+        fs::write(&file, host.replace("\"other\":\"9f86d081\"", more)).unwrap();
+        let algorithms = load(&directory).host.algorithms;
+        algorithms.iter().map(|(name, digest)| format!("{name} {digest}")).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(with(r#""other_5814_0":"9f86d081""#), "other 9f86d081");
+    assert_eq!(with(r#""other":"9f86d081","other_5814_0":"9f86d081","othe_7_1":"9f86d081""#), "other 9f86d081");
+    assert_eq!(with(r#""other":"9f86d081","other_5814_0":"77""#), "other 9f86d081, other (other_5814_0) 77");
+    assert_eq!(with(r#""unseen_1_0":"77""#), "unseen_1_0 77", "of no finished run");
+}
+
 #[test]
 fn traffic_beside_the_compared_flow_is_not_part_of_its_numbers() {
     let place = tempfile::tempdir().unwrap();
