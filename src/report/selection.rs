@@ -17,9 +17,10 @@ use crate::experiment::scenario::{Goal, Scenario, SelectionSpec};
 use crate::model::run::At;
 use crate::model::stats;
 
-/// Whose procedure it is.
-pub const PROCEDURE: &str = "cumulative performance: means min-max normalised over the values and summed; \
-                             our reconstruction of a choice that a paper describes without its numbers";
+/// How it is chosen.
+const PROCEDURE: &str = "cumulative performance: means min-max normalised over the values and summed";
+/// Whose procedure it is where the scenario has a source: a scenario of one's own was told that a paper describes it.
+const RECONSTRUCTION: &str = "our reconstruction of a choice that a paper describes without its numbers";
 /// Draws; 2000 give a share to about a percent.
 const RESAMPLES: usize = 2000;
 /// Of the draws, so that a report of the same runs says the same.
@@ -30,7 +31,7 @@ const SEED: u64 = 1979;
 pub struct Selection {
     /// The sweep variable.
     pub parameter: String,
-    /// [`PROCEDURE`].
+    /// How it is chosen, and whose procedure that is where the scenario has a source.
     pub procedure: String,
     /// What decides: one per metric and place.
     pub criteria: Vec<Criterion>,
@@ -89,7 +90,10 @@ pub fn select(scenario: &Scenario, cells: &[Cell]) -> Option<Selection> {
     let winner = first_best(&candidates.iter().map(|one| one.cumulative).collect::<Vec<_>>());
     Some(Selection {
         parameter: spec.parameter.clone(),
-        procedure: PROCEDURE.to_owned(),
+        procedure: match scenario.source {
+            Some(_) => format!("{PROCEDURE}; {RECONSTRUCTION}"),
+            None => PROCEDURE.to_owned(),
+        },
         criteria: contest.criteria,
         winner: winner.map(|index| candidates[index].value.clone()),
         values: candidates,
@@ -338,6 +342,20 @@ mod tests {
         assert_eq!(selection.values.iter().map(|one| one.wins).collect::<Vec<_>>(), [Some(0.0), Some(1.0), Some(0.0)]);
         assert!(
             sentence(&selection).starts_with("chosen: share = 2 with 1.50, best in 100 % of the resamples; next 1")
+        );
+    }
+
+    #[test]
+    fn only_a_choice_with_a_source_is_a_reconstruction() {
+        let procedure = |text: &str| {
+            let scenario = Scenario::parse("t.toml", text).unwrap();
+            select(&scenario, &cells()).unwrap().procedure
+        };
+        assert_eq!(procedure(SCENARIO), "cumulative performance: means min-max normalised over the values and summed");
+        let sourced = format!("{SCENARIO}[source]\npaper=\"p\"\nwhere=\"w\"\n");
+        assert!(
+            procedure(&sourced)
+                .ends_with("summed; our reconstruction of a choice that a paper describes without its numbers")
         );
     }
 
