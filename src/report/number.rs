@@ -1,7 +1,17 @@
 //! Numbers as people read them: one scale a column, thousands apart, no more digits than mean something.
 
-/// Times in seconds are told apart by hundredths, however long the longest of the column is.
-const SECOND_DECIMALS: usize = 2;
+/// Times in seconds are told apart by hundredths, however long the longest of the column is; shorter ones, as those of
+/// milliseconds are, by as much as gives the longest three significant digits, and at least thousandths.
+fn second_decimals(longest: f64) -> usize {
+    match longest {
+        longest if longest >= 10.0 || longest <= 0.0 => 2,
+        longest if longest >= 0.1 => 3,
+        longest => significant_decimals(longest).min(MICROSECONDS),
+    }
+}
+
+/// Decimals of a time in seconds beyond which nothing is measured.
+const MICROSECONDS: usize = 6;
 
 /// How all values of one metric are shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,7 +51,7 @@ impl Scale {
             shown if shown >= 10.0 => 1 + usize::from(divisor > 1.0),
             _ => 2 + usize::from(divisor > 1.0),
         };
-        let decimals = if unit == "s" { decimals.max(SECOND_DECIMALS) } else { decimals };
+        let decimals = if unit == "s" { decimals.max(second_decimals(largest / divisor)) } else { decimals };
         Scale::Fixed { unit, divisor, decimals }
     }
 
@@ -120,10 +130,14 @@ pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return grouped(value, 0);
     }
-    let decimals = |value: f64| usize::try_from(2 - value.abs().log10().floor() as i32).unwrap_or(0).min(12);
     // Rounding may carry into another digit: 0.9996 is 1.00.
-    let carried = format!("{value:.*}", decimals(value)).parse().unwrap_or(value);
-    grouped(value, if carried == 0.0 { decimals(value) } else { decimals(carried) })
+    let carried = format!("{value:.*}", significant_decimals(value)).parse().unwrap_or(value);
+    grouped(value, significant_decimals(if carried == 0.0 { value } else { carried }))
+}
+
+/// Decimals that show three significant digits of a number that is not 0.
+fn significant_decimals(value: f64) -> usize {
+    usize::try_from(2 - value.abs().log10().floor() as i32).unwrap_or(0).min(12)
 }
 
 /// A margin with the decimals of the number it belongs to: `0.10` beside `1.24`.
@@ -170,6 +184,17 @@ mod tests {
             Scale::of("s", [12.345, 315.2]).with_unit(12.345),
             "12.35 s",
             "or 0.28 s saved of it would not show"
+        );
+        let short = Scale::of("s", [0.1697, 5.216]);
+        assert_eq!([0.1697, 5.216].map(|value| short.show(value)), ["0.170", "5.216"], "0.17 was two digits");
+        assert_eq!(
+            Scale::of("s", [12.0, 0.0]).plus_minus(12.0, 0.0),
+            "12.00 ± 0.00",
+            "hundredths in tables of 10 s and more"
+        );
+        assert_eq!(
+            [0.0169, 0.000_012_3, 0.0].map(|value| Scale::of("s", [value]).show(value)),
+            ["0.0169", "0.000012", "0.00"]
         );
         assert_eq!(Scale::of("us", [40_120.0]).with_unit(40_120.0), "40.12 ms");
         assert_eq!(Scale::of("ratio", [0.01]).with_unit(0.01), "0.0100");
