@@ -100,12 +100,12 @@ fn side_by_side(group: &[&Report], labels: &[String], metric: &str) -> Table {
         }
     }
     let caption = format!("Side by side: {}", table::caption(metric));
-    Table { metric: metric.to_owned(), caption, columns: headings(labels, scale), rows }
+    Table { metric: metric.to_owned(), caption, columns: headings(table::series_of(&all), labels, scale), rows }
 }
 
-fn headings(labels: &[String], scale: Scale) -> Vec<Column> {
+fn headings(series: &str, labels: &[String], scale: Scale) -> Vec<Column> {
     let number = |title: &str| Column { unit: scale.unit().into(), number: true, ..word(title) };
-    let mut columns = vec![word("place"), word("variant"), number("published")];
+    let mut columns = vec![word("place"), Column { names_rows: true, ..word(series) }, number("published")];
     for label in labels {
         columns.extend([number(label), Column { below: true, ..number("95 % interval") }]);
     }
@@ -114,7 +114,7 @@ fn headings(labels: &[String], scale: Scale) -> Vec<Column> {
 }
 
 fn word(title: &str) -> Column {
-    Column { title: title.into(), unit: String::new(), number: false, detail: false, below: false }
+    Column { title: title.into(), unit: String::new(), number: false, detail: false, below: false, names_rows: false }
 }
 
 fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {

@@ -257,7 +257,7 @@ fn table_row(table: &Table, row: &Row, note: &str) -> String {
         let cell_text = escaped(cell);
         let (class, sign) = look(row.verdict);
         let html = match column.title.as_str() {
-            "variant" => format!("<th scope=\"row\">{cell_text}</th>"),
+            _ if column.names_rows => format!("<th scope=\"row\">{cell_text}</th>"),
             "verdict" => {
                 let why = escaped(&row.reason);
                 format!("<td><span class=\"{class}\" title=\"{why}\">{sign} {cell_text}</span></td>")

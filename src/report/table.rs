@@ -6,6 +6,7 @@ use super::number::{self, Scale};
 use super::plot::place_name;
 use super::selection::Selection;
 use super::{About, Bound, Cell, Finding, Measured, Report, Verdict};
+use crate::experiment::scenario::VARIANT;
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::At;
@@ -23,6 +24,8 @@ pub struct Column {
     pub detail: bool,
     /// It is the interval of the column before and can stand below its number.
     pub below: bool,
+    /// Its cells name their rows.
+    pub names_rows: bool,
 }
 
 impl Column {
@@ -107,6 +110,7 @@ pub fn of_selection(selection: &Selection) -> Option<Table> {
         number: true,
         detail: false,
         below: false,
+        names_rows: false,
     };
     let mut columns = vec![Column { number: false, ..column(&selection.parameter, "") }];
     let mut rows: Vec<Vec<String>> = selection.values.iter().map(|one| vec![one.value.clone()]).collect();
@@ -143,7 +147,8 @@ fn means_of(selection: &Selection, metric: &str) -> Vec<(Column, Vec<String>)> {
         place.retain(|name, value| criteria.iter().any(|other| other.place.get(name) != Some(value)));
         let place = if place.is_empty() { String::new() } else { format!(" at {}", place_name(&place)) };
         let title = format!("{title}{place}, {}", criterion.goal.name());
-        let heading = Column { title, unit: scale.unit().to_owned(), number: true, detail: false, below: false };
+        let unit = scale.unit().to_owned();
+        let heading = Column { title, unit, number: true, detail: false, below: false, names_rows: false };
         (heading, measured().map(|measured| mean(measured, scale)).collect())
     });
     column.collect()
@@ -177,6 +182,11 @@ pub fn each_once<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// What a metric is, for a heading.
 pub fn caption(metric: &str) -> String {
     Metric::find(metric).map_or_else(|| metric.to_owned(), |m| format!("{}: {}", m.title, m.what))
+}
+
+/// The variable whose values are the variants, for the heading of those.
+pub fn series_of<'a>(cells: &[&'a Cell]) -> &'a str {
+    cells.first().map_or(VARIANT, |cell| cell.series.as_str())
 }
 
 /// The scale in which all values of these cells are shown.
@@ -251,9 +261,10 @@ impl<'a> Layout<'a> {
             number,
             detail: false,
             below: false,
+            names_rows: false,
         };
         let mut columns: Vec<Column> = self.variables.iter().map(|name| column(name, "", false)).collect();
-        columns.push(column("variant", "", false));
+        columns.push(Column { names_rows: true, ..column(series_of(self.cells), "", false) });
         columns.extend(self.published.then(|| column("published", unit, true)));
         columns.extend(self.expected.then(|| column("expected", unit, true)));
         columns.extend(self.rerun.then(|| column("re-run mean", unit, true)));
