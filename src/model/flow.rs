@@ -172,16 +172,6 @@ impl Flow {
         let begins = (0..=steps as i64).map(|step| step as f64 * GOODPUT_STEP_S);
         begins.map(|from| (from + GOODPUT_WINDOW_S / 2.0, goodput(from) / GOODPUT_WINDOW_S)).collect()
     }
-
-    /// Mean congestion window weighted by the time it held, packets.
-    ///
-    /// None: when the flow has no two moments that differ in time.
-    pub fn mean_cwnd_pkts(&self) -> Option<f64> {
-        let length = self.length_s();
-        let area: f64 =
-            self.points.windows(2).map(|pair| f64::from(pair[0].cwnd_pkts) * (pair[1].time_s - pair[0].time_s)).sum();
-        (length > 0.0).then(|| area / length)
-    }
 }
 
 /// Sorts events into flows, one per socket.
@@ -269,14 +259,6 @@ mod tests {
         let flows = fold(&events);
         assert_eq!(flows.iter().map(|flow| flow.socket).collect::<Vec<_>>(), [9, 4]);
         assert_eq!(flows[0].points.iter().map(|p| p.time_s).collect::<Vec<_>>(), [0.0, 1.0]);
-        assert_eq!(flows[0].mean_cwnd_pkts(), Some(10.0));
-        assert_eq!(flows[1].mean_cwnd_pkts(), None);
-    }
-
-    #[test]
-    fn mean_cwnd_weighs_by_time() {
-        let events = [event(1, 0, 10), event(1, 3_000_000_000, 50), event(1, 4_000_000_000, 7)];
-        assert_eq!(fold(&events)[0].mean_cwnd_pkts(), Some(20.0));
     }
 
     #[test]

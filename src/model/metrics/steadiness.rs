@@ -176,4 +176,13 @@ mod tests {
         assert_eq!(qdelay_percentile(&run, 1.0), Some(0.0), "each above its own lowest");
         assert_eq!(srtt_percentile(&view(&[with_rtts(&[40])], &[]), 0.5), None, "nothing held");
     }
+
+    #[test]
+    fn mean_cwnd_weighs_by_time() {
+        let mut flow = Sampled::new(0.0, &[]);
+        flow.flow.points = [(0.0, 10), (3.0, 50), (4.0, 7)]
+            .map(|(time_s, cwnd_pkts)| Point { cwnd_pkts, ..point(time_s, 0) })
+            .to_vec();
+        assert_eq!(mean_cwnd(&view(&[flow], &[])), Some(20.0));
+    }
 }
