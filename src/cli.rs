@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::{Failure, Kind};
-use crate::kernel::libbpf_log;
+use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
 pub mod columns;
@@ -46,7 +46,7 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, Parser)]
 #[command(name = "tccc", version, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
-    /// Say more on stderr; repeat for more
+    /// Say more on stderr: what libbpf says; twice: its debug lines too
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Say nothing on stderr but errors
@@ -114,7 +114,8 @@ fn print_refusal(refusal: &clap::Error) {
 
 fn run(cli: Cli) -> Result<()> {
     QUIET.store(cli.quiet, Ordering::Relaxed);
-    libbpf_log::install((cli.verbose > 0).then_some(tell));
+    let level = if cli.verbose > 1 { PrintLevel::Debug } else { PrintLevel::Info };
+    libbpf_log::install((cli.verbose > 0).then_some(tell), level);
     match cli.command {
         Command::List(args) => args.run(),
         Command::Show(args) => args.run(),

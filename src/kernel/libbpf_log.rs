@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use libbpf_rs::{PrintLevel, set_print};
+pub use libbpf_rs::PrintLevel;
+use libbpf_rs::set_print;
 
 thread_local! {
     static LINES: RefCell<String> = const { RefCell::new(String::new()) };
@@ -14,16 +15,17 @@ static ECHO: OnceLock<Option<fn(&str)>> = OnceLock::new();
 
 /// Sends libbpf's words here from now on, for the whole process; only the first call counts.
 ///
-/// Side effects: with `echo`, debug lines go to it as they come (the command line's `-v`).
-pub fn install(echo: Option<fn(&str)>) {
+/// Side effects: with `echo`, lines go to it as they come (the command line's `-v`): of `level` or above, which is some
+/// thousand for each object where it is [`PrintLevel::Debug`].
+pub fn install(echo: Option<fn(&str)>, level: PrintLevel) {
     if ECHO.set(echo).is_ok() {
-        set_print(Some((if echo.is_some() { PrintLevel::Debug } else { PrintLevel::Info }, keep)));
+        set_print(Some((level, keep)));
     }
 }
 
 /// As [`install`] without echo: for users of the library.
 pub fn install_if_none() {
-    install(None);
+    install(None, PrintLevel::Info);
 }
 
 /// What libbpf said on this thread since the last call.
