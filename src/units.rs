@@ -15,20 +15,50 @@ pub struct ParseError {
     pub given: String,
     /// What would have been accepted, as a phrase: "a rate such as 10mbit".
     pub expected: &'static str,
+    /// What was probably meant.
+    pub meant: Option<String>,
 }
+
+/// What stands in a message before what was probably meant.
+pub const MEANT: &str = "; did you mean ";
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\": expected {}", self.given, self.expected)
+        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let is_negative = self.given.trim().strip_prefix('-').is_some_and(is_number);
+        let sign = if is_negative { "it must not be negative: " } else { "" };
+        write!(f, "\"{}\": {sign}expected {}", self.given, self.expected)?;
+        self.meant.as_ref().map_or(Ok(()), |meant| write!(f, "{MEANT}\"{meant}\"?"))
     }
 }
 
 impl std::error::Error for ParseError {}
 
+impl ParseError {
+    /// A value without what was probably meant.
+    pub fn new(given: &str, expected: &'static str) -> ParseError {
+        ParseError { given: given.to_owned(), expected, meant: None }
+    }
+
+    /// A quantity of one of these units; one in other letters, or a rate as `10Mbps`, was probably meant as that unit.
+    fn of_units(given: &str, expected: &'static str, units: &[&str]) -> ParseError {
+        let error = ParseError::new(given, expected);
+        let Ok((_, unit)) = number_and_unit(given, expected) else { return error };
+        let lower = unit.to_lowercase();
+        let as_bits = ["bps", "bit/s", "b/s"].iter().find_map(|end| Some(format!("{}bit", lower.strip_suffix(end)?)));
+        let is_meant = |known: &&&str| {
+            **known != unit && (known.eq_ignore_ascii_case(unit) || Some(**known) == as_bits.as_deref())
+        };
+        let number = given.trim().trim_end_matches(unit).trim_end();
+        let meant = units.iter().find(is_meant).map(|known| format!("{number}{known}"));
+        ParseError { meant, ..error }
+    }
+}
+
 /// Splits "12.5mbit" into 12.5 and "mbit".
 fn number_and_unit<'a>(text: &'a str, expected: &'static str) -> Result<(f64, &'a str), ParseError> {
     let text = text.trim();
-    let refuse = || ParseError { given: text.to_owned(), expected };
+    let refuse = || ParseError::new(text, expected);
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| refuse())?;
@@ -51,7 +81,7 @@ impl FromStr for BitsPerSec {
             "kbit" => 1e3,
             "mbit" => 1e6,
             "gbit" => 1e9,
-            _ => return Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
+            _ => return Err(ParseError::of_units(text, EXPECTED, &["bit", "kbit", "mbit", "gbit"])),
         };
         Ok(BitsPerSec((number * scale).round() as u64))
     }
@@ -89,11 +119,11 @@ impl FromStr for Share {
     /// Reads `1%`, `0.1%` or a plain fraction such as `0.001`; a plain 1 could mean either end and is refused.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "a share from 0 to 1, such as 0.001 or 0.1%";
-        let refuse = || ParseError { given: text.to_owned(), expected: EXPECTED };
+        let refuse = || ParseError::new(text, EXPECTED);
         let (number, unit) = number_and_unit(text, EXPECTED)?;
         let share = match unit {
             "" if number == 1.0 => {
-                return Err(ParseError { given: text.to_owned(), expected: "a unit: write 1% or 100%" });
+                return Err(ParseError::new(text, "a unit: write 1% or 100%"));
             }
             "" => number,
             "%" => number / 100.0,
@@ -145,7 +175,7 @@ impl FromStr for QueueSize {
             "kB" if number > 0.0 => Ok(QueueSize::Bytes((number * 1e3) as u64)),
             "MB" if number > 0.0 => Ok(QueueSize::Bytes((number * 1e6) as u64)),
             "bdp" if number > 0.0 => Ok(QueueSize::Bdp(number)),
-            _ => Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
+            _ => Err(ParseError::of_units(text, EXPECTED, &["pkts", "B", "kB", "MB", "bdp"])),
         }
     }
 }
@@ -179,7 +209,7 @@ impl FromStr for Bytes {
             "KiB" => f64::from(1 << 10),
             "MiB" => f64::from(1 << 20),
             "GiB" => f64::from(1 << 30),
-            _ => return Err(ParseError { given: text.to_owned(), expected: EXPECTED }),
+            _ => return Err(ParseError::of_units(text, EXPECTED, &["B", "kB", "MB", "GB", "KiB", "MiB", "GiB"])),
         };
         Ok(Bytes((number * scale).round() as u64))
     }
@@ -205,7 +235,7 @@ impl fmt::Display for Bytes {
 /// Errors: no unit, an unknown unit, or no number.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     const EXPECTED: &str = "a time with us, ms, s, m or h, such as 100ms";
-    let refuse = || ParseError { given: text.to_owned(), expected: EXPECTED };
+    let refuse = || ParseError::of_units(text, EXPECTED, &["us", "ms", "s", "m", "h"]);
     let (number, unit) = number_and_unit(text, EXPECTED)?;
     let seconds = match unit {
         "us" => number / 1e6,
@@ -352,5 +382,31 @@ mod tests {
         assert_eq!(("0".parse(), "0.001".parse()), (Ok(Share(0.0)), Ok(Share(0.001))));
         assert!("99999999999999999999pkts".parse::<QueueSize>().is_err());
         assert!(parse_duration("100").is_err());
+    }
+
+    #[test]
+    fn unit_in_other_letters_is_refused_with_the_one_that_was_meant() {
+        let check = |error: ParseError, meant: Option<&str>| assert_eq!(error.meant.as_deref(), meant, "{error}");
+        check("5MBIT".parse::<BitsPerSec>().unwrap_err(), Some("5mbit"));
+        check("5 Mbps".parse::<BitsPerSec>().unwrap_err(), Some("5mbit"));
+        check("1.5Gbit/s".parse::<BitsPerSec>().unwrap_err(), Some("1.5gbit"));
+        check("5MB".parse::<BitsPerSec>().unwrap_err(), None);
+        check("30KB".parse::<QueueSize>().unwrap_err(), Some("30kB"));
+        check("30PKTS".parse::<QueueSize>().unwrap_err(), Some("30pkts"));
+        check("0pkts".parse::<QueueSize>().unwrap_err(), None);
+        check("30KB".parse::<Bytes>().unwrap_err(), Some("30kB"));
+        check(parse_duration("20 MS").unwrap_err(), Some("20ms"));
+        check(parse_duration("20").unwrap_err(), None);
+        let text = parse_duration("20MS").unwrap_err().to_string();
+        assert!(text.ends_with("such as 100ms; did you mean \"20ms\"?"), "{text}");
+    }
+
+    #[test]
+    fn negative_quantities_are_refused_as_such() {
+        let text = parse_duration("-10ms").unwrap_err().to_string();
+        assert!(text.starts_with("\"-10ms\": it must not be negative: expected a time"), "{text}");
+        let text = "-1%".parse::<Share>().unwrap_err().to_string();
+        assert!(text.starts_with("\"-1%\": it must not be negative: expected a share"), "{text}");
+        assert!("-ms".parse::<Share>().unwrap_err().to_string().starts_with("\"-ms\": expected"));
     }
 }

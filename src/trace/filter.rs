@@ -82,7 +82,7 @@ impl FromStr for Prefix {
     /// Reads `10.0.0.1`, `10.0.0.0/8`, `fd00::/8`; bits after the prefix must be zero.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "an address such as 10.0.0.1, or a prefix such as 10.0.0.0/8 or fd00::/8";
-        let refuse = |expected| ParseError { given: text.to_owned(), expected };
+        let refuse = |expected| ParseError::new(text, expected);
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let whole = Prefix::from(address.parse::<IpAddr>().map_err(|_| refuse(EXPECTED))?.to_canonical());
         let Some(bits) = bits else { return Ok(whole) };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::named::{Named, needed, shown};
 use super::trace_file;
-use crate::units::Share;
+use crate::units::{ParseError, Share};
 
 /// What decides whether a packet that enters a direction is lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ const BURSTS_NAMES: [&str; 2] = ["loss", "mean"];
 const MEAN_MAX: f64 = 1e6;
 /// Prefix of a file's name.
 pub const FILE_PREFIX: &str = "trace:";
-const EXPECTED: &str = "expected a share such as 1%, gilbert:p=1%,r=25%,1-h=100%,1-k=0%, bursts:loss=1%,mean=4, \
+const EXPECTED: &str = "a share such as 1%, gilbert:p=1%,r=25%,1-h=100%,1-k=0%, bursts:loss=1%,mean=4, \
                         positions:3,17 or trace:FILE";
 
 impl FromStr for LossText {
@@ -99,19 +99,20 @@ impl FromStr for LossText {
         let model = match text.split_once(':') {
             None => {
                 let share = text.parse().map(LossModel::Independent);
-                share.map_err(|_| named(if text.trim() == "1" { ONE.to_owned() } else { EXPECTED.to_owned() }))
+                let expected = if text.trim() == "1" { ONE } else { EXPECTED };
+                share.map_err(|error: ParseError| ParseError { given: shown(text), expected, ..error }.to_string())
             }
             Some(("gilbert", rest)) => rest.parse().map(LossModel::Gilbert).map_err(named),
             Some(("bursts", rest)) => rest.parse().map(LossModel::Bursts).map_err(named),
             Some(("positions", rest)) => positions_in(rest).map(LossModel::Positions).map_err(named),
             Some(("trace", file)) if !file.is_empty() => return Ok(LossText::File(file.to_owned())),
-            Some(_) => Err(named(EXPECTED.to_owned())),
+            Some(_) => Err(named(format!("expected {EXPECTED}"))),
         };
         model.map(LossText::Model)
     }
 }
 
-const ONE: &str = "expected a unit: write 1% or 100%";
+const ONE: &str = "a unit: write 1% or 100%";
 
 fn positions_in(list: &str) -> Result<LossPositions, String> {
     let number = |text: &str| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::cellular::Cellular;
 use super::named::shown;
 use super::trace_file;
-use crate::units::BitsPerSec;
+use crate::units::{BitsPerSec, ParseError};
 
 /// What one opportunity delivers, bytes of IP packets.
 ///
@@ -18,7 +18,7 @@ use crate::units::BitsPerSec;
 pub const OPPORTUNITY_BYTES: u32 = 1500;
 /// Latest moment of a trace, milliseconds: a day.
 const LAST_MAX: u64 = 86_400_000;
-const EXPECTED: &str = "expected a rate with bit, kbit, mbit or gbit, such as 10mbit, trace:FILE or \
+const EXPECTED: &str = "a rate with bit, kbit, mbit or gbit, such as 10mbit, trace:FILE or \
                         cellular:mean=10mbit,seed=1";
 
 /// Moments at which up to 1500 bytes are delivered; what nobody uses is lost. The last moment is the length, after
@@ -134,10 +134,12 @@ impl FromStr for RateText {
     fn from_str(text: &str) -> Result<Self, String> {
         let named = |why: &str| format!("\"{}\": {why}", shown(text));
         match text.split_once(':') {
-            None => text.parse().map(RateText::Rate).map_err(|_| named(EXPECTED)),
+            None => text.parse().map(RateText::Rate).map_err(|error: ParseError| {
+                ParseError { given: shown(text), expected: EXPECTED, ..error }.to_string()
+            }),
             Some(("trace", file)) if !file.is_empty() => Ok(RateText::File(file.to_owned())),
             Some(("cellular", rest)) => rest.parse().map(RateText::Cellular).map_err(|why: String| named(&why)),
-            Some(_) => Err(named(EXPECTED)),
+            Some(_) => Err(named(&format!("expected {EXPECTED}"))),
         }
     }
 }
