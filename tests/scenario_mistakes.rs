@@ -81,11 +81,19 @@ const LISTED: &str = "scenarios/README.md lists every field";
 
 const SWEPT: &str = "\"$rate\" takes its values from [sweep], line 10";
 
-const MISTAKES: [Mistake; 38] = [
+/// Where files come from.
+const BESIDE: &str = "in its own folder, or below it";
+
+const MISTAKES: &[Mistake] = &[
     mistake(["duration = \"10s\"", "duration = \"10\""], "duration", "expected a time with us, ms, s, m or h", LISTED),
-    mistake(["duration = \"10s\"", "duration = 10"], "duration", "expected a time with us, ms, s, m or h", LISTED),
+    mistake(
+        ["duration = \"10s\"", "duration = 10"],
+        "duration",
+        "= 10: expected a time with us, ms, s, m or h",
+        LISTED,
+    ),
     mistake(["profile = \"paper\"", "profile = \"papers\""], "profile", "expected paper or native", "\"paper\""),
-    mistake(["runs = 3", "runs = -3"], "runs", "= \"-3\": expected a whole number from 1 to 10000", LISTED),
+    mistake(["runs = 3", "runs = -3"], "runs", "= -3: expected a whole number from 1 to 10000", LISTED),
     mistake(["runs = 3", "runs = \"three\""], "runs", "= \"three\": expected a whole number from 1", LISTED),
     mistake(
         ["runs = 3", "runs = \"3\""],
@@ -142,7 +150,29 @@ const MISTAKES: [Mistake; 38] = [
         "write \"$spare\" in the field",
     ),
     mistake(["tunables = {}", "tunables = { keep = 3 }"], "flow.tunables", "has no tunable keep", "`tccc list`"),
-    mistake(["rate = \"$rate\"", "rate = \"trace:../x\""], "link.rate", "= \"trace:../x\": expected a file in", LISTED),
+    mistake(["rate = \"$rate\"", "rate = \"trace:../x\""], "link.rate", "= \"trace:../x\": expected a file in", BESIDE),
+    mistake(["rate = \"$rate\"", "rate = \"trace:x\""], "link.rate", "/x\": no such file or directory", BESIDE),
+    mistake(["\"bursts:loss=1%,mean=4\"", "\"trace:x\""], "link.loss", "/x\": no such file or directory", BESIDE),
+    mistake(["queue = \"50pkts\"", "queue = 50pkts"], "link.queue", "50pkts has no quotes", "write \"50pkts\""),
+    mistake(["at = \"5s\"", "at = 5s"], "link.at", "5s has no quotes", "write \"5s\""),
+    mistake(
+        ["runs = 3", "runs = three"],
+        "runs",
+        "three has no quotes: expected a text in quotes or a number",
+        "write",
+    ),
+    mistake(["queue = \"50pkts\"", "queue ="], "link.queue", "missing: a value is expected here", LISTED),
+    mistake(["delay = \"20ms\"", "delay = \"-2ms\""], "link.delay", "= \"-2ms\": it must not be negative: exp", LISTED),
+    mistake(["duplicate = \"1%\"", "duplicate = \"-1%\""], "link.duplicate", "\": it must not be negative", LISTED),
+    mistake(["\"bursts:loss=1%,mean=4\"", "-0.010"], "link.loss", "= -0.010: it must not be negative", LISTED),
+    mistake(["rate = \"$rate\"", "rate = \"0mbit\""], "link.rate", "= \"0mbit\" is outside 1kbit..10gbit", LISTED),
+    mistake(["[\"5mbit\"", "[\"0mbit\""], "sweep.rate", "= \"0mbit\" is outside 1kbit..10gbit", "value of link.rate"),
+    mistake(["rate = \"64kbit\"", "rate = \"0kbit\""], "flow.rate", "= \"0kbit\" is outside", LISTED),
+    mistake(["[\"5mbit\"", "[\"5MBIT\""], "sweep.rate", "\"5MBIT\": expected a rate", "did you mean \"5mbit\"?"),
+    mistake(["rate = \"64kbit\"", "rate = \"64Kbps\""], "flow.rate", "\"64Kbps\"", "did you mean \"64kbit\"?"),
+    mistake(["size = \"50kB\"", "size = \"50KB\""], "flow.size", "\"50KB\": expected", "did you mean \"50kB\"?"),
+    mistake(["name = \"pages\"", "name = \"data\""], "flow.name", "another flow has this name", "`copies = 2`"),
+    mistake(["tunables = {}", "window_cap = \"-3\""], "flow.window_cap", "= \"-3\": expected a number", LISTED),
     mistake(
         ["size = \"50kB\"", "start = \"10s\"\nsize = \"50kB\""],
         "flow.start",
@@ -184,7 +214,7 @@ fn every_mistake_is_told_with_its_place_what_is_allowed_and_the_next_step() {
     };
     let good = dry_run(GOOD);
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
-    for Mistake { good, bad, field, allowed, hint } in MISTAKES {
+    for &Mistake { good, bad, field, allowed, hint } in MISTAKES {
         assert!(GOOD.contains(good), "the good scenario has {good:?}");
         let wrong = GOOD.replacen(good, bad, 1);
         let output = dry_run(&wrong);

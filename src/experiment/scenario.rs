@@ -69,7 +69,10 @@ pub struct ScenarioError {
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.file, self.line)?;
-        match (self.field.as_str(), self.what.starts_with('"')) {
+        let is_number = |text: &str| text.parse::<f64>().is_ok();
+        let has_value =
+            self.what.starts_with('"') || self.what.split_once(": ").is_some_and(|(what, _)| is_number(what));
+        match (self.field.as_str(), has_value) {
             ("", _) => f.write_str(&self.what),
             (field, true) => write!(f, "{field} = {}", self.what),
             (field, false) => write!(f, "{field}: {}", self.what),
@@ -78,6 +81,13 @@ impl fmt::Display for ScenarioError {
 }
 
 impl std::error::Error for ScenarioError {}
+
+impl ScenarioError {
+    /// The mistake with this next step, unless it has one.
+    fn or_hint(self, hint: impl Into<String>) -> Self {
+        ScenarioError { hint: self.hint.or_else(|| Some(hint.into())), ..self }
+    }
+}
 
 impl From<ScenarioError> for Failure {
     fn from(error: ScenarioError) -> Failure {

@@ -299,6 +299,15 @@ impl Reader<'_> {
         self.refuse(path, format!("{given}{what}"))
     }
 
+    /// As [`Reader::refuse`], where the message begins with the value as it was read: the value is shown as it is written.
+    fn refuse_read(&self, path: &[Step<'_>], what: &str) -> ScenarioError {
+        let given = value_at(self.table.get_ref(), path).and_then(|value| message::written_as(value.get_ref()));
+        match (given, what.strip_prefix('"').and_then(|rest| rest.split_once('"'))) {
+            (Some(given), Some((_, rest))) => self.refuse(path, format!("\"{}\"{rest}", shown(given))),
+            _ => self.refuse(path, what),
+        }
+    }
+
     /// The variables and their values, before anything else is read.
     fn sweep(&self) -> Result<Vec<Variable>, ScenarioError> {
         let table = self.table.get_ref();

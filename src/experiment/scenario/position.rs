@@ -72,15 +72,19 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
 
 /// The text that is the value of the smallest field that contains a byte range; none for other values.
 pub fn text_at<'a>(table: &'a DeTable<'_>, range: &Range<usize>) -> Option<&'a str> {
-    table.values().find_map(|value| text_in(value, range))
+    value_in(table, range)?.as_str()
 }
 
-fn text_in<'a>(value: &'a Spanned<DeValue<'_>>, range: &Range<usize>) -> Option<&'a str> {
+/// The value, neither table nor array, that contains a byte range.
+pub fn value_in<'a, 'b>(table: &'a DeTable<'b>, range: &Range<usize>) -> Option<&'a DeValue<'b>> {
+    table.values().find_map(|value| single_in(value, range))
+}
+
+fn single_in<'a, 'b>(value: &'a Spanned<DeValue<'b>>, range: &Range<usize>) -> Option<&'a DeValue<'b>> {
     match value.get_ref() {
-        DeValue::String(text) => contains(&value.span(), range).then_some(text.as_ref()),
-        DeValue::Table(table) => text_at(table, range),
-        DeValue::Array(items) => items.iter().find_map(|item| text_in(item, range)),
-        _ => None,
+        DeValue::Table(table) => value_in(table, range),
+        DeValue::Array(items) => items.iter().find_map(|item| single_in(item, range)),
+        single => contains(&value.span(), range).then_some(single),
     }
 }
 

@@ -122,7 +122,16 @@ fn mistakes_are_named_by_file_line_and_field() {
     check(("window_cap = 50", "window_cap = 0"), "variant.SACK.window_cap", "a number of packets from 1");
     check(("over = \"loss\"", "over = \"rate\""), "published.over", "expected a variable of [sweep]");
     check(("profile = \"paper\"", "profile = \"fast\""), "profile", "expected paper or native");
-    check(("runs = 3", "runs = "), "", "");
+    check(("runs = 3", "runs = "), "runs", "missing: a value is expected here");
+}
+
+#[test]
+fn node_that_no_links_lead_to_is_named_with_those_that_they_lead_to() {
+    let island = "[[link]]\nends = [\"x\", \"y\"]\n\n[[flow]]";
+    let text = GOOD.replacen("[[flow]]", island, 1).replacen("to = \"r\"", "to = \"x\"", 1);
+    let error = Scenario::parse("x.toml", &text).unwrap_err();
+    assert_eq!((error.field.as_str(), error.what.as_str()), ("flow.to", "\"x\": no links lead there from \"s\""));
+    assert_eq!(error.hint.as_deref(), Some("a [[link]] is missing: from \"s\" they lead to r"));
 }
 
 #[test]
@@ -398,7 +407,7 @@ fn conditions_of_a_node_are_shared_by_what_it_sends() {
     assert_eq!(clash.field, "flow.tcp_sack");
     assert!(clash.hint.unwrap().contains("a node of its own"));
     assert_eq!(two("ecn = 1", "", "s").unwrap_err().field, "flow.ecn");
-    assert!(two("tcp_sack = 2", "", "y").unwrap_err().what.contains("\"2\": expected 1 or 0"));
+    assert!(two("tcp_sack = 2", "", "y").unwrap_err().what.contains("2: expected 1 or 0"));
 }
 
 #[test]
@@ -408,20 +417,17 @@ fn mistakes_in_what_a_flow_sends_are_named() {
         ("size = \"0B\"", "flow.size = \"0B\": expected at least 1B"),
         ("count = 3", "flow.size: `count` needs this beside it"),
         ("size = \"1kB\"\ncount = 3", "flow.interval: `count` above 1 needs this beside it"),
-        (
-            "size = \"1kB\"\ncount = 3\ninterval = \"1s\"",
-            "flow.count = \"3\": the last of them would start after the end",
-        ),
+        ("size = \"1kB\"\ncount = 3\ninterval = \"1s\"", "flow.count = 3: the last of them would start after the end"),
         ("size = \"1kB\"\nduration = \"1s\"", "flow.duration: give either size or duration"),
         ("duration = \"9s\"", "flow.duration = \"9s\": expected more than 0 and an end before that of the run"),
         ("duration = \"1500ms\"", "flow.duration = \"1500ms\": expected whole seconds"),
         ("rate = \"1mbit\"", "flow.rate: only a flow with protocol = \"udp\" has this"),
         ("protocol = \"udp\"", "flow.rate: missing: a flow with protocol = \"udp\" sends at a rate"),
         ("protocol = \"udp\"\nrate = \"1mbit\"\nwindow_cap = 9", "flow.window_cap: a flow with protocol"),
-        ("protocol = \"udp\"\nrate = \"1mbit\"\npacket = \"9kB\"", "flow.packet = \"9000B\" is outside 36B..1500B"),
+        ("protocol = \"udp\"\nrate = \"1mbit\"\npacket = \"9kB\"", "flow.packet = \"9kB\" is outside 36B..1500B"),
         ("protocol = \"sctp\"", "flow.protocol"),
-        ("copies = 99", "flow.copies = \"99\": expected a number from 1 to 64"),
-        ("count = 3000\nsize = \"1B\"\ninterval=\"1us\"", "flow.count = \"3000\": expected a number from 1 to 1000"),
+        ("copies = 99", "flow.copies = 99: expected a number from 1 to 64"),
+        ("count = 3000\nsize = \"1B\"\ninterval=\"1us\"", "flow.count = 3000: expected a number from 1 to 1000"),
     ];
     for (line, says) in cases {
         let told = told(line);

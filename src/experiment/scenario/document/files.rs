@@ -75,7 +75,8 @@ impl Files {
         if !is_inside || is_taken {
             return Err("expected a file in the scenario's folder or below, such as losses.txt".to_owned());
         }
-        let text = trace_file::read(&self.folder.join(path))?;
+        let place = self.folder.join(path);
+        let text = trace_file::read(&std::path::absolute(&place).unwrap_or(place))?; // the error says where it looked
         let value = read(&text).map_err(|why| format!("{name}: {why}"))?;
         let mut texts = self.texts.borrow_mut();
         if texts.iter().map(|file| file.text.len()).sum::<usize>() + text.len() > BYTES_MAX {

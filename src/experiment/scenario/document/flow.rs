@@ -106,7 +106,8 @@ impl Reader<'_> {
                 self.check_nodes(links, index, &spec)?;
                 if flows.iter().any(|other: &FlowSpec| other.name == spec.name) {
                     let path = [Step::Key("flow"), Step::Item(index), Step::Key("name")];
-                    return Err(self.refuse(&path, format!("\"{}\": another flow has this name", spec.name)));
+                    let refusal = self.refuse(&path, format!("\"{}\": another flow has this name", spec.name));
+                    return Err(refusal.or_hint("results tell flows apart by it; `copies = 2` makes two of one flow"));
                 }
                 flows.push(FlowSpec { compared, ..spec });
             }
@@ -214,12 +215,13 @@ impl Reader<'_> {
         };
         let [low, high] = crate::experiment::net::RATE_RANGE;
         if !(low..=high).contains(&rate) {
-            return Err(self.refuse(&at("rate"), format!("\"{rate}\" is outside {low}..{high}")));
+            return Err(self.refuse_read(&at("rate"), &format!("\"{rate}\" is outside {low}..{high}")));
         }
         let mtu = u64::from(document.mtu);
         match flow.packet {
             Some(packet) if !(PACKET_MIN..=mtu).contains(&packet.0) => {
-                Err(self.refuse(&at("packet"), format!("\"{packet}\" is outside {PACKET_MIN}B..{mtu}B (the mtu)")))
+                let what = format!("\"{packet}\" is outside {PACKET_MIN}B..{mtu}B (the mtu)");
+                Err(self.refuse_read(&at("packet"), &what))
             }
             _ => Ok(()),
         }
@@ -242,7 +244,12 @@ impl Reader<'_> {
         }
         match shortest_path(links, &flow.from, &flow.to) {
             Some(_) => Ok(()),
-            None => Err(self.refuse(&at("to"), format!("\"{}\": no links lead there from \"{}\"", flow.to, flow.from))),
+            None => {
+                let what = format!("\"{}\": no links lead there from \"{}\"", flow.to, flow.from);
+                nodes.retain(|node| *node != flow.from && shortest_path(links, &flow.from, node).is_some());
+                let hint = format!("a [[link]] is missing: from \"{}\" they lead to {}", flow.from, nodes.join(", "));
+                Err(self.refuse(&at("to"), what).or_hint(hint))
+            }
         }
     }
 

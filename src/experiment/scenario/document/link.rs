@@ -20,6 +20,9 @@ use crate::units::{self, BitsPerSec, QueueSize, Share};
 /// A node's name becomes part of an interface name, which has at most 15 characters.
 const NODE_NAME_LENGTH: usize = 8;
 
+/// Where files come from.
+const BESIDE: &str = "a scenario's files are in its own folder, or below it";
+
 /// `[[link]]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -188,7 +191,7 @@ impl Reader<'_> {
             return Err(self.refuse(&path(index), what));
         }
         if let Some(out) = link.config(document.mtu).out_of_range() {
-            return Err(self.refuse(&self.link_field(index, out.direction, out.field), out.what));
+            return Err(self.refuse_read(&self.link_field(index, out.direction, out.field), &out.what));
         }
         let is_cut = |loss: &LossModel| loss.long_run().0 >= 1.0 && !matches!(loss, LossModel::Positions(_));
         let lost = link.directions.iter().position(|direction| is_cut(&direction.loss));
@@ -202,18 +205,21 @@ impl Reader<'_> {
     fn loss(&self, path: &[Step<'_>], written: &LossValue) -> Result<LossModel, ScenarioError> {
         match &written.0 {
             LossText::Model(model) => Ok(model.clone()),
-            LossText::File(name) => self
-                .files
-                .losses(name)
-                .map(LossModel::Positions)
-                .map_err(|why| self.refuse(path, format!("\"{FILE_PREFIX}{}\": {why}", shown(name)))),
+            LossText::File(name) => {
+                self.files.losses(name).map(LossModel::Positions).map_err(|why| {
+                    self.refuse(path, format!("\"{FILE_PREFIX}{}\": {why}", shown(name))).or_hint(BESIDE)
+                })
+            }
         }
     }
 
     /// A rate, and the trace it is the mean of.
     fn rate(&self, path: &[Step<'_>], written: Option<&RateValue>) -> Result<Rate, ScenarioError> {
         let Some(RateValue(written)) = written else { return Ok((None, None)) };
-        let (rate, trace) = self.files.rate(written).map_err(|why| self.refuse_value(path, why))?;
+        let (rate, trace) = self.files.rate(written).map_err(|why| match written {
+            RateText::File(_) => self.refuse_value(path, why).or_hint(BESIDE),
+            _ => self.refuse_value(path, why),
+        })?;
         Ok((Some(rate), trace))
     }
 
@@ -248,7 +254,7 @@ impl Reader<'_> {
             }
         }
         let Some((wrong, field, what)) = direction.wrong_change() else { return Ok(()) };
-        Err(self.refuse(&at(places[wrong], field), what))
+        Err(self.refuse_read(&at(places[wrong], field), &what))
     }
 
     fn change(

@@ -5,12 +5,13 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::super::ScenarioError;
-use super::super::position::{Step, field_at, field_name, line_of, range_of, text_at, value_at};
+use super::super::position::{Step, field_at, field_name, line_of, range_of, text_at, value_at, value_in};
 use super::{Reader, nearest};
 use crate::experiment::net::MTU_RANGE;
 use crate::experiment::net::named::shown;
 use crate::experiment::plan::RUNS_MAX;
 use crate::model::run::At;
+use crate::units::MEANT;
 
 /// Tables of which a file may have several.
 const REPEATED: [&str; 6] = ["link", "flow", "published", "expected", "figure", "difference"];
@@ -23,11 +24,45 @@ const NUMBERS: [&str; 4] = ["u32", "u64", "i64", "f64"];
 pub(super) fn not_toml(file: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
     let range = error.span().unwrap_or(0..0);
     let (line, message) = (line_of(text, range.start), error.message().lines().collect::<Vec<_>>().join(", "));
-    let (field, what) = match text.get(range).filter(|_| message == "duplicate key") {
-        Some(key) => (shown(key), "stands twice in one table: expected each name once".to_owned()),
-        None => (String::new(), message),
+    let (field, what, hint) = match text.get(range.clone()).filter(|_| message == "duplicate key") {
+        Some(key) => (shown(key), "stands twice in one table: expected each name once".to_owned(), None),
+        None => {
+            let (what, hint) = not_quoted(text, range.start, message);
+            (key_before(text, range.start), what, hint)
+        }
     };
-    ScenarioError { file: file.to_owned(), line, field, what, hint: None }
+    ScenarioError { file: file.to_owned(), line, field, what, hint }
+}
+
+/// What is wrong at a byte offset and what to write there: for a text without quotes our words, else the message's.
+fn not_quoted(text: &str, offset: usize, message: String) -> (String, Option<String>) {
+    if !["string values must be quoted", "invalid boolean"].iter().any(|start| message.starts_with(start)) {
+        return (message, None);
+    }
+    let rest = text.get(offset..).unwrap_or_default();
+    let word = shown(rest[..rest.find([',', ']', '}', '#', '"', '\'', '\n']).unwrap_or(rest.len())].trim());
+    if word.is_empty() {
+        return ("missing: a value is expected here".to_owned(), None);
+    }
+    (format!("{word} has no quotes: expected a text in quotes or a number"), Some(format!("write \"{word}\"")))
+}
+
+/// The field whose value a byte offset of a text that is no TOML lies in, by the `name =` before it in its line and the
+/// header above; empty where that line has none.
+fn key_before(text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or_default();
+    let (above, line) = before.rsplit_once('\n').unwrap_or(("", before));
+    let is_name = |c: char| is_of_a_name(c) || c == '-' || c == '.';
+    let left = line.rsplit_once('=').map_or("", |(left, _)| left.trim_end());
+    let name = &left[left.rfind(|c| !is_name(c)).map_or(0, |end| end + 1)..];
+    if name.is_empty() || left.contains('#') {
+        return String::new();
+    }
+    let header = above.lines().rev().find_map(|line| {
+        let name = line.trim().strip_prefix('[')?.trim_matches(['[', ']', ' ']);
+        (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+    });
+    header.map_or(name.to_owned(), |header| format!("{header}.{name}"))
 }
 
 impl Reader<'_> {
@@ -60,9 +95,12 @@ impl Reader<'_> {
         }
     }
 
-    /// A mistake in what a field takes from `[sweep]` is one there; any other stays where it is.
+    /// A mistake in what a field takes from `[sweep]` is one there; any other stays where it is. A number that is
+    /// written without quotes is shown without.
     pub(super) fn placed(&self, range: &Range<usize>, error: ScenarioError) -> ScenarioError {
-        let Some((name, text)) = self.taken_from_sweep(range) else { return error };
+        let Some((name, text)) = self.taken_from_sweep(range) else {
+            return as_number(error, value_in(self.written(), range));
+        };
         let list = [Step::Key("sweep"), Step::Key(name)];
         let line_at = |path: &[Step<'_>]| line_of(self.text, range_of(self.written(), path).start);
         if text != format!("${name}") {
@@ -73,8 +111,10 @@ impl Reader<'_> {
         let values = value_at(self.written(), &list).and_then(|values| values.get_ref().as_array());
         let place = values.and_then(|values| values.iter().position(|value| written_as(value.get_ref()) == given));
         let line = place.map_or(line_at(&list), |place| line_at(&[list[0], list[1], Step::Item(place)]));
+        let listed = place.and_then(|place| Some(values?.get(place)?.get_ref()));
         let hint = format!("it is the value of {}, line {}", error.field, error.line);
-        ScenarioError { line, field: field_name(&list), hint: error.hint.or(Some(hint)), ..error }
+        let error = ScenarioError { line, field: field_name(&list), ..error }.or_hint(hint);
+        as_number(error, listed)
     }
 
     /// The variable of `[sweep]` that the smallest field at a byte range takes, and that field's text.
@@ -117,6 +157,18 @@ pub(super) fn written_as<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
     }
 }
 
+/// A mistake that shows a number as text, where the file has it as a number.
+fn as_number(error: ScenarioError, value: Option<&DeValue<'_>>) -> ScenarioError {
+    let written = value.filter(|value| !value.is_str()).and_then(written_as);
+    let parts = error.what.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+    match (written, parts) {
+        (Some(number), Some((given, rest))) if number.parse::<f64>() == given.parse::<f64>() => {
+            ScenarioError { what: format!("{number}{rest}"), ..error }
+        }
+        _ => error,
+    }
+}
+
 fn is_of_a_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
@@ -148,7 +200,10 @@ fn in_our_words(field: &str, message: String) -> (String, Option<String>) {
             let unquoted = if is_number_in_quotes(given, wanted) { ", without quotes" } else { "" };
             (format!("{}expected {}{unquoted}", given_value(given, &quoted), allowed(field, wanted)), None)
         }
-        None => (message, None),
+        None => match message.split_once(MEANT) {
+            Some((what, meant)) => (what.to_owned(), Some(format!("did you mean {meant}"))),
+            None => (message, None),
+        },
     }
 }
 
