@@ -199,6 +199,23 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
     assert_eq!((output.status.code(), said), (Some(2), format!("tccc: error: {}:2: {expected}", file.display())));
 }
 
+/// The right name below was told to be a slip of the wrong one above.
+#[test]
+fn misspelt_algorithm_is_told_before_the_names_of_published_and_expected_numbers() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("x.toml");
+    let numbers = "values = { dtcp = [1.0, 1.0] }\n";
+    let expected =
+        format!("[[expected]]\nmetric = \"goodput_bps\"\nover = \"rate\"\nbasis = \"b\"\n{numbers}plus_{numbers}");
+    let expected = expected.replace("plus_values", "plus_minus");
+    fs::write(&file, GOOD.replacen("\"cubic\"]", "\"dtpc\"]", 1) + &expected).unwrap();
+    let output = tccc().arg("run").arg(&file).arg("--dry-run").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let begin = format!("tccc: error: {}:9: sweep.algorithm: unknown algorithm \"dtpc\"\n", file.display());
+    assert!(said.starts_with(&begin) && said.contains("did you mean \"dtcp\"?"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+}
+
 /// Number of the first line that is another one, from 1.
 fn first_difference(one: &str, other: &str) -> usize {
     one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count() + 1

@@ -102,6 +102,17 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
     Ok(())
 }
 
+/// The first flow whose algorithm is neither in the catalogue nor in this kernel, and why it is refused.
+///
+/// None: there is none, or the kernel does not say which it has.
+pub fn first_unknown(cells: &[Cell]) -> Option<(&Cell, &FlowSpec, Failure)> {
+    let flows = cells.iter().flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow)));
+    flows.filter(|(_, flow)| flow.is_tcp()).find_map(|(cell, flow)| {
+        let unknown = catalog::find(&flow.algorithm).err()?;
+        (!kernel_has(&flow.algorithm).ok()?).then_some((cell, flow, unknown))
+    })
+}
+
 /// The kernel's own algorithms are chosen as they are.
 fn no_tunables(id: &str, tunables: &BTreeMap<String, String>) -> Result<(), Failure> {
     let Some(name) = tunables.keys().next() else { return Ok(()) };

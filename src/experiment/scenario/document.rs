@@ -29,6 +29,7 @@ pub use self::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 use self::value::{Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
+use crate::experiment::algorithms;
 use crate::experiment::net::named::shown;
 use crate::model::run::At;
 use crate::units::{self, Share};
@@ -188,7 +189,9 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     let mut document = first.expect("a sweep has at least one combination");
     let ns2 = reader.ns2(document.ns2.take(), &cells[0].links)?;
     reader.check_distinct(&sweep, &cells)?;
-    reader.check_report(&document, &sweep, &measured(&sweep, &cells))?;
+    let checked = reader.check_report(&document, &sweep, &measured(&sweep, &cells));
+    // A name that differs from a misspelt algorithm's is no mistake. The simulator has algorithms of its own.
+    checked.map_err(|error| reader.unknown_algorithm(&cells).filter(|_| ns2.is_none()).unwrap_or(error))?;
     let stem = std::path::Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(Scenario {
         file: file.to_owned(),
@@ -278,6 +281,13 @@ impl Reader<'_> {
 
     fn line_at(&self, offset: usize) -> usize {
         line_of(self.text, offset)
+    }
+
+    /// An algorithm that does not exist.
+    fn unknown_algorithm(&self, cells: &[Cell]) -> Option<ScenarioError> {
+        let (cell, flow, why) = algorithms::first_unknown(cells)?;
+        let (line, field) = place_in_flow(self.text, &cell.at, &flow.name, "algorithm");
+        Some(ScenarioError { file: self.file.to_owned(), line, field, what: why.what, hint: why.hint })
     }
 
     /// A mistake at a field.
