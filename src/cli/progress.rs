@@ -128,7 +128,7 @@ impl Display {
     }
 }
 
-/// What one call has to do, as people say it: `12 runs of 2 paths, 9 finished before, about 3m 20s`.
+/// What one call has to do, as people say it: `12 runs on 2 paths, 9 finished before, about 3m 20s, at most 4 at once`.
 pub fn sentence(forecast: &Forecast) -> String {
     let mut text = plural(forecast.to_do, "run");
     if forecast.paths > 0 {
@@ -137,7 +137,8 @@ pub fn sentence(forecast: &Forecast) -> String {
     if forecast.finished > 0 {
         let _ = write!(text, ", {} finished before", forecast.finished);
     }
-    format!("{text}, about {}", seconds(forecast.expected))
+    let at_once = if forecast.at_once > 1 { format!(", at most {} at once", forecast.at_once) } else { String::new() };
+    format!("{text}, about {}{at_once}", seconds(forecast.expected))
 }
 
 fn plural(count: usize, one: &str) -> String {
@@ -161,9 +162,10 @@ mod tests {
 
     #[test]
     fn work_is_said_in_plain_english() {
-        let forecast = Forecast { paths: 1, to_do: 12, finished: 0, expected: Duration::from_millis(200_400) };
-        assert_eq!(sentence(&forecast), "12 runs on 1 path, about 3m 20s");
-        let resumed = Forecast { paths: 3, to_do: 1, finished: 9, ..forecast };
+        let expected = Duration::from_millis(200_400);
+        let forecast = Forecast { paths: 1, to_do: 12, finished: 0, expected, at_once: 4 };
+        assert_eq!(sentence(&forecast), "12 runs on 1 path, about 3m 20s, at most 4 at once");
+        let resumed = Forecast { paths: 3, to_do: 1, finished: 9, at_once: 1, ..forecast };
         assert_eq!(sentence(&resumed), "1 run on 3 paths, 9 finished before, about 3m 20s");
     }
 

@@ -1,5 +1,6 @@
 //! `tccc run`: experiments from scenarios.
 
+mod dry;
 mod ending;
 mod places;
 mod stop;
@@ -9,15 +10,15 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
+use self::dry::{print_plan, print_total};
 use self::ending::Ending;
 use self::places::{name_places, resumable};
 use self::stop::Stop;
-use super::progress::{self, Display};
+use super::progress::Display;
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
 use crate::experiment::net::mininet::Mininet;
@@ -30,7 +31,7 @@ use crate::experiment::part::{Part, Shard};
 use crate::experiment::plan::{Choices, Plan, PlannedRun, RUNS_MAX};
 use crate::experiment::results::ResultDir;
 use crate::experiment::runner::{self, Forecast, Options, Outcome};
-use crate::experiment::scenario::{FlowSpec, Profile, Scenario};
+use crate::experiment::scenario::{Profile, Scenario};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::Engine;
@@ -337,47 +338,4 @@ fn run_one(one: &Planned, args: &Args, carrier: &Carrier, stop: &AtomicBool, dis
     io::stdout().write_all(text.as_bytes())?;
     writeln!(io::stdout(), "\nresults: {}", out.display())?;
     Ok(outcome)
-}
-
-/// Prints what would be done.
-fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
-    let Planned { scenario, plan, out } = planned;
-    let part = args.part();
-    let runs = part.runs(scenario, plan)?;
-    let forecast = args.forecast(planned, &runs)?;
-    let mut text = io::stdout().lock();
-    let (profile, seed, repeats) = (plan.profile.name(), plan.seed, plan.repeats);
-    writeln!(text, "{}: {}", scenario.name, scenario.title)?;
-    writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
-    for cell in &plan.cells {
-        let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        let spec = scenario.ns2.as_ref().filter(|_| args.engine == EngineChoice::Ns2);
-        let runs =
-            |flow: &FlowSpec| spec.and_then(|spec| spec.agent(&cell.label(flow))).unwrap_or(&flow.algorithm).to_owned();
-        let flows: Vec<String> = cell.flows.iter().map(|flow| format!("{} by {}", flow.name, runs(flow))).collect();
-        let at = if at.is_empty() { String::new() } else { format!("{}: ", at.join(", ")) };
-        writeln!(text, "  {at}{} for {}s", flows.join(", "), cell.duration.as_secs())?;
-    }
-    let part =
-        if runs.len() < plan.runs.len() { format!(", {} of {}", runs.len(), plan.runs.len()) } else { "".into() };
-    writeln!(text, "order of runs{part}:")?;
-    for run in &runs {
-        writeln!(text, "  {}  seed {}", run.id, run.seed)?;
-    }
-    let place =
-        if args.out.is_some() { format!("\"{}\"", out.display()) } else { "a new directory below runs/".into() };
-    writeln!(text, "to do: {}", progress::sentence(&forecast))?;
-    writeln!(text, "results would go to {place}; nothing was changed")?;
-    Ok(())
-}
-
-/// Prints how long all scenarios take, one after the other.
-fn print_total(planned: &[Planned], args: &Args) -> Result<()> {
-    let mut total = Duration::ZERO;
-    for one in planned {
-        let runs = args.part().runs(&one.scenario, &one.plan)?;
-        total += args.forecast(one, &runs)?.expected;
-    }
-    writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
-    Ok(())
 }

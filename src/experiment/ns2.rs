@@ -76,7 +76,8 @@ pub fn forecast(
     };
     let all: f64 = to_do.iter().map(one).sum();
     let expected = Duration::from_secs_f64(all / f64::from(workers(jobs).min(processors())));
-    Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected }
+    let at_once = to_do.len().min(workers(jobs) as usize);
+    Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected, at_once }
 }
 
 fn workers(jobs: Jobs) -> u32 {

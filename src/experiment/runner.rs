@@ -97,6 +97,8 @@ pub struct Forecast {
     pub finished: usize,
     /// How long all of it should take.
     pub expected: Duration,
+    /// Most runs at once, in that time.
+    pub at_once: usize,
 }
 
 impl Forecast {
@@ -106,12 +108,13 @@ impl Forecast {
         let paths = distinct_paths(plan, &to_do);
         let measuring: Duration = paths.iter().map(|run| cost::calibration_time(&plan.cells[run.cell])).sum();
         let wanted = to_do.iter().map(|run| queue::wanted(plan, run)).collect();
-        let runs = schedule::total_time(wanted, Vec::new(), Limit::of(jobs, processors()));
+        let (runs, at_once) = schedule::time_and_most(wanted, Vec::new(), Limit::of(jobs, processors()));
         Forecast {
             paths: paths.len(),
             to_do: to_do.len(),
             finished: part.len() - to_do.len(),
             expected: measuring + runs,
+            at_once,
         }
     }
 }

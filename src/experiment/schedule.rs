@@ -75,14 +75,20 @@ impl Turn {
 }
 
 /// How long these runs take under a limit, beside those that go on already.
-pub fn total_time(mut waiting: Vec<Wanted>, mut going: Vec<Going>, limit: Limit) -> Duration {
-    let mut total = Duration::ZERO;
+pub fn total_time(waiting: Vec<Wanted>, going: Vec<Going>, limit: Limit) -> Duration {
+    time_and_most(waiting, going, limit).0
+}
+
+/// As [`total_time`], and how many go on at most at once.
+pub fn time_and_most(mut waiting: Vec<Wanted>, mut going: Vec<Going>, limit: Limit) -> (Duration, usize) {
+    let (mut total, mut most) = (Duration::ZERO, 0);
     loop {
         while let Some(index) = next(&waiting, &going, limit) {
             let one = waiting.remove(index);
             going.push(Going { cost_bps: one.cost_bps, left: one.time });
         }
-        let Some(step) = going.iter().map(|one| one.left).min() else { return total };
+        most = most.max(going.len());
+        let Some(step) = going.iter().map(|one| one.left).min() else { return (total, most) };
         total += step;
         going.retain_mut(|one| {
             one.left -= step;
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn total_time_follows_the_limit() {
         let runs = || vec![wanted(1.0, 10, 0); 6];
-        assert_eq!(total_time(runs(), Vec::new(), Limit::Runs(3)), Duration::from_secs(20));
+        assert_eq!(time_and_most(runs(), Vec::new(), Limit::Runs(3)), (Duration::from_secs(20), 3));
         assert_eq!(total_time(runs(), Vec::new(), Limit::Runs(1)), Duration::from_secs(60));
         assert_eq!(total_time(Vec::new(), Vec::new(), Limit::Runs(1)), Duration::ZERO);
         assert_eq!(total_time(runs(), vec![going(1.0, 7)], Limit::Runs(2)), Duration::from_secs(37));
