@@ -222,6 +222,7 @@ fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
         EngineChoice::Kernel => written.clone(),
         EngineChoice::Ns2 => written.simulated()?,
     };
+    scenario.check_measurable().map_err(Failure::from)?;
     let plan = Plan::new(&scenario, &args.choices())?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     match args.engine {

@@ -5,6 +5,7 @@
 
 mod bottleneck;
 mod document;
+mod measurable;
 mod ns2;
 mod position;
 

@@ -258,6 +258,13 @@ pub fn place_in_flow(text: &str, at: &At, flow: &str, field: &str) -> (usize, St
     (line_of(text, range_of(table, &path).start), field_name(&path))
 }
 
+/// Line and name of one of `report.metrics`; `text` reads without mistakes.
+pub fn place_of_metric(text: &str, index: usize) -> (usize, String) {
+    let path = [Step::Key("report"), Step::Key("metrics"), Step::Item(index)];
+    let line = DeTable::parse(text).map_or(1, |table| line_of(text, range_of(table.get_ref(), &path).start));
+    (line, field_name(&path))
+}
+
 /// Every combination of the sweep's values; the last variable varies fastest.
 fn combinations(sweep: &[Variable]) -> Vec<At> {
     sweep.iter().fold(vec![At::new()], |cells, variable| {
