@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tccc::catalog;
 use tccc::experiment::plan::{Choices, Plan};
-use tccc::experiment::scenario::Scenario;
+use tccc::experiment::scenario::{Cell, Scenario};
+use tccc::model::flow::SERIES;
+use tccc::model::metrics::METRICS;
 
 /// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
 const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
@@ -91,4 +93,37 @@ fn what_the_readme_shows_is_a_scenario() {
     let long = "[[flow]]\nname = \"long\"\nfrom = \"s0\"\nto = \"r0\"\nalgorithm = \"$algorithm\"\n";
     let lot = Scenario::parse("README.toml", &format!("{head}{parking_lot}{long}"));
     assert_eq!(lot.unwrap_or_else(|error| panic!("{error}")).cells[0].links.len(), 8);
+    let link = "[[link]]\nends = [\"s\", \"r\"]\n\n";
+    let head = head[..head.find("[sweep]").unwrap()].to_owned() + link;
+    let beside =
+        Scenario::parse("README.toml", &(head + &shown("Variants")[1])).unwrap_or_else(|error| panic!("{error}"));
+    beside.check_measurable().unwrap();
+    let compared =
+        |cell: &Cell| cell.flows.iter().map(|flow| (flow.algorithm.clone(), flow.compared)).collect::<Vec<_>>();
+    assert_eq!(compared(&beside.cells[1]), [("dtcp".to_owned(), false), ("cubic".to_owned(), true)]);
+}
+
+#[test]
+fn readme_names_every_metric_and_every_series() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
+    let names = METRICS.iter().map(|metric| metric.name).chain(SERIES.iter().map(|series| series.name));
+    let missing: Vec<&str> = names.filter(|name| !text.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Hints send readers to it.
+#[test]
+fn readme_names_every_field() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
+    let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"9s\"\nruns=1\nseed=1\n";
+    let one = ["[variant.x]", "[source]", "[report]", "[ns2]", "[selection]"];
+    let several = ["[[flow]]", "[[link]]", "[[published]]", "[[expected]]", "[[figure]]", "[[difference]]"];
+    for table in one.iter().chain(&several) {
+        let flow = if *table == "[[flow]]" { "" } else { "flow = []\n" };
+        let refused = Scenario::parse("x.toml", &format!("{head}{flow}{table}\nwrong = 1\n")).unwrap_err();
+        let (_, fields) = refused.what.split_once("expected one of ").unwrap_or_else(|| panic!("{refused}"));
+        let is_there = |field: &str| text.contains(&format!("`{field}`")) || text.contains(&format!("\n{field} = "));
+        let missing: Vec<&str> = fields.split(", ").filter(|field| !is_there(field)).collect();
+        assert!(missing.is_empty(), "{table}: {missing:?}");
+    }
 }
