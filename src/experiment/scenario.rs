@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use self::document::Purpose;
 use crate::experiment::net::{Direction, LinkConfig};
 use crate::failure::Failure;
 use crate::model::run::{At, compared_unless_said};
@@ -329,7 +330,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario from a file.
+    /// Reads a scenario from a file, to run it.
     ///
     /// Errors: the file cannot be read; any mistake in it, as a usage failure that names file, line and field.
     pub fn load(path: &Path) -> Result<Scenario> {
@@ -346,14 +347,14 @@ impl Scenario {
             let (field, what) = (String::new(), "expected a TOML file, which is text in UTF-8".to_owned());
             Failure::from(ScenarioError { file: file.clone(), line, field, what, hint: None })
         })?;
-        Ok(Scenario::parse(&file, text).map_err(Failure::from)?)
+        Ok(document::parse(&file, text, Purpose::Run).map_err(Failure::from)?)
     }
 
     /// Reads a scenario from its text; `file` is only named in errors.
     ///
     /// Errors: the first mistake found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        document::parse(file, text)
+        document::parse(file, text, Purpose::Report)
     }
 
     /// A mistake in a field of a flow that only shows later, with its place: in the variant that sets the field, in the

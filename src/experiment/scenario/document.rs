@@ -171,8 +171,17 @@ struct Reader<'a> {
     written: Option<&'a Spanned<DeTable<'a>>>,
 }
 
+/// What a scenario is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To run it here.
+    Run,
+    /// To report what may have run elsewhere, with what that kernel has.
+    Report,
+}
+
 /// Reads the file: variables first, then the whole once per combination of their values.
-pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario, ScenarioError> {
     let table = DeTable::parse(text).map_err(|error| message::not_toml(file, text, &error))?;
     let files = Files::beside(file);
     let reader = Reader { file, text, table, files: &files, written: None };
@@ -191,7 +200,8 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     reader.check_distinct(&sweep, &cells)?;
     let checked = reader.check_report(&document, &sweep, &measured(&sweep, &cells));
     // A name that differs from a misspelt algorithm's is no mistake. The simulator has algorithms of its own.
-    checked.map_err(|error| reader.unknown_algorithm(&cells).filter(|_| ns2.is_none()).unwrap_or(error))?;
+    let must_exist_here = purpose == Purpose::Run && ns2.is_none();
+    checked.map_err(|error| reader.unknown_algorithm(&cells).filter(|_| must_exist_here).unwrap_or(error))?;
     let stem = std::path::Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(Scenario {
         file: file.to_owned(),
