@@ -420,6 +420,17 @@ fn dry_run_prints_the_plan_and_changes_nothing() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
+/// It ran, and left the metric's table empty.
+#[test]
+fn metric_that_can_have_no_value_is_warned_of() {
+    let (_place, scenario, out) = place();
+    fs::write(&scenario, OVERLOADED.replace("utilisation_ratio", "jain_index")).unwrap();
+    let output = run_command(&scenario, &out).arg("--dry-run").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.starts_with("tccc: warning: "), "{said}");
+    assert!(said.contains("tiny.toml:34: report.metrics = \"jain_index\": it can have no value"), "{said}");
+}
+
 #[test]
 fn shards_of_a_plan_are_all_of_it() {
     let (_place, scenario, out) = place();

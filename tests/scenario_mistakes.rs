@@ -184,13 +184,6 @@ const MISTAKES: &[Mistake] = &[
     mistake(["ecn = 1", "ecn = 2"], "flow.ecn", "expected 1 or 0", LISTED),
     mistake(["packet = \"200B\"", "packet = \"2kB\""], "flow.packet", "36B..1500B", LISTED),
     mistake(["packet = \"200B\"", "window_cap = 4"], "flow.window_cap", "it sends at its rate", LISTED),
-    mistake(
-        ["[\"goodput_bps\"]", "[\"fct_p95_s\"]"],
-        "report.metrics",
-        "it can have no value: no flow",
-        "compared are",
-    ),
-    mistake(["[\"goodput_bps\"]", "[\"jain_index\"]"], "report.metrics", "of two compared flows", "`copies = 2`"),
     mistake(["[\"goodput_bps\"]", "[\"goodput\"]"], "report.metrics", "goodput_bps", "\"goodput_bps\""),
 ];
 

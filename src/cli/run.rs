@@ -222,7 +222,9 @@ fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
         EngineChoice::Kernel => written.clone(),
         EngineChoice::Ns2 => written.simulated()?,
     };
-    scenario.check_measurable().map_err(Failure::from)?;
+    for lacking in scenario.unmeasurable() {
+        super::warn(&lacking.to_string(), lacking.hint.as_deref());
+    }
     let plan = Plan::new(&scenario, &args.choices())?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     match args.engine {

@@ -1,25 +1,25 @@
 //! Metrics that a scenario asks for and that its flows can never give: told before hours of runs, not by empty tables.
 //!
-//! Not part of reading: reports of runs that were made must stay possible.
+//! No mistake: what else was asked can be measured.
 
 use super::{Cell, FlowSpec, Scenario, ScenarioError, Sends, document};
 
 impl Scenario {
-    /// Checks that each of `report.metrics` can have a value in some cell.
-    ///
-    /// Errors: the first that cannot, whatever the runs give.
-    pub fn check_measurable(&self) -> Result<(), ScenarioError> {
-        for (index, name) in self.report.metrics.iter().enumerate() {
-            let Some((lack, next)) = lack_of(name) else { continue };
-            let mut variants = self.cells.iter().flat_map(|cell| self.variants_of(cell));
-            if variants.any(|(own, beside)| can_be(name, &own, &beside)) {
-                continue;
-            }
-            let (line, field) = document::place_of_metric(&self.text, index);
-            let what = format!("\"{name}\": it can have no value: {lack}");
-            return Err(ScenarioError { file: self.file.clone(), line, field, what, hint: Some(next.to_owned()) });
+    /// Those of `report.metrics` that can have no value in any cell, whatever the runs give: where, why and what to do.
+    pub fn unmeasurable(&self) -> Vec<ScenarioError> {
+        let metrics = self.report.metrics.iter().enumerate();
+        metrics.filter_map(|(index, name)| self.why_unmeasurable(index, name)).collect()
+    }
+
+    fn why_unmeasurable(&self, index: usize, name: &str) -> Option<ScenarioError> {
+        let (lack, next) = lack_of(name)?;
+        let mut variants = self.cells.iter().flat_map(|cell| self.variants_of(cell));
+        if variants.any(|(own, beside)| can_be(name, &own, &beside)) {
+            return None;
         }
-        Ok(())
+        let (line, field) = document::place_of_metric(&self.text, index);
+        let what = format!("\"{name}\": it can have no value: {lack}");
+        Some(ScenarioError { file: self.file.clone(), line, field, what, hint: Some(next.to_owned()) })
     }
 
     /// The TCP flows of each variant that a cell measures, and those beside it.
@@ -65,35 +65,35 @@ mod tests {
         format!("[[flow]]\nname=\"{name}\"\nfrom=\"a\"\nto=\"b\"\n{rest}\n")
     }
 
-    fn check(metric: &str, rest: &str) -> Result<(), ScenarioError> {
+    fn check(metric: &str, rest: &str) -> Vec<ScenarioError> {
         let report = format!("[report]\nmetrics=[\"goodput_bps\",\n\"{metric}\"]\n");
-        Scenario::parse("x.toml", &format!("{HEAD}{report}{rest}")).unwrap().check_measurable()
+        Scenario::parse("x.toml", &format!("{HEAD}{report}{rest}")).unwrap().unmeasurable()
     }
 
     #[test]
-    fn metric_that_no_flow_can_give_is_refused_with_its_place() {
+    fn metric_that_no_flow_can_give_is_told_with_its_place() {
         let bulk = flow("bulk", "algorithm=\"$algorithm\"");
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
         let noise = flow("noise", "protocol=\"udp\"\nrate=\"1mbit\"");
-        let error = check("fct_p95_s", &format!("{SWEEP}{bulk}{short}")).unwrap_err();
+        let error = &check("fct_p95_s", &format!("{SWEEP}{bulk}{short}"))[0];
         assert_eq!((error.line, error.field.as_str()), (11, "report.metrics"));
         assert!(error.what.ends_with("no flow that is compared has a `size`"), "{error}");
-        assert!(check("jain_index", &format!("{SWEEP}{bulk}{short}")).is_err());
-        assert!(check("convergence_s", &format!("{SWEEP}{bulk}{noise}")).is_err());
-        assert!(check("friendliness_ratio", &format!("{SWEEP}{bulk}{noise}")).is_err());
+        assert_eq!(check("jain_index", &format!("{SWEEP}{bulk}{short}")).len(), 1);
+        assert_eq!(check("convergence_s", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
+        assert_eq!(check("friendliness_ratio", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
     }
 
     #[test]
     fn metric_that_some_cell_can_give_is_taken() {
         let swept = |rest: &str| format!("{SWEEP}{}", flow("bulk", &format!("algorithm=\"$algorithm\"\n{rest}")));
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
-        assert_eq!(check("fct_mean_s", &swept("size=\"1MB\"")), Ok(()));
-        assert_eq!(check("jain_index", &swept("copies=2")), Ok(()));
-        assert_eq!(check("friendliness_ratio", &(swept("") + &short)), Ok(()));
+        assert_eq!(check("fct_mean_s", &swept("size=\"1MB\"")), []);
+        assert_eq!(check("jain_index", &swept("copies=2")), []);
+        assert_eq!(check("friendliness_ratio", &(swept("") + &short)), []);
         let variants = "[variant.A]\nalgorithm=\"reno\"\n[variant.B]\nalgorithm=\"reno\"\nflows=[\"short\"]\n";
         let both = flow("bulk", "algorithm=\"cubic\"") + &short;
-        assert_eq!(check("fct_mean_s", &format!("{variants}{both}")), Ok(()));
-        assert_eq!(check("fct_mean_s", &both), Ok(()), "without a sweep each algorithm is compared");
-        assert_eq!(check("friendliness_ratio", &both), Ok(()));
+        assert_eq!(check("fct_mean_s", &format!("{variants}{both}")), []);
+        assert_eq!(check("fct_mean_s", &both), [], "without a sweep each algorithm is compared");
+        assert_eq!(check("friendliness_ratio", &both), []);
     }
 }
