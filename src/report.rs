@@ -255,6 +255,14 @@ impl Measured {
     }
 }
 
+/// Variables of the sweep with their value where it is the same in every cell: the header has them, not each row and
+/// sentence.
+fn common_place(cells: &[Cell]) -> At {
+    let mut common = cells.first().map(Cell::place).unwrap_or_default();
+    common.retain(|name, value| cells.iter().all(|cell| cell.at.get(name) == Some(value)));
+    common
+}
+
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }

@@ -11,9 +11,10 @@
 use serde::Serialize;
 
 use super::number::{self, Scale};
-use super::{Bound, Cell, plot};
+use super::{Bound, Cell, common_place, plot};
 use crate::experiment::scenario::{DEFAULT_TOLERANCE, Scenario};
 use crate::model::metrics::Metric;
+use crate::model::run::At;
 
 /// So many places of the sweep are named in a sentence; more are counted.
 const NAMED: usize = 3;
@@ -51,9 +52,10 @@ pub fn findings(scenario: &Scenario, cells: &[Cell], judged: bool) -> Vec<Findin
     let baseline = scenario.report.baseline.as_deref();
     let tolerance = scenario.report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0;
     let mut findings = Vec::new();
+    let common = common_place(cells);
     for group in groups(cells) {
-        findings.extend(if judged { published(&group, baseline, tolerance) } else { None });
-        findings.extend(baseline.and_then(|baseline| beside(&group, baseline)));
+        findings.extend(if judged { published(&group, baseline, tolerance, &common) } else { None });
+        findings.extend(baseline.and_then(|baseline| beside(&group, baseline, &common)));
     }
     findings
 }
@@ -71,6 +73,13 @@ fn groups(cells: &[Cell]) -> Vec<Vec<&Cell>> {
     groups
 }
 
+/// Where a cell is, but for what is the same in every cell.
+fn place_beyond(common: &At, cell: &Cell) -> String {
+    let mut place = cell.place();
+    place.retain(|name, _| !common.contains_key(name));
+    plot::place_name(&place)
+}
+
 /// Published and measured at one place.
 struct Compared {
     place: String,
@@ -85,8 +94,8 @@ struct Compared {
 
 impl Compared {
     /// The ratio where both sides have one; the value only in a scenario without a baseline.
-    fn of(cell: &Cell, baseline: Option<&str>) -> Option<Compared> {
-        let place = plot::place_name(&cell.place());
+    fn of(cell: &Cell, baseline: Option<&str>, common: &At) -> Option<Compared> {
+        let place = place_beyond(common, cell);
         if baseline.is_some() {
             let ratio = cell.ratio_to_baseline.as_ref()?;
             let (published, measured) = (ratio.published?, ratio.measured?);
@@ -145,9 +154,9 @@ fn title_of(cell: &Cell) -> &str {
 /// Whether the published numbers of one metric and variant hold.
 ///
 /// None: nothing to compare, or runs that ended before leave it open; the baseline itself, whose ratio is 1.
-fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64) -> Option<Finding> {
+fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64, common: &At) -> Option<Finding> {
     let first = *group.first()?;
-    let all = group.iter().filter_map(|cell| Compared::of(cell, baseline));
+    let all = group.iter().filter_map(|cell| Compared::of(cell, baseline, common));
     let all: Vec<Compared> = all.filter(|one| one.is_told(tolerance)).collect();
     let (held, missed): (Vec<&Compared>, Vec<&Compared>) = all.iter().partition(|one| one.holds(tolerance));
     let (what, over) = match baseline {
@@ -177,9 +186,9 @@ fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64) -> Option<
 /// Where one metric of one variant is above the baseline's, below it, or neither.
 ///
 /// None: no ratio has an interval.
-fn beside(group: &[&Cell], baseline: &str) -> Option<Finding> {
+fn beside(group: &[&Cell], baseline: &str, common: &At) -> Option<Finding> {
     let first = *group.first()?;
-    let all: Vec<Beside> = group.iter().filter_map(|cell| Beside::of(cell)).collect();
+    let all: Vec<Beside> = group.iter().filter_map(|cell| Beside::of(cell, common)).collect();
     let said = |standing: Standing| {
         let places: Vec<&Beside> = all.iter().filter(|one| one.standing == standing).collect();
         (!places.is_empty()).then(|| standing.said(baseline, &places, all.len()))
@@ -215,7 +224,7 @@ enum Standing {
 
 impl Beside {
     /// None: the ratio has no interval.
-    fn of(cell: &Cell) -> Option<Beside> {
+    fn of(cell: &Cell, common: &At) -> Option<Beside> {
         let of = cell.ratio_to_baseline.as_ref()?;
         let (ratio, [low, high], bound) = (of.measured?, of.ci95?, of.bound());
         let standing = match bound {
@@ -224,7 +233,7 @@ impl Beside {
             Bound::Exact => Standing::Level,
             _ => Standing::Open,
         };
-        Some(Beside { place: plot::place_name(&cell.place()), ratio, bound, standing })
+        Some(Beside { place: place_beyond(common, cell), ratio, bound, standing })
     }
 
     /// `loss 1% (1.42)`; only the place where nothing is known of the ratio.
@@ -342,7 +351,7 @@ mod tests {
             cell("9%", 1.4, 2.0, [1.9, 2.1]),
         ];
         let group: Vec<&Cell> = cells.iter().collect();
-        let finding = published(&group, Some("old"), 0.1).unwrap();
+        let finding = published(&group, Some("old"), 0.1, &At::new()).unwrap();
         assert_eq!(
             finding.sentence,
             "delivered, new over old: the published ratio holds within 10 % at loss 0 and not elsewhere; at loss 1%: \
@@ -351,9 +360,9 @@ mod tests {
              other way round; and so at 1 more"
         );
         assert_eq!(finding.holds, Some(false));
-        let one = published(&group[..1], Some("old"), 0.1).unwrap();
+        let one = published(&group[..1], Some("old"), 0.1, &At::new()).unwrap();
         assert_eq!((one.holds, one.sentence.ends_with("holds within 10 % at loss 0")), (Some(true), true));
-        let value = published(&group[1..2], None, 0.1).unwrap();
+        let value = published(&group[1..2], None, 0.1, &At::new()).unwrap();
         assert!(
             value.sentence.ends_with("at loss 1%: measured 1 200 pkts (1 200 to 1 200), published 1 430 pkts, less")
         );
@@ -365,18 +374,18 @@ mod tests {
         let cells = [above("1%"), cell("2%", 1.0, 0.9996, [0.9992, 0.9999]), cell("3%", 1.0, 1.1, [0.9, 1.3])];
         let group: Vec<&Cell> = cells.iter().collect();
         assert_eq!(
-            beside(&group, "old").unwrap().sentence,
+            beside(&group, "old", &At::new()).unwrap().sentence,
             "new is above old at loss 1% (1.20); is below old at loss 2% (-0.04 %); cannot be told apart from old at loss 3% (1.10)"
         );
         let many: Vec<Cell> = ["1%", "2%", "3%", "4%"].map(above).into();
         let group: Vec<&Cell> = many.iter().chain(&cells[2..]).collect();
-        let sentence = beside(&group, "old").unwrap().sentence;
+        let sentence = beside(&group, "old", &At::new()).unwrap().sentence;
         assert!(sentence.starts_with("new is above old at 4 of 5 places (1.20 to 1.20); cannot"), "{sentence}");
         let mut without = above("1%");
         without.at.remove("loss");
-        assert_eq!(beside(&[&without], "old").unwrap().sentence, "new is above old (1.20)");
+        assert_eq!(beside(&[&without], "old", &At::new()).unwrap().sentence, "new is above old (1.20)");
         without.ratio_to_baseline.as_mut().unwrap().ci95 = None;
-        assert_eq!(beside(&[&without], "old"), None);
+        assert_eq!(beside(&[&without], "old", &At::new()), None);
     }
 
     /// The same with runs of the variant or of the baseline that ended before.
@@ -392,7 +401,7 @@ mod tests {
         let below = |cut_off| cut(cut_off, cell("1%", 1.0, 0.61, [0.5, 0.7]));
         let above = |cut_off| cut(cut_off, cell("1%", 1.0, 1.42, [1.3, 1.5]));
         let level = |cut_off| cut(cut_off, cell("1%", 1.0, 1.0, [1.0, 1.0]));
-        let said = |cell: Cell| beside(&[&cell], "old").unwrap().sentence;
+        let said = |cell: Cell| beside(&[&cell], "old", &At::new()).unwrap().sentence;
         assert_eq!(said(below([0, 0])), "new is below old at loss 1% (0.610)");
         assert_eq!(said(below([0, 2])), "new is below old at loss 1% (≤ 0.610)");
         let open = "new cannot be told above or below old at loss 1%";
@@ -411,7 +420,7 @@ mod tests {
     fn many_places_with_cut_off_runs_have_the_bound_that_holds_for_all() {
         let mut cells: Vec<Cell> = ["1%", "2%", "3%", "4%"].map(|loss| cell(loss, 1.0, 1.2, [1.1, 1.3])).into();
         cells[2] = cut([1, 0], cell("3%", 1.0, 1.5, [1.4, 1.6]));
-        let said = |cells: &[Cell]| beside(&cells.iter().collect::<Vec<_>>(), "old").unwrap().sentence;
+        let said = |cells: &[Cell]| beside(&cells.iter().collect::<Vec<_>>(), "old", &At::new()).unwrap().sentence;
         assert_eq!(said(&cells), "new is above old at 4 of 4 places (≥ 1.20)");
         let open: Vec<Cell> = cells.into_iter().map(|cell| cut([0, 1], cell)).collect();
         assert_eq!(said(&open), "new cannot be told above or below old at 4 of 4 places: runs ended before");
@@ -421,7 +430,7 @@ mod tests {
     fn published_ratio_is_not_judged_by_a_bound_that_leaves_it_open() {
         let judged = |cut_off, measured: f64| {
             let cell = cut(cut_off, cell("1%", 1.0, measured, [0.9 * measured, 1.1 * measured]));
-            published(&[&cell], Some("old"), 0.1).map(|finding| finding.sentence)
+            published(&[&cell], Some("old"), 0.1, &At::new()).map(|finding| finding.sentence)
         };
         assert_eq!(judged([1, 0], 0.61), None);
         assert_eq!(judged([0, 1], 1.42), None);

@@ -5,11 +5,10 @@ use super::interval::{self, IntervalKind};
 use super::number::{self, Scale};
 use super::plot::place_name;
 use super::selection::Selection;
-use super::{About, Bound, Cell, Finding, Measured, Report, Verdict};
+use super::{About, Bound, Cell, Finding, Measured, Report, Verdict, common_place};
 use crate::experiment::scenario::VARIANT;
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
-use crate::model::run::At;
 
 /// A column's heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,7 +216,7 @@ struct Layout<'a> {
 impl<'a> Layout<'a> {
     fn new(report: &'a Report, cells: &'a [&'a Cell]) -> Self {
         let ratios = || cells.iter().filter_map(|cell| cell.ratio_to_baseline.as_ref());
-        let common = common(report);
+        let common = common_place(&report.cells);
         let variables = cells.first().map(|cell| cell.place().into_keys()).into_iter().flatten();
         let variables = variables.filter(|name| !common.contains_key(name)).collect();
         Layout {
@@ -346,13 +345,6 @@ fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Variables of the sweep with their value where it is the same in every cell: the header has them, not each row.
-fn common(report: &Report) -> At {
-    let mut common = report.cells.first().map(Cell::place).unwrap_or_default();
-    common.retain(|name, value| report.cells.iter().all(|cell| cell.at.get(name) == Some(value)));
-    common
-}
-
 /// Facts of the report's header as name and text, in the order they are shown.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     let host = &report.host;
@@ -364,7 +356,7 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     facts.push(("kernel", format!("{}, {} processors", host.kernel, host.cpus)));
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));
-    let common = common(report);
+    let common = common_place(&report.cells);
     facts.extend((!common.is_empty()).then(|| ("every cell", place_name(&common))));
     facts.extend((!host.tools.is_empty()).then(|| ("tools", named(&host.tools))));
     let algorithms = host.algorithms.iter().map(|(name, digest)| (name.clone(), shortened(digest))).collect();

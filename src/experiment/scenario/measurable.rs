@@ -38,7 +38,8 @@ fn lack_of(metric: &str) -> Option<(&'static str, &'static str)> {
     match metric {
         _ if metric.starts_with("fct_") => Some(("no flow that is compared has a `size`", compared)),
         "jain_index" | "convergence_s" => {
-            Some(("it is of two compared flows or more", "`copies = 2` makes two of one"))
+            let next = "`copies = 2` makes two of one; friendliness_ratio is of a compared flow and those beside it";
+            Some(("it is of two compared flows or more", next))
         }
         "friendliness_ratio" => Some(("it needs a TCP flow beside those that are compared", compared)),
         _ => None,
