@@ -49,7 +49,7 @@ impl Notice {
     /// Runs whose link stayed late.
     pub fn late_runs(late: usize) -> Self {
         Notice::new(
-            format!("{} had a late link and {} not part of the result", runs(late), is_are(late)),
+            format!("{} had a late link or sender and {} not part of the result", runs(late), is_are(late)),
             "`tccc run` on the same directory with --jobs 1 repeats them",
         )
     }
@@ -58,7 +58,10 @@ impl Notice {
     pub fn repeated_for_lateness(repeated: usize, attempts: u32) -> Self {
         let attempts = if attempts == 1 { "1 late attempt".to_owned() } else { format!("{attempts} late attempts") };
         Notice::new(
-            format!("{} had to be repeated because the emulated link was late: {attempts} left out", runs(repeated)),
+            format!(
+                "{} had to be repeated because an emulated link or a sender was late: {attempts} left out",
+                runs(repeated)
+            ),
             "fewer --jobs avoid the repeats",
         )
     }
@@ -289,7 +292,7 @@ mod tests {
     #[test]
     fn notices_count_in_plain_english() {
         assert_eq!(Notice::few_runs(1).cause, "1 run only: no interval can be given");
-        assert!(Notice::late_runs(1).cause.starts_with("1 run had a late link and is not"));
+        assert!(Notice::late_runs(1).cause.starts_with("1 run had a late link or sender and is not"));
         assert!(Notice::failed_runs(2, "no route").cause.starts_with("2 runs failed and are not"));
     }
 }

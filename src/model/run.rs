@@ -120,7 +120,7 @@ impl Engine {
 pub enum RunStatus {
     /// Measured as asked.
     Done,
-    /// The emulated link was late; kept for inspection, repeated, and never part of a result.
+    /// An emulated link, or a sender of datagrams, was late; kept for inspection, repeated, and never part of a result.
     Late,
     /// Traffic or tracing did not work; `RunRecord::why` says how.
     Failed,
@@ -146,7 +146,7 @@ pub struct RunRecord {
     pub status: RunStatus,
     /// Why it is not `Done`.
     pub why: Option<String>,
-    /// Attempts before this one whose link was late.
+    /// Attempts before this one whose link or sender was late.
     pub late_attempts: u32,
     /// Start, RFC 3339.
     pub started: String,

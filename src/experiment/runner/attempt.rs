@@ -52,7 +52,7 @@ pub struct Try<'a> {
     pub run: &'a PlannedRun,
     /// Attempts that came to nothing.
     pub tried: u32,
-    /// Those of them whose link was late.
+    /// Those of them whose link or sender was late.
     pub late: u32,
 }
 
