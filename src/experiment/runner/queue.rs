@@ -19,6 +19,8 @@ use crate::model::run::RunStatus;
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How often it says how long the rest takes.
 const SAY_EVERY: Duration = Duration::from_secs(2);
+/// Attempts at a run that others beside it make late: their number is halved in each, from 64 at most to none.
+const ATTEMPTS_BESIDE_OTHERS: u32 = 7;
 /// So many times as many runs as go on at once must be in time before more may.
 const IN_TIME_ROUNDS: usize = 3;
 
@@ -61,6 +63,13 @@ enum Message<'a> {
 pub fn wanted(plan: &Plan, run: &PlannedRun) -> Wanted {
     let cell = &plan.cells[run.cell];
     Wanted { cost_bps: cost::load_bps(cell), time: cost::run_time(cell), repeat: run.repeat }
+}
+
+/// Whether a run is given up. What others beside it made late says little of the host: their number is halved each time,
+/// so that it meets fewer, or none, at its next attempts.
+fn is_last(tried: u32, attempt: &Attempt) -> bool {
+    let is_crowded = attempt.status == RunStatus::Late && attempt.jobs > 1;
+    tried >= if is_crowded { ATTEMPTS_BESIDE_OTHERS } else { ATTEMPTS }
 }
 
 impl<'a> Queue<'a> {
@@ -165,14 +174,14 @@ impl<'a> Queue<'a> {
         }
         let id = one.run.id.clone();
         let attempt = result.with_context(|| format!("make the run {id}"))?;
-        let Some(why) = attempt.why else {
+        let Some(why) = attempt.why.clone() else {
             self.outcome.finished += 1;
             self.note_in_time();
             tell(Progress::Finished(id));
             return Ok(());
         };
         one.tried += 1;
-        let last = one.tried >= ATTEMPTS;
+        let last = is_last(one.tried, &attempt);
         tell(Progress::Again { id: id.clone(), attempt: one.tried, why: why.clone(), last });
         if attempt.status == RunStatus::Late {
             one.late += 1;
@@ -200,5 +209,18 @@ impl<'a> Queue<'a> {
             self.in_time = 0;
             self.limit = self.limit.raised(&self.most);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three rounds of too many at once gave runs up that the host carries well.
+    #[test]
+    fn run_that_others_make_late_has_more_attempts() {
+        let attempt = |status, jobs| Attempt { status, why: Some("why".into()), jobs };
+        assert!(is_last(3, &attempt(RunStatus::Late, 1)) && is_last(3, &attempt(RunStatus::Failed, 9)));
+        assert!(!is_last(6, &attempt(RunStatus::Late, 2)) && is_last(7, &attempt(RunStatus::Late, 2)));
     }
 }
