@@ -2,6 +2,8 @@
 //!
 //! Layer 0: standard library and serde only, no I/O. Times are [`std::time::Duration`].
 
+pub mod prefix;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

@@ -7,7 +7,8 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::kernel::{cgroup, congestion, netns::Netns};
-use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter, Prefix};
+use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter};
+use crate::units::prefix::Prefix;
 
 /// Values of one option are alternatives, options narrow each other; no option shows every socket.
 #[derive(Debug, Default, Args)]
