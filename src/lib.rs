@@ -10,6 +10,7 @@
 //! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
 //! | 2 | [`model`] | flows, live state, metrics, statistics, notices: pure | units, trace::{event, arrival}, catalog |
 //! | 2 | [`loader`], [`state`] | register algorithms; what tccc has done to this host | catalog, kernel |
+//! | 2 | [`policy`] | which connections get which algorithm | catalog, kernel, state, loader |
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
 //! | 3 | [`experiment`] | scenario to runs to result directory | all below |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
@@ -27,6 +28,7 @@ pub mod trace;
 
 pub mod loader;
 pub mod model;
+pub mod policy;
 pub mod state;
 
 pub mod experiment;

@@ -236,8 +236,8 @@ impl fmt::Display for Bytes {
 ///
 /// Errors: no unit, an unknown unit, or no number.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
-    const EXPECTED: &str = "a time with us, ms, s, m or h, such as 100ms";
-    let refuse = || ParseError::of_units(text, EXPECTED, &["us", "ms", "s", "m", "h"]);
+    const EXPECTED: &str = "a time with us, ms, s, m, h or d, such as 100ms";
+    let refuse = || ParseError::of_units(text, EXPECTED, &["us", "ms", "s", "m", "h", "d"]);
     let (number, unit) = number_and_unit(text, EXPECTED)?;
     let seconds = match unit {
         "us" => number / 1e6,
@@ -245,6 +245,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
         "s" => number,
         "m" | "min" => number * 60.0,
         "h" => number * 3600.0,
+        "d" => number * 86_400.0,
         _ => return Err(refuse()),
     };
     Duration::try_from_secs_f64(seconds).map_err(|_| refuse())
@@ -278,7 +279,7 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(QueueSize => ToString::to_string, Bytes => ToString::to_string);
+serde_as_text!(QueueSize => ToString::to_string, Bytes => ToString::to_string, prefix::Prefix => ToString::to_string);
 // Exactly, where the text of these is rounded for people.
 serde_as_text!(BitsPerSec => |rate: &BitsPerSec| rate.exact(), Share => |share: &Share| share.exact());
 

@@ -235,7 +235,7 @@ fn verb_refuses_wrong_input_by_name_range_and_next_step() {
         (near_lo, "already exists"),
         (format!("--between {near} {near} --delay 1ms"), "both ends are \"tccc0\" in one namespace"),
         (both.clone(), "--delay"),
-        (format!("{both} --delay 5"), "a time with us, ms, s, m or h"),
+        (format!("{both} --delay 5"), "a time with us, ms, s, m, h or d"),
         (format!("{both} --delay 20s"), "delay = \"20s\" is outside 0us..10s"),
         (format!("{both} --delay 1ms --rate 10"), "a rate with bit, kbit, mbit or gbit"),
         (format!("{both} --delay 1ms --rate 100bit"), "rate = \"100bit\" is outside 1kbit..10gbit"),

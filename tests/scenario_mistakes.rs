@@ -85,11 +85,16 @@ const SWEPT: &str = "\"$rate\" takes its values from [sweep], line 10";
 const BESIDE: &str = "in its own folder, or below it";
 
 const MISTAKES: &[Mistake] = &[
-    mistake(["duration = \"10s\"", "duration = \"10\""], "duration", "expected a time with us, ms, s, m or h", LISTED),
+    mistake(
+        ["duration = \"10s\"", "duration = \"10\""],
+        "duration",
+        "expected a time with us, ms, s, m, h or d",
+        LISTED,
+    ),
     mistake(
         ["duration = \"10s\"", "duration = 10"],
         "duration",
-        "= 10: expected a time with us, ms, s, m or h",
+        "= 10: expected a time with us, ms, s, m, h or d",
         LISTED,
     ),
     mistake(["profile = \"paper\"", "profile = \"papers\""], "profile", "expected paper or native", "\"paper\""),

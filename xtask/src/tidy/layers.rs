@@ -17,7 +17,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("model", &["trace::event", "trace::arrival", "catalog"]),
     ("loader", &["catalog", "kernel", "state"]),
     ("state", &["catalog", "kernel"]),
-    ("policy", &["catalog", "kernel", "state"]),
+    ("policy", &["catalog", "kernel", "state", "loader"]),
     ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
     ("experiment::scenario", &["experiment", "model"]),
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),

@@ -1,0 +1,3 @@
+//! Which connections get which algorithm: rules from a file, decided by one program at the root of the cgroups.
+
+pub mod rule;

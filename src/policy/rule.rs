@@ -1,0 +1,342 @@
+//! The rules of a policy as somebody wrote them, before names are looked up on this host.
+//!
+//! Pure: what a cgroup or a network namespace is called here is resolved when the policy is applied.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::prefix::Prefix;
+use crate::units::{ParseError, format_duration};
+
+/// Most rules of one policy: a decision is a bit in a 64-bit word.
+pub const RULES_MAX: usize = 64;
+/// Most arms of all rules together.
+pub const ARMS_MAX: usize = 256;
+/// Longest name of a rule, bytes.
+pub const RULE_NAME_MAX: usize = 32;
+
+/// Rules in order: the first one that matches a connection decides.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Shape: at most [`RULES_MAX`], with names that differ.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule: which connections it is for, and what they get.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Its name, as `explain`, metrics and incidents use it.
+    pub name: String,
+    /// Line of the file where the rule begins.
+    pub line: usize,
+    /// Which connections it is for.
+    pub when: Match,
+    /// What they get.
+    pub split: Split,
+    /// Also replaces an algorithm that a program chose by `setsockopt(TCP_CONGESTION)`.
+    pub overrides: bool,
+    /// Also replaces an algorithm that a route names (`ip route … congctl`). Rules of a file do.
+    pub overrides_route: bool,
+    /// Limits and steps of a trial; none when the rule simply holds.
+    pub trial: Option<RuleTrial>,
+}
+
+/// Conditions of a rule. Values of one kind are alternatives; kinds narrow each other; an empty list matches all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Match {
+    /// cgroups, with all below them.
+    pub cgroups: Vec<CgroupName>,
+    /// Network namespaces by name, path or process id.
+    pub netns: Vec<String>,
+    /// Prefixes of the remote address.
+    pub to: Vec<Prefix>,
+    /// Local ports.
+    pub local_port: Vec<Ports>,
+    /// Remote ports.
+    pub remote_port: Vec<Ports>,
+    /// Which end began the connection; none for both.
+    pub direction: Option<Way>,
+    /// Algorithms that the connection would have without a policy, by kernel name.
+    pub current: Vec<String>,
+}
+
+/// A cgroup as a rule names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CgroupName {
+    /// SplitBy its path below the cgroup v2 mount: `/system.slice/nginx.service`.
+    Path(PathBuf),
+    /// SplitBy the name of a systemd unit, wherever it is: `nginx.service`.
+    Unit(String),
+}
+
+/// One port or a range of ports, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports(pub RangeInclusive<u16>);
+
+/// Which end began a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Accepted by a listening socket of this host.
+    In,
+    /// Made by this host.
+    Out,
+}
+
+/// How the connections of a rule are divided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// Shape: at least one; shares add up to [`Portion::ALL`]; in the order of the file, `keep` last.
+    pub arms: Vec<Arm>,
+    /// What is hashed to choose the arm.
+    pub by: SplitBy,
+}
+
+/// A part of a rule's connections, and what it gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arm {
+    /// What the part gets.
+    pub treatment: Treatment,
+    /// How large it is.
+    pub portion: Portion,
+}
+
+/// What a connection gets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Treatment {
+    /// The algorithm it would have without a policy.
+    Keep,
+    /// An algorithm by its kernel name.
+    Algorithm(String),
+}
+
+/// A share of connections in hundredths of a percent: 500 is 5 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Portion(pub u16);
+
+/// What decides which arm of a split a connection is in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SplitBy {
+    /// Both addresses and both ports.
+    #[default]
+    Connection,
+    /// The remote address.
+    Peer,
+    /// The first 24 bits of a remote IPv4 address, the first 48 of an IPv6 address.
+    Prefix,
+}
+
+/// What makes a rule a trial: limits that the guard watches, and steps by which the share rises.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleTrial {
+    /// Limits; a connection that crosses one ends the trial.
+    pub limits: Vec<GuardLimit>,
+    /// How long the guard watches before it ends as `undecided` says; none: until a person ends it, or the last step does.
+    pub deadline: Option<Duration>,
+    /// What happens at the deadline, or at the end of a step, when a limit is neither crossed nor shown to hold.
+    pub undecided: Undecided,
+    /// What happens when a limit is crossed.
+    pub on_fail: OnFail,
+    /// Shares of the first arm, one after another; empty: the share of the split, throughout.
+    pub steps: Vec<RolloutStep>,
+}
+
+/// One step of a rising share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutStep {
+    /// Share of the rule's connections that get the algorithm.
+    pub portion: Portion,
+    /// How long at least.
+    pub duration: Duration,
+}
+
+/// What happens when the time is over and the guard cannot tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undecided {
+    /// Everything is as before the trial.
+    #[default]
+    Revert,
+    /// As if every limit were shown to hold.
+    Proceed,
+    /// The trial goes on, and the guard with it, until it can tell or a person decides.
+    Hold,
+}
+
+/// What happens when a limit is crossed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFail {
+    /// Everything is as before the trial.
+    #[default]
+    Revert,
+    /// The share stays as it is until a person decides.
+    Freeze,
+}
+
+/// A limit on a measured quantity of the connections that a rule changed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GuardLimit {
+    /// What is measured.
+    pub metric: GuardMetric,
+    /// How much is allowed.
+    pub allowed: Allowed,
+}
+
+/// A quantity that the guard measures of each arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardMetric {
+    /// Share of the data segments that were retransmissions.
+    Retransmitted,
+    /// Retransmission timeouts per connection.
+    Timeouts,
+    /// Smoothed RTT over the lowest RTT, geometric mean over connections and looks.
+    RttInflation,
+    /// Payload acknowledged per second in which the sender had data to send and was not limited by the receiver or by
+    /// its own buffer, bits per second.
+    Goodput,
+    /// Share of the connections that ended by a reset or a timeout.
+    AbnormalEnds,
+}
+
+/// How much of a metric is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowed {
+    /// Times the value of the connections that did not change.
+    Relative(f64),
+    /// The value itself, in the metric's unit.
+    Absolute(f64),
+}
+
+impl Portion {
+    /// Every connection.
+    pub const ALL: Portion = Portion(10_000);
+
+    /// Reads a number of percent.
+    ///
+    /// None: below 0, above 100, or finer than a hundredth of a percent.
+    pub fn of_percent(percent: f64) -> Option<Self> {
+        let hundredths = (percent * 100.0).round();
+        let is_whole = (percent * 100.0 - hundredths).abs() < 1e-6;
+        (is_whole && (0.0..=10_000.0).contains(&hundredths)).then_some(Portion(hundredths as u16))
+    }
+
+    /// Percent.
+    pub fn percent(self) -> f64 {
+        f64::from(self.0) / 100.0
+    }
+
+    /// Between 0 and 1.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 10_000.0
+    }
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.percent())
+    }
+}
+
+impl GuardMetric {
+    /// All of them, in the order they are shown.
+    pub const ALL: [GuardMetric; 5] = [
+        GuardMetric::Retransmitted,
+        GuardMetric::Timeouts,
+        GuardMetric::RttInflation,
+        GuardMetric::Goodput,
+        GuardMetric::AbnormalEnds,
+    ];
+
+    /// The word for it in limits, metrics and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            GuardMetric::Retransmitted => "retransmitted",
+            GuardMetric::Timeouts => "timeouts",
+            GuardMetric::RttInflation => "rtt_inflation",
+            GuardMetric::Goodput => "goodput",
+            GuardMetric::AbnormalEnds => "abnormal_ends",
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn is_better_when_high(self) -> bool {
+        self == GuardMetric::Goodput
+    }
+}
+
+impl fmt::Display for GuardMetric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Treatment {
+    /// The algorithm's kernel name; none for `keep`.
+    pub fn algorithm(&self) -> Option<&str> {
+        match self {
+            Treatment::Keep => None,
+            Treatment::Algorithm(name) => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Treatment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.algorithm().unwrap_or("keep"))
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.start(), self.0.end()) {
+            (first, last) if first == last => write!(f, "{first}"),
+            (first, last) => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
+impl FromStr for Ports {
+    type Err = ParseError;
+
+    /// Reads `443` or `8000-8099`.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const EXPECTED: &str = "a port from 1 to 65535, or a range such as \"8000-8099\"";
+        let refuse = || ParseError::new(text, EXPECTED);
+        let port = |text: &str| text.trim().parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(refuse);
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = port(first)?..=port(last)?;
+        if range.is_empty() { Err(refuse()) } else { Ok(Ports(range)) }
+    }
+}
+
+impl fmt::Display for GuardLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.metric.is_better_when_high() { '>' } else { '<' };
+        write!(f, "{}{sign}", self.metric)?;
+        match (self.allowed, self.metric) {
+            (Allowed::Relative(times), _) => write!(f, "{times}x"),
+            (Allowed::Absolute(share), GuardMetric::Retransmitted | GuardMetric::AbnormalEnds) => {
+                write!(f, "{}%", share * 100.0)
+            }
+            (Allowed::Absolute(bits), GuardMetric::Goodput) => write!(f, "{}", crate::units::BitsPerSec(bits as u64)),
+            (Allowed::Absolute(value), GuardMetric::Timeouts | GuardMetric::RttInflation) => write!(f, "{value}"),
+        }
+    }
+}
+
+impl fmt::Display for RolloutStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.portion, format_duration(self.duration))
+    }
+}
