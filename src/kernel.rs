@@ -1,5 +1,6 @@
 //! What this host can do and the few places where it is changed.
 
+pub mod bpf;
 pub mod bpffs;
 pub mod btf;
 pub mod cgroup;

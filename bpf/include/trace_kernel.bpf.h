@@ -12,10 +12,13 @@
 /* Map types and flags by their numbers in the kernel's interface; kernel.bpf.h has those that algorithms use. */
 #define MAP_HASH 1
 #define MAP_ARRAY 2
+#define MAP_PROGRAMS 3
+#define MAP_PERCPU_ARRAY 6
 #define MAP_LPM_TRIE 11
 #define MAP_STACK 23
 #define MAP_SOCKET_STORAGE 24
 #define MAP_RING 27
+#define MAP_ANY 0
 #define MAP_ONLY_NEW 1 /* BPF_NOEXIST */
 #define RING_NO_WAKEUP 1
 #define RING_FORCE_WAKEUP 2

@@ -3,15 +3,13 @@
 //! The kernel shows a registered table as the value of its map: the name, and for each callback the program's number.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
 
+use super::bpf::{checked, map_info, open_map, owned};
 use super::probe::Features;
 
 /// Bytes of a name with its closing zero: the kernel's TCP_CA_NAME_MAX.
@@ -91,41 +89,6 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
     })
 }
 
-/// Opens a map by its number.
-///
-/// Errors: gone, or not permitted.
-pub fn open_map(id: u32) -> Result<OwnedFd> {
-    // SAFETY: the call takes a plain number.
-    owned(unsafe { libbpf_sys::bpf_map_get_fd_by_id(id) }).with_context(|| format!("open BPF map {id}"))
-}
-
-/// Opens what is pinned at a path.
-///
-/// Errors: nothing there, or not permitted.
-pub fn open_pin(path: &Path) -> Result<OwnedFd> {
-    let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
-    // SAFETY: the string ends with a zero and outlives the call.
-    owned(unsafe { libbpf_sys::bpf_obj_get(text.as_ptr()) }).with_context(|| format!("open the pin {}", path.display()))
-}
-
-/// Pins a map or link.
-///
-/// Errors: something is pinned there; no such folder; not a BPF file system; not permitted.
-/// Side effects: the object lives until the file is removed.
-pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
-    let text = CString::new(path.as_os_str().as_bytes()).context("pass the path of a pin")?;
-    // SAFETY: the descriptor is open, the string ends with a zero and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), text.as_ptr()) })
-        .with_context(|| format!("pin at {}", path.display()))
-}
-
-/// Number of the map.
-///
-/// Errors: not a map.
-pub fn map_id(map: &OwnedFd) -> Result<u32> {
-    Ok(map_info(map).context("ask for the number of a map")?.id)
-}
-
 /// Number of the map that a link registers, and of the link itself.
 ///
 /// Errors: not a struct_ops link.
@@ -139,18 +102,6 @@ pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     // SAFETY: the kernel filled this arm of the union, as its type says.
     let map_id = unsafe { info.__bindgen_anon_1.struct_ops.map_id };
     Ok(LinkTarget { link_id: info.id, map_id })
-}
-
-/// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.
-pub fn is_attached_to_cgroup(link: &OwnedFd) -> bool {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    let answer = unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) };
-    // SAFETY: the kernel filled this arm of the union, as its type says.
-    answer == 0
-        && info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP
-        && unsafe { info.__bindgen_anon_1.cgroup.cgroup_id } != 0
 }
 
 /// What a link holds.
@@ -184,14 +135,6 @@ pub fn update_link(link: &OwnedFd, map: &OwnedFd) -> Result<()> {
     // SAFETY: both descriptors are open; null options mean none.
     checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), map.as_raw_fd(), std::ptr::null()) })
         .context("point the link to other code")
-}
-
-/// Ends a link's registration even if another process has the link open; kernels before 6.11 cannot, which is no error.
-///
-/// Side effects: the algorithm can no longer be chosen; sockets that have it keep it.
-pub fn detach_link(link: &OwnedFd) {
-    // SAFETY: the descriptor is open.
-    let _ = unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) };
 }
 
 /// The kernel's BPF statistics, on for as long as the value lives; the kernel ends them with the process too.
@@ -233,14 +176,6 @@ pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
     Ok(ProgramCost { verified_instructions: info.verified_insns, calls: info.run_cnt, nanoseconds: info.run_time_ns })
 }
 
-fn map_info(map: &OwnedFd) -> io::Result<libbpf_sys::bpf_map_info> {
-    let mut info = libbpf_sys::bpf_map_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_map_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_map_get_info_by_fd(map.as_raw_fd(), &raw mut info, &raw mut length) })?;
-    Ok(info)
-}
-
 /// The value of a map with one entry.
 fn map_value(map: &OwnedFd, info: &libbpf_sys::bpf_map_info) -> io::Result<Vec<u8>> {
     let key = 0u32;
@@ -255,15 +190,4 @@ fn map_value(map: &OwnedFd, info: &libbpf_sys::bpf_map_info) -> io::Result<Vec<u
 /// Up to the first zero.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
-}
-
-/// libbpf answers with a negative error number.
-fn checked(answer: i32) -> io::Result<()> {
-    if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(()) }
-}
-
-fn owned(answer: i32) -> io::Result<OwnedFd> {
-    checked(answer)?;
-    // SAFETY: the call that answered has just opened this descriptor for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(answer) })
 }

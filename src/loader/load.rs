@@ -8,7 +8,7 @@ use super::survey::{self, Instance, Standing};
 use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
-use crate::kernel::{congestion, privilege, struct_ops};
+use crate::kernel::{bpf, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Locked, Owner, Record, Store, Unconfirmed};
 
@@ -173,14 +173,14 @@ fn keep(
 ) -> Result<()> {
     pins.prepare()?;
     let map = verified.map()?;
-    struct_ops::pin(&map, &pins.map(&record.name))?;
+    bpf::pin(&map, &pins.map(&record.name))?;
     made.push(pins.map(&record.name));
     if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
-        struct_ops::pin(&link, &pins.companion(&record.name))?;
+        bpf::pin(&link, &pins.companion(&record.name))?;
         made.push(pins.companion(&record.name));
     }
     if let Some(link) = verified.attach()? {
-        struct_ops::pin(&link, &pins.link(&record.name))?;
+        bpf::pin(&link, &pins.link(&record.name))?;
         made.push(pins.link(&record.name));
     }
     record.owner = Owner::Pinned;
@@ -200,18 +200,18 @@ fn replace(
         record.generation = before.generation + 1;
         record.previous_default = before.previous_default.clone();
     }
-    let link = struct_ops::open_pin(&pins.link(&name))?;
+    let link = bpf::open_pin(&pins.link(&name))?;
     let map = verified.publish()?;
     // First the companion: new code with an old companion would wait for what never comes, as old code then does.
     let _ = std::fs::remove_file(pins.companion(&name));
     if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
         pins.prepare()?;
-        struct_ops::pin(&link, &pins.companion(&name))?;
+        bpf::pin(&link, &pins.companion(&name))?;
     }
     struct_ops::update_link(&link, &map).with_context(|| format!("replace \"{name}\""))?;
     let fresh = pins.map(&name);
     let _ = std::fs::remove_file(&fresh); // the link pin keeps the registration; this one only shows the table
-    struct_ops::pin(&map, &fresh)?;
+    bpf::pin(&map, &fresh)?;
     if congestion::default()? == name {
         congestion::set_default(&name)?; // the default points to code, not to a name: let it follow
     }

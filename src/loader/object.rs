@@ -14,7 +14,7 @@ use super::{Request, adapt, check_name, load, refusal};
 use crate::failure::Failure;
 use crate::kernel::btf::{Kind, Types};
 use crate::kernel::probe::Features;
-use crate::kernel::{libbpf_log, struct_ops};
+use crate::kernel::{bpf, libbpf_log, struct_ops};
 use crate::state::Attachment;
 
 /// An algorithm in the kernel, verified, that no socket can choose yet.
@@ -143,7 +143,7 @@ impl Verified {
     ///
     /// Errors: the kernel does not tell.
     pub fn map_id(&self) -> Result<u32> {
-        struct_ops::map_id(&self.map()?)
+        bpf::map_id(&self.map()?)
     }
 
     /// Callback program to the instructions that the verifier went through; 0 where the kernel does not tell.

@@ -7,7 +7,7 @@ use super::load::{Loaded, Options, attachment};
 use super::{Request, check_name, companion_place, record_of, survey, sweep};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
-use crate::kernel::{privilege, struct_ops};
+use crate::kernel::{bpf, privilege};
 use crate::state::pins::Pins;
 use crate::state::{Locked, Owner, Record, Store};
 
@@ -62,7 +62,7 @@ fn keep(record: &mut Record, mut companion: Companion, (pins, locked): (&Pins, &
     let pin = pins.companion(&record.name);
     let pinned = pins.prepare().map_err(Into::into).and_then(|()| {
         let link = companion.attach(&place.cgroup)?;
-        struct_ops::pin(&link, &pin)
+        bpf::pin(&link, &pin)
     });
     record.owner = Owner::Pinned;
     pinned.and_then(|()| locked.write(record)).inspect_err(|_| {

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::kernel::probe::Features;
 use crate::kernel::struct_ops::{self, Table};
-use crate::kernel::{congestion, process};
+use crate::kernel::{bpf, congestion, process};
 use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
 
@@ -128,14 +128,14 @@ fn instance(
     features: &Features,
 ) -> Instance {
     let record = store.record(&name);
-    let link = pins.and_then(|pins| struct_ops::open_pin(&pins.link(&name)).ok());
-    let map = pins.and_then(|pins| struct_ops::open_pin(&pins.map(&name)).ok());
-    let companion = pins.and_then(|pins| struct_ops::open_pin(&pins.companion(&name)).ok());
+    let link = pins.and_then(|pins| bpf::open_pin(&pins.link(&name)).ok());
+    let map = pins.and_then(|pins| bpf::open_pin(&pins.map(&name)).ok());
+    let companion = pins.and_then(|pins| bpf::open_pin(&pins.companion(&name)).ok());
     let (has_link_pin, has_map_pin, has_companion_pin) = (link.is_some(), map.is_some(), companion.is_some());
-    let is_companion_attached = companion.is_some_and(|link| struct_ops::is_attached_to_cgroup(&link));
+    let is_companion_attached = companion.is_some_and(|link| bpf::is_attached_to_cgroup(&link));
     let linked = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
     let by_number = linked.or(record.as_ref().map(|record| record.map_id));
-    let map = by_number.and_then(|id| struct_ops::open_map(id).ok()).or(map);
+    let map = by_number.and_then(|id| bpf::open_map(id).ok()).or(map);
     let table = map.and_then(|map| struct_ops::table_of(map, features)).filter(|table| table.name == name);
     let is_held = linked != Some(0) && table.is_some();
     let is_registered = is_held && available.contains(&name);
@@ -147,7 +147,7 @@ fn instance(
 /// Without the right to look at pins the record counts.
 pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
     let record = store.record(name)?;
-    let link = Pins::of_host().and_then(|pins| struct_ops::open_pin(&pins.link(name)).ok());
+    let link = Pins::of_host().and_then(|pins| bpf::open_pin(&pins.link(name)).ok());
     let registered = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
     registered.is_none_or(|map_id| map_id == record.map_id).then_some(record)
 }

@@ -9,7 +9,7 @@ use super::survey::{self, Instance, Standing};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
-use crate::kernel::{congestion, privilege, struct_ops};
+use crate::kernel::{bpf, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Locked, Store};
 
@@ -138,8 +138,8 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     }
     if let Some(pins) = Pins::of_host() {
         for pin in [pins.link(&instance.name), pins.companion(&instance.name)] {
-            if let Ok(link) = struct_ops::open_pin(&pin) {
-                struct_ops::detach_link(&link);
+            if let Ok(link) = bpf::open_pin(&pin) {
+                bpf::detach_link(&link);
             }
         }
         pins.remove(&instance.name)?;

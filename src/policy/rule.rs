@@ -340,3 +340,10 @@ impl fmt::Display for RolloutStep {
         write!(f, "{} for {}", self.portion, format_duration(self.duration))
     }
 }
+
+impl RuleTrial {
+    /// Whether something is measured.
+    pub fn is_guarded(&self) -> bool {
+        !self.limits.is_empty()
+    }
+}

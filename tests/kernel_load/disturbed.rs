@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use nix::mount::{MsFlags, mount, umount};
-use tccc::kernel::struct_ops;
+use tccc::kernel::bpf;
 
 use crate::common::{needs, tccc};
 use crate::sandbox::{Bpffs, available, default, in_sandbox, run, status, stderr, stdout};
@@ -41,7 +41,7 @@ fn one_that_cannot_be_unloaded_does_not_keep_the_others() {
     in_sandbox(Bpffs::Writable, || {
         run(0, "load dtcp --as ldk_held --default");
         run(0, "load dtcp --as ldk_later");
-        let link = struct_ops::open_pin("/sys/fs/bpf/tccc/links/ldk_held".as_ref()).unwrap();
+        let link = bpf::open_pin("/sys/fs/bpf/tccc/links/ldk_held".as_ref()).unwrap();
         fs::remove_file("/sys/fs/bpf/tccc/links/ldk_held").unwrap();
         let said = run(1, "unload --all");
         let why = format!("\"ldk_held\" is still registered: process {} (", std::process::id());

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rules as bits: each kind of condition gives the set of rules that it lets pass, as a word of 64 bits. What all let pass
+ * matches, and the lowest bit wins. src/policy/table.rs fills the tables; src/policy/decide.rs decides the same in Rust.
+ */
+#ifndef TCCC_POLICY_RULES_BPF_H
+#define TCCC_POLICY_RULES_BPF_H
+
+#include "policy_kernel.bpf.h"
+#include "policy_label.h"
+#include <bpf/bpf_endian.h>
+
+#define RULES_MAX 64
+#define ARMS_MAX 256
+#define RULE_ARMS_MAX 16
+#define BUCKETS 10000 /* a split is known to a hundredth of a percent */
+#define ALL_RULES (~0ull)
+
+#define MAPPED_WORD 0xffffull /* third word of an IPv4 address in its IPv6 form */
+
+/* What a split hashes; SplitBy of src/policy/rule.rs. */
+enum { BY_CONNECTION, BY_PEER, BY_PREFIX };
+
+#define PREFIX4_SHIFT 8	 /* a /24 */
+#define PREFIX6_SHIFT 16 /* a /48: of the upper half */
+
+/* Flags of a rule. */
+#define RULE_OVERRIDES 1u	/* replaces what a program chose */
+#define RULE_OVERRIDES_ROUTE 2u /* replaces what a route names */
+#define RULE_LABELS_KEPT 4u	/* connections that keep their algorithm are compared with the others: label them too */
+
+struct policy_rule {
+	u64 salt; /* of its name: splits of different rules are independent */
+	u32 first_arm;
+	u32 arms;
+	u32 by;
+	u32 flags;
+};
+
+struct policy_arm {
+	char algorithm[POLICY_NAME]; /* empty: keep */
+	u32 below;		     /* buckets below this, and not below the arm before */
+	u32 slot;
+};
+
+const volatile struct policy_rule rules[RULES_MAX];
+const volatile struct policy_arm arms[ARMS_MAX];
+
+/* Rules without a condition of each kind. */
+const volatile u64 any_cgroup;
+const volatile u64 any_netns;
+const volatile u64 any_remote;
+const volatile u64 any_local_port;
+const volatile u64 any_remote_port;
+const volatile u64 any_current;
+/* Rules for connections that others began, and for those that this host began. */
+const volatile u64 rules_in;
+const volatile u64 rules_out;
+/* Rules with an arm whose algorithm wants ECN. */
+const volatile u64 rules_ecn;
+/* The highest power of two below the number of entries of `remotes`; 0 for one entry. */
+const volatile u32 remotes_top;
+const volatile u32 remotes_count;
+
+/* Where a range of remote addresses begins, and the rules that let it pass. It ends where the next one begins. */
+struct remote_range {
+	u64 hi;
+	u64 lo;
+	u64 rules;
+};
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct remote_range);
+} remotes SEC(".maps");
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, u16);
+	__type(value, u64);
+} local_ports SEC(".maps");
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, u16);
+	__type(value, u64);
+} remote_ports SEC(".maps");
+
+/* By the kernel's cookie: inodes of namespaces are used again. */
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u64);
+} netns_rules SEC(".maps");
+
+struct current_key {
+	char name[POLICY_NAME];
+};
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct current_key);
+	__type(value, u64);
+} currents SEC(".maps");
+
+/* Addresses as numbers in their IPv6 form, ports in host byte order. */
+struct ends {
+	u64 remote_hi;
+	u64 remote_lo;
+	u64 local_hi;
+	u64 local_lo;
+	u16 remote_port;
+	u16 local_port;
+};
+
+static __always_inline u64 number_of(u32 upper, u32 lower)
+{
+	return (u64)bpf_ntohl(upper) << 32 | bpf_ntohl(lower);
+}
+
+static __always_inline u64 mapped(u32 address)
+{
+	return MAPPED_WORD << 32 | bpf_ntohl(address);
+}
+
+static __always_inline bool is_v4(const struct ends *ends)
+{
+	return !ends->remote_hi && ends->remote_lo >> 32 == MAPPED_WORD;
+}
+
+static __always_inline u64 rules_of_remote(const struct ends *ends)
+{
+	const struct remote_range *range;
+	u32 at = 0;
+
+	for (u32 bit = remotes_top; bit; bit >>= 1) {
+		u32 next = at + bit;
+
+		range = next < remotes_count ? bpf_map_lookup_elem(&remotes, &next) : 0;
+		if (range && (range->hi < ends->remote_hi ||
+			      (range->hi == ends->remote_hi && range->lo <= ends->remote_lo)))
+			at = next;
+	}
+	range = bpf_map_lookup_elem(&remotes, &at);
+	return range ? range->rules : 0;
+}
+
+static __always_inline u64 found(const u64 *mask)
+{
+	return mask ? *mask : 0;
+}
+
+static __always_inline u64 rules_of_ends(const struct ends *ends)
+{
+	u64 left = ALL_RULES;
+	u16 port;
+
+	if (any_remote != ALL_RULES)
+		left &= any_remote | rules_of_remote(ends);
+	if (any_local_port != ALL_RULES) {
+		port = ends->local_port;
+		left &= any_local_port | found(bpf_map_lookup_elem(&local_ports, &port));
+	}
+	if (any_remote_port != ALL_RULES) {
+		port = ends->remote_port;
+		left &= any_remote_port | found(bpf_map_lookup_elem(&remote_ports, &port));
+	}
+	return left;
+}
+
+static __always_inline u64 rules_of_netns(u64 cookie)
+{
+	return any_netns == ALL_RULES ? ALL_RULES : any_netns | found(bpf_map_lookup_elem(&netns_rules, &cookie));
+}
+
+static __always_inline u64 rules_of_current(const struct current_key *current)
+{
+	return any_current == ALL_RULES ? ALL_RULES : any_current | found(bpf_map_lookup_elem(&currents, current));
+}
+
+/* Lowest rule of a set that is not empty. */
+static __always_inline u32 first_of(u64 set)
+{
+	u32 index = 0;
+
+	for (u32 bits = 32; bits; bits >>= 1) {
+		if (!(set & ((1ull << bits) - 1))) {
+			set >>= bits;
+			index += bits;
+		}
+	}
+	return index;
+}
+
+/* One word more. The steps are the finalizer of MurmurHash3 (A. Appleby, public domain): every bit reaches every bit. */
+static __always_inline u64 mixed(u64 hash, u64 word)
+{
+	hash ^= word;
+	hash ^= hash >> 33;
+	hash *= 0xff51afd7ed558ccdull;
+	hash ^= hash >> 33;
+	hash *= 0xc4ceb9fe1a85ec53ull;
+	return hash ^ hash >> 33;
+}
+
+/* The same connection, peer or prefix has the same bucket whatever the policy was before, on every kernel. */
+static __always_inline u32 bucket_of(const struct ends *ends, u32 by, u64 salt)
+{
+	u64 hash;
+
+	if (by == BY_PREFIX) {
+		u64 prefix = is_v4(ends) ? ends->remote_lo >> PREFIX4_SHIFT : ends->remote_hi >> PREFIX6_SHIFT;
+
+		hash = mixed(salt, prefix);
+	} else {
+		hash = mixed(mixed(salt, ends->remote_hi), ends->remote_lo);
+	}
+	if (by == BY_CONNECTION) {
+		hash = mixed(mixed(hash, ends->local_hi), ends->local_lo);
+		hash = mixed(hash, (u64)ends->remote_port << 16 | ends->local_port);
+	}
+	return (hash >> 32) * BUCKETS >> 32;
+}
+
+#define FOLD_SALT 0x666f6c64ull
+
+static __always_inline u8 fold_of(const struct ends *ends)
+{
+	return mixed(mixed(FOLD_SALT, ends->remote_hi), ends->remote_lo) >> 59;
+}
+
+/* Place in `arms` of the arm of a rule that a bucket belongs to. */
+static __always_inline u32 arm_of(const volatile struct policy_rule *rule, u32 bucket)
+{
+	u32 first = rule->first_arm;
+	u32 count = rule->arms;
+	u32 chosen = 0;
+
+	for (u32 i = 1; i < RULE_ARMS_MAX; i++) {
+		if (i >= count)
+			break;
+		if (bucket >= arms[(first + i - 1) % ARMS_MAX].below)
+			chosen = i;
+	}
+	return (first + chosen) % ARMS_MAX;
+}
+
+#endif

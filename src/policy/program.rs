@@ -1,0 +1,232 @@
+//! One generation of a policy in the kernel: its program with its tables, loaded and not yet deciding.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anyhow::{Context, Result, anyhow};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject};
+
+use super::rule::SplitBy;
+use super::table::{CgroupPlace, RuleTables};
+use crate::failure::Failure;
+use crate::kernel::libbpf_log;
+
+#[allow(missing_docs, clippy::all)] // generated from select.bpf.c
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/select.skel.rs"));
+}
+use skeleton::{OpenSelectSkel, SelectSkel};
+
+/// Bytes of a cgroup's name with its closing zero, as the kernel program keeps it.
+const CGROUP_NAME: usize = 128;
+/// Bytes of an algorithm's name.
+const NAME_BYTES: usize = 16;
+/// Entries written at once.
+const BATCH: usize = 4096;
+
+/// How a generation is loaded.
+#[derive(Debug, Default)]
+pub struct Setup<'a> {
+    /// Labels of sockets that the generation before uses; none: new ones.
+    pub labels: Option<BorrowedFd<'a>>,
+    /// The trial's lease; none: it decides for good.
+    pub lease: Option<Lease<'a>>,
+}
+
+/// Until when a trial may decide, and what decides after that.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    /// CLOCK_BOOTTIME, nanoseconds.
+    pub until_ns: u64,
+    /// The program of the generation before; none: nothing decides.
+    pub fallback: Option<BorrowedFd<'a>>,
+}
+
+/// A generation that the kernel has verified. It ends with this value unless its parts are pinned.
+#[derive(Debug)]
+pub struct LoadedPolicy {
+    /// The program for the root of the cgroups.
+    pub program: OwnedFd,
+    /// Keeps ids of new cgroups; none: no rule is by cgroup.
+    pub cgroup_links: Vec<(&'static str, OwnedFd)>,
+    /// Maps by the names of their pins.
+    pub maps: Vec<(&'static str, OwnedFd)>,
+}
+
+/// Loads a generation and fills its tables.
+///
+/// Errors: the kernel refuses the program, or lacks what rules by cgroup need; no memory is left for its tables.
+/// Side effects: with rules by cgroup, programs on the kernel's tracepoints for cgroups, as long as the value lives.
+pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
+    libbpf_log::install_if_none();
+    libbpf_log::take();
+    let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let mut open = skeleton::SelectSkelBuilder::default().open(&mut storage).context("open the policy's program")?;
+    write_settings(&mut open, tables, setup.lease.is_some())?;
+    make_room(&mut open, tables)?;
+    if let Some(labels) = setup.labels {
+        open.maps.labels.reuse_fd(labels).context("use the labels of the generation before")?;
+    }
+    let has_cgroups = !tables.cgroups.awaited.is_empty();
+    open.progs.on_cgroup_mkdir.set_autoload(has_cgroups);
+    open.progs.on_cgroup_release.set_autoload(has_cgroups);
+    let skel = open.load().map_err(|error| refusal(&error))?;
+    fill(&skel, tables)?;
+    if let Some(lease) = &setup.lease {
+        fill_lease(&skel, lease)?;
+    }
+    let mut cgroup_links = Vec::new();
+    if has_cgroups {
+        for (name, program) in [("mkdir", &skel.progs.on_cgroup_mkdir), ("release", &skel.progs.on_cgroup_release)] {
+            let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
+            cgroup_links.push((name, link.as_fd().try_clone_to_owned()?));
+        }
+        super::places::fill(&tables.cgroups, |id, place| set_place(&skel, id, place))?;
+    }
+    let maps = &skel.maps;
+    let kept = [
+        ("counts", maps.counts.as_fd()),
+        ("lease", maps.lease.as_fd()),
+        ("fallback", maps.fallback.as_fd()),
+        ("cgroups", maps.cgroups.as_fd()),
+        ("bss", maps.bss.as_fd()),
+        ("labels", maps.labels.as_fd()),
+    ];
+    let kept = kept.into_iter().map(|(name, map)| Ok((name, map.try_clone_to_owned()?)));
+    Ok(LoadedPolicy {
+        program: skel.progs.select_algorithm.as_fd().try_clone_to_owned()?,
+        cgroup_links,
+        maps: kept.collect::<Result<_>>()?,
+    })
+}
+
+impl LoadedPolicy {
+    /// One of its maps.
+    ///
+    /// Errors: it has none of that name.
+    pub fn map(&self, name: &str) -> Result<&OwnedFd> {
+        let found = self.maps.iter().find(|(other, _)| *other == name);
+        Ok(&found.with_context(|| format!("find the policy's map {name}"))?.1)
+    }
+}
+
+fn refusal(error: &libbpf_rs::Error) -> anyhow::Error {
+    let log = libbpf_log::take();
+    let why = log.lines().rev().find(|line| line.contains("libbpf: ")).map_or(error.to_string(), str::to_owned);
+    let what = format!("cannot apply a policy: the kernel refuses its program: {why}");
+    Failure::unmet(what)
+        .hint("`tccc -v policy apply` shows the verifier's log; `tccc doctor` lists what this host lacks")
+        .into()
+}
+
+/// What the verifier sees as constants.
+fn write_settings(open: &mut OpenSelectSkel<'_>, tables: &RuleTables, is_leased: bool) -> Result<()> {
+    let rodata = open.maps.rodata_data.as_mut().ok_or_else(|| anyhow!("the policy's program has no settings"))?;
+    rodata.is_leased = is_leased;
+    rodata.any_cgroup = tables.any.cgroup;
+    rodata.any_netns = tables.any.netns;
+    rodata.any_remote = tables.any.remote;
+    rodata.any_local_port = tables.any.local_port;
+    rodata.any_remote_port = tables.any.remote_port;
+    rodata.any_current = tables.any.current;
+    rodata.rules_in = tables.rules_in;
+    rodata.rules_out = tables.rules_out;
+    rodata.rules_ecn = tables.rules_ecn;
+    rodata.remotes_count = tables.remotes.len() as u32;
+    rodata.remotes_top = tables.remotes.len().saturating_sub(1).checked_ilog2().map_or(0, |bit| 1 << bit);
+    for (place, rule) in rodata.rules.iter_mut().zip(&tables.rules) {
+        place.salt = rule.salt;
+        place.first_arm = rule.first_arm;
+        place.arms = rule.arms;
+        place.by = match rule.by {
+            SplitBy::Connection => 0,
+            SplitBy::Peer => 1,
+            SplitBy::Prefix => 2,
+        };
+        place.flags = rule.flags;
+    }
+    for (place, arm) in rodata.arms.iter_mut().zip(&tables.arms) {
+        place.below = arm.below;
+        place.slot = arm.slot;
+        place.algorithm.iter_mut().zip(arm.algorithm.bytes()).for_each(|(to, from)| *to = from as _);
+    }
+    Ok(())
+}
+
+fn make_room(open: &mut OpenSelectSkel<'_>, tables: &RuleTables) -> Result<()> {
+    let room = |map: &mut OpenMapMut<'_>, entries: usize| map.set_max_entries(entries.max(1) as u32);
+    let maps = &mut open.maps;
+    room(&mut maps.remotes, tables.remotes.len())
+        .and_then(|()| room(&mut maps.local_ports, tables.local_ports.len()))
+        .and_then(|()| room(&mut maps.remote_ports, tables.remote_ports.len()))
+        .and_then(|()| room(&mut maps.netns_rules, tables.netns.len()))
+        .and_then(|()| room(&mut maps.currents, tables.currents.len()))
+        .and_then(|()| room(&mut maps.awaited, tables.cgroups.awaited.len()))
+        .context("size the policy's tables")
+}
+
+fn fill(skel: &SelectSkel<'_>, tables: &RuleTables) -> Result<()> {
+    let maps = &skel.maps;
+    let word = |number: u64| number.to_ne_bytes().to_vec();
+    let ports = |table: &std::collections::BTreeMap<u16, u64>| -> Vec<_> {
+        table.iter().map(|(port, rules)| (port.to_ne_bytes().to_vec(), word(*rules))).collect()
+    };
+    let ranges = tables.remotes.iter().zip(0u32..).map(|((begin, rules), index)| {
+        let value = [(begin >> 64) as u64, *begin as u64, *rules].map(u64::to_ne_bytes).concat();
+        (index.to_ne_bytes().to_vec(), value)
+    });
+    let netns = tables.netns.iter().map(|(cookie, rules)| (word(*cookie), word(*rules)));
+    let currents = tables.currents.iter().map(|(name, rules)| (padded(name, NAME_BYTES), word(*rules)));
+    let awaited = tables.cgroups.awaited.iter().map(|((node, name), place)| {
+        let key = [node.to_ne_bytes().to_vec(), padded(name, CGROUP_NAME)].concat();
+        (key, place_bytes(*place).to_vec())
+    });
+    write_all(&maps.remotes, ranges.collect())?;
+    write_all(&maps.local_ports, ports(&tables.local_ports))?;
+    write_all(&maps.remote_ports, ports(&tables.remote_ports))?;
+    write_all(&maps.netns_rules, netns.collect())?;
+    write_all(&maps.currents, currents.collect())?;
+    write_all(&maps.awaited, awaited.collect())
+}
+
+fn write_all(map: &impl MapCore, entries: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()> {
+    for part in entries.chunks(BATCH) {
+        let (keys, values): (Vec<_>, Vec<_>) = part.iter().cloned().unzip();
+        let (keys, values) = (keys.concat(), values.concat());
+        map.update_batch(&keys, &values, part.len() as u32, MapFlags::ANY, MapFlags::ANY)
+            .context("fill the policy's tables")?;
+    }
+    Ok(())
+}
+
+fn set_place(skel: &SelectSkel<'_>, cgroup: u64, place: CgroupPlace) -> Result<()> {
+    let set = skel.maps.cgroups.update(&cgroup.to_ne_bytes(), &place_bytes(place), MapFlags::ANY);
+    set.context("note a cgroup: more are below those of the rules than there is room for")
+}
+
+/// `struct cgroup_place`.
+fn place_bytes(place: CgroupPlace) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&place.rules.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&place.node.to_ne_bytes());
+    bytes
+}
+
+fn fill_lease(skel: &SelectSkel<'_>, lease: &Lease) -> Result<()> {
+    use std::os::fd::AsRawFd as _;
+    let zero = 0u32.to_ne_bytes();
+    skel.maps.lease.update(&zero, &lease.until_ns.to_ne_bytes(), MapFlags::ANY).context("write the lease")?;
+    if let Some(program) = lease.fallback {
+        let number = program.as_raw_fd().to_ne_bytes();
+        skel.maps.fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
+    }
+    Ok(())
+}
+
+/// A text with zeros after it.
+fn padded(text: &str, bytes: usize) -> Vec<u8> {
+    let mut padded = text.as_bytes().to_vec();
+    padded.resize(bytes, 0);
+    padded
+}
