@@ -4,7 +4,7 @@
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
-//! | 0 | [`units`], [`failure`], [`plain`] | quantities with their unit; failures with hint and exit code; text of others | std |
+//! | 0 | [`units`], [`failure`], [`plain`], [`fault`] | quantities with their unit; failures with hint and exit code; text of others; where tests let a process die | std |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
 //! | 1 | [`trace::arrival`] | what a source hands over: events, and facts that name what is in them | trace::event, catalog |
 //! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 pub mod failure;
+pub mod fault;
 pub mod plain;
 pub mod units;
 

@@ -213,6 +213,11 @@ impl Store {
             .hint("run as root, or make the folder writable for you")
     }
 
+    /// Where records are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
     }
@@ -229,11 +234,21 @@ impl Locked<'_> {
     /// Errors: the folder is full or read-only.
     /// Side effects: a file that lives until [`Locked::remove`].
     pub fn write(&self, record: &Record) -> Result<()> {
-        let path = self.store.path(&record.name);
+        self.write_document(&self.store.path(&record.name), record)
+    }
+
+    /// Writes a document below the folder of records in one step, as [`Locked::write`] does.
+    ///
+    /// Errors: the folder is full or read-only.
+    /// Side effects: a file, and the folder that it is in.
+    pub fn write_document<T: Serialize>(&self, path: &Path, document: &T) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| self.store.refused(&error))?;
+        }
         let fresh = path.with_extension(UNFINISHED);
-        let text = serde_json::to_vec_pretty(record).context("write a record")?;
+        let text = serde_json::to_vec_pretty(document).context("write a record")?;
         let written = File::create(&fresh).and_then(|mut file| file.write_all(&text));
-        written.and_then(|()| fs::rename(&fresh, &path)).map_err(|error| self.store.refused(&error))?;
+        written.and_then(|()| fs::rename(&fresh, path)).map_err(|error| self.store.refused(&error))?;
         Ok(())
     }
 

@@ -29,6 +29,9 @@ enum { BY_CONNECTION, BY_PEER, BY_PREFIX };
 #define RULE_OVERRIDES_ROUTE 2u /* replaces what a route names */
 #define RULE_LABELS_KEPT 4u	/* connections that keep their algorithm are compared with the others: label them too */
 
+/* Flags of an arm. */
+#define ARM_WANTS_ECN 1u
+
 struct policy_rule {
 	u64 salt; /* of its name: splits of different rules are independent */
 	u32 first_arm;
@@ -41,6 +44,8 @@ struct policy_arm {
 	char algorithm[POLICY_NAME]; /* empty: keep */
 	u32 below;		     /* buckets below this, and not below the arm before */
 	u32 slot;
+	u32 flags;
+	u32 pad;
 };
 
 const volatile struct policy_rule rules[RULES_MAX];
@@ -134,10 +139,14 @@ static __always_inline bool is_v4(const struct ends *ends)
 	return !ends->remote_hi && ends->remote_lo >> 32 == MAPPED_WORD;
 }
 
+/* Always 0, which the verifier does not know: else it would follow each path of the search below on its own. */
+volatile u32 unknown_zero;
+
+/* The last range that begins at or before the address: found by halving. */
 static __always_inline u64 rules_of_remote(const struct ends *ends)
 {
 	const struct remote_range *range;
-	u32 at = 0;
+	u32 at = unknown_zero;
 
 	for (u32 bit = remotes_top; bit; bit >>= 1) {
 		u32 next = at + bit;

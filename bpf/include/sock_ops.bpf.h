@@ -8,6 +8,7 @@
 enum {
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
+	BPF_SOCK_OPS_NEEDS_ECN = 6,	    /* whether the connection is to ask for ECN; args[0] is the answer */
 	BPF_SOCK_OPS_PARSE_HDR_OPT_CB = 13, /* a packet with options unknown to the kernel */
 	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,   /* how many bytes of options a packet will have */
 	BPF_SOCK_OPS_WRITE_HDR_OPT_CB = 15, /* write them */

@@ -200,7 +200,8 @@ static __always_inline void read_ends(struct ends *ends, struct bpf_sock_ops *ct
 
 static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 {
-	const struct tcp_sock___trace *tp = ctx->sk ? tcp_sock_of(ctx->sk) : 0;
+	struct bpf_sock *sk = ctx->sk;
+	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
 	struct current_key before, wanted;
 	struct policy_label *mark;
 	struct decision decision;
@@ -209,7 +210,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	bool is_over;
 	u64 matching;
 
-	if (!tp)
+	if (!sk || !tp)
 		return;
 	read_ends(&ends, ctx);
 	matching = rules_of_socket(&ends, tp, is_in);
@@ -228,7 +229,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 		count(decision.arm, POLICY_KEPT, false);
 		if (!(flags & RULE_LABELS_KEPT))
 			return;
-		mark = bpf_sk_storage_get(&labels, ctx->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		mark = bpf_sk_storage_get(&labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (mark)
 			label(mark, decision.arm, POLICY_KEPT, &ends);
 		return;
@@ -238,28 +239,71 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	__builtin_memcpy(&wanted, (const void *)arms[decision.arm].algorithm, sizeof(wanted));
 	outcome = outcome_of(bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)));
 	count(decision.arm, outcome, is_over && outcome == POLICY_SET);
-	mark = bpf_sk_storage_get(&labels, ctx->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = bpf_sk_storage_get(&labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark)
 		return;
 	label(mark, decision.arm, outcome, &ends);
 	__builtin_memcpy(mark->before, before.name, sizeof(mark->before));
 }
 
-SEC("sockops")
-int select_algorithm(struct bpf_sock_ops *ctx)
+/*
+ * Before the SYN or the SYN-ACK is sent. For the latter there is only a request: its cgroup and algorithm are not known
+ * yet, so that where a rule needs them nothing is asked for.
+ */
+static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
+{
+	const struct tcp_sock___trace *tp = ctx->sk ? tcp_sock_of(ctx->sk) : 0;
+	struct decision decision;
+	struct ends ends;
+	u64 matching;
+
+	read_ends(&ends, ctx);
+	if (tp)
+		matching = rules_of_socket(&ends, tp, false);
+	else
+		matching = rules_in & rules_of_ends(&ends) & rules_of_netns(bpf_get_netns_cookie(ctx));
+	if (!matching)
+		return;
+	decide(&decision, matching, &ends);
+	if (!(arms[decision.arm].flags & ARM_WANTS_ECN))
+		return;
+	if (tp ? exempt(tp, rules[decision.rule].flags) != POLICY_KEPT
+	       : !(1ull << decision.rule & any_cgroup & any_current))
+		return;
+	ctx->args[0] = 1; /* the reply */
+}
+
+/* False: another generation decided, or nobody. */
+static __always_inline bool holds_lease(struct bpf_sock_ops *ctx)
 {
 	const u64 *until_ns;
 	u32 zero = 0;
 
-	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB && ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		return 1;
-	if (is_leased) {
-		until_ns = bpf_map_lookup_elem(&lease, &zero);
-		if (!until_ns || bpf_ktime_get_boot_ns() >= *until_ns) {
-			bpf_tail_call(ctx, &fallback, 0);
-			return 1;
-		}
+	if (!is_leased)
+		return true;
+	until_ns = bpf_map_lookup_elem(&lease, &zero);
+	if (until_ns && bpf_ktime_get_boot_ns() < *until_ns)
+		return true;
+	bpf_tail_call(ctx, &fallback, 0);
+	return false;
+}
+
+SEC("sockops")
+int select_algorithm(struct bpf_sock_ops *ctx)
+{
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		if (holds_lease(ctx))
+			on_established(ctx, false);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (holds_lease(ctx))
+			on_established(ctx, true);
+		break;
+	case BPF_SOCK_OPS_NEEDS_ECN:
+		if (rules_ecn && holds_lease(ctx))
+			on_needs_ecn(ctx);
+		break;
 	}
-	on_established(ctx, ctx->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
 	return 1;
 }

@@ -1,7 +1,6 @@
 //! Socket conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd, imposed by our sock_ops program.
 
 use std::mem::MaybeUninit;
-use std::net::UdpSocket;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -144,23 +143,7 @@ fn copy_name(to: &mut [libc::c_char], name: &str) {
 
 fn key(netns: &Netns, port: u16) -> Result<[u8; SENDER_BYTES]> {
     let mut key = [0; SENDER_BYTES];
-    key[..8].copy_from_slice(&cookie(netns)?.to_ne_bytes());
+    key[..8].copy_from_slice(&netns.cookie()?.to_ne_bytes());
     key[8..].copy_from_slice(&u64::from(port).to_ne_bytes());
     Ok(key)
-}
-
-/// The number by which BPF programs know a namespace.
-fn cookie(netns: &Netns) -> Result<u64> {
-    netns.run(|| {
-        let socket = UdpSocket::bind("0.0.0.0:0").context("open a socket in the namespace")?;
-        let mut cookie = 0_u64;
-        let mut length = size_of::<u64>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `cookie`, which has that size and outlives the call.
-        let result = unsafe {
-            let to = (&raw mut cookie).cast();
-            libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &raw mut length)
-        };
-        Errno::result(result).context("read the namespace's cookie")?;
-        Ok(cookie)
-    })
 }

@@ -1,6 +1,7 @@
 //! What every BPF object has in common: numbers, descriptors, pins and links.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +26,7 @@ pub fn open_pin(path: &Path) -> Result<OwnedFd> {
     owned(unsafe { libbpf_sys::bpf_obj_get(text.as_ptr()) }).with_context(|| format!("open the pin {}", path.display()))
 }
 
-/// Pins a map or link.
+/// Pins a map, program or link.
 ///
 /// Errors: something is pinned there; no such folder; not a BPF file system; not permitted.
 /// Side effects: the object lives until the file is removed.
@@ -41,6 +42,105 @@ pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
 /// Errors: not a map.
 pub fn map_id(map: &OwnedFd) -> Result<u32> {
     Ok(map_info(map).context("ask for the number of a map")?.id)
+}
+
+/// Number of the program.
+///
+/// Errors: not a program.
+pub fn program_id(program: &impl AsRawFd) -> Result<u32> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
+        .context("ask for the number of a program")?;
+    Ok(info.id)
+}
+
+/// Name of the program with this number.
+///
+/// None: it is gone, or may not be looked at.
+pub fn program_name(id: u32) -> Option<String> {
+    // SAFETY: the call takes a plain number.
+    let program = owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) }).ok()?;
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    let answer = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
+    (answer == 0).then(|| info.name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect())
+}
+
+/// Numbers of the program and of the cgroup of a link.
+///
+/// Errors: not a link to a cgroup.
+pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) })
+        .context("ask what a link attaches")?;
+    anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP, "the link is not to a cgroup");
+    // SAFETY: the kernel filled this arm of the union, as its type says.
+    let cgroup = unsafe { info.__bindgen_anon_1.cgroup.cgroup_id };
+    Ok(CgroupLink { program: info.prog_id, cgroup })
+}
+
+/// What a link to a cgroup attaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CgroupLink {
+    /// Number of the program.
+    pub program: u32,
+    /// Kernel id of the cgroup; 0 once the link was detached or the cgroup is gone.
+    pub cgroup: u64,
+}
+
+/// Attaches a sock_ops program to a cgroup for as long as the link is held or pinned.
+///
+/// Errors: a program of somebody else allows none beside it; not permitted.
+/// Side effects: the program runs for the TCP sockets of the cgroup and all below it.
+pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> {
+    let kind = libbpf_sys::BPF_CGROUP_SOCK_OPS;
+    // SAFETY: both descriptors are open; null options mean none.
+    owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), cgroup.as_raw_fd(), kind, std::ptr::null()) })
+}
+
+/// Puts another program in the place of the one that a link attaches, between two calls of it.
+///
+/// Errors: the link attaches another program than `expected`; it was detached.
+/// Side effects: from now on the other program runs.
+pub fn replace_program(link: &OwnedFd, program: &OwnedFd, expected: &OwnedFd) -> io::Result<()> {
+    let options = libbpf_sys::bpf_link_update_opts {
+        sz: size_of::<libbpf_sys::bpf_link_update_opts>() as libbpf_sys::size_t,
+        flags: libbpf_sys::BPF_F_REPLACE,
+        old_prog_fd: expected.as_raw_fd() as u32,
+        ..Default::default()
+    };
+    // SAFETY: the descriptors are open; the options outlive the call.
+    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), &raw const options) })
+}
+
+/// The sock_ops programs attached to a cgroup itself.
+///
+/// Errors: not permitted.
+pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
+    const MOST: usize = 64; // the kernel's BPF_CGROUP_MAX_PROGS
+    let mut ids = [0u32; MOST];
+    let (mut count, mut flags) = (MOST as u32, 0u32);
+    let kind = libbpf_sys::BPF_CGROUP_SOCK_OPS;
+    // SAFETY: the descriptor is open; `ids` has room for `count` numbers, and all three outlive the call.
+    checked(unsafe {
+        libbpf_sys::bpf_prog_query(cgroup.as_raw_fd(), kind, 0, &raw mut flags, ids.as_mut_ptr(), &raw mut count)
+    })?;
+    let allows_others = count == 0 || flags & libbpf_sys::BPF_F_ALLOW_MULTI != 0;
+    Ok(AttachedPrograms { ids: ids[..count as usize].to_vec(), allows_others })
+}
+
+/// Programs of one kind at a cgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachedPrograms {
+    /// Their numbers, in the order in which they run.
+    pub ids: Vec<u32>,
+    /// They allow others beside them (`BPF_F_ALLOW_MULTI`).
+    pub allows_others: bool,
 }
 
 /// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.

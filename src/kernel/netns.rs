@@ -4,11 +4,13 @@
 
 use std::fs::File;
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, fstatfs};
 
@@ -88,6 +90,24 @@ impl Netns {
     /// The namespace's inode number, as `lsns` and `/proc/PID/ns/net` show it and events carry it.
     pub fn inode(&self) -> u32 {
         self.inode
+    }
+
+    /// The number by which BPF programs know this namespace; it is never used again, unlike the inode.
+    ///
+    /// Errors: not permitted to enter; a kernel before 5.14.
+    pub fn cookie(&self) -> Result<u64> {
+        self.run(|| {
+            let socket = UdpSocket::bind("0.0.0.0:0").context("open a socket in the namespace")?;
+            let mut cookie = 0_u64;
+            let mut length = size_of::<u64>() as libc::socklen_t;
+            // SAFETY: the kernel writes at most `length` bytes to `cookie`, which has that size and outlives the call.
+            let result = unsafe {
+                let to = (&raw mut cookie).cast();
+                libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &raw mut length)
+            };
+            Errno::result(result).context("read the namespace's cookie")?;
+            Ok(cookie)
+        })
     }
 
     /// Another handle on the same namespace.

@@ -18,6 +18,8 @@ const NAME_BYTES: usize = 16;
 /// The kernel's `enum bpf_struct_ops_state`, at this place of the value.
 const STATE_AT: usize = 4;
 const STATE_TO_BE_FREED: u32 = 2;
+/// The kernel's TCP_CONG_NEEDS_ECN.
+const NEEDS_ECN: u32 = 2;
 
 /// A congestion control table in the kernel.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub struct Table {
     pub name: String,
     /// Links can hold it; otherwise the map itself is the registration.
     pub by_link: bool,
+    /// It wants ECN on its connections (the kernel's flag TCP_CONG_NEEDS_ECN).
+    pub wants_ecn: bool,
     /// Callback to number of its program.
     pub programs: BTreeMap<String, u32>,
     /// Holders other than descriptors and pins: the kernel's own estimate of sockets and defaults that use it.
@@ -83,6 +87,7 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
         map_name: text(&info.name.map(|byte| byte as u8)),
         name,
         by_link: info.map_flags & libbpf_sys::BPF_F_LINK != 0,
+        wants_ecn: features.slots.get("flags").and_then(|slot| word(slot.offset)).is_some_and(|it| it & NEEDS_ECN != 0),
         programs: programs.collect(),
         users: word(0)?,
         map,

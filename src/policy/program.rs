@@ -22,6 +22,8 @@ use skeleton::{OpenSelectSkel, SelectSkel};
 const CGROUP_NAME: usize = 128;
 /// Bytes of an algorithm's name.
 const NAME_BYTES: usize = 16;
+/// Flag of an arm.
+const ARM_WANTS_ECN: u32 = 1;
 /// Entries written at once.
 const BATCH: usize = 4096;
 
@@ -113,11 +115,17 @@ impl LoadedPolicy {
 
 fn refusal(error: &libbpf_rs::Error) -> anyhow::Error {
     let log = libbpf_log::take();
-    let why = log.lines().rev().find(|line| line.contains("libbpf: ")).map_or(error.to_string(), str::to_owned);
+    // The verifier's verdict is the last line before its counts.
+    let verdict = log.lines().rev().find(|line| !is_about_the_log(line));
+    let why = verdict.map_or(error.to_string(), |line| line.trim().to_owned());
     let what = format!("cannot apply a policy: the kernel refuses its program: {why}");
-    Failure::unmet(what)
-        .hint("`tccc -v policy apply` shows the verifier's log; `tccc doctor` lists what this host lacks")
-        .into()
+    Failure::unmet(what).hint("`tccc -v` shows the verifier's log; `tccc doctor` lists what this host lacks").into()
+}
+
+fn is_about_the_log(line: &str) -> bool {
+    const NOT_THE_REASON: [&str; 6] =
+        ["libbpf:", "processed ", "-- ", "verification time", "stack depth", "mark_precise"];
+    line.trim().is_empty() || NOT_THE_REASON.iter().any(|words| line.starts_with(words))
 }
 
 /// What the verifier sees as constants.
@@ -149,6 +157,7 @@ fn write_settings(open: &mut OpenSelectSkel<'_>, tables: &RuleTables, is_leased:
     for (place, arm) in rodata.arms.iter_mut().zip(&tables.arms) {
         place.below = arm.below;
         place.slot = arm.slot;
+        place.flags = if arm.wants_ecn { ARM_WANTS_ECN } else { 0 };
         place.algorithm.iter_mut().zip(arm.algorithm.bytes()).for_each(|(to, from)| *to = from as _);
     }
     Ok(())

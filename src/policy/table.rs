@@ -87,6 +87,8 @@ pub struct ArmEntry {
     pub below: u32,
     /// Its number in labels.
     pub slot: u32,
+    /// Its algorithm wants ECN.
+    pub wants_ecn: bool,
 }
 
 /// For each kind of condition the rules that have none.
@@ -167,10 +169,9 @@ impl RuleTables {
             let algorithm = arm.treatment.algorithm().unwrap_or_default().to_owned();
             let key = (rule.name.clone(), arm.treatment.to_string());
             let slot = resolved.slots.get(&key).copied().unwrap_or(0);
-            if resolved.want_ecn.contains(&algorithm) {
-                self.rules_ecn |= bit;
-            }
-            self.arms.push(ArmEntry { algorithm, below, slot });
+            let wants_ecn = resolved.want_ecn.contains(&algorithm);
+            self.rules_ecn |= if wants_ecn { bit } else { 0 };
+            self.arms.push(ArmEntry { algorithm, below, slot, wants_ecn });
         }
     }
 

@@ -36,6 +36,8 @@ pub enum Bench {
     Record,
     /// Processor and memory of `tccc serve` with ten thousand sockets
     Serve,
+    /// Time that a policy takes to decide a connection, by its number of prefixes
+    Policy,
 }
 
 impl Bench {
@@ -49,6 +51,7 @@ impl Bench {
             Bench::Sockets => "sockets_bench",
             Bench::Record => "record_bench",
             Bench::Serve => "serve_bench",
+            Bench::Policy => "policy_bench",
         }
     }
 }

@@ -6,10 +6,11 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
+    ("fault", &[]),
     ("trace::event", &[]),
     ("trace::arrival", &["trace::event", "catalog"]),
     ("catalog", &[]),
@@ -27,7 +28,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 3] = ["units", "failure", "plain"];
+const EVERYBODY: [&str; 4] = ["units", "failure", "plain", "fault"];
 /// Sees everything.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 

@@ -1,0 +1,55 @@
+//! Points at which a test lets this process die or stop, to see what it leaves behind.
+//!
+//! Builds for release have none of them. Layer 0: standard library only.
+
+/// Environment variable that names the point, with `:stop` after it to stop there instead of dying.
+pub const VARIABLE: &str = "TCCC_FAULT";
+
+/// Every point, in the order in which a command comes to it.
+pub const POINTS: [&str; 24] = [
+    "apply.algorithms",
+    "apply.noted",
+    "apply.pinned",
+    "apply.numbered",
+    "apply.attached",
+    "apply.settled",
+    "remove.detached",
+    "remove.cleared",
+    "trial.guard",
+    "trial.noted",
+    "trial.begun",
+    "revert.swapped",
+    "revert.noted",
+    "revert.cleared",
+    "confirm.default",
+    "confirm.swapped",
+    "confirm.noted",
+    "upgrade.noted",
+    "upgrade.companion",
+    "upgrade.linked",
+    "upgrade.pinned",
+    "upgrade.defaults",
+    "rollback.linked",
+    "rollback.pinned",
+];
+
+/// Ends or stops this process here, if a test asked for that.
+pub fn point(name: &'static str) {
+    debug_assert!(POINTS.contains(&name), "{name} is not in the list");
+    #[cfg(debug_assertions)]
+    meet(name);
+    #[cfg(not(debug_assertions))]
+    let _ = name;
+}
+
+#[cfg(debug_assertions)]
+fn meet(name: &str) {
+    let Ok(wanted) = std::env::var(VARIABLE) else { return };
+    let signal = match wanted.strip_prefix(name) {
+        Some("") => "KILL",
+        Some(":stop") => "STOP",
+        _ => return,
+    };
+    // The standard library sends no signals; `kill` does, and is there wherever tests run.
+    let _ = std::process::Command::new("kill").args([format!("-{signal}"), std::process::id().to_string()]).status();
+}

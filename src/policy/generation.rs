@@ -1,0 +1,228 @@
+//! Generations come and go: applied, replaced, removed; killed between any two steps, the next command continues.
+//!
+//! Which generation decides is what the cgroup's link attaches. Everything else is brought in line with that by
+//! [`settle`], which every command that changes something calls first.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+
+use super::pins::{PROGRAM, PolicyPins};
+use super::program::{self, Lease, LoadedPolicy, Setup};
+use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
+use super::resolve;
+use super::rule::Policy;
+use super::table::RuleTables;
+use crate::failure::Failure;
+use crate::fault;
+use crate::kernel::{bpf, cgroup};
+use crate::state::Locked;
+use crate::state::pins::Pins;
+
+/// A policy that is to decide from now on.
+#[derive(Debug)]
+pub struct NewGeneration<'a> {
+    /// Its rules, those of a trial included.
+    pub policy: &'a Policy,
+    /// The file it is from.
+    pub file: Option<&'a Path>,
+    /// The trial that it is on; none: it decides for good.
+    pub trial: Option<NewTrial>,
+}
+
+/// What makes a new generation a trial.
+#[derive(Debug)]
+pub struct NewTrial {
+    /// The trial; its generations are filled in when they are known.
+    pub trial: TrialRecord,
+    /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds.
+    pub until_ns: u64,
+}
+
+/// Makes a policy decide, in the place of the one before.
+///
+/// Errors: a trial goes on; the kernel refuses; a program of somebody else is in the way. The policy before then decides
+/// as it did.
+/// Side effects: pins, a record, and a program on the root of the cgroups; [`remove`] undoes all of them.
+pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
+    let pins = PolicyPins::of(Pins::writable()?);
+    let root = cgroup::mount_point()?;
+    let mut record = settle(locked, &pins)?;
+    refuse_during_trial(&record)?;
+    let before = active(&pins, &record);
+    let number = record.next_number();
+    record.number_arms(new.policy);
+    let mut generation = GenerationRecord {
+        number,
+        program_id: 0,
+        since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        file: new.file.map(PathBuf::from),
+        policy: new.policy.clone(),
+        cgroup: root.clone(),
+    };
+    record.generations.push(generation.clone());
+    record.write(locked)?;
+    fault::point("apply.noted");
+    let until_ns = new.trial.as_ref().map(|trial| trial.until_ns);
+    let brought_up = load(&record, number, &pins, (before, until_ns)).and_then(|loaded| {
+        pins.keep(number, &loaded)?;
+        fault::point("apply.pinned");
+        generation.program_id = bpf::program_id(&loaded.program)?;
+        *record.generations.last_mut().context("find the new generation")? = generation.clone();
+        record.trial = new.trial.map(|it| TrialRecord { generation: number, previous: before, ..it.trial });
+        record.write(locked)?;
+        fault::point("apply.numbered");
+        attach(&pins, &loaded, before, &root)
+    });
+    if let Err(error) = brought_up {
+        record.generations.retain(|generation| generation.number != number);
+        record.trial = None;
+        pins.remove_generation(number)?;
+        clear_if_unused(&pins, &record)?;
+        record.write(locked)?;
+        return Err(error);
+    }
+    fault::point("apply.attached");
+    settle(locked, &pins)?;
+    fault::point("apply.settled");
+    Ok(generation)
+}
+
+/// Refuses to change a policy while something is on trial.
+///
+/// Errors: a trial goes on; says how to end it.
+pub fn refuse_during_trial(record: &PolicyRecord) -> Result<(), Failure> {
+    let Some(trial) = &record.trial else { return Ok(()) };
+    let what = format!("{} is on trial", trial.subject.phrase());
+    Err(Failure::failed(what).hint("`tccc confirm` keeps it, `tccc policy abort` ends it; `tccc status` shows it"))
+}
+
+fn load(
+    record: &PolicyRecord,
+    number: u32,
+    pins: &PolicyPins,
+    (before, until_ns): (Option<u32>, Option<u64>),
+) -> Result<LoadedPolicy> {
+    let policy = &record.generation(number).context("find the new generation")?.policy;
+    let tables = RuleTables::of(policy, &resolve::resolve(policy, record)?);
+    let labels = bpf::open_pin(&pins.labels()).ok();
+    let fallback = before.map(|number| pins.open(number, PROGRAM)).transpose()?;
+    let lease = until_ns.map(|until_ns| Lease { until_ns, fallback: fallback.as_ref().map(OwnedFd::as_fd) });
+    program::load(&tables, &Setup { labels: labels.as_ref().map(OwnedFd::as_fd), lease })
+}
+
+fn attach(pins: &PolicyPins, loaded: &LoadedPolicy, before: Option<u32>, root: &Path) -> Result<()> {
+    match before {
+        Some(before) => swap(pins, before, &loaded.program),
+        None => {
+            let folder = File::open(root).with_context(|| format!("open the cgroup {}", root.display()))?;
+            let link = bpf::attach_sock_ops(&loaded.program, &folder);
+            let link = link.map_err(|error| attach_refusal(&error, root, &folder))?;
+            bpf::pin(&link, &pins.link())
+        }
+    }
+}
+
+/// Puts a program in the place of the one of generation `before`.
+fn swap(pins: &PolicyPins, before: u32, program: &OwnedFd) -> Result<()> {
+    let link = bpf::open_pin(&pins.link())?;
+    let expected = pins.open(before, PROGRAM)?;
+    bpf::replace_program(&link, program, &expected).context("put the policy in the place of the one before")
+}
+
+/// A program that allows none beside it is the usual reason: which one is said.
+fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Error {
+    let place = root.display();
+    if let Some(alone) = bpf::sock_ops_of(folder).ok().filter(|programs| !programs.allows_others) {
+        let id = alone.ids.first().copied().unwrap_or_default();
+        let name = bpf::program_name(id).unwrap_or_default();
+        let what = format!(
+            "cannot apply a policy: program {id} (\"{name}\") is attached to the cgroup {place} and allows no other \
+             beside it"
+        );
+        let hint = "whoever attached it has to use BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it";
+        return Failure::unmet(what).hint(hint).into();
+    }
+    Failure::unmet(format!("cannot apply a policy: the kernel refuses its program at the cgroup {place}: {error}"))
+        .into()
+}
+
+/// The generation that decides: the one whose program the link attaches.
+///
+/// None: nothing decides, or a generation that the record does not know.
+pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
+    let link = bpf::open_pin(&pins.link()).ok()?;
+    let attached = bpf::cgroup_link(&link).ok().filter(|link| link.cgroup != 0)?;
+    let generation = record.generations.iter().find(|generation| generation.program_id == attached.program)?;
+    Some(generation.number)
+}
+
+/// Removes whatever interrupted commands left: generations that neither decide nor wait behind a trial.
+///
+/// Errors: the record is damaged; not permitted.
+/// Shape: the record afterwards.
+pub fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
+    let mut record = PolicyRecord::read(locked.store())?;
+    let active = active(pins, &record);
+    if let Some(trial) = &record.trial
+        && active != Some(trial.generation)
+    {
+        record.trial = None; // it never came to decide, or was swapped back already
+    }
+    let waiting = record.trial.as_ref().and_then(|trial| trial.previous);
+    let is_needed = |number: u32| Some(number) == active || Some(number) == waiting;
+    let unneeded: Vec<u32> = pins.generations().into_iter().filter(|&number| !is_needed(number)).collect();
+    let known = record.generations.len();
+    let has_changed = !unneeded.is_empty();
+    for number in unneeded {
+        pins.remove_generation(number)?;
+    }
+    record.generations.retain(|generation| is_needed(generation.number));
+    if has_changed || record.generations.len() != known || record.generations.is_empty() {
+        clear_if_unused(pins, &record)?;
+        record.write(locked)?;
+    }
+    Ok(record)
+}
+
+/// Without a generation neither link nor labels are needed.
+fn clear_if_unused(pins: &PolicyPins, record: &PolicyRecord) -> Result<()> {
+    if record.generations.is_empty() && !pins.is_empty() { pins.remove_all() } else { Ok(()) }
+}
+
+/// Ends the policy: connections are decided by no rule any more.
+///
+/// Errors: not permitted; the BPF file system is read-only.
+pub fn remove(locked: &Locked, pins: &PolicyPins) -> Result<()> {
+    pins.remove_all()?;
+    fault::point("remove.detached");
+    // A record that cannot be read says nothing that the pins did not.
+    let record = PolicyRecord::read(locked.store()).unwrap_or_default();
+    PolicyRecord { generations: Vec::new(), trial: None, ..record }.write(locked)?;
+    fault::point("remove.cleared");
+    Ok(())
+}
+
+/// Makes the generation before decide again, and forgets the one on trial.
+///
+/// Errors: not permitted; the generation before is gone.
+/// Shape: the trial that was reverted; none: there was none.
+pub fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>> {
+    let mut record = settle(locked, pins)?;
+    let Some(trial) = record.trial.take() else { return Ok(None) };
+    match trial.previous {
+        Some(previous) => swap(pins, trial.generation, &pins.open(previous, PROGRAM)?)?,
+        None => pins.remove_all()?,
+    }
+    fault::point("revert.swapped");
+    record.generations.retain(|generation| Some(generation.number) == trial.previous);
+    record.write(locked)?;
+    fault::point("revert.noted");
+    settle(locked, pins)?;
+    fault::point("revert.cleared");
+    Ok(Some(trial))
+}

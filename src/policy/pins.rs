@@ -1,0 +1,152 @@
+//! Where a policy is in the BPF file system: `tccc/policy/link` attaches it, `labels` are those of sockets, and
+//! `generations/N` holds the parts of one generation.
+
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::program::LoadedPolicy;
+use crate::kernel::bpf;
+use crate::state::pins::Pins;
+
+/// Name of the pin of a generation's program.
+pub const PROGRAM: &str = "program";
+
+/// The pins of the policy under one BPF file system.
+#[derive(Debug, Clone)]
+pub struct PolicyPins {
+    pins: Pins,
+    folder: PathBuf,
+}
+
+impl PolicyPins {
+    /// Below the pins of algorithms.
+    pub fn of(pins: Pins) -> Self {
+        PolicyPins { folder: pins.folder().join("policy"), pins }
+    }
+
+    /// The pins of this host.
+    ///
+    /// None: no BPF file system is mounted.
+    pub fn of_host() -> Option<Self> {
+        Pins::of_host().map(Self::of)
+    }
+
+    /// The link that attaches the policy.
+    pub fn link(&self) -> PathBuf {
+        self.folder.join("link")
+    }
+
+    /// The labels of sockets, which all generations share.
+    pub fn labels(&self) -> PathBuf {
+        self.folder.join("labels")
+    }
+
+    /// A part of a generation.
+    pub fn part(&self, number: u32, name: &str) -> PathBuf {
+        self.generation(number).join(name)
+    }
+
+    fn generation(&self, number: u32) -> PathBuf {
+        self.folder.join("generations").join(number.to_string())
+    }
+
+    /// Numbers of the generations of which something is pinned.
+    ///
+    /// Shape: ascending.
+    pub fn generations(&self) -> Vec<u32> {
+        let entries = fs::read_dir(self.folder.join("generations")).into_iter().flatten().flatten();
+        let mut numbers: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// Whether anything is pinned.
+    pub fn is_empty(&self) -> bool {
+        !self.folder.exists()
+    }
+
+    /// Pins every part of a generation; labels where none are pinned yet.
+    ///
+    /// Errors: the BPF file system is read-only or full; not permitted.
+    /// Side effects: pins that [`PolicyPins::remove_generation`] takes away.
+    pub fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
+        for folder in [self.pins.folder(), &self.folder, &self.folder.join("generations"), &self.generation(number)] {
+            make(folder)?;
+        }
+        let labels = loaded.map("labels")?;
+        if !self.labels().exists() {
+            bpf::pin(labels, &self.labels())?;
+        }
+        let own = loaded.maps.iter().filter(|(name, _)| *name != "labels");
+        for (name, part) in own.chain(&loaded.cgroup_links) {
+            bpf::pin(part, &self.part(number, name))?;
+        }
+        bpf::pin(&loaded.program, &self.part(number, PROGRAM))
+    }
+
+    /// Opens a part of a generation.
+    ///
+    /// Errors: it is not pinned; not permitted.
+    pub fn open(&self, number: u32, name: &str) -> Result<OwnedFd> {
+        bpf::open_pin(&self.part(number, name))
+    }
+
+    /// Removes the pins of a generation; those that do not exist are no error.
+    ///
+    /// Errors: the BPF file system is read-only; not permitted.
+    pub fn remove_generation(&self, number: u32) -> Result<()> {
+        let folder = self.generation(number);
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            remove(&entry.path())?;
+        }
+        match fs::remove_dir(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("remove the pins in {}", folder.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Detaches the policy and removes all of its pins.
+    ///
+    /// Errors: the BPF file system is read-only; not permitted.
+    /// Side effects: connections are decided by it no more.
+    pub fn remove_all(&self) -> Result<()> {
+        if let Ok(link) = bpf::open_pin(&self.link()) {
+            bpf::detach_link(&link);
+        }
+        remove(&self.link())?;
+        for number in self.generations() {
+            self.remove_generation(number)?;
+        }
+        remove(&self.labels())?;
+        for folder in [&self.folder.join("generations"), &self.folder] {
+            let _ = fs::remove_dir(folder); // one that holds something of another stays
+        }
+        self.pins.tidy();
+        Ok(())
+    }
+}
+
+fn make(folder: &Path) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| format!("pin in {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn remove(pin: &Path) -> Result<()> {
+    match fs::remove_file(pin) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove the pin {}", pin.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,247 @@
+//! What is known of the policy on this host: its generations with their rules, and the trial that goes on.
+//!
+//! The record is written before each change, so that whatever is in the kernel is listed in it. Which generation decides
+//! is not written down: the cgroup's link tells.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::rule::Policy;
+use crate::kernel::process::Process;
+use crate::state::{Locked, Store};
+
+/// Version of the record.
+pub const RECORD_SCHEMA: u32 = 1;
+/// Most arms that labels are told apart by; the oldest that no generation has are forgotten.
+const SLOTS_MAX: usize = 4096;
+
+/// Everything of the policy that is not in the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PolicyRecord {
+    /// Version of this form.
+    pub schema: u32,
+    /// Shape: ascending numbers; the last may be one whose application was interrupted.
+    pub generations: Vec<GenerationRecord>,
+    /// Which arm each number in labels stands for: the first is number 1.
+    pub slots: Vec<Slot>,
+    /// The trial that goes on.
+    pub trial: Option<TrialRecord>,
+}
+
+/// One generation of the policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GenerationRecord {
+    /// One more than the generation before.
+    pub number: u32,
+    /// The kernel's number of its program; 0 until it is loaded.
+    pub program_id: u32,
+    /// When it was applied, RFC 3339.
+    pub since: String,
+    /// The file it is from; none for a policy that a trial of a default or an upgrade alone made.
+    pub file: Option<PathBuf>,
+    /// Its rules, those that a trial adds included.
+    pub policy: Policy,
+    /// The cgroup whose connections it decides, with all below it.
+    pub cgroup: PathBuf,
+}
+
+/// An arm, as labels number it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Slot {
+    /// Name of the rule.
+    pub rule: String,
+    /// The algorithm's kernel name, or `keep`.
+    pub arm: String,
+}
+
+/// A trial that goes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// What is on trial.
+    pub subject: TrialSubject,
+    /// The generation on trial.
+    pub generation: u32,
+    /// The generation that decides again when the trial is over without success; none: no policy.
+    pub previous: Option<u32>,
+    /// When it began, CLOCK_BOOTTIME, nanoseconds.
+    pub began_ns: u64,
+    /// When it ends unless a person decides before, CLOCK_BOOTTIME, nanoseconds; none: only a person or a limit ends it.
+    pub deadline_ns: Option<u64>,
+    /// How long the kernel lets it decide after the guard's latest sign of life, nanoseconds.
+    pub lease_ns: u64,
+    /// The process that renews the lease.
+    pub guard: Process,
+    /// Open sockets were moved too, and are moved back if it fails.
+    pub live: bool,
+    /// Algorithms that were loaded for it, and go if it fails.
+    pub loaded: Vec<String>,
+    /// Where a rising share is; none: no rule has steps.
+    pub rollout: Option<Rollout>,
+}
+
+/// What a trial tries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum TrialSubject {
+    /// A policy file.
+    Policy,
+    /// An algorithm as the host's default.
+    Default {
+        /// Its kernel name.
+        name: String,
+    },
+    /// New code for a loaded algorithm.
+    Upgrade {
+        /// The name whose code is replaced when the trial succeeds.
+        name: String,
+        /// The name of the new code while it is on trial.
+        trial_name: String,
+    },
+}
+
+/// Where the steps of a rollout are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollout {
+    /// Index of the step that goes on.
+    pub step: usize,
+    /// When it began, CLOCK_BOOTTIME, nanoseconds.
+    pub since_ns: u64,
+    /// A person stopped the steps; the guard judges on.
+    pub paused: bool,
+    /// A limit was crossed and the rule says `freeze`.
+    pub frozen: bool,
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialEnd {
+    /// What was on trial.
+    pub subject: TrialSubject,
+    /// Its generation.
+    pub generation: u32,
+    /// What became of it.
+    pub result: TrialResult,
+    /// When, RFC 3339.
+    pub at: String,
+    /// Why, in one sentence.
+    pub why: String,
+    /// The folder of the incident, where a limit was crossed.
+    pub incident: Option<PathBuf>,
+}
+
+/// What became of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialResult {
+    /// It stays.
+    Kept,
+    /// Connections are decided as before.
+    Reverted,
+}
+
+impl TrialSubject {
+    /// The word for it in commands: the name of an algorithm, or `policy`.
+    pub fn name(&self) -> &str {
+        match self {
+            TrialSubject::Policy => "policy",
+            TrialSubject::Default { name } | TrialSubject::Upgrade { name, .. } => name,
+        }
+    }
+
+    /// A phrase: `the policy`, `"dtcp" as the default`, `the upgrade of "dtcp"`.
+    pub fn phrase(&self) -> String {
+        match self {
+            TrialSubject::Policy => "the policy".to_owned(),
+            TrialSubject::Default { name } => format!("\"{name}\" as the default"),
+            TrialSubject::Upgrade { name, .. } => format!("the upgrade of \"{name}\""),
+        }
+    }
+}
+
+/// Where the record is.
+pub fn path(store: &Store) -> PathBuf {
+    folder(store).join("record.json")
+}
+
+/// The folder of everything that is known of the policy.
+pub fn folder(store: &Store) -> PathBuf {
+    store.folder().join("policy")
+}
+
+impl PolicyRecord {
+    /// Reads the record; an empty one where there is none.
+    ///
+    /// Errors: there is one that cannot be read: what is in the kernel is known from its pins alone.
+    pub fn read(store: &Store) -> Result<Self> {
+        let empty = PolicyRecord { schema: RECORD_SCHEMA, ..PolicyRecord::default() };
+        let Ok(bytes) = fs::read(path(store)) else { return Ok(empty) };
+        let record: PolicyRecord = serde_json::from_slice(&bytes)
+            .map_err(|error| anyhow::anyhow!("the record {} is damaged: {error}", path(store).display()))?;
+        anyhow::ensure!(record.schema == RECORD_SCHEMA, "the record {} is of another tccc", path(store).display());
+        Ok(record)
+    }
+
+    /// Writes it, or removes it when nothing is left to remember.
+    ///
+    /// Errors: the folder is full or read-only.
+    pub fn write(&self, locked: &Locked) -> Result<()> {
+        let path = path(locked.store());
+        if self.generations.is_empty() && self.trial.is_none() {
+            return remove(&path, &folder(locked.store()));
+        }
+        locked.write_document(&path, self)
+    }
+
+    /// The generation with this number.
+    pub fn generation(&self, number: u32) -> Option<&GenerationRecord> {
+        self.generations.iter().find(|generation| generation.number == number)
+    }
+
+    /// The number for the next generation.
+    pub fn next_number(&self) -> u32 {
+        self.generations.iter().map(|generation| generation.number).max().unwrap_or(0) + 1
+    }
+
+    /// Numbers for the arms of a policy, new ones for those that have none.
+    pub fn number_arms(&mut self, policy: &Policy) {
+        let wanted: Vec<Slot> = slots_of(policy).collect();
+        let missing: Vec<&Slot> = wanted.iter().filter(|slot| !self.slots.contains(slot)).collect();
+        for slot in missing {
+            if self.slots.len() < SLOTS_MAX {
+                self.slots.push(slot.clone());
+                continue;
+            }
+            let in_use: Vec<Slot> = self.generations.iter().flat_map(|it| slots_of(&it.policy)).collect();
+            let is_free = |slot: &&mut Slot| !in_use.contains(slot) && !wanted.contains(slot);
+            if let Some(oldest) = self.slots.iter_mut().find(is_free) {
+                *oldest = slot.clone();
+            }
+        }
+    }
+
+    /// The arm that a label's number stands for.
+    pub fn slot(&self, number: u32) -> Option<&Slot> {
+        self.slots.get(number.checked_sub(1)? as usize)
+    }
+}
+
+/// The arms of a policy.
+fn slots_of(policy: &Policy) -> impl Iterator<Item = Slot> {
+    policy.rules.iter().flat_map(|rule| {
+        rule.split.arms.iter().map(|arm| Slot { rule: rule.name.clone(), arm: arm.treatment.to_string() })
+    })
+}
+
+fn remove(file: &Path, folder: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(anyhow::Error::from(error).context(format!("remove the record {}", file.display())));
+        }
+        _ => {}
+    }
+    let _ = fs::remove_dir(folder); // one that holds a guard's state stays until the guard ends
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! What the names in a policy mean on this host: network namespaces, algorithms, numbers of arms.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+
+use super::record::PolicyRecord;
+use super::rule::{Policy, Rule};
+use super::table::Resolved;
+use crate::catalog;
+use crate::failure::Failure;
+use crate::kernel::netns::Netns;
+use crate::kernel::probe::Features;
+use crate::kernel::{congestion, struct_ops};
+
+/// Those of the kernel's own algorithms that want ECN; it shows that of no module (net/ipv4/tcp_dctcp.c).
+const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
+
+/// Looks names up.
+///
+/// Errors: a network namespace does not exist, or cannot be entered.
+pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
+    let mut resolved = Resolved::default();
+    for rule in &policy.rules {
+        for name in &rule.when.netns {
+            let netns = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
+            resolved.netns.insert(name.clone(), netns.cookie()?);
+        }
+    }
+    for (slot, number) in record.slots.iter().zip(1..) {
+        resolved.slots.insert((slot.rule.clone(), slot.arm.clone()), number);
+    }
+    let wanted = algorithms(policy);
+    let features = Features::probe()?;
+    let tables = struct_ops::tables(&features).unwrap_or_default();
+    resolved.want_ecn = wanted
+        .into_iter()
+        .filter(|name| match tables.iter().find(|table| table.name == *name) {
+            Some(table) => table.wants_ecn,
+            None => KERNEL_WANTS_ECN.contains(&name.as_str()),
+        })
+        .collect();
+    Ok(resolved)
+}
+
+/// Names of the algorithms that rules give.
+pub fn algorithms(policy: &Policy) -> BTreeSet<String> {
+    let arms = policy.rules.iter().flat_map(|rule| &rule.split.arms);
+    arms.filter_map(|arm| Some(arm.treatment.algorithm()?.to_owned())).collect()
+}
+
+/// Those that are not registered yet, which tccc carries and has to load.
+///
+/// Errors: a rule names an algorithm that is neither registered nor carried; says the rule's line.
+pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
+    let available = congestion::available()?;
+    let mut found: Vec<&'static catalog::Algorithm> = Vec::new();
+    for rule in &policy.rules {
+        let names = rule.split.arms.iter().filter_map(|arm| arm.treatment.algorithm());
+        for name in names.filter(|name| !available.iter().any(|other| other == name)) {
+            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", why))?;
+            if !found.iter().any(|other| other.id == algorithm.id) {
+                found.push(algorithm);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A failure, with the rule that it is about.
+pub fn at_rule(rule: &Rule, field: &str, why: Failure) -> Failure {
+    Failure { what: format!("rule \"{}\", line {}: {field}: {}", rule.name, rule.line, why.what), ..why }
+}
