@@ -8,10 +8,11 @@
 mod common;
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use common::{HostSnapshot, needs};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::kernel::netns::Netns;
@@ -104,11 +105,11 @@ fn rule(name: &str, when: Match, arms: Vec<(Treatment, Portion)>) -> Rule {
     }
 }
 
-/// Prefixes among the loopback addresses, of 16 to 32 bits: connections go to random ones of these.
+/// Prefixes among the loopback addresses, of 24 to 32 bits: connections are between random ones of these.
 fn random_prefixes(count: usize) -> Vec<Prefix> {
     let mut random = Pcg64Mcg::new(SEED);
     let mut text = || {
-        let bits = 16 + random.next_u32() % 17;
+        let bits = 24 + random.next_u32() % 9;
         let address = loopback(&mut random).to_bits() & (u32::MAX << (32 - bits));
         format!("{}/{bits}", Ipv4Addr::from_bits(address))
     };
@@ -141,18 +142,18 @@ fn connect_often() {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     for _ in 0..CONNECTIONS {
-        // Both ends then have this address, and each has it as its remote one.
-        let sender = TcpStream::connect((loopback(&mut random), port)).unwrap();
+        let sender = connect(loopback(&mut random), SocketAddrV4::new(loopback(&mut random), port));
         let receiver = listener.accept().unwrap().0;
         // A reset leaves no port waiting: there are fewer ports than connections.
-        for end in [&sender, &receiver] {
-            let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-            // SAFETY: the descriptor is open; the structure is as long as said and outlives the call.
-            let answer = unsafe {
-                let (at, length) = ((&raw const linger).cast(), size_of::<libc::linger>() as u32);
-                libc::setsockopt(end.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, at, length)
-            };
-            assert_eq!(answer, 0);
+        for end in [sender.as_fd(), receiver.as_fd()] {
+            setsockopt(&end, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
         }
     }
+}
+
+fn connect(from: Ipv4Addr, to: SocketAddrV4) -> OwnedFd {
+    let sender = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(sender.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0))).unwrap();
+    nix::sys::socket::connect(sender.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+    sender
 }
