@@ -135,6 +135,7 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         layout: algorithm.layout.clone(),
         companion: None,
         receiver: false,
+        with_policy: false,
         unconfirmed: None,
     }
 }

@@ -110,6 +110,9 @@ pub struct Record {
     /// The companion alone is wanted: this host receives, and no algorithm is registered.
     #[serde(default)]
     pub receiver: bool,
+    /// It was loaded because a policy names it, and goes when none does any more.
+    #[serde(default)]
+    pub with_policy: bool,
     /// Not confirmed yet; none when nobody asked for that, or when it is.
     #[serde(default)]
     pub unconfirmed: Option<Unconfirmed>,
@@ -296,6 +299,7 @@ mod tests {
             layout: StateLayout::default(),
             companion: None,
             receiver: false,
+            with_policy: false,
             unconfirmed: None,
         }
     }

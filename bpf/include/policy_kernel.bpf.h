@@ -26,6 +26,7 @@ struct sock___policy {
 	struct sock_common___policy __sk_common;
 	struct dst_entry___policy *sk_dst_cache;
 	u32 sk_pacing_status;
+	unsigned long sk_max_pacing_rate; /* bytes per second, ~0: the application set none */
 } KERNEL_TYPE;
 
 struct inet_connection_sock___policy {

@@ -36,6 +36,7 @@ struct policy_label {
 	__u8 fold; /* by hash of the peer */
 	__u8 pad[2];
 	char before[POLICY_NAME]; /* the algorithm that was replaced */
+	char given[POLICY_NAME];  /* the one that replaced it */
 	struct policy_counted counted;
 };
 

@@ -152,8 +152,8 @@ static __always_inline u64 rules_of_remote(const struct ends *ends)
 		u32 next = at + bit;
 
 		range = next < remotes_count ? bpf_map_lookup_elem(&remotes, &next) : 0;
-		if (range && (range->hi < ends->remote_hi ||
-			      (range->hi == ends->remote_hi && range->lo <= ends->remote_lo)))
+		if (range &&
+		    (range->hi < ends->remote_hi || (range->hi == ends->remote_hi && range->lo <= ends->remote_lo)))
 			at = next;
 	}
 	range = bpf_map_lookup_elem(&remotes, &at);

@@ -13,26 +13,11 @@
  * So connections are decided as before within the lease after whoever renews it has died.
  */
 #include "sock_ops.bpf.h"
-#include "policy_rules.bpf.h"
-#include "policy_cgroup.bpf.h"
-#include "trace_socket.bpf.h"
+#include "policy_socket.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-enum { TCP_CONGESTION = 13, SOL_TCP = 6 };
-#define ERROR_MISSING (-2) /* ENOENT */
-#define ERROR_LOCKED (-1)  /* EPERM */
-#define ROUTE_ALGORITHM 15 /* RTAX_CC_ALGO - 1 */
-#define ROUTE_FLAGS 3ul	   /* of the address of a route's metrics */
-
 const volatile bool is_leased;
-
-struct {
-	__uint(type, MAP_SOCKET_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct policy_label);
-} labels SEC(".maps");
 
 /* Until when the trial may decide, CLOCK_BOOTTIME. */
 struct {
@@ -71,105 +56,6 @@ static __always_inline void count(u32 arm, u32 outcome, bool is_over_route)
 		return;
 	counted->outcomes[outcome]++;
 	counted->over_route += is_over_route;
-}
-
-static __always_inline const struct sock___policy *policy_sk(const struct tcp_sock___trace *tp)
-{
-	return (const struct sock___policy *)tp;
-}
-
-static __always_inline bool is_chosen(const struct tcp_sock___trace *tp)
-{
-	const struct inet_connection_sock___policy *icsk = (const void *)icsk_of(tp);
-
-	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
-}
-
-/* Whether the connection's route names an algorithm (ip route ... congctl). */
-static __always_inline bool is_routed(const struct tcp_sock___trace *tp)
-{
-	const struct dst_entry___policy *dst = policy_sk(tp)->sk_dst_cache;
-	unsigned long metrics = dst ? dst->_metrics & ~ROUTE_FLAGS : 0;
-	u32 key = 0;
-
-	if (metrics)
-		bpf_probe_read_kernel(&key, sizeof(key), (const u32 *)metrics + ROUTE_ALGORITHM);
-	return key;
-}
-
-static __always_inline u64 netns_cookie_of(const struct tcp_sock___trace *tp)
-{
-	return BPF_CORE_READ(policy_sk(tp), __sk_common.skc_net.net, net_cookie);
-}
-
-static __always_inline void read_current(struct current_key *current, const struct tcp_sock___trace *tp)
-{
-	__builtin_memset(current, 0, sizeof(*current));
-	bpf_probe_read_kernel_str(current->name, sizeof(current->name), icsk_of(tp)->icsk_ca_ops->name);
-}
-
-/* The rules that match, by all that a connection shows once it is established. */
-static __always_inline u64 rules_of_socket(const struct ends *ends, const struct tcp_sock___trace *tp, bool is_in)
-{
-	u64 left = (is_in ? rules_in : rules_out) & rules_of_ends(ends);
-	struct current_key current;
-
-	if (any_cgroup != ALL_RULES)
-		left &= any_cgroup | rules_of_cgroup(sk_of(tp)->sk_cgrp_data.cgroup->kn->id);
-	if (any_netns != ALL_RULES)
-		left &= rules_of_netns(netns_cookie_of(tp));
-	if (any_current != ALL_RULES) {
-		read_current(&current, tp);
-		left &= rules_of_current(&current);
-	}
-	return left;
-}
-
-/* What a matching rule means for a connection. */
-struct decision {
-	u32 rule;
-	u32 arm;
-};
-
-static __always_inline void decide(struct decision *decision, u64 matching, const struct ends *ends)
-{
-	const volatile struct policy_rule *rule;
-
-	decision->rule = first_of(matching) % RULES_MAX;
-	rule = &rules[decision->rule];
-	decision->arm = rule->arms > 1 ? arm_of(rule, bucket_of(ends, rule->by, rule->salt))
-				       : rule->first_arm % ARMS_MAX;
-}
-
-/* Whether the rule leaves the connection alone whatever its arm; POLICY_KEPT: no. */
-static __always_inline u32 exempt(const struct tcp_sock___trace *tp, u32 flags)
-{
-	if (!(flags & RULE_OVERRIDES) && is_chosen(tp))
-		return POLICY_CHOSEN;
-	if (!(flags & RULE_OVERRIDES_ROUTE) && is_routed(tp))
-		return POLICY_ROUTED;
-	return POLICY_KEPT;
-}
-
-static __always_inline u32 outcome_of(long error)
-{
-	switch (error) {
-	case 0:
-		return POLICY_SET;
-	case ERROR_LOCKED:
-		return POLICY_LOCKED;
-	case ERROR_MISSING:
-		return POLICY_MISSING;
-	default:
-		return POLICY_FAILED;
-	}
-}
-
-static __always_inline void label(struct policy_label *label, u32 arm, u32 outcome, const struct ends *ends)
-{
-	label->slot = arms[arm % ARMS_MAX].slot;
-	label->outcome = outcome;
-	label->fold = fold_of(ends);
 }
 
 /* The compiler would read two words of the context as one, which the verifier refuses. */
@@ -244,6 +130,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 		return;
 	label(mark, decision.arm, outcome, &ends);
 	__builtin_memcpy(mark->before, before.name, sizeof(mark->before));
+	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
 }
 
 /*
@@ -306,4 +193,99 @@ int select_algorithm(struct bpf_sock_ops *ctx)
 		break;
 	}
 	return 1;
+}
+
+/*
+ * Rules by cgroup survive restarts: a service gets a cgroup with a new id at each start, so the ids are kept up to date
+ * here. The kernel tells of a cgroup before anything can enter it, and of its end when no socket is left in it.
+ */
+#define CGROUP_NAME 128
+#define ANYWHERE 0 /* instead of a node: the name of a systemd unit */
+#define HIERARCHY_V2 0
+
+/* A name that rules wait for: below a node, or anywhere. */
+struct awaited_key {
+	u32 node;
+	char name[CGROUP_NAME];
+};
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct awaited_key);
+	__type(value, struct cgroup_place);
+} awaited SEC(".maps");
+
+/* Keys are too large for the stack beside what else is on it. */
+struct {
+	__uint(type, MAP_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct awaited_key);
+} awaited_scratch SEC(".maps");
+
+/* cgroups that found no room: connections in them are decided as if no rule were for them. */
+u64 cgroups_missed;
+
+static __always_inline void add_awaited(struct cgroup_place *place, struct awaited_key *key, u32 node)
+{
+	const struct cgroup_place *awaits;
+
+	key->node = node;
+	awaits = bpf_map_lookup_elem(&awaited, key);
+	if (!awaits)
+		return;
+	place->rules |= awaits->rules;
+	if (awaits->node)
+		place->node = awaits->node;
+}
+
+static __always_inline struct cgroup___policy *policy_cgroup(struct cgroup *cgroup)
+{
+	return (struct cgroup___policy *)cgroup;
+}
+
+SEC("tp_btf/cgroup_mkdir")
+int BPF_PROG(on_cgroup_mkdir, struct cgroup *created)
+{
+	struct cgroup___policy *cgroup = policy_cgroup(created);
+	const struct cgroup_place *parent;
+	struct cgroup_place place = {};
+	struct awaited_key *key;
+	u32 zero = 0;
+	u64 id;
+
+	if (cgroup->root->hierarchy_id != HIERARCHY_V2)
+		return 0;
+	key = bpf_map_lookup_elem(&awaited_scratch, &zero);
+	if (!key)
+		return 0;
+	__builtin_memset(key, 0, sizeof(*key));
+	bpf_probe_read_kernel_str(key->name, CGROUP_NAME, cgroup->kn->name);
+	id = BPF_CORE_READ(cgroup, self.parent, cgroup, kn, id);
+	parent = bpf_map_lookup_elem(&cgroups, &id);
+	if (parent)
+		place.rules = parent->rules;
+	add_awaited(&place, key, ANYWHERE);
+	if (parent && parent->node)
+		add_awaited(&place, key, parent->node);
+	if (!place.rules && !place.node)
+		return 0;
+	id = cgroup->kn->id;
+	if (bpf_map_update_elem(&cgroups, &id, &place, MAP_ANY))
+		__sync_fetch_and_add(&cgroups_missed, 1);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_release")
+int BPF_PROG(on_cgroup_release, struct cgroup *released)
+{
+	struct cgroup___policy *cgroup = policy_cgroup(released);
+	u64 id;
+
+	if (cgroup->root->hierarchy_id != HIERARCHY_V2)
+		return 0;
+	id = cgroup->kn->id;
+	bpf_map_delete_elem(&cgroups, &id);
+	return 0;
 }

@@ -75,6 +75,7 @@ impl Args {
             replace: self.replace,
             dry_run: self.dry_run,
             unconfirmed: guard.as_ref().map(Guard::unconfirmed),
+            with_policy: false,
         };
         let load = if self.receiver { loader::load_receiver } else { loader::load };
         let features = Features::probe()?;

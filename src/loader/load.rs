@@ -21,6 +21,8 @@ pub struct Options {
     pub replace: bool,
     /// Do everything up to the first change of the host.
     pub dry_run: bool,
+    /// It is loaded because a policy names it.
+    pub with_policy: bool,
     /// It is undone unless somebody confirms it.
     pub unconfirmed: Option<Unconfirmed>,
 }
@@ -52,7 +54,8 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     check_free(request.name, options, &store, features)?; // refused before the verifier works
     let verified = if options.dry_run { verify(request, features)? } else { verify_logged(request, features)? };
     let unconfirmed = options.unconfirmed;
-    let record = Record { companion: place, unconfirmed, ..record_of(request, verified.map_id()?) };
+    let with_policy = options.with_policy;
+    let record = Record { companion: place, unconfirmed, with_policy, ..record_of(request, verified.map_id()?) };
     let mut loaded =
         Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
     if options.dry_run {

@@ -3,12 +3,11 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
-use super::rule::SplitBy;
-use super::table::{CgroupPlace, RuleTables};
+use super::table::{CgroupPlace, Entry, RuleTables};
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 
@@ -16,14 +15,8 @@ use crate::kernel::libbpf_log;
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/select.skel.rs"));
 }
-use skeleton::{OpenSelectSkel, SelectSkel};
+use skeleton::SelectSkel;
 
-/// Bytes of a cgroup's name with its closing zero, as the kernel program keeps it.
-const CGROUP_NAME: usize = 128;
-/// Bytes of an algorithm's name.
-const NAME_BYTES: usize = 16;
-/// Flag of an arm.
-const ARM_WANTS_ECN: u32 = 1;
 /// Entries written at once.
 const BATCH: usize = 4096;
 
@@ -65,8 +58,13 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     libbpf_log::take();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = skeleton::SelectSkelBuilder::default().open(&mut storage).context("open the policy's program")?;
-    write_settings(&mut open, tables, setup.lease.is_some())?;
-    make_room(&mut open, tables)?;
+    set_up!(&mut open, tables);
+    let rodata = open.maps.rodata_data.as_mut().context("find the settings of the policy's program")?;
+    (rodata.rules_ecn, rodata.is_leased) = (tables.rules_ecn, setup.lease.is_some());
+    open.maps
+        .awaited
+        .set_max_entries(tables.cgroups.awaited.len().max(1) as u32)
+        .context("size the policy's tables")?;
     if let Some(labels) = setup.labels {
         open.maps.labels.reuse_fd(labels).context("use the labels of the generation before")?;
     }
@@ -74,7 +72,8 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     open.progs.on_cgroup_mkdir.set_autoload(has_cgroups);
     open.progs.on_cgroup_release.set_autoload(has_cgroups);
     let skel = open.load().map_err(|error| refusal(&error))?;
-    fill(&skel, tables)?;
+    fill!(&skel.maps, tables);
+    write_all(&skel.maps.awaited, tables.cgroups.entries())?;
     if let Some(lease) = &setup.lease {
         fill_lease(&skel, lease)?;
     }
@@ -113,7 +112,8 @@ impl LoadedPolicy {
     }
 }
 
-fn refusal(error: &libbpf_rs::Error) -> anyhow::Error {
+/// Why the kernel did not take a program of the policy.
+pub(super) fn refusal(error: &libbpf_rs::Error) -> anyhow::Error {
     let log = libbpf_log::take();
     // The verifier's verdict is the last line before its counts.
     let verdict = log.lines().rev().find(|line| !is_about_the_log(line));
@@ -128,78 +128,61 @@ fn is_about_the_log(line: &str) -> bool {
     line.trim().is_empty() || NOT_THE_REASON.iter().any(|words| line.starts_with(words))
 }
 
-/// What the verifier sees as constants.
-fn write_settings(open: &mut OpenSelectSkel<'_>, tables: &RuleTables, is_leased: bool) -> Result<()> {
-    let rodata = open.maps.rodata_data.as_mut().ok_or_else(|| anyhow!("the policy's program has no settings"))?;
-    rodata.is_leased = is_leased;
-    rodata.any_cgroup = tables.any.cgroup;
-    rodata.any_netns = tables.any.netns;
-    rodata.any_remote = tables.any.remote;
-    rodata.any_local_port = tables.any.local_port;
-    rodata.any_remote_port = tables.any.remote_port;
-    rodata.any_current = tables.any.current;
-    rodata.rules_in = tables.rules_in;
-    rodata.rules_out = tables.rules_out;
-    rodata.rules_ecn = tables.rules_ecn;
-    rodata.remotes_count = tables.remotes.len() as u32;
-    rodata.remotes_top = tables.remotes.len().saturating_sub(1).checked_ilog2().map_or(0, |bit| 1 << bit);
-    for (place, rule) in rodata.rules.iter_mut().zip(&tables.rules) {
-        place.salt = rule.salt;
-        place.first_arm = rule.first_arm;
-        place.arms = rule.arms;
-        place.by = match rule.by {
-            SplitBy::Connection => 0,
-            SplitBy::Peer => 1,
-            SplitBy::Prefix => 2,
-        };
-        place.flags = rule.flags;
-    }
-    for (place, arm) in rodata.arms.iter_mut().zip(&tables.arms) {
-        place.below = arm.below;
-        place.slot = arm.slot;
-        place.flags = if arm.wants_ecn { ARM_WANTS_ECN } else { 0 };
-        place.algorithm.iter_mut().zip(arm.algorithm.bytes()).for_each(|(to, from)| *to = from as _);
-    }
-    Ok(())
+/// Writes the tables of an opened object, of the one that decides or of the one that sweeps: each has them.
+macro_rules! set_up {
+    ($open:expr, $tables:expr) => {{
+        let (open, tables): (_, &$crate::policy::table::RuleTables) = ($open, $tables);
+        let rodata = open.maps.rodata_data.as_mut().context("find the settings of the policy's program")?;
+        rodata.any_cgroup = tables.any.cgroup;
+        rodata.any_netns = tables.any.netns;
+        rodata.any_remote = tables.any.remote;
+        rodata.any_local_port = tables.any.local_port;
+        rodata.any_remote_port = tables.any.remote_port;
+        rodata.any_current = tables.any.current;
+        rodata.rules_in = tables.rules_in;
+        rodata.rules_out = tables.rules_out;
+        rodata.remotes_count = tables.remotes.len() as u32;
+        rodata.remotes_top = tables.remotes.len().saturating_sub(1).checked_ilog2().map_or(0, |bit| 1 << bit);
+        for (place, rule) in rodata.rules.iter_mut().zip(&tables.rules) {
+            (place.salt, place.first_arm, place.arms) = (rule.salt, rule.first_arm, rule.arms);
+            (place.by, place.flags) = (rule.by as u32, rule.flags);
+        }
+        for (place, arm) in rodata.arms.iter_mut().zip(&tables.arms) {
+            (place.below, place.slot, place.flags) = (arm.below, arm.slot, arm.flags());
+            place.algorithm.iter_mut().zip(arm.algorithm.bytes()).for_each(|(to, from)| *to = from as _);
+        }
+        let maps = &mut open.maps;
+        let sizes = [
+            (&mut maps.remotes, tables.remotes.len()),
+            (&mut maps.local_ports, tables.local_ports.len()),
+            (&mut maps.remote_ports, tables.remote_ports.len()),
+            (&mut maps.netns_rules, tables.netns.len()),
+            (&mut maps.currents, tables.currents.len()),
+        ];
+        for (map, entries) in sizes {
+            map.set_max_entries(entries.max(1) as u32).context("size the policy's tables")?;
+        }
+    }};
 }
+pub(super) use set_up;
 
-fn make_room(open: &mut OpenSelectSkel<'_>, tables: &RuleTables) -> Result<()> {
-    let room = |map: &mut OpenMapMut<'_>, entries: usize| map.set_max_entries(entries.max(1) as u32);
-    let maps = &mut open.maps;
-    room(&mut maps.remotes, tables.remotes.len())
-        .and_then(|()| room(&mut maps.local_ports, tables.local_ports.len()))
-        .and_then(|()| room(&mut maps.remote_ports, tables.remote_ports.len()))
-        .and_then(|()| room(&mut maps.netns_rules, tables.netns.len()))
-        .and_then(|()| room(&mut maps.currents, tables.currents.len()))
-        .and_then(|()| room(&mut maps.awaited, tables.cgroups.awaited.len()))
-        .context("size the policy's tables")
+/// Fills the tables of a loaded object, of either kind.
+macro_rules! fill {
+    ($maps:expr, $tables:expr) => {{
+        let (maps, tables): (_, &$crate::policy::table::RuleTables) = ($maps, $tables);
+        $crate::policy::program::write_all(&maps.remotes, tables.remote_entries())?;
+        $crate::policy::program::write_all(&maps.local_ports, tables.local_port_entries())?;
+        $crate::policy::program::write_all(&maps.remote_ports, tables.remote_port_entries())?;
+        $crate::policy::program::write_all(&maps.netns_rules, tables.netns_entries())?;
+        $crate::policy::program::write_all(&maps.currents, tables.current_entries())?;
+    }};
 }
+pub(super) use fill;
 
-fn fill(skel: &SelectSkel<'_>, tables: &RuleTables) -> Result<()> {
-    let maps = &skel.maps;
-    let word = |number: u64| number.to_ne_bytes().to_vec();
-    let ports = |table: &std::collections::BTreeMap<u16, u64>| -> Vec<_> {
-        table.iter().map(|(port, rules)| (port.to_ne_bytes().to_vec(), word(*rules))).collect()
-    };
-    let ranges = tables.remotes.iter().zip(0u32..).map(|((begin, rules), index)| {
-        let value = [(begin >> 64) as u64, *begin as u64, *rules].map(u64::to_ne_bytes).concat();
-        (index.to_ne_bytes().to_vec(), value)
-    });
-    let netns = tables.netns.iter().map(|(cookie, rules)| (word(*cookie), word(*rules)));
-    let currents = tables.currents.iter().map(|(name, rules)| (padded(name, NAME_BYTES), word(*rules)));
-    let awaited = tables.cgroups.awaited.iter().map(|((node, name), place)| {
-        let key = [node.to_ne_bytes().to_vec(), padded(name, CGROUP_NAME)].concat();
-        (key, place_bytes(*place).to_vec())
-    });
-    write_all(&maps.remotes, ranges.collect())?;
-    write_all(&maps.local_ports, ports(&tables.local_ports))?;
-    write_all(&maps.remote_ports, ports(&tables.remote_ports))?;
-    write_all(&maps.netns_rules, netns.collect())?;
-    write_all(&maps.currents, currents.collect())?;
-    write_all(&maps.awaited, awaited.collect())
-}
-
-fn write_all(map: &impl MapCore, entries: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()> {
+/// Writes many entries of a map at once.
+///
+/// Errors: no memory is left.
+pub(super) fn write_all(map: &impl MapCore, entries: Vec<Entry>) -> Result<()> {
     for part in entries.chunks(BATCH) {
         let (keys, values): (Vec<_>, Vec<_>) = part.iter().cloned().unzip();
         let (keys, values) = (keys.concat(), values.concat());
@@ -210,16 +193,8 @@ fn write_all(map: &impl MapCore, entries: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()>
 }
 
 fn set_place(skel: &SelectSkel<'_>, cgroup: u64, place: CgroupPlace) -> Result<()> {
-    let set = skel.maps.cgroups.update(&cgroup.to_ne_bytes(), &place_bytes(place), MapFlags::ANY);
+    let set = skel.maps.cgroups.update(&cgroup.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
     set.context("note a cgroup: more are below those of the rules than there is room for")
-}
-
-/// `struct cgroup_place`.
-fn place_bytes(place: CgroupPlace) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&place.rules.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&place.node.to_ne_bytes());
-    bytes
 }
 
 fn fill_lease(skel: &SelectSkel<'_>, lease: &Lease) -> Result<()> {
@@ -231,11 +206,4 @@ fn fill_lease(skel: &SelectSkel<'_>, lease: &Lease) -> Result<()> {
         skel.maps.fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
     }
     Ok(())
-}
-
-/// A text with zeros after it.
-fn padded(text: &str, bytes: usize) -> Vec<u8> {
-    let mut padded = text.as_bytes().to_vec();
-    padded.resize(bytes, 0);
-    padded
 }

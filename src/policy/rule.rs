@@ -121,7 +121,7 @@ pub enum Treatment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Portion(pub u16);
 
-/// What decides which arm of a split a connection is in.
+/// What decides which arm of a split a connection is in; the kernel program has the same numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SplitBy {

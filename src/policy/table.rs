@@ -16,6 +16,12 @@ const OVERRIDES: u32 = 1;
 const OVERRIDES_ROUTE: u32 = 2;
 const LABELS_KEPT: u32 = 4;
 
+/// Flag of an arm.
+const WANTS_ECN: u32 = 1;
+/// Bytes of an algorithm's name, and of a cgroup's, each with a closing zero.
+const ALGORITHM_BYTES: usize = 16;
+const CGROUP_BYTES: usize = 128;
+
 /// Instead of a place on the way to a cgroup: the name of a unit, wherever it is.
 const ANYWHERE: u32 = 0;
 /// The root of the cgroups.
@@ -269,6 +275,78 @@ fn ranges(prefixes: &[(Prefix, usize)]) -> Vec<(u128, RuleSet)> {
         }
     }
     ranges
+}
+
+/// Key and value of an entry of a kernel map.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// The bytes of the kernel program's tables.
+impl RuleTables {
+    /// `struct remote_range`, by place.
+    pub fn remote_entries(&self) -> Vec<Entry> {
+        let ranges = self.remotes.iter().zip(0u32..);
+        let entries = ranges.map(|((begin, rules), index)| {
+            let value = [(begin >> 64) as u64, *begin as u64, *rules].map(u64::to_ne_bytes).concat();
+            (index.to_ne_bytes().to_vec(), value)
+        });
+        entries.collect()
+    }
+
+    /// Rules by local port.
+    pub fn local_port_entries(&self) -> Vec<Entry> {
+        entries(&self.local_ports, |port| port.to_ne_bytes().to_vec())
+    }
+
+    /// Rules by remote port.
+    pub fn remote_port_entries(&self) -> Vec<Entry> {
+        entries(&self.remote_ports, |port| port.to_ne_bytes().to_vec())
+    }
+
+    /// Rules by the cookie of the network namespace.
+    pub fn netns_entries(&self) -> Vec<Entry> {
+        entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec())
+    }
+
+    /// Rules by current algorithm.
+    pub fn current_entries(&self) -> Vec<Entry> {
+        entries(&self.currents, |name| padded(name, ALGORITHM_BYTES))
+    }
+}
+
+impl CgroupTree {
+    /// `struct awaited_key` to `struct cgroup_place`.
+    pub fn entries(&self) -> Vec<Entry> {
+        let key = |(node, name): &(u32, String)| [node.to_ne_bytes().to_vec(), padded(name, CGROUP_BYTES)].concat();
+        self.awaited.iter().map(|(at, place)| (key(at), place.bytes().to_vec())).collect()
+    }
+}
+
+impl CgroupPlace {
+    /// `struct cgroup_place`.
+    pub fn bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.rules.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.node.to_ne_bytes());
+        bytes
+    }
+}
+
+impl ArmEntry {
+    /// Its flags in the kernel program.
+    pub fn flags(&self) -> u32 {
+        if self.wants_ecn { WANTS_ECN } else { 0 }
+    }
+}
+
+fn entries<K>(table: &BTreeMap<K, RuleSet>, key: impl Fn(&K) -> Vec<u8>) -> Vec<Entry> {
+    table.iter().map(|(at, rules)| (key(at), rules.to_ne_bytes().to_vec())).collect()
+}
+
+/// A text with zeros after it; the kernel program's names are shorter than their place.
+fn padded(text: &str, bytes: usize) -> Vec<u8> {
+    let mut padded = text.as_bytes().to_vec();
+    padded.resize(bytes, 0);
+    padded
 }
 
 #[cfg(test)]

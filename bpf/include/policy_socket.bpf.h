@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a policy reads of a socket, decides for it and leaves at it: for the program that decides and for sweeps. */
+#ifndef TCCC_POLICY_SOCKET_BPF_H
+#define TCCC_POLICY_SOCKET_BPF_H
+
+#include "policy_rules.bpf.h"
+#include "policy_cgroup.bpf.h"
+#include "trace_socket.bpf.h"
+
+enum { TCP_CONGESTION = 13, SOL_TCP = 6 };
+#define ERROR_MISSING (-2) /* ENOENT */
+#define ERROR_LOCKED (-1)  /* EPERM */
+#define ROUTE_ALGORITHM 15 /* RTAX_CC_ALGO - 1 */
+#define ROUTE_FLAGS 3ul	   /* of the address of a route's metrics */
+
+/* Shared by all generations. */
+struct {
+	__uint(type, MAP_SOCKET_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct policy_label);
+} labels SEC(".maps");
+
+static __always_inline const struct sock___policy *policy_sk(const struct tcp_sock___trace *tp)
+{
+	return (const struct sock___policy *)tp;
+}
+
+static __always_inline bool is_chosen(const struct tcp_sock___trace *tp)
+{
+	const struct inet_connection_sock___policy *icsk = (const void *)icsk_of(tp);
+
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
+}
+
+/* Whether the connection's route names an algorithm (ip route ... congctl). */
+static __always_inline bool is_routed(const struct tcp_sock___trace *tp)
+{
+	const struct dst_entry___policy *dst = policy_sk(tp)->sk_dst_cache;
+	unsigned long metrics = dst ? dst->_metrics & ~ROUTE_FLAGS : 0;
+	u32 key = 0;
+
+	if (metrics)
+		bpf_probe_read_kernel(&key, sizeof(key), (const u32 *)metrics + ROUTE_ALGORITHM);
+	return key;
+}
+
+static __always_inline u64 netns_cookie_of(const struct tcp_sock___trace *tp)
+{
+	return BPF_CORE_READ(policy_sk(tp), __sk_common.skc_net.net, net_cookie);
+}
+
+static __always_inline void read_current(struct current_key *current, const struct tcp_sock___trace *tp)
+{
+	__builtin_memset(current, 0, sizeof(*current));
+	bpf_probe_read_kernel_str(current->name, sizeof(current->name), icsk_of(tp)->icsk_ca_ops->name);
+}
+
+/* The rules that match, by all that a connection shows once it is established. */
+static __always_inline u64 rules_of_socket(const struct ends *ends, const struct tcp_sock___trace *tp, bool is_in)
+{
+	u64 left = (is_in ? rules_in : rules_out) & rules_of_ends(ends);
+	struct current_key current;
+
+	if (any_cgroup != ALL_RULES)
+		left &= any_cgroup | rules_of_cgroup(sk_of(tp)->sk_cgrp_data.cgroup->kn->id);
+	if (any_netns != ALL_RULES)
+		left &= rules_of_netns(netns_cookie_of(tp));
+	if (any_current != ALL_RULES) {
+		read_current(&current, tp);
+		left &= rules_of_current(&current);
+	}
+	return left;
+}
+
+/* What a matching rule means for a connection. */
+struct decision {
+	u32 rule;
+	u32 arm;
+};
+
+static __always_inline void decide(struct decision *decision, u64 matching, const struct ends *ends)
+{
+	const volatile struct policy_rule *rule;
+
+	decision->rule = first_of(matching) % RULES_MAX;
+	rule = &rules[decision->rule];
+	decision->arm =
+		rule->arms > 1 ? arm_of(rule, bucket_of(ends, rule->by, rule->salt)) : rule->first_arm % ARMS_MAX;
+}
+
+/* Whether the rule leaves the connection alone whatever its arm; POLICY_KEPT: no. */
+static __always_inline u32 exempt(const struct tcp_sock___trace *tp, u32 flags)
+{
+	if (!(flags & RULE_OVERRIDES) && is_chosen(tp))
+		return POLICY_CHOSEN;
+	if (!(flags & RULE_OVERRIDES_ROUTE) && is_routed(tp))
+		return POLICY_ROUTED;
+	return POLICY_KEPT;
+}
+
+static __always_inline u32 outcome_of(long error)
+{
+	switch (error) {
+	case 0:
+		return POLICY_SET;
+	case ERROR_LOCKED:
+		return POLICY_LOCKED;
+	case ERROR_MISSING:
+		return POLICY_MISSING;
+	default:
+		return POLICY_FAILED;
+	}
+}
+
+static __always_inline void label(struct policy_label *label, u32 arm, u32 outcome, const struct ends *ends)
+{
+	label->slot = arms[arm % ARMS_MAX].slot;
+	label->outcome = outcome;
+	label->fold = fold_of(ends);
+}
+
+#endif

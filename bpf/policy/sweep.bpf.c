@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Open sockets under a policy: what the rules say of each now (on_sight), which rule and arm each was given (on_label), and
+ * moving them to what the rules say (on_move).
+ *
+ * Which end began an open connection is not kept anywhere. It counts as begun by others if something listens on its local
+ * port in its namespace; the iterator visits listening sockets first.
+ */
+#include "policy_socket.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define LISTENERS_MAX 65536
+#define STATE_CLOSE_WAIT 8
+#define NO_RULE 0xffu
+
+struct listener {
+	u64 netns_cookie;
+	u64 port;
+};
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, LISTENERS_MAX);
+	__type(key, struct listener);
+	__type(value, u8);
+} listeners SEC(".maps");
+
+/* What src/policy/sweep.rs reads of a socket. */
+struct policy_sight {
+	u64 cookie;
+	u64 cgroup;
+	u64 netns_cookie;
+	u64 remote_hi;
+	u64 remote_lo;
+	u64 local_hi;
+	u64 local_lo;
+	u64 matching; /* rules that match it */
+	u32 netns;
+	u32 slot;
+	u16 remote_port;
+	u16 local_port;
+	u8 is_in;
+	u8 is_chosen;
+	u8 is_routed;
+	u8 outcome;
+	u8 is_labelled;
+	u8 arm; /* place in `arms` that the rules say */
+	u8 pad[6];
+	char algorithm[POLICY_NAME];
+	char before[POLICY_NAME];
+};
+
+/* What src/policy/labels.rs reads of a labelled socket. */
+struct policy_mark {
+	u64 cookie;
+	u32 slot;
+	u32 outcome;
+};
+
+/* What on_move did. */
+struct policy_moves {
+	u64 seen;
+	u64 moved;
+	u64 already;
+	u64 chosen;
+	u64 failed;
+};
+
+struct policy_moves moves;
+
+/* Name of the algorithm below, set before loading: names are global, and two programs may run at once. */
+char reset_name[POLICY_NAME];
+
+static __always_inline void ends_of_socket(struct ends *ends, const struct tcp_sock___trace *tp)
+{
+	const struct sock_common___trace *common = &sk_of(tp)->__sk_common;
+
+	if (common->skc_family == AF_INET) {
+		ends->remote_hi = 0;
+		ends->remote_lo = mapped(common->skc_daddr);
+		ends->local_hi = 0;
+		ends->local_lo = mapped(common->skc_rcv_saddr);
+	} else {
+		const u32 *remote = common->skc_v6_daddr.in6_u.u6_addr32;
+		const u32 *local = common->skc_v6_rcv_saddr.in6_u.u6_addr32;
+
+		ends->remote_hi = number_of(remote[0], remote[1]);
+		ends->remote_lo = number_of(remote[2], remote[3]);
+		ends->local_hi = number_of(local[0], local[1]);
+		ends->local_lo = number_of(local[2], local[3]);
+	}
+	ends->remote_port = bpf_ntohs(common->skc_dport);
+	ends->local_port = policy_sk(tp)->__sk_common.skc_num;
+}
+
+static __always_inline void note_listener(const struct tcp_sock___trace *tp)
+{
+	struct listener key = {.netns_cookie = netns_cookie_of(tp), .port = policy_sk(tp)->__sk_common.skc_num};
+	u8 yes = 1;
+
+	bpf_map_update_elem(&listeners, &key, &yes, MAP_ANY);
+}
+
+static __always_inline bool has_listener(const struct tcp_sock___trace *tp, u16 port)
+{
+	struct listener key = {.netns_cookie = netns_cookie_of(tp), .port = port};
+
+	return bpf_map_lookup_elem(&listeners, &key);
+}
+
+/* A connection that may still send; a listener is noted on the way. */
+static __always_inline const struct tcp_sock___trace *open_socket(struct sock_common *common)
+{
+	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
+	u8 state;
+
+	if (!tp)
+		return 0;
+	state = sk_of(tp)->__sk_common.skc_state;
+	if (state == STATE_LISTEN)
+		note_listener(tp);
+	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT ? tp : 0;
+}
+
+static __always_inline void fill_sight(struct policy_sight *sight, const struct ends *ends,
+				       const struct tcp_sock___trace *tp)
+{
+	sight->cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id;
+	sight->netns_cookie = netns_cookie_of(tp);
+	sight->netns = netns_of(sk_of(tp));
+	sight->remote_hi = ends->remote_hi;
+	sight->remote_lo = ends->remote_lo;
+	sight->local_hi = ends->local_hi;
+	sight->local_lo = ends->local_lo;
+	sight->remote_port = ends->remote_port;
+	sight->local_port = ends->local_port;
+	sight->is_chosen = is_chosen(tp);
+	sight->is_routed = is_routed(tp);
+	read_algorithm(sight->algorithm, tp);
+}
+
+SEC("iter/tcp")
+int on_sight(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = open_socket(common);
+	struct policy_sight sight = {};
+	struct policy_label *mark;
+	struct decision decision;
+	struct ends ends;
+
+	if (!tp)
+		return 0;
+	ends_of_socket(&ends, tp);
+	fill_sight(&sight, &ends, tp);
+	sight.cookie = bpf_get_socket_cookie(common);
+	sight.is_in = has_listener(tp, ends.local_port);
+	sight.matching = rules_of_socket(&ends, tp, sight.is_in);
+	if (sight.matching) {
+		decide(&decision, sight.matching, &ends);
+		sight.arm = decision.arm;
+	}
+	mark = bpf_sk_storage_get(&labels, common, 0, 0);
+	if (mark) {
+		sight.is_labelled = 1;
+		sight.slot = mark->slot;
+		sight.outcome = mark->outcome;
+		__builtin_memcpy(sight.before, mark->before, sizeof(sight.before));
+	}
+	bpf_seq_write(ctx->meta->seq, &sight, sizeof(sight));
+	return 0;
+}
+
+struct bpf_iter__bpf_sk_storage_map___policy {
+	struct bpf_iter_meta___trace *meta;
+	struct sock *sk;
+	struct policy_label *value;
+} KERNEL_TYPE;
+
+SEC("iter/bpf_sk_storage_map")
+int on_label(struct bpf_iter__bpf_sk_storage_map___policy *ctx)
+{
+	const struct policy_label *value = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct policy_mark mark;
+
+	if (!sk || !value)
+		return 0;
+	mark.cookie = bpf_get_socket_cookie(sk);
+	mark.slot = value->slot;
+	mark.outcome = value->outcome;
+	bpf_seq_write(ctx->meta->seq, &mark, sizeof(mark));
+	return 0;
+}
+
+/* An algorithm that paced leaves its rate and the wish to be paced behind: an application's own limit stays. */
+static __always_inline bool leaves_pacing(const struct tcp_sock___trace *tp)
+{
+	return policy_sk(tp)->sk_pacing_status == SK_PACING_NEEDED && policy_sk(tp)->sk_max_pacing_rate == ~0ul;
+}
+
+static __always_inline long move(const struct tcp_sock___trace *tp, struct current_key *wanted)
+{
+	struct current_key reset;
+
+	if (leaves_pacing(tp)) {
+		__builtin_memcpy(&reset, reset_name, sizeof(reset));
+		bpf_setsockopt((void *)tp, SOL_TCP, TCP_CONGESTION, &reset, sizeof(reset));
+	}
+	return bpf_setsockopt((void *)tp, SOL_TCP, TCP_CONGESTION, wanted, sizeof(*wanted));
+}
+
+static __always_inline bool is_same(const char *one, const char *other)
+{
+	for (int i = 0; i < POLICY_NAME; i++) {
+		if (one[i] != other[i])
+			return false;
+		if (!one[i])
+			return true;
+	}
+	return true;
+}
+
+/* What a socket had before the policy, where the policy gave it what it has now. */
+static __always_inline bool is_ours(const struct policy_label *mark, const struct current_key *now)
+{
+	return mark && mark->outcome == POLICY_SET && is_same(mark->given, now->name);
+}
+
+/* The rule's arm, or the algorithm before the policy where no rule gives one. False: nothing is to be done. */
+static __always_inline bool want(struct current_key *wanted, const struct decision *decision,
+				 const struct policy_label *mark, const struct current_key *now)
+{
+	if (decision->rule != NO_RULE && arms[decision->arm % ARMS_MAX].algorithm[0])
+		__builtin_memcpy(wanted, (const void *)arms[decision->arm % ARMS_MAX].algorithm, sizeof(*wanted));
+	else if (is_ours(mark, now))
+		__builtin_memcpy(wanted, mark->before, sizeof(*wanted));
+	else
+		return false;
+	return true;
+}
+
+SEC("iter/tcp")
+int on_move(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = open_socket(common);
+	struct decision decision = {.rule = NO_RULE};
+	struct current_key now, wanted;
+	struct policy_label *mark;
+	struct ends ends;
+	u64 matching;
+	u32 outcome;
+
+	if (!tp)
+		return 0;
+	moves.seen++;
+	ends_of_socket(&ends, tp);
+	read_current(&now, tp);
+	mark = bpf_sk_storage_get(&labels, common, 0, 0);
+	matching = rules_of_socket(&ends, tp, has_listener(tp, ends.local_port));
+	if (matching) {
+		decide(&decision, matching, &ends);
+		if (!is_ours(mark, &now) && exempt(tp, rules[decision.rule % RULES_MAX].flags) != POLICY_KEPT) {
+			moves.chosen++;
+			return 0;
+		}
+	}
+	if (!want(&wanted, &decision, mark, &now))
+		return 0;
+	if (is_same(wanted.name, now.name)) {
+		moves.already++;
+		return 0;
+	}
+	outcome = outcome_of(move(tp, &wanted));
+	if (outcome != POLICY_SET) {
+		moves.failed++;
+		return 0;
+	}
+	moves.moved++;
+	mark = bpf_sk_storage_get(&labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark)
+		return 0;
+	if (!is_ours(mark, &now))
+		__builtin_memcpy(mark->before, now.name, sizeof(mark->before));
+	if (decision.rule == NO_RULE || !arms[decision.arm % ARMS_MAX].algorithm[0]) {
+		mark->slot = decision.rule == NO_RULE ? 0 : arms[decision.arm % ARMS_MAX].slot;
+		mark->outcome = POLICY_KEPT;
+	} else {
+		label(mark, decision.arm, POLICY_SET, &ends);
+	}
+	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
+	mark->counted.is_known = 0;
+	return 0;
+}
+
+/* The algorithm between two others: it takes away what the one before left of its pacing. */
+SEC("struct_ops")
+void BPF_PROG(reset_init, struct sock *sk)
+{
+	sk->sk_pacing_status = SK_PACING_NONE;
+	sk->sk_pacing_rate = ~0ul;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(reset_ssthresh, struct sock *sk)
+{
+	return ((struct tcp_sock *)sk)->snd_ssthresh;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(reset_undo_cwnd, struct sock *sk)
+{
+	return ((struct tcp_sock *)sk)->snd_cwnd;
+}
+
+SEC("struct_ops")
+void BPF_PROG(reset_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops pacing_reset = {
+	.init = (void *)reset_init,
+	.ssthresh = (void *)reset_ssthresh,
+	.undo_cwnd = (void *)reset_undo_cwnd,
+	.cong_avoid = (void *)reset_cong_avoid,
+	.name = "tccc_reset",
+};

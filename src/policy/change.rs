@@ -1,0 +1,187 @@
+//! Applying and removing a policy as a whole: the algorithms that its rules name, its generation, open connections.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::generation::{self, NewGeneration, NewTrial};
+use super::pins::PolicyPins;
+use super::record::{GenerationRecord, PolicyRecord};
+use super::resolve;
+use super::rule::Policy;
+use super::sweep::{self, Moves, Shared};
+use super::table::RuleTables;
+use crate::failure::Failure;
+use crate::fault;
+use crate::kernel::bpf;
+use crate::kernel::probe::Features;
+use crate::kernel::{cgroup, congestion, privilege};
+use crate::loader::{self, Options, Request};
+use crate::state::Store;
+use crate::state::pins::Pins;
+
+/// What applying a policy did.
+#[derive(Debug)]
+pub struct Applied {
+    /// The generation that decides now.
+    pub generation: GenerationRecord,
+    /// Algorithms that were loaded for it.
+    pub loaded: Vec<String>,
+    /// Algorithms that were loaded for an earlier policy and that no rule names any more.
+    pub unloaded: Vec<String>,
+    /// Open connections, where they were moved too.
+    pub moves: Option<Moves>,
+}
+
+/// What removing the policy did.
+#[derive(Debug, Default)]
+pub struct Removed {
+    /// There was one.
+    pub was_there: bool,
+    /// Algorithms that were loaded for it.
+    pub unloaded: Vec<String>,
+    /// Open connections, where they were moved too.
+    pub moves: Option<Moves>,
+}
+
+/// Loads what the rules name and makes them decide; with `live` also for open connections.
+///
+/// Errors: a rule names an algorithm or a namespace that does not exist; a trial goes on; the kernel refuses. The policy
+/// before then decides as it did, and what was loaded is unloaded.
+/// Side effects: those of [`generation::apply`] and of [`loader::load`].
+pub fn apply(policy: &Policy, file: Option<&Path>, trial: Option<NewTrial>, live: bool) -> Result<Applied> {
+    privilege::require("apply a policy", &privilege::FOR_LOAD)?;
+    let features = Features::probe()?;
+    let loaded = load_missing(policy, &features)?;
+    fault::point("apply.algorithms");
+    let trial = trial.map(|mut it| {
+        it.trial.loaded.clone_from(&loaded);
+        it
+    });
+    let applied = begin(policy, file, trial, &loaded);
+    let (generation, unloaded) = match applied {
+        Ok(applied) => applied,
+        Err(error) => {
+            loaded.iter().for_each(|name| drop(loader::unload(name, &features)));
+            return Err(error);
+        }
+    };
+    let moves = live.then(|| move_open(&generation)).transpose()?;
+    Ok(Applied { generation, loaded, unloaded, moves })
+}
+
+fn begin(
+    policy: &Policy,
+    file: Option<&Path>,
+    trial: Option<NewTrial>,
+    loaded: &[String],
+) -> Result<(GenerationRecord, Vec<String>)> {
+    let store = Store::of_host();
+    let generation = {
+        let locked = store.lock()?;
+        let available = congestion::available()?;
+        if let Some(gone) = loaded.iter().find(|name| !available.contains(name)) {
+            return Err(Failure::failed(format!("\"{gone}\" was unloaded meanwhile")).hint("apply it again").into());
+        }
+        generation::apply(&locked, NewGeneration { policy, file, trial })?
+    };
+    Ok((generation, unload_unneeded()?))
+}
+
+/// Loads the algorithms that rules name and that nobody registered; returns their names.
+fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
+    let mut loaded: Vec<String> = Vec::new();
+    for algorithm in resolve::to_load(policy)? {
+        let options = Options { with_policy: true, ..Options::default() };
+        if let Err(error) = loader::load(&Request::of(algorithm), options, features) {
+            loaded.iter().for_each(|name| drop(loader::unload(name, features)));
+            return Err(error);
+        }
+        loaded.push(algorithm.id.clone());
+    }
+    Ok(loaded)
+}
+
+/// Unloads the algorithms that were loaded for a policy and that no generation names any more; returns their names.
+///
+/// Errors: the kernel still lists one afterwards.
+pub fn unload_unneeded() -> Result<Vec<String>> {
+    let store = Store::of_host();
+    let record = PolicyRecord::read(&store)?;
+    let needed: Vec<String> = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
+    let unneeded = store.records().into_iter().filter(|it| it.with_policy && !needed.contains(&it.name));
+    let mut unloaded = Vec::new();
+    for record in unneeded {
+        loader::unload(&record.name, &Features::probe()?)?;
+        unloaded.push(record.name);
+    }
+    Ok(unloaded)
+}
+
+/// Removes the policy, and what was loaded with it; with `live` open connections get back what they had.
+///
+/// Errors: not permitted; the BPF file system is read-only.
+pub fn remove(live: bool) -> Result<Removed> {
+    privilege::require("remove the policy", &privilege::FOR_LOAD)?;
+    let Some(pins) = PolicyPins::of_host() else { return Ok(Removed::default()) };
+    let store = Store::of_host();
+    let was_there = !pins.is_empty() || super::record::path(&store).exists();
+    let moves = {
+        let locked = store.lock()?;
+        // Moved before the labels go, which say what each had.
+        let moves = (live && was_there).then(|| take_back(&pins, &store)).transpose()?;
+        generation::remove(&locked, &pins)?;
+        moves
+    };
+    Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
+}
+
+/// Gives open connections what a generation says.
+///
+/// Errors: the generation is gone; the kernel refuses the sweep.
+pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
+    let pins = PolicyPins::of(Pins::writable()?);
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let tables = RuleTables::of(&generation.policy, &resolve::resolve(&generation.policy, &record)?);
+    sweep::move_all(&tables, &shared(&pins, generation.number)?)
+}
+
+/// Gives open connections back what they had before any policy.
+fn take_back(pins: &PolicyPins, store: &Store) -> Result<Moves> {
+    let record = PolicyRecord::read(store)?;
+    let number = generation::active(pins, &record).context("find the policy that decides")?;
+    sweep::move_all(&RuleTables::default(), &shared(pins, number)?)
+}
+
+/// The parts of a generation that sweeps use.
+///
+/// Errors: it is not pinned.
+pub fn shared(pins: &PolicyPins, number: u32) -> Result<Shared> {
+    Ok(Shared { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")? })
+}
+
+/// What applying a policy would change, in order.
+///
+/// Errors: as [`apply`], as far as they can be known before.
+pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
+    privilege::require("apply a policy", &privilege::FOR_LOAD)?;
+    let pins = PolicyPins::of(Pins::writable()?);
+    let store = Store::of_host();
+    let record = PolicyRecord::read(&store)?;
+    generation::refuse_during_trial(&record)?;
+    let mut changes = Vec::new();
+    for algorithm in resolve::to_load(policy)? {
+        changes.push(format!("load \"{}\"", algorithm.id));
+    }
+    changes.push(format!("write the record {}", super::record::path(&store).display()));
+    let verb = match generation::active(&pins, &record) {
+        Some(number) => format!("replace generation {number} of the policy"),
+        None => "attach a policy".to_owned(),
+    };
+    let [root, place] = [cgroup::mount_point()?, pins.link()];
+    changes.push(format!("{verb} at the cgroup {} and pin it at {}", root.display(), place.display()));
+    if live {
+        changes.push("change the algorithm of open connections".to_owned());
+    }
+    Ok(changes)
+}

@@ -1,0 +1,198 @@
+//! The decision of the kernel program in Rust: for `tccc explain`, which also says why rules do not match.
+
+use std::net::SocketAddr;
+use std::path::{Component, Path};
+
+use super::hash;
+use super::rule::{Arm, CgroupName, Match, Policy, Rule, Split, Way};
+use super::table::Resolved;
+
+/// A connection as a rule sees it. What is not known counts as matching.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Which end began it.
+    pub way: Option<Way>,
+    /// Path of its cgroup below the mount.
+    pub cgroup: Option<String>,
+    /// The kernel's cookie of its network namespace.
+    pub netns_cookie: Option<u64>,
+    /// The algorithm that it has, or would have without a policy.
+    pub algorithm: Option<String>,
+}
+
+/// The kind of condition that keeps a rule from matching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// `cgroup` or `unit`.
+    Cgroup,
+    /// `netns`.
+    Netns,
+    /// `to`.
+    Remote,
+    /// `local_port`.
+    LocalPort,
+    /// `remote_port`.
+    RemotePort,
+    /// `direction`.
+    Direction,
+    /// `current`.
+    Current,
+}
+
+/// What a policy says of a connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict<'a> {
+    /// The rules before the one that decides, each with why it does not match; all rules when none decides.
+    pub passed_over: Vec<(&'a Rule, Mismatch)>,
+    /// The rule that decides, and the arm.
+    pub decided: Option<(&'a Rule, &'a Arm)>,
+}
+
+/// Decides as the kernel program does.
+pub fn decide<'a>(policy: &'a Policy, connection: &Connection, resolved: &Resolved) -> Verdict<'a> {
+    let mut passed_over = Vec::new();
+    for rule in &policy.rules {
+        match mismatch(&rule.when, connection, resolved) {
+            Some(why) => passed_over.push((rule, why)),
+            None => return Verdict { passed_over, decided: Some((rule, arm_of(rule, connection))) },
+        }
+    }
+    Verdict { passed_over, decided: None }
+}
+
+/// The arm of a rule that a connection belongs to.
+pub fn arm_of<'a>(rule: &'a Rule, connection: &Connection) -> &'a Arm {
+    let Split { arms, by } = &rule.split;
+    let bucket = hash::bucket(connection.local, connection.remote, *by, hash::salt(&rule.name));
+    let mut below = 0;
+    let found = arms.iter().find(|arm| {
+        below += u64::from(arm.portion.0);
+        bucket < below
+    });
+    found.or(arms.last()).expect("a rule has an arm")
+}
+
+fn mismatch(when: &Match, connection: &Connection, resolved: &Resolved) -> Option<Mismatch> {
+    let Connection { local, remote, way, cgroup, netns_cookie, algorithm } = connection;
+    let is_in_netns = |cookie: &u64| when.netns.iter().any(|name| resolved.netns.get(name) == Some(cookie));
+    let is_in_cgroup = |path: &String| when.cgroups.iter().any(|name| contains(name, path));
+    let lacks = |conditions: usize, is_met: bool| conditions > 0 && !is_met;
+    let checks = [
+        (Mismatch::Direction, when.direction.is_some() && way.is_some_and(|way| Some(way) != when.direction)),
+        (Mismatch::Remote, lacks(when.to.len(), when.to.iter().any(|prefix| prefix.contains(remote.ip())))),
+        (
+            Mismatch::LocalPort,
+            lacks(when.local_port.len(), when.local_port.iter().any(|it| it.0.contains(&local.port()))),
+        ),
+        (
+            Mismatch::RemotePort,
+            lacks(when.remote_port.len(), when.remote_port.iter().any(|it| it.0.contains(&remote.port()))),
+        ),
+        (Mismatch::Cgroup, lacks(when.cgroups.len(), cgroup.as_ref().is_none_or(is_in_cgroup))),
+        (Mismatch::Netns, lacks(when.netns.len(), netns_cookie.as_ref().is_none_or(is_in_netns))),
+        (Mismatch::Current, lacks(when.current.len(), algorithm.as_ref().is_none_or(|it| when.current.contains(it)))),
+    ];
+    checks.into_iter().find(|(_, is_so)| *is_so).map(|(why, _)| why)
+}
+
+/// Whether a rule's cgroup is this one, or above it.
+fn contains(name: &CgroupName, path: &str) -> bool {
+    match name {
+        CgroupName::Unit(unit) => path.split('/').any(|part| part == unit),
+        CgroupName::Path(wanted) => {
+            let parts = |path: &'_ Path| -> Vec<_> {
+                path.components()
+                    .filter(|part| matches!(part, Component::Normal(_)))
+                    .map(|it| it.as_os_str().to_owned())
+                    .collect()
+            };
+            parts(Path::new(path)).starts_with(&parts(wanted))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::rule::{Portion, Ports, SplitBy, Treatment};
+
+    fn rule(name: &str, when: Match) -> Rule {
+        let arm =
+            |name: &str, hundredths| Arm { treatment: Treatment::Algorithm(name.into()), portion: Portion(hundredths) };
+        Rule {
+            name: name.to_owned(),
+            line: 1,
+            when,
+            split: Split { arms: vec![arm("dtcp", 5000), arm("cct", 5000)], by: SplitBy::Connection },
+            overrides: false,
+            overrides_route: true,
+            trial: None,
+        }
+    }
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            local: SocketAddr::from(([10, 0, 0, 1], 443)),
+            remote: SocketAddr::from(([192, 0, 2, 7], port)),
+            way: Some(Way::In),
+            cgroup: Some("/system.slice/nginx.service/worker".into()),
+            netns_cookie: Some(1),
+            algorithm: Some("cubic".into()),
+        }
+    }
+
+    #[test]
+    fn first_rule_that_matches_decides_and_the_others_say_why_not() {
+        let mut when = [(); 8].map(|()| Match::default());
+        when[0].cgroups = vec![CgroupName::Path("/system.slice/other.service".into())];
+        when[1].netns = vec!["blue".into()];
+        when[2].to = vec!["10.0.0.0/8".parse().unwrap()];
+        when[3].local_port = vec![Ports(80..=80)];
+        when[4].remote_port = vec![Ports(1..=10)];
+        when[5].direction = Some(Way::Out);
+        when[6].current = vec!["bbr".into()];
+        when[7] = Match {
+            cgroups: vec![CgroupName::Unit("nginx.service".into()), CgroupName::Path("/nowhere".into())],
+            netns: vec!["red".into()],
+            to: vec!["192.0.2.0/24".parse().unwrap()],
+            local_port: vec![Ports(440..=450)],
+            direction: Some(Way::In),
+            ..Match::default()
+        };
+        let rules: Vec<Rule> = when.into_iter().enumerate().map(|(at, when)| rule(&format!("r{at}"), when)).collect();
+        let mut resolved = Resolved::default();
+        resolved.netns.extend([("blue".to_owned(), 2), ("red".to_owned(), 1)]);
+        let policy = Policy { rules };
+        let verdict = decide(&policy, &connection(1000), &resolved);
+        let why: Vec<Mismatch> = verdict.passed_over.iter().map(|(_, why)| *why).collect();
+        let expected = [
+            Mismatch::Cgroup,
+            Mismatch::Netns,
+            Mismatch::Remote,
+            Mismatch::LocalPort,
+            Mismatch::RemotePort,
+            Mismatch::Direction,
+            Mismatch::Current,
+        ];
+        assert_eq!(why, expected);
+        assert_eq!(verdict.decided.map(|(rule, _)| rule.name.as_str()), Some("r7"));
+    }
+
+    #[test]
+    fn half_of_the_connections_are_in_each_arm() {
+        let rule = rule("web", Match::default());
+        let first = (1..=10_000).filter(|&port| arm_of(&rule, &connection(port)) == &rule.split.arms[0]).count();
+        assert!((4_800..5_200).contains(&first), "{first}");
+    }
+
+    #[test]
+    fn path_of_a_cgroup_matches_whole_names_only() {
+        let path = CgroupName::Path("/a/b".into());
+        assert!(contains(&path, "/a/b") && contains(&path, "/a/b/c"));
+        assert!(!contains(&path, "/a/bc") && !contains(&path, "/a") && !contains(&path, "/x/a/b"));
+    }
+}

@@ -1,0 +1,241 @@
+//! Open sockets under a policy: what the rules say of each now, and moving them to it.
+
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context, Result};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject};
+use serde::Serialize;
+
+use super::iterate;
+use super::label::Outcome;
+use super::program::{fill, refusal, set_up};
+use super::table::RuleTables;
+use crate::kernel::{libbpf_log, namespaces};
+
+#[allow(missing_docs, clippy::all)] // generated from sweep.bpf.c
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/sweep.skel.rs"));
+}
+use skeleton::{OpenSweepSkel, SweepSkel};
+
+/// Bytes of `struct policy_sight`.
+const SIGHT_BYTES: usize = 120;
+/// A kernel before 6.17 may miss a socket while others come and go: so often a sweep is repeated at most.
+const PASSES_MAX: usize = 4;
+
+/// The parts of a generation that sweeps use.
+#[derive(Debug)]
+pub struct Shared {
+    /// Labels of sockets.
+    pub labels: OwnedFd,
+    /// cgroups by their ids, as the generation keeps them.
+    pub cgroups: OwnedFd,
+}
+
+/// An open connection, and what the rules say of it now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sight {
+    /// Socket cookie.
+    pub cookie: u64,
+    /// cgroup v2 id.
+    pub cgroup: u64,
+    /// Inode of the network namespace.
+    pub netns: u32,
+    /// The kernel's cookie of the network namespace.
+    pub netns_cookie: u64,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Something listens on its local port: others began it.
+    pub is_in: bool,
+    /// Its algorithm.
+    pub algorithm: String,
+    /// A program chose the algorithm, or a policy did.
+    pub is_chosen: bool,
+    /// Its route names an algorithm.
+    pub is_routed: bool,
+    /// Rules that match it, one bit each; the lowest decides.
+    pub matching: u64,
+    /// Place of the arm that the deciding rule gives, among the arms of all rules.
+    pub arm: u8,
+    /// What a policy left at it.
+    pub label: Option<SocketLabel>,
+}
+
+/// What a policy left at a socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SocketLabel {
+    /// Number of rule and arm.
+    pub slot: u32,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The algorithm before.
+    pub before: String,
+}
+
+/// What moving open connections did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Moves {
+    /// Open connections that were looked at.
+    pub seen: u64,
+    /// Those that got another algorithm.
+    pub moved: u64,
+    /// Those that had it already.
+    pub already: u64,
+    /// Left alone: a program or a route chose their algorithm.
+    pub chosen: u64,
+    /// The kernel refused.
+    pub failed: u64,
+}
+
+/// Looks at every open connection of every network namespace that can be entered.
+///
+/// Errors: a capability is missing; the kernel refuses the program.
+/// Shape: in the order of namespaces and of the kernel's tables.
+pub fn look(tables: &RuleTables, shared: &Shared) -> Result<Vec<Sight>> {
+    let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let mut open = open(&mut storage, tables, shared)?;
+    leave_out_moving(&mut open)?;
+    open.progs.on_label.set_autoload(false);
+    let skel = open.load().map_err(|error| refusal(&error))?;
+    fill!(&skel.maps, tables);
+    let link = skel.progs.on_sight.attach().context("attach the socket iterator")?;
+    let mut sights = Vec::new();
+    for netns in namespaces::all()?.reachable {
+        netns.run(|| iterate::rows(&link, SIGHT_BYTES, |row| sights.extend(decode(row))))?;
+    }
+    Ok(sights)
+}
+
+/// Gives every open connection what the rules say, and takes back what an earlier policy gave where no rule says it any
+/// more.
+///
+/// Errors: a capability is missing; the kernel refuses the program or the algorithm that resets pacing.
+/// Side effects: connections change their algorithm; an algorithm is registered while that goes on.
+pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
+    let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let mut open = open(&mut storage, tables, shared)?;
+    let name = format!("tccc_rst{}", std::process::id());
+    copy_name(&mut open.struct_ops.pacing_reset_mut().name, &name);
+    let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
+    copy_name(&mut bss.reset_name, &name);
+    open.progs.on_sight.set_autoload(false);
+    open.progs.on_label.set_autoload(false);
+    let mut skel = open.load().map_err(|error| refusal(&error))?;
+    fill!(&skel.maps, tables);
+    let _reset = skel.maps.pacing_reset.attach_struct_ops().context("register the algorithm that resets pacing")?;
+    let link = skel.progs.on_move.attach().context("attach the socket iterator")?;
+    let mut total = Moves::default();
+    for pass in 0..PASSES_MAX {
+        let before = moves(&skel)?;
+        for netns in namespaces::all()?.reachable {
+            netns.run(|| iterate::pass(&link))?;
+        }
+        let after = moves(&skel)?;
+        total.moved += after.moved - before.moved;
+        if pass == 0 {
+            total = after;
+        }
+        if after.moved == before.moved {
+            break;
+        }
+    }
+    Ok(total)
+}
+
+fn open<'a>(
+    storage: &'a mut MaybeUninit<OpenObject>,
+    tables: &RuleTables,
+    shared: &Shared,
+) -> Result<OpenSweepSkel<'a>> {
+    libbpf_log::install_if_none();
+    libbpf_log::take();
+    let mut open = skeleton::SweepSkelBuilder::default().open(storage).context("open the policy's sweep")?;
+    set_up!(&mut open, tables);
+    open.maps.labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
+    open.maps.cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")?;
+    Ok(open)
+}
+
+fn leave_out_moving(open: &mut OpenSweepSkel<'_>) -> Result<()> {
+    open.maps.pacing_reset.set_autocreate(false).context("leave out the algorithm that resets pacing")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_of_move =
+            program.name() == OsStr::new("on_move") || program.name().to_string_lossy().starts_with("reset_");
+        if is_of_move {
+            program.set_autoload(false);
+        }
+    }
+    Ok(())
+}
+
+/// The iterator over the labelled sockets alone, without rules.
+///
+/// Errors: the kernel refuses the program.
+pub(super) fn attach_labels(labels: &OwnedFd) -> Result<Link> {
+    libbpf_log::install_if_none();
+    libbpf_log::take();
+    let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
+    leave_out_moving(&mut open)?;
+    open.progs.on_sight.set_autoload(false);
+    open.maps.labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
+    let skel = open.load().map_err(|error| refusal(&error))?;
+    skel.progs.on_label.attach_iter(labels.as_fd()).context("attach the iterator over labels")
+}
+
+fn moves(skel: &SweepSkel<'_>) -> Result<Moves> {
+    let counts = &skel.maps.bss_data.as_ref().context("find the counts of the sweep")?.moves;
+    Ok(Moves {
+        seen: counts.seen,
+        moved: counts.moved,
+        already: counts.already,
+        chosen: counts.chosen,
+        failed: counts.failed,
+    })
+}
+
+fn copy_name(to: &mut [libc::c_char], name: &str) {
+    to.fill(0);
+    to.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
+}
+
+/// `struct policy_sight`.
+///
+/// None: another size.
+fn decode(row: &[u8]) -> Option<Sight> {
+    let row: &[u8; SIGHT_BYTES] = row.try_into().ok()?;
+    let wide = |at: usize| u64::from_ne_bytes(row[at..at + 8].try_into().expect("eight bytes"));
+    let word = |at: usize| u32::from_ne_bytes(row[at..at + 4].try_into().expect("four bytes"));
+    let port = |at: usize| u16::from_ne_bytes(row[at..at + 2].try_into().expect("two bytes"));
+    let address = |at: usize| {
+        let number = u128::from(wide(at)) << 64 | u128::from(wide(at + 8));
+        IpAddr::V6(Ipv6Addr::from_bits(number)).to_canonical()
+    };
+    let text = |at: usize| {
+        let bytes = &row[at..at + 16];
+        String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+    };
+    let label =
+        (row[80] != 0).then(|| SocketLabel { slot: word(68), outcome: Outcome::from_byte(row[79]), before: text(104) });
+    Some(Sight {
+        cookie: wide(0),
+        cgroup: wide(8),
+        netns_cookie: wide(16),
+        remote: SocketAddr::new(address(24), port(72)),
+        local: SocketAddr::new(address(40), port(74)),
+        matching: wide(56),
+        netns: word(64),
+        is_in: row[76] != 0,
+        is_chosen: row[77] != 0,
+        is_routed: row[78] != 0,
+        arm: row[81],
+        algorithm: text(88),
+        label,
+    })
+}
