@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::generation::{self, NewGeneration, NewTrial};
+use super::generation::{self, NewGeneration, Role};
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord};
 use super::resolve;
@@ -49,16 +49,12 @@ pub struct Removed {
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial goes on; the kernel refuses. The policy
 /// before then decides as it did, and what was loaded is unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
-pub fn apply(policy: &Policy, file: Option<&Path>, trial: Option<NewTrial>, live: bool) -> Result<Applied> {
+pub fn apply(policy: &Policy, file: Option<&Path>, role: Role, live: bool) -> Result<Applied> {
     privilege::require("apply a policy", &privilege::FOR_LOAD)?;
     let features = Features::probe()?;
     let loaded = load_missing(policy, &features)?;
     fault::point("apply.algorithms");
-    let trial = trial.map(|mut it| {
-        it.trial.loaded.clone_from(&loaded);
-        it
-    });
-    let applied = begin(policy, file, trial, &loaded);
+    let applied = begin(NewGeneration { policy, file, role }, &loaded);
     let (generation, unloaded) = match applied {
         Ok(applied) => applied,
         Err(error) => {
@@ -70,12 +66,7 @@ pub fn apply(policy: &Policy, file: Option<&Path>, trial: Option<NewTrial>, live
     Ok(Applied { generation, loaded, unloaded, moves })
 }
 
-fn begin(
-    policy: &Policy,
-    file: Option<&Path>,
-    trial: Option<NewTrial>,
-    loaded: &[String],
-) -> Result<(GenerationRecord, Vec<String>)> {
+fn begin(new: NewGeneration, loaded: &[String]) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
     let generation = {
         let locked = store.lock()?;
@@ -83,7 +74,7 @@ fn begin(
         if let Some(gone) = loaded.iter().find(|name| !available.contains(name)) {
             return Err(Failure::failed(format!("\"{gone}\" was unloaded meanwhile")).hint("apply it again").into());
         }
-        generation::apply(&locked, NewGeneration { policy, file, trial })?
+        generation::apply(&locked, new)?
     };
     Ok((generation, unload_unneeded()?))
 }

@@ -30,17 +30,39 @@ pub struct NewGeneration<'a> {
     pub policy: &'a Policy,
     /// The file it is from.
     pub file: Option<&'a Path>,
-    /// The trial that it is on; none: it decides for good.
-    pub trial: Option<NewTrial>,
+    /// What it is to a trial.
+    pub role: Role,
 }
 
-/// What makes a new generation a trial.
+/// What a new generation is to a trial.
+#[derive(Debug)]
+pub enum Role {
+    /// It decides for good, and no trial goes on.
+    Permanent,
+    /// It begins a trial. Its generations are filled in when they are known.
+    Begins(NewTrial),
+    /// It takes the place of the generation on trial: another step, on the same lease.
+    Continues(NewTrial),
+    /// It ends the trial with success: the same rules, for good.
+    Concludes,
+}
+
+/// A trial as a new generation has it.
 #[derive(Debug)]
 pub struct NewTrial {
-    /// The trial; its generations are filled in when they are known.
+    /// The trial.
     pub trial: TrialRecord,
     /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds.
     pub until_ns: u64,
+}
+
+impl Role {
+    fn trial(&self) -> Option<&NewTrial> {
+        match self {
+            Role::Begins(trial) | Role::Continues(trial) => Some(trial),
+            Role::Permanent | Role::Concludes => None,
+        }
+    }
 }
 
 /// Makes a policy decide, in the place of the one before.
@@ -52,8 +74,14 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
     let root = cgroup::mount_point()?;
     let mut record = settle(locked, &pins)?;
-    refuse_during_trial(&record)?;
+    let within = record.trial.clone();
+    match new.role {
+        Role::Permanent | Role::Begins(_) => refuse_during_trial(&record)?,
+        Role::Continues(_) | Role::Concludes => drop(within.as_ref().context("find the trial that goes on")?),
+    }
     let before = active(&pins, &record);
+    // What decides when the lease is over: the generation before the trial, whatever step it is at.
+    let previous = within.as_ref().map_or(before, |trial| trial.previous);
     let number = record.next_number();
     record.number_arms(new.policy);
     let mut generation = GenerationRecord {
@@ -67,20 +95,20 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     record.generations.push(generation.clone());
     record.write(locked)?;
     fault::point("apply.noted");
-    let until_ns = new.trial.as_ref().map(|trial| trial.until_ns);
-    let brought_up = load(&record, number, &pins, (before, until_ns)).and_then(|loaded| {
+    let until_ns = new.role.trial().map(|trial| trial.until_ns);
+    let brought_up = load(&record, number, &pins, (previous, until_ns)).and_then(|loaded| {
         pins.keep(number, &loaded)?;
         fault::point("apply.pinned");
         generation.program_id = bpf::program_id(&loaded.program)?;
         *record.generations.last_mut().context("find the new generation")? = generation.clone();
-        record.trial = new.trial.map(|it| TrialRecord { generation: number, previous: before, ..it.trial });
+        record.next_trial = new.role.trial().map(|it| TrialRecord { generation: number, previous, ..it.trial.clone() });
         record.write(locked)?;
         fault::point("apply.numbered");
         attach(&pins, &loaded, before, &root)
     });
     if let Err(error) = brought_up {
         record.generations.retain(|generation| generation.number != number);
-        record.trial = None;
+        record.next_trial = None;
         pins.remove_generation(number)?;
         clear_if_unused(&pins, &record)?;
         record.write(locked)?;
@@ -166,24 +194,21 @@ pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
 /// Errors: the record is damaged; not permitted.
 /// Shape: the record afterwards.
 pub fn settle(locked: &Locked, pins: &PolicyPins) -> Result<PolicyRecord> {
-    let mut record = PolicyRecord::read(locked.store())?;
+    let read = PolicyRecord::read(locked.store())?;
+    let mut record = read.clone();
     let active = active(pins, &record);
-    if let Some(trial) = &record.trial
-        && active != Some(trial.generation)
-    {
-        record.trial = None; // it never came to decide, or was swapped back already
-    }
+    // The trial of a generation that came to decide is the one that goes on; of any other it never began, or is over.
+    let trials = [record.next_trial.take(), record.trial.take()];
+    record.trial = trials.into_iter().flatten().find(|trial| active == Some(trial.generation));
     let waiting = record.trial.as_ref().and_then(|trial| trial.previous);
     let is_needed = |number: u32| Some(number) == active || Some(number) == waiting;
     let unneeded: Vec<u32> = pins.generations().into_iter().filter(|&number| !is_needed(number)).collect();
-    let known = record.generations.len();
-    let has_changed = !unneeded.is_empty();
     for number in unneeded {
         pins.remove_generation(number)?;
     }
     record.generations.retain(|generation| is_needed(generation.number));
-    if has_changed || record.generations.len() != known || record.generations.is_empty() {
-        clear_if_unused(pins, &record)?;
+    clear_if_unused(pins, &record)?;
+    if record != read || record.generations.is_empty() {
         record.write(locked)?;
     }
     Ok(record)
@@ -202,7 +227,7 @@ pub fn remove(locked: &Locked, pins: &PolicyPins) -> Result<()> {
     fault::point("remove.detached");
     // A record that cannot be read says nothing that the pins did not.
     let record = PolicyRecord::read(locked.store()).unwrap_or_default();
-    PolicyRecord { generations: Vec::new(), trial: None, ..record }.write(locked)?;
+    PolicyRecord { generations: Vec::new(), trial: None, next_trial: None, ..record }.write(locked)?;
     fault::point("remove.cleared");
     Ok(())
 }

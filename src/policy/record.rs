@@ -29,6 +29,8 @@ pub struct PolicyRecord {
     pub slots: Vec<Slot>,
     /// The trial that goes on.
     pub trial: Option<TrialRecord>,
+    /// The trial of a generation that is about to decide.
+    pub next_trial: Option<TrialRecord>,
 }
 
 /// One generation of the policy.
@@ -189,7 +191,7 @@ impl PolicyRecord {
     /// Errors: the folder is full or read-only.
     pub fn write(&self, locked: &Locked) -> Result<()> {
         let path = path(locked.store());
-        if self.generations.is_empty() && self.trial.is_none() {
+        if self.generations.is_empty() {
             return remove(&path, &folder(locked.store()));
         }
         locked.write_document(&path, self)
