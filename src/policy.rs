@@ -1,3 +1,5 @@
 //! Which connections get which algorithm: rules from a file, decided by one program at the root of the cgroups.
 
+pub mod limit;
+mod nearest;
 pub mod rule;
