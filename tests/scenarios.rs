@@ -12,12 +12,15 @@ use tccc::model::metrics::METRICS;
 
 /// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
 const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
+/// The folder of policies, which are no scenarios.
+const POLICIES: &str = "policy";
 /// Folders without a paper.
 const OURS: [&str; 2] = ["smoke", "compare"];
 
 fn scenarios() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let folders = folders.filter(|path| path.is_dir() && !path.ends_with(POLICIES));
     let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
     files.sort();

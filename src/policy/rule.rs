@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::units::prefix::Prefix;
-use crate::units::{ParseError, format_duration};
+use crate::units::{BitsPerSec, ParseError, format_duration};
 
 /// Most rules of one policy: a decision is a bit in a 64-bit word.
 pub const RULES_MAX: usize = 64;
@@ -69,9 +69,9 @@ pub struct Match {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupName {
-    /// SplitBy its path below the cgroup v2 mount: `/system.slice/nginx.service`.
+    /// By its path below the cgroup v2 mount: `/system.slice/nginx.service`.
     Path(PathBuf),
-    /// SplitBy the name of a systemd unit, wherever it is: `nginx.service`.
+    /// By the name of a systemd unit, wherever it is: `nginx.service`.
     Unit(String),
 }
 
@@ -227,7 +227,7 @@ impl Portion {
     /// None: below 0, above 100, or finer than a hundredth of a percent.
     pub fn of_percent(percent: f64) -> Option<Self> {
         let hundredths = (percent * 100.0).round();
-        let is_whole = (percent * 100.0 - hundredths).abs() < 1e-6;
+        let is_whole = (percent * 100.0 - hundredths).abs() < 1e-9;
         (is_whole && (0.0..=10_000.0).contains(&hundredths)).then_some(Portion(hundredths as u16))
     }
 
@@ -313,11 +313,33 @@ impl FromStr for Ports {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "a port from 1 to 65535, or a range such as \"8000-8099\"";
         let refuse = || ParseError::new(text, EXPECTED);
-        let port = |text: &str| text.trim().parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(refuse);
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| text.parse::<u16>().ok().filter(|&port| port > 0 && is_plain(text));
+        let port = |text: &str| number(text.trim()).ok_or_else(refuse);
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let range = port(first)?..=port(last)?;
         if range.is_empty() { Err(refuse()) } else { Ok(Ports(range)) }
     }
+}
+
+impl fmt::Display for CgroupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CgroupName::Path(path) => path.display().fmt(f),
+            CgroupName::Unit(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Writes a share as percent by moving the decimal point, so that the text means exactly this number.
+fn percent_text(share: f64) -> String {
+    let text = share.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let fraction = format!("{fraction:0<2}");
+    let (moved, rest) = fraction.split_at(2);
+    let whole = format!("{whole}{moved}");
+    let whole = whole[..whole.len() - 1].trim_start_matches('0').to_owned() + &whole[whole.len() - 1..];
+    if rest.is_empty() { whole } else { format!("{whole}.{rest}") }
 }
 
 impl fmt::Display for GuardLimit {
@@ -327,9 +349,9 @@ impl fmt::Display for GuardLimit {
         match (self.allowed, self.metric) {
             (Allowed::Relative(times), _) => write!(f, "{times}x"),
             (Allowed::Absolute(share), GuardMetric::Retransmitted | GuardMetric::AbnormalEnds) => {
-                write!(f, "{}%", share * 100.0)
+                write!(f, "{}%", percent_text(share))
             }
-            (Allowed::Absolute(bits), GuardMetric::Goodput) => write!(f, "{}", crate::units::BitsPerSec(bits as u64)),
+            (Allowed::Absolute(bits), GuardMetric::Goodput) => f.write_str(&BitsPerSec(bits as u64).exact()),
             (Allowed::Absolute(value), GuardMetric::Timeouts | GuardMetric::RttInflation) => write!(f, "{value}"),
         }
     }

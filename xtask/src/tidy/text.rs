@@ -8,6 +8,8 @@ const TOP_LEVEL: [&str; 9] =
     ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "bpf", "scenarios", "src", "tests", "xtask"];
 /// Scenarios that show the program at work or compare what the papers did not, and repeat nobody's experiment.
 const OURS: [&str; 2] = ["scenarios/smoke/", "scenarios/compare/"];
+/// Policies say what connections get; they measure nothing.
+const POLICIES: &str = "scenarios/policy/";
 /// The generated lock file names the registry; nobody writes it by hand.
 const GENERATED: &str = "Cargo.lock";
 
@@ -76,7 +78,8 @@ fn lines_with(file: &SourceFile, words: &[String], message: &str) -> Vec<Finding
 
 /// A scenario says what it shows and, smoke tests aside, who published it.
 pub fn scenario_has_title_and_source(file: &SourceFile) -> Vec<Finding> {
-    if !(file.path.starts_with("scenarios/") && file.path.ends_with(".toml")) {
+    let is_toml = file.path.starts_with("scenarios/") && file.path.ends_with(".toml");
+    if !is_toml || file.path.starts_with(POLICIES) {
         return Vec::new();
     }
     let has_key = |key: &str| {
@@ -158,6 +161,8 @@ mod tests {
         let good = "title = \"a\"\n[source]\npaper = \"b\"\n";
         check(scenario_has_title_and_source, "scenarios/a/b.toml", "title = \"a\"\n", good);
         check(scenario_has_title_and_source, "scenarios/smoke/b.toml", "runs = 1\n", "title = \"a\"\n");
+        let policy = SourceFile::new("scenarios/policy/b.toml", "version = 1\n");
+        assert_eq!(scenario_has_title_and_source(&policy), []);
     }
 
     #[test]

@@ -1,0 +1,233 @@
+//! The text of a policy file while it is read: TOML values with their lines, and the mistakes found so far.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::mistake::{MISTAKES_MAX, Mistake, shown};
+use crate::policy::nearest::nearest;
+use crate::policy::rule::Portion;
+use crate::units::ParseError;
+
+/// Reads values of one file and collects the mistakes in them.
+pub(super) struct Reader<'a> {
+    /// Path of the file, as it was given.
+    pub file: &'a str,
+    /// All of it.
+    pub text: &'a str,
+    /// Byte offset of each line.
+    lines: Vec<usize>,
+    /// Mistakes in the order they were found.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// A table of the file.
+pub(super) struct Table<'t> {
+    /// Dotted name; empty for the whole file.
+    pub name: String,
+    /// Where it begins.
+    pub span: Range<usize>,
+    entries: &'t DeTable<'t>,
+}
+
+/// A value of the file under its name.
+#[derive(Clone)]
+pub(super) struct Field<'t> {
+    /// Dotted name.
+    pub name: String,
+    /// What is written there; one item of a list has the list's name.
+    pub value: &'t Spanned<DeValue<'t>>,
+}
+
+impl<'t> Table<'t> {
+    /// The whole file.
+    pub fn whole(file: &'t Spanned<DeTable<'t>>) -> Self {
+        Table { name: String::new(), span: 0..0, entries: file.get_ref() }
+    }
+
+    /// The value under a key.
+    pub fn field(&self, key: &str) -> Option<Field<'t>> {
+        Some(Field { name: self.name_of(key), value: self.entries.get(key)? })
+    }
+
+    /// Every key with its value, in the order of the file.
+    pub fn fields(&self) -> impl Iterator<Item = (&'t str, Field<'t>)> + use<'t, '_> {
+        let entries = self.entries.iter();
+        entries.map(|(key, value)| (key.get_ref().as_ref(), Field { name: self.name_of(key.get_ref()), value }))
+    }
+
+    /// Whether one of these keys is there under a name that `known` has not, and that looks like a slip of it.
+    ///
+    /// That name is refused already, so that the key is not missed as well.
+    pub fn misspells(&self, keys: &[&'static str], known: &[&str]) -> bool {
+        let unknown = self.entries.keys().map(|key| key.get_ref().as_ref()).filter(|key| !known.contains(key));
+        unknown.into_iter().any(|key| nearest(key, keys).is_some())
+    }
+
+    /// Dotted name of a key.
+    pub fn name_of(&self, key: &str) -> String {
+        if self.name.is_empty() { shown(key) } else { format!("{}.{}", self.name, shown(key)) }
+    }
+}
+
+impl<'t> Field<'t> {
+    /// The value as a table; none for any other value.
+    pub fn table(&self) -> Option<Table<'t>> {
+        let entries = self.value.get_ref().as_table()?;
+        Some(Table { name: self.name.clone(), span: self.value.span(), entries })
+    }
+
+    /// The items of a list; a single value is a list of itself.
+    pub fn items(&self) -> Vec<Field<'t>> {
+        let of = |value| Field { name: self.name.clone(), value };
+        self.value.get_ref().as_array().map_or(vec![self.clone()], |items| items.iter().map(of).collect())
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Begins to read a text.
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let lines = std::iter::once(0).chain(ends.map(|(offset, _)| offset + 1)).collect();
+        Reader { file, text, lines, mistakes: Vec::new() }
+    }
+
+    /// Line of a byte offset, from 1.
+    pub fn line_of(&self, offset: usize) -> usize {
+        self.lines.partition_point(|&start| start <= offset)
+    }
+
+    /// A mistake in a field without a value to show.
+    pub fn refuse_at(&mut self, offset: usize, field: &str, expected: impl Into<String>) -> &mut Mistake {
+        let line = Some(self.line_of(offset));
+        let (file, field) = (self.file.to_owned(), field.to_owned());
+        let index = self.mistakes.len();
+        self.mistakes.push(Mistake { file, line, field, given: None, expected: expected.into(), hint: None });
+        &mut self.mistakes[index]
+    }
+
+    /// A mistake in the value of a field.
+    pub fn refuse(&mut self, field: &Field<'_>, expected: impl Into<String>) -> &mut Mistake {
+        let given = self.written(field.value);
+        let mistake = self.refuse_at(field.value.span().start, &field.name, expected);
+        mistake.given = given;
+        mistake
+    }
+
+    /// A value as it is written; none for a table or a list that spans lines.
+    fn written(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
+        let text = self.text.get(value.span())?;
+        let is_whole = match value.get_ref() {
+            DeValue::Table(_) => text.starts_with('{') && !text.contains('\n'),
+            DeValue::Array(_) => text.starts_with('[') && text.ends_with(']') && !text.contains('\n'),
+            _ => true,
+        };
+        is_whole.then(|| shown(text))
+    }
+
+    /// Refuses every key of a table that is not among `known`.
+    pub fn refuse_unknown(&mut self, table: &Table<'_>, known: &[&'static str]) {
+        let unknown = table.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+        for key in unknown.take(MISTAKES_MAX + 1) {
+            let name = key.get_ref();
+            let expected = format!("unknown field: expected one of {}", known.join(", "));
+            self.refuse_at(key.span().start, &table.name_of(name), expected).suggest(nearest(name, known));
+        }
+    }
+
+    /// A text in quotes.
+    pub fn text<'t>(&mut self, field: &Field<'t>, expected: &str) -> Option<&'t str> {
+        let text = field.value.get_ref().as_str();
+        if text.is_none() {
+            self.refuse(field, format!("expected a text in quotes: {expected}"));
+        }
+        text
+    }
+
+    /// A text that `FromStr` reads.
+    pub fn parsed<T: FromStr<Err = ParseError>>(&mut self, field: &Field<'_>, expected: &str) -> Option<T> {
+        let text = self.text(field, expected)?;
+        let refuse = |error: ParseError| self.refuse_parse(field, error);
+        text.parse().map_err(refuse).ok()
+    }
+
+    /// A text that does not read as a quantity.
+    pub fn refuse_parse(&mut self, field: &Field<'_>, error: ParseError) {
+        self.refuse(field, format!("expected {}", error.expected)).suggest(error.meant);
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&mut self, field: &Field<'_>, words: &[(&'static str, T)]) -> Option<T> {
+        let given = field.value.get_ref().as_str().unwrap_or_default();
+        if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == given) {
+            return Some(*meaning);
+        }
+        let words: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
+        let (last, others) = words.split_last()?;
+        let expected = format!("expected \"{}\" or \"{last}\"", others.join("\", \""));
+        self.refuse(field, expected).suggest(nearest(given, &words));
+        None
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, field: &Field<'_>) -> Option<bool> {
+        let flag = field.value.get_ref().as_bool();
+        if flag.is_none() {
+            self.refuse(field, "expected true or false, without quotes");
+        }
+        flag
+    }
+
+    /// A number of percent.
+    pub fn percent(&mut self, field: &Field<'_>) -> Option<Portion> {
+        let number: Option<f64> = match field.value.get_ref() {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        };
+        let portion = number.and_then(Portion::of_percent);
+        if portion.is_none() {
+            self.refuse(field, "expected a percentage from 0 to 100 with at most two decimals, without quotes");
+        }
+        portion
+    }
+
+    /// The items of a list, or a single value; an empty list is a mistake, because no condition matches everything.
+    pub fn items<'t>(&mut self, field: &Field<'t>) -> Vec<Field<'t>> {
+        let items = field.items();
+        if items.is_empty() {
+            self.refuse(field, "expected at least one value");
+        }
+        items
+    }
+
+    /// Reads a list whose values differ.
+    pub fn list<'t, T: fmt::Display>(
+        &mut self,
+        field: Option<Field<'t>>,
+        mut read: impl FnMut(&mut Self, &Field<'t>) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(field) = field else { return Vec::new() };
+        let (mut values, mut seen) = (Vec::new(), HashSet::new());
+        let enough = self.mistakes.len() + MISTAKES_MAX;
+        for item in self.items(&field) {
+            if self.mistakes.len() > enough {
+                break;
+            }
+            let Some(value) = read(self, &item) else { continue };
+            if seen.insert(value.to_string()) {
+                values.push(value);
+            } else {
+                self.refuse(&item, TWICE);
+            }
+        }
+        values
+    }
+}
+
+/// Why the same value may not be in a list again.
+pub(super) const TWICE: &str = "the list has this value twice";

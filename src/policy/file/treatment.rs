@@ -1,0 +1,116 @@
+//! Reads what the connections of a rule get: one algorithm, a split, or a share that rises by steps.
+
+use super::RULE_FIELDS;
+use super::condition::{ALGORITHM, is_algorithm_name};
+use super::source::{Field, Reader, Table};
+use crate::policy::rule::{Arm, Portion, RolloutStep, Split, SplitBy, Treatment};
+
+/// How many arms a split may have.
+const ARMS: std::ops::RangeInclusive<usize> = 2..=16;
+
+impl Reader<'_> {
+    /// Reads `use` or `split`, and `by`; steps give the first share of what `use` names.
+    pub(super) fn treatment(&mut self, rule: &Table<'_>, steps: &[RolloutStep]) -> Option<Split> {
+        let by = self.split_by(rule);
+        let arms = match (rule.field("use"), rule.field("split")) {
+            (None, None) if rule.misspells(&["use", "split"], &RULE_FIELDS) => None,
+            (None, None) => {
+                let mistake = self.refuse_at(rule.span.start, &rule.name, "expected `use` or `split` in this rule");
+                mistake.hint = Some("`use = \"keep\"` leaves its connections as they are".to_owned());
+                None
+            }
+            (Some(field), None) => self.used(rule, &field, steps),
+            (None, Some(field)) => self.arms(rule, &field),
+            (Some(_), Some(field)) => {
+                self.refuse(&field, "expected either `use` or `split`, not both");
+                None
+            }
+        };
+        Some(Split { arms: arms?, by })
+    }
+
+    fn split_by(&mut self, rule: &Table<'_>) -> SplitBy {
+        let words = [("connection", SplitBy::Connection), ("peer", SplitBy::Peer), ("prefix", SplitBy::Prefix)];
+        let Some(field) = rule.field("by") else { return SplitBy::default() };
+        let divides = ["split", "steps"];
+        let is_divided = divides.iter().any(|key| rule.field(key).is_some());
+        if !is_divided && !rule.misspells(&divides, &RULE_FIELDS) {
+            self.refuse(&field, "expected `split` or `steps` in the same rule");
+        }
+        self.word(&field, &words).unwrap_or_default()
+    }
+
+    /// Reads the arms of a rule with `use`.
+    fn used(&mut self, rule: &Table<'_>, field: &Field<'_>, steps: &[RolloutStep]) -> Option<Vec<Arm>> {
+        let name = self.text(field, ALGORITHM)?;
+        let Some(treatment) = treatment_named(name) else {
+            self.refuse(field, format!("expected \"keep\" or {ALGORITHM}"));
+            return None;
+        };
+        if rule.field("steps").is_none() {
+            return Some(vec![Arm { treatment, portion: Portion::ALL }]);
+        }
+        if treatment == Treatment::Keep {
+            self.refuse(field, "expected an algorithm, because `steps` raises its share");
+            return None;
+        }
+        let first = steps.first()?.portion;
+        let rest = Portion(Portion::ALL.0 - first.0);
+        Some(vec![Arm { treatment, portion: first }, Arm { treatment: Treatment::Keep, portion: rest }])
+    }
+
+    /// Reads the arms of `split`, and moves `keep` to the end.
+    fn arms(&mut self, rule: &Table<'_>, field: &Field<'_>) -> Option<Vec<Arm>> {
+        let mistakes_before = self.mistakes.len();
+        if let Some(steps) = rule.field("steps") {
+            self.refuse_at(
+                steps.value.span().start,
+                &steps.name,
+                "expected `use = ALGORITHM` in the same rule, not `split`",
+            );
+        }
+        let Some(table) = field.table() else {
+            self.refuse(field, "expected percentages such as { dtcp = 5, keep = 95 }");
+            return None;
+        };
+        let mut arms = Vec::new();
+        for (name, field) in table.fields() {
+            let treatment = treatment_named(name);
+            if treatment.is_none() {
+                let start = field.value.span().start;
+                self.refuse_at(start, &field.name, format!("expected \"keep\" or {ALGORITHM}"));
+            }
+            let portion = self.percent(&field);
+            arms.extend(treatment.zip(portion).map(|(treatment, portion)| Arm { treatment, portion }));
+        }
+        if self.mistakes.len() > mistakes_before {
+            return None;
+        }
+        self.check_arms(field, &arms)?;
+        arms.sort_by_key(|arm| arm.treatment == Treatment::Keep);
+        Some(arms)
+    }
+
+    fn check_arms(&mut self, field: &Field<'_>, arms: &[Arm]) -> Option<()> {
+        if !ARMS.contains(&arms.len()) {
+            let mistake = self.refuse(field, format!("expected {} to {} arms", ARMS.start(), ARMS.end()));
+            if let [arm] = arms {
+                mistake.hint = Some(format!("`use = \"{}\"` is for all connections of a rule", arm.treatment));
+            }
+            return None;
+        }
+        let sum: u32 = arms.iter().map(|arm| u32::from(arm.portion.0)).sum();
+        if sum != u32::from(Portion::ALL.0) {
+            let percent = f64::from(sum) / 100.0;
+            self.refuse(field, format!("expected percentages that add up to 100; their sum is {percent}"));
+            return None;
+        }
+        Some(())
+    }
+}
+
+/// Reads `keep` or the name of an algorithm; none for any other text.
+fn treatment_named(name: &str) -> Option<Treatment> {
+    let algorithm = || is_algorithm_name(name).then(|| Treatment::Algorithm(name.to_owned()));
+    if name == "keep" { Some(Treatment::Keep) } else { algorithm() }
+}

@@ -1,0 +1,151 @@
+//! Writes a policy as the text of a file.
+
+use std::fmt::{Display, Write};
+use std::time::Duration;
+
+use toml::Value;
+
+use crate::policy::rule::{
+    CgroupName, Match, OnFail, Policy, Portion, Ports, Rule, RuleTrial, Split, SplitBy, Treatment, Undecided, Way,
+};
+use crate::units::format_duration;
+
+/// Longest list on one line, characters; a longer one has each value on a line of its own.
+const LINE_MAX: usize = 80;
+
+/// Writes a policy so that [`parse`](super::parse) reads it back.
+///
+/// Prefixes from a list are written into the policy itself. Fields with their default are left out.
+pub fn write(policy: &Policy) -> String {
+    let mut out = Lines(String::from("version = 1\n"));
+    for rule in &policy.rules {
+        out.rule(rule);
+    }
+    out.0
+}
+
+/// The text so far.
+struct Lines(String);
+
+impl Lines {
+    fn rule(&mut self, rule: &Rule) {
+        self.0.push_str("\n[[rule]]\n");
+        self.line("name", quoted(&rule.name));
+        self.conditions(&rule.when);
+        let steps = rule.trial.as_ref().is_some_and(|trial| !trial.steps.is_empty());
+        self.split(&rule.split, steps);
+        if rule.overrides {
+            self.line("override", true);
+        }
+        if let Some(trial) = &rule.trial {
+            self.trial(trial);
+        }
+    }
+
+    fn conditions(&mut self, when: &Match) {
+        let of_kind = |is_unit: bool| {
+            let names = when.cgroups.iter().filter(move |name| matches!(name, CgroupName::Unit(_)) == is_unit);
+            names.map(|name| quoted(&name.to_string()))
+        };
+        self.list("unit", of_kind(true));
+        self.list("cgroup", of_kind(false));
+        self.list("netns", when.netns.iter().map(|name| quoted(name)));
+        self.list("to", when.to.iter().map(|prefix| quoted(&prefix.to_string())));
+        for (key, ports) in [("local_port", &when.local_port), ("remote_port", &when.remote_port)] {
+            self.list(key, ports.iter().map(port_value));
+        }
+        match when.direction {
+            Some(Way::In) => self.line("direction", quoted("in")),
+            Some(Way::Out) => self.line("direction", quoted("out")),
+            None => (),
+        }
+        self.list("current", when.current.iter().map(|name| quoted(name)));
+    }
+
+    fn split(&mut self, split: &Split, has_steps: bool) {
+        match &split.arms[..] {
+            [arm, ..] if has_steps => self.line("use", quoted(&arm.treatment.to_string())),
+            [arm] => self.line("use", quoted(&arm.treatment.to_string())),
+            arms => {
+                let arms = arms.iter().map(|arm| format!("{} = {}", key(&arm.treatment), percent(arm.portion)));
+                self.line("split", format!("{{ {} }}", arms.collect::<Vec<_>>().join(", ")));
+            }
+        }
+        match split.by {
+            SplitBy::Connection => (),
+            SplitBy::Peer => self.line("by", quoted("peer")),
+            SplitBy::Prefix => self.line("by", quoted("prefix")),
+        }
+    }
+
+    fn trial(&mut self, trial: &RuleTrial) {
+        self.list("guard", trial.limits.iter().map(|limit| quoted(&limit.to_string())));
+        if let Some(deadline) = trial.deadline {
+            self.line("deadline", quoted(&time(deadline)));
+        }
+        match trial.undecided {
+            Undecided::Revert => (),
+            Undecided::Proceed => self.line("undecided", quoted("proceed")),
+            Undecided::Hold => self.line("undecided", quoted("hold")),
+        }
+        if trial.on_fail == OnFail::Freeze {
+            self.line("on_fail", quoted("freeze"));
+        }
+        let step = |percent: String, time: String| format!("{{ percent = {percent}, for = {} }}", quoted(&time));
+        let steps: Vec<String> = trial.steps.iter().map(|s| step(percent(s.portion), time(s.duration))).collect();
+        if !steps.is_empty() {
+            self.several("steps", &steps);
+        }
+    }
+
+    fn line(&mut self, key: &str, value: impl Display) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(self.0, "{key} = {value}");
+    }
+
+    /// Nothing, one value, or a list.
+    fn list(&mut self, key: &str, values: impl Iterator<Item = String>) {
+        match &values.collect::<Vec<_>>()[..] {
+            [] => (),
+            [value] => self.line(key, value),
+            values => self.several(key, values),
+        }
+    }
+
+    fn several(&mut self, key: &str, values: &[String]) {
+        let length: usize = values.iter().map(|value| value.chars().count() + 2).sum();
+        let text = if length <= LINE_MAX { values.join(", ") } else { format!("\n    {},\n", values.join(",\n    ")) };
+        self.line(key, format!("[{text}]"));
+    }
+}
+
+/// One port as a number, a range as a text.
+fn port_value(ports: &Ports) -> String {
+    let text = ports.to_string();
+    if ports.0.start() == ports.0.end() { text } else { quoted(&text) }
+}
+
+/// A text in the quotes that TOML needs for it.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// A name as a key; one with a point would be two keys without quotes.
+fn key(treatment: &Treatment) -> String {
+    let name = treatment.to_string();
+    if name.contains('.') { quoted(&name) } else { name }
+}
+
+/// Percent as a number without unit: `5`, `0.25`.
+fn percent(portion: Portion) -> String {
+    portion.percent().to_string()
+}
+
+/// The largest unit of which the time is a whole number; less than a minute as [`format_duration`] has it.
+fn time(time: Duration) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let seconds = time.as_secs();
+    let whole =
+        units.into_iter().find(|(unit, _)| time.subsec_nanos() == 0 && seconds > 0 && seconds.is_multiple_of(*unit));
+    whole.map_or_else(|| format_duration(time), |(unit, name)| format!("{}{name}", seconds / unit))
+}

@@ -1,0 +1,33 @@
+//! The known word that a mistyped one most likely means.
+
+/// Longer words are not compared: nobody mistypes a field into a line of text.
+const COMPARED_CHARS: usize = 64;
+
+/// The candidate nearest to a word that is none of them; none when all are far from it.
+pub(crate) fn nearest(given: &str, candidates: &[&'static str]) -> Option<&'static str> {
+    let given = given.trim().to_lowercase();
+    let length = given.chars().count();
+    if length > COMPARED_CHARS {
+        return None;
+    }
+    let distances = candidates.iter().map(|candidate| (strsim::osa_distance(&given, candidate), *candidate));
+    let (distance, candidate) = distances.min()?;
+    (distance <= (length / 3).max(1)).then_some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_word_is_suggested_only_when_near() {
+        let near = |given: &str| nearest(given, &["local_port", "remote_port", "to", "use", "split"]);
+        assert_eq!(near("lokal_port"), Some("local_port"));
+        assert_eq!(near("local-port"), Some("local_port"));
+        assert_eq!(near("remoteport"), Some("remote_port"));
+        assert_eq!(near("splti"), Some("split"));
+        assert_eq!(near("Use"), Some("use"));
+        assert_eq!(near("algorithm"), None);
+        assert_eq!(near(&"to".repeat(1 << 20)), None);
+    }
+}
