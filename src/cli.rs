@@ -25,6 +25,7 @@ pub mod load;
 pub mod naming;
 pub mod parquet;
 pub mod plain;
+mod policy;
 mod progress;
 pub mod report;
 pub mod run;
@@ -67,6 +68,7 @@ pub enum Command {
     Confirm(confirm::Args),
     Unload(unload::Args),
     Status(status::Args),
+    Policy(policy::Args),
     Sockets(sockets::Args),
     Trace(trace::Args),
     Top(top::Args),
@@ -123,6 +125,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Confirm(args) => args.run(),
         Command::Unload(args) => args.run(),
         Command::Status(args) => args.run(),
+        Command::Policy(args) => args.run(),
         Command::Sockets(args) => args.run(),
         Command::Trace(args) => args.run(),
         Command::Top(args) => args.run(),

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::counts::{self, PolicyCounts};
 use super::generation::{self, NewGeneration, Role};
 use super::pins::PolicyPins;
-use super::record::{GenerationRecord, PolicyRecord};
+use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
 use super::rule::Policy;
 use super::sweep::{self, Moves, Shared};
@@ -14,6 +15,7 @@ use super::table::RuleTables;
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::bpf;
+use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{cgroup, congestion, privilege};
 use crate::loader::{self, Options, Request};
@@ -174,5 +176,90 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     if live {
         changes.push("change the algorithm of open connections".to_owned());
     }
+    Ok(changes)
+}
+
+/// The policy of this host as it stands.
+#[derive(Debug, Default)]
+pub struct Standing {
+    /// The generation that decides.
+    pub generation: Option<GenerationRecord>,
+    /// What it did; none where that may not be looked at.
+    pub counts: Option<PolicyCounts>,
+    /// The trial that goes on.
+    pub trial: Option<TrialRecord>,
+    /// What is not as it was asked: a phrase each.
+    pub drift: Vec<String>,
+}
+
+/// The generation that decides now.
+///
+/// Errors: the record is damaged.
+pub fn current() -> Result<Option<GenerationRecord>> {
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let number = PolicyPins::of_host().and_then(|pins| generation::active(&pins, &record));
+    Ok(number.and_then(|number| record.generation(number).cloned()))
+}
+
+/// Looks at the policy, its counts and its pins.
+///
+/// Errors: the record is damaged.
+pub fn standing() -> Result<Standing> {
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let Some(pins) = PolicyPins::of_host() else {
+        let drift = without_pins(&record);
+        return Ok(Standing { drift, ..Standing::default() });
+    };
+    let active = generation::active(&pins, &record);
+    let Some(generation) = active.and_then(|number| record.generation(number).cloned()) else {
+        let is_left = !pins.is_empty() || !record.generations.is_empty();
+        let left = "something of a policy is left that decides nothing: `tccc policy remove` removes it";
+        return Ok(Standing { drift: is_left.then(|| left.to_owned()).into_iter().collect(), ..Standing::default() });
+    };
+    let counts = counts::read(&pins, generation.number, &generation.policy).ok();
+    let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
+    Ok(Standing { drift: drift_of(&generation), generation: Some(generation), counts, trial })
+}
+
+fn without_pins(record: &PolicyRecord) -> Vec<String> {
+    let is_recorded = !record.generations.is_empty();
+    let what = "the policy's pins are not in the BPF file system mounted here, or may not be looked at";
+    is_recorded.then(|| what.to_owned()).into_iter().collect()
+}
+
+/// What is not as it was when the policy was applied.
+fn drift_of(generation: &GenerationRecord) -> Vec<String> {
+    let available = congestion::available().unwrap_or_default();
+    let gone = resolve::algorithms(&generation.policy).into_iter().filter(|name| !available.contains(name));
+    let mut drift: Vec<String> =
+        gone.map(|name| format!("a rule of the policy gives \"{name}\", which is not registered any more")).collect();
+    let names = generation.policy.rules.iter().flat_map(|rule| &rule.when.netns);
+    let lost = names.filter(|name| Netns::find(name).is_err());
+    drift.extend(
+        lost.map(|name| format!("a rule of the policy is for the network namespace \"{name}\", which is gone")),
+    );
+    drift
+}
+
+/// What removing the policy would change, in order; nothing where there is none.
+///
+/// Errors: not permitted.
+pub fn removal_plan(live: bool) -> Result<Vec<String>> {
+    privilege::require("remove the policy", &privilege::FOR_LOAD)?;
+    let store = Store::of_host();
+    let record = PolicyRecord::read(&store).unwrap_or_default();
+    let pins = PolicyPins::of_host().filter(|pins| !pins.is_empty());
+    let mut changes = Vec::new();
+    if live && pins.is_some() {
+        changes.push("give open connections back the algorithm that they had".to_owned());
+    }
+    if let Some(pins) = &pins {
+        changes.push(format!("detach the policy and remove the pins in {}", pins.folder().display()));
+    }
+    if !record.generations.is_empty() {
+        changes.push(format!("remove the record {}", super::record::path(&store).display()));
+    }
+    let loaded = store.records().into_iter().filter(|record| record.with_policy);
+    changes.extend(loaded.map(|record| format!("unload \"{}\"", record.name)));
     Ok(changes)
 }

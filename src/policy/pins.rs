@@ -36,6 +36,11 @@ impl PolicyPins {
         Pins::of_host().map(Self::of)
     }
 
+    /// The folder of all of them.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The link that attaches the policy.
     pub fn link(&self) -> PathBuf {
         self.folder.join("link")
