@@ -26,11 +26,19 @@ struct sock___policy {
 	struct sock_common___policy __sk_common;
 	struct dst_entry___policy *sk_dst_cache;
 	u32 sk_pacing_status;
+	int sk_err;			  /* why the connection ended */
 	unsigned long sk_max_pacing_rate; /* bytes per second, ~0: the application set none */
 } KERNEL_TYPE;
 
 struct inet_connection_sock___policy {
 	u8 icsk_ca_setsockopt : 1;
+} KERNEL_TYPE;
+
+struct tcp_sock___policy {
+	u32 chrono_start;   /* jiffies */
+	u32 chrono_stat[3]; /* jiffies: busy, limited by the receiver's window, limited by the send buffer */
+	u8 chrono_type : 2; /* which of them goes on, plus one; 0: none */
+	u16 total_rto;	    /* timeouts, cumulative; from Linux 6.7 on */
 } KERNEL_TYPE;
 
 struct cgroup_root___policy {

@@ -21,20 +21,23 @@ enum policy_outcome {
 	POLICY_OUTCOMES = 7,
 };
 
+/* Where the counting of a connection is. */
+enum policy_standing { POLICY_UNCOUNTED = 0, POLICY_COUNTED = 1, POLICY_ENDED = 2 };
+
 struct policy_counted {
 	__u64 bytes_acked;
 	__u64 busy_ticks; /* with data to send, limited neither by the receiver nor by its own buffer */
 	__u32 sent_pkts;
 	__u32 retrans_pkts;
 	__u32 timeouts;
-	__u32 is_known;
+	__u32 standing;
 };
 
 struct policy_label {
 	__u32 slot; /* number of rule and arm in the policy's record; 0: none */
 	__u8 outcome;
-	__u8 fold; /* by hash of the peer */
-	__u8 pad[2];
+	__u8 fold;		  /* by hash of the peer */
+	__u16 generation;	  /* of the policy that decided: the low bits of its number */
 	char before[POLICY_NAME]; /* the algorithm that was replaced */
 	char given[POLICY_NAME];  /* the one that replaced it */
 	struct policy_counted counted;

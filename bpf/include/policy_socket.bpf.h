@@ -113,11 +113,15 @@ static __always_inline u32 outcome_of(long error)
 	}
 }
 
+/* Low bits of the generation's number. */
+const volatile u16 generation;
+
 static __always_inline void label(struct policy_label *label, u32 arm, u32 outcome, const struct ends *ends)
 {
 	label->slot = arms[arm % ARMS_MAX].slot;
 	label->outcome = outcome;
 	label->fold = fold_of(ends);
+	label->generation = generation;
 }
 
 #endif

@@ -7,6 +7,7 @@
  * port in its namespace; the iterator visits listening sockets first.
  */
 #include "policy_socket.bpf.h"
+#include "policy_count.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -292,7 +293,8 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 		label(mark, decision.arm, POLICY_SET, &ends);
 	}
 	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
-	mark->counted.is_known = 0;
+	mark->counted.standing = POLICY_UNCOUNTED;
+	note_counts(&mark->counted, tp);
 	return 0;
 }
 

@@ -150,7 +150,7 @@ fn take_back(pins: &PolicyPins, store: &Store) -> Result<Moves> {
 ///
 /// Errors: it is not pinned.
 pub fn shared(pins: &PolicyPins, number: u32) -> Result<Shared> {
-    Ok(Shared { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")? })
+    Ok(Shared { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")?, number })
 }
 
 /// What applying a policy would change, in order.

@@ -140,7 +140,7 @@ fn load(
     let labels = bpf::open_pin(&pins.labels()).ok();
     let fallback = before.map(|number| pins.open(number, PROGRAM)).transpose()?;
     let lease = until_ns.map(|until_ns| Lease { until_ns, fallback: fallback.as_ref().map(OwnedFd::as_fd) });
-    program::load(&tables, &Setup { labels: labels.as_ref().map(OwnedFd::as_fd), lease })
+    program::load(&tables, &Setup { labels: labels.as_ref().map(OwnedFd::as_fd), number, lease })
 }
 
 fn attach(pins: &PolicyPins, loaded: &LoadedPolicy, before: Option<u32>, root: &Path) -> Result<()> {

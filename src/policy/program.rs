@@ -25,6 +25,8 @@ const BATCH: usize = 4096;
 pub struct Setup<'a> {
     /// Labels of sockets that the generation before uses; none: new ones.
     pub labels: Option<BorrowedFd<'a>>,
+    /// Number of the generation.
+    pub number: u32,
     /// The trial's lease; none: it decides for good.
     pub lease: Option<Lease<'a>>,
 }
@@ -61,6 +63,7 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     set_up!(&mut open, tables);
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the policy's program")?;
     (rodata.rules_ecn, rodata.is_leased) = (tables.rules_ecn, setup.lease.is_some());
+    rodata.generation = setup.number as u16;
     open.maps
         .awaited
         .set_max_entries(tables.cgroups.awaited.len().max(1) as u32)

@@ -34,6 +34,8 @@ pub struct Shared {
     pub labels: OwnedFd,
     /// cgroups by their ids, as the generation keeps them.
     pub cgroups: OwnedFd,
+    /// Number of the generation.
+    pub number: u32,
 }
 
 /// An open connection, and what the rules say of it now.
@@ -157,6 +159,7 @@ fn open<'a>(
     libbpf_log::take();
     let mut open = skeleton::SweepSkelBuilder::default().open(storage).context("open the policy's sweep")?;
     set_up!(&mut open, tables);
+    open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number as u16;
     open.maps.labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
     open.maps.cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")?;
     Ok(open)

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the connections of each arm of a policy do, summed up by fold of their peers: what the guard judges by.
+ *
+ * A sweep over the labelled sockets adds what each did since it was counted last, and the end of a connection adds the rest:
+ * so long flows count while they last. Nothing runs per packet. Only connections that the generation on trial decided are
+ * counted, so that both arms begin at the same moment.
+ */
+#include "policy_count.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile u16 judged_generation;
+
+struct guard_key {
+	u32 slot;
+	u32 fold;
+};
+
+/* src/trial/arms.rs reads these words. */
+struct guard_cell {
+	u64 connections;
+	u64 bytes_acked;
+	u64 busy_ticks;
+	u64 sent_pkts;
+	u64 retrans_pkts;
+	u64 timeouts;
+	u64 inflation; /* sum of log2(srtt / min_rtt), in 1/65536 */
+	u64 looks;     /* at connections that had an RTT and delivered something since the look before */
+	u64 ended;
+	u64 abnormal;
+};
+
+/* Filled by user space: what is not in it is not judged. */
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct guard_key);
+	__type(value, struct guard_cell);
+} cells SEC(".maps");
+
+struct {
+	__uint(type, MAP_SOCKET_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct policy_label);
+} labels SEC(".maps");
+
+#define LOG_BITS 16
+#define LOG_WIDTH 31 /* bits of the mantissa while a logarithm is taken */
+
+/* log2 of a number above 0, in 1/65536, rounded down: one bit a squaring. */
+static __always_inline u64 log2_fixed(u32 number)
+{
+	u64 result, mantissa;
+	u32 whole = 0;
+
+	for (u32 bits = 16; bits; bits >>= 1) {
+		if (number >> bits >> whole)
+			whole += bits;
+	}
+	result = (u64)whole << LOG_BITS;
+	mantissa = (u64)number << (LOG_WIDTH - whole);
+	for (u32 bit = 1u << (LOG_BITS - 1); bit; bit >>= 1) {
+		mantissa = mantissa * mantissa >> LOG_WIDTH;
+		if (mantissa >> (LOG_WIDTH + 1)) {
+			mantissa >>= 1;
+			result |= bit;
+		}
+	}
+	return result;
+}
+
+/* The kernel's counts wrap at 32 bits or fewer; a connection does not do half of that between two looks. */
+static __always_inline u64 grown(u32 later, u32 earlier)
+{
+	u32 growth = later - earlier;
+
+	return growth < 1u << 31 ? growth : 0;
+}
+
+static __always_inline void look_at_rtt(struct guard_cell *cell, const struct tcp_sock___trace *tp)
+{
+	u32 srtt_us = tp->srtt_us >> 3;
+	u32 min_rtt_us = tp->rtt_min.s[0].v;
+
+	if (!srtt_us || !min_rtt_us || min_rtt_us == ~0u)
+		return;
+	if (srtt_us > min_rtt_us)
+		__sync_fetch_and_add(&cell->inflation, log2_fixed(srtt_us) - log2_fixed(min_rtt_us));
+	__sync_fetch_and_add(&cell->looks, 1);
+}
+
+static __always_inline struct guard_cell *count(struct policy_label *mark, const struct tcp_sock___trace *tp)
+{
+	struct policy_counted *before = &mark->counted;
+	struct guard_key key = {.slot = mark->slot, .fold = mark->fold};
+	struct guard_cell *cell = bpf_map_lookup_elem(&cells, &key);
+	u64 acked;
+
+	if (!cell || before->standing == POLICY_ENDED)
+		return 0;
+	if (before->standing != POLICY_COUNTED)
+		__sync_fetch_and_add(&cell->connections, 1);
+	before->standing = POLICY_COUNTED;
+	acked = tp->bytes_acked - before->bytes_acked;
+	__sync_fetch_and_add(&cell->bytes_acked, acked);
+	__sync_fetch_and_add(&cell->busy_ticks, grown(busy_ticks_of(tp), before->busy_ticks));
+	__sync_fetch_and_add(&cell->sent_pkts, grown(tp->data_segs_out, before->sent_pkts));
+	__sync_fetch_and_add(&cell->retrans_pkts, grown(tp->total_retrans, before->retrans_pkts));
+	__sync_fetch_and_add(&cell->timeouts, (u16)(timeouts_of(tp) - before->timeouts));
+	if (acked)
+		look_at_rtt(cell, tp);
+	note_counts(before, tp);
+	return cell;
+}
+
+struct bpf_iter__bpf_sk_storage_map___guard {
+	struct bpf_iter_meta___trace *meta;
+	struct sock *sk;
+	struct policy_label *value;
+} KERNEL_TYPE;
+
+SEC("iter/bpf_sk_storage_map")
+int on_guard_sweep(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
+{
+	struct policy_label *mark = ctx->value;
+	struct sock *sk = ctx->sk;
+	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
+
+	if (!tp || !mark || mark->generation != judged_generation)
+		return 0;
+	if (was_connected(sk_of(tp)->__sk_common.skc_state))
+		count(mark, tp);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_guard_end, const struct sock *sk, int old_state, int new_state)
+{
+	const struct tcp_sock___trace *tp;
+	struct policy_label *mark;
+	struct guard_cell *cell;
+
+	if (new_state != STATE_CLOSE || !was_connected(old_state))
+		return 0;
+	mark = bpf_sk_storage_get(&labels, (void *)sk, 0, 0);
+	if (!mark || mark->generation != judged_generation)
+		return 0;
+	tp = tcp_sock_of(sk);
+	cell = tp ? count(mark, tp) : 0;
+	if (!cell)
+		return 0;
+	__sync_fetch_and_add(&cell->ended, 1);
+	if (((const struct sock___policy *)sk)->sk_err)
+		__sync_fetch_and_add(&cell->abnormal, 1);
+	mark->counted.standing = POLICY_ENDED; /* a sweep may still find it */
+	return 0;
+}
