@@ -1,0 +1,111 @@
+//! Estimates, looks, limits, shares and forecasts at their edges; simulated trials are in `tests/guard_statistics.rs`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// An arm with these (numerator, denominator) in its first folds.
+fn arm(connections: u64, folds: impl IntoIterator<Item = (f64, f64)>) -> ArmSums {
+    let mut arm = ArmSums { connections, ..ArmSums::default() };
+    for (fold, (numerator, denominator)) in folds.into_iter().enumerate() {
+        arm.add(fold, Sums { numerator, denominator });
+    }
+    arm
+}
+
+/// An arm of 1,000 connections in which fold i has the numerator `of(i)`.
+fn even_arm(denominator: f64, of: impl Fn(usize) -> f64) -> ArmSums {
+    arm(1000, (0..FOLDS).map(|fold| (of(fold), denominator)))
+}
+
+/// 0, 1, 2, 3, 4, 0, …: noise that is the same at each run.
+fn wobble(fold: usize) -> f64 {
+    (fold * 7 % 5) as f64
+}
+
+#[test]
+fn standard_error_of_a_mean_is_that_of_the_textbook() {
+    let treated = even_arm(1.0, |fold| fold as f64);
+    let estimate = estimate(&treated, &even_arm(1.0, |_| 0.0), Effect::Difference).unwrap();
+    // The numbers 0 to 31: mean 15.5, variance 32 * 33 / 12 = 88.
+    assert!((estimate.theta - 15.5).abs() < 1e-9, "{estimate:?}");
+    assert!((estimate.se - (88.0f64 / 32.0).sqrt()).abs() < 1e-9, "{estimate:?}");
+    assert!((estimate.folds - 32.0).abs() < 1e-9, "{estimate:?}");
+}
+
+#[test]
+fn log_ratio_of_arms_is_that_of_their_sums() {
+    let treated = even_arm(1000.0, |fold| 20.0 + wobble(fold));
+    let control = even_arm(9000.0, |fold| 90.0 + wobble(fold + 1));
+    let estimate = estimate(&treated, &control, Effect::LogRatio).unwrap();
+    let plain = (treated.value(Effect::LogRatio).unwrap() / control.value(Effect::LogRatio).unwrap()).ln();
+    assert!((estimate.theta - plain).abs() < 1e-3 && estimate.theta < plain, "{estimate:?} {plain}");
+}
+
+#[test]
+fn path_of_a_peer_cancels_between_the_arms() {
+    // Loss rates differ a hundredfold between folds, and the arms agree in each fold to a few percent.
+    let loss = |fold: usize| if fold < 4 { 1000.0 } else { 10.0 };
+    let treated = even_arm(1000.0, |fold| loss(fold) * (1.0 + 0.01 * wobble(fold)));
+    let estimate = estimate(&treated, &even_arm(1000.0, loss), Effect::LogRatio).unwrap();
+    assert!(estimate.se < 0.01 && estimate.theta < 0.03, "{estimate:?}");
+    assert!(estimate.folds < 6.0, "four folds have nearly all losses: {estimate:?}");
+}
+
+#[test]
+fn estimate_without_enough_data_says_what_is_missing() {
+    let full = even_arm(100.0, |fold| 10.0 + wobble(fold));
+    let check = |treated: &ArmSums, control: &ArmSums, expected: NotYet| {
+        assert_eq!(estimate(treated, control, Effect::LogRatio), Err(expected));
+    };
+    check(&ArmSums::default(), &ArmSums::default(), NotYet::FewConnections { seen: 0 });
+    check(&full, &ArmSums { connections: 499, ..full }, NotYet::FewConnections { seen: 499 });
+    check(&full, &arm(1000, []), NotYet::FewPeers { folds: 0 });
+    check(&full, &arm(1000, [(9.0, 10.0); 7]), NotYet::FewPeers { folds: 7 });
+    check(&even_arm(100.0, |_| 0.0), &even_arm(100.0, |_| 0.0), NotYet::FewEvents { seen: 0.0 });
+    let one_peer = even_arm(100.0, |fold| if fold == 3 { 90.0 } else { 0.0 });
+    check(&one_peer, &one_peer, NotYet::FewPeers { folds: 1 });
+    let same = even_arm(100.0, |_| 10.0);
+    check(&same, &same, NotYet::NoSpread);
+    check(&full, &full, NotYet::NoSpread);
+    check(&full, &even_arm(100.0, |_| f64::NAN), NotYet::NoSpread);
+}
+
+#[test]
+fn missing_data_is_said_in_words() {
+    assert_eq!(NotYet::FewConnections { seen: 12 }.to_string(), "12 of 500 connections in the smaller arm");
+    assert_eq!(NotYet::FewEvents { seen: 3.0 }.to_string(), "3 of 100 events in both arms");
+    assert_eq!(NotYet::FewPeers { folds: 2 }.to_string(), "data from 2 of 8 groups of peers");
+}
+
+/// Folds with whole events and denominators from nothing to very much.
+fn any_arm() -> impl Strategy<Value = ArmSums> {
+    let fold = (0..3u32, 0.0..1e3f64, -3.0..12.0f64).prop_map(|(kind, numerator, exponent)| match kind {
+        0 => (0.0, 0.0),
+        1 => (0.0, 10f64.powf(exponent)),
+        _ => (numerator.round(), 10f64.powf(exponent)),
+    });
+    proptest::collection::vec(fold, FOLDS).prop_map(|folds| arm(1000, folds))
+}
+
+proptest! {
+    #[test]
+    fn swapping_the_arms_turns_the_effect_around(one in any_arm(), other in any_arm()) {
+        let there = estimate(&one, &other, Effect::LogRatio);
+        let back = estimate(&other, &one, Effect::LogRatio);
+        prop_assert_eq!(there.is_ok(), back.is_ok());
+        if let (Ok(there), Ok(back)) = (there, back) {
+            prop_assert!((there.theta + back.theta).abs() < 1e-9 && (there.se / back.se - 1.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn added_events_never_move_the_effect_away_from_equal(
+        numerators in [1.0..1e6f64, 1.0..1e6f64], denominators in [1.0..1e6f64, 1.0..1e6f64],
+    ) {
+        let pair = [0, 1].map(|arm| Sums { numerator: numerators[arm], denominator: denominators[arm] });
+        let plain = (pair[0].ratio() / pair[1].ratio()).ln();
+        let added = Effect::LogRatio.of(pair);
+        prop_assert!(added.abs() <= plain.abs() + 1e-12 && added * plain >= -1e-12, "{added} {plain}");
+    }
+}
