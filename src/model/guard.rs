@@ -3,10 +3,14 @@
 //! Sums per arm and fold come in; an estimate, an interval and a verdict come out. A guard looks every few seconds and acts
 //! at the first look that shows harm. The evidence is therefore an e-value: its error rate holds however often one looks.
 
+mod look;
+
 use std::fmt;
 use std::ops::{AddAssign, Sub};
 
 use serde::Serialize;
+
+pub use look::{ALPHA, Limit, Look, MIXTURE_SD, Verdict, Worse, exceeds, look};
 
 /// Number of groups that peers are divided into.
 pub const FOLDS: usize = 32;

@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::look::half_width;
 use super::*;
+
+const LIMIT: Limit = Limit { value: 1.2, worse: Worse::Above };
 
 /// An arm with these (numerator, denominator) in its first folds.
 fn arm(connections: u64, folds: impl IntoIterator<Item = (f64, f64)>) -> ArmSums {
@@ -78,6 +81,70 @@ fn missing_data_is_said_in_words() {
     assert_eq!(NotYet::FewPeers { folds: 2 }.to_string(), "data from 2 of 8 groups of peers");
 }
 
+#[test]
+fn control_without_events_does_not_hide_harm() {
+    let treated = even_arm(1000.0, |fold| 3.0 * wobble(fold));
+    let estimate = estimate(&treated, &even_arm(9000.0, |_| 0.0), Effect::LogRatio).unwrap();
+    assert_eq!(look(&estimate, LIMIT, 5).verdict, Verdict::Crossed, "{estimate:?}");
+}
+
+#[test]
+fn small_control_without_events_by_chance_is_not_harm() {
+    // Ten clusters of losses, all in the nine tenths that are treated: in a third of all cases this is chance.
+    let treated = even_arm(9000.0, |fold| if fold % 3 == 0 { 10.0 } else { 0.0 });
+    let estimate = estimate(&treated, &even_arm(1000.0, |_| 0.0), Effect::LogRatio).unwrap();
+    assert_eq!(look(&estimate, LIMIT, 1).verdict, Verdict::Undecided, "{estimate:?}");
+}
+
+#[test]
+fn evidence_of_many_folds_is_the_normal_mixture() {
+    let estimate = Estimate { theta: 0.5, se: 0.1, folds: 1e9 };
+    let limit = Limit { value: 0.2f64.exp(), worse: Worse::Above };
+    let r = MIXTURE_SD.powi(2) / 0.01;
+    let normal = (9.0 * r / (2.0 * (1.0 + r))).exp() / (1.0 + r).sqrt();
+    let e_worse = look(&estimate, limit, 1).e_worse;
+    assert!((e_worse / normal - 1.0).abs() < 1e-5, "{e_worse} {normal}");
+    let few = look(&Estimate { folds: 10.0, ..estimate }, limit, 1).e_worse;
+    assert!(few < e_worse, "few folds are less sure: {few}");
+}
+
+#[test]
+fn distance_that_decides_has_exactly_the_evidence_needed() {
+    for folds in [8.0, 14.0, 32.0] {
+        let estimate = Estimate { theta: 0.0, se: 0.1, folds };
+        let theta = half_width(&estimate, 20.0).unwrap();
+        let e_worse = look(&Estimate { theta, ..estimate }, Limit { value: 1.0, worse: Worse::Above }, 1).e_worse;
+        assert!((e_worse - 20.0).abs() < 1e-6, "{folds}: {e_worse}");
+    }
+    assert_eq!(half_width(&Estimate { theta: 9.0, se: 2.0, folds: 8.0 }, 20.0), None);
+}
+
+#[test]
+fn less_goodput_is_worse() {
+    let limit = Limit { value: 0.9, worse: Worse::Below };
+    let at = |theta| look(&Estimate { theta, se: 0.05, folds: 20.0 }, limit, 1);
+    assert_eq!(at(-0.6).verdict, Verdict::Crossed);
+    assert_eq!(at(0.2).verdict, Verdict::Safe);
+    assert_eq!(at(-0.12).verdict, Verdict::Undecided);
+    assert!(at(-0.6).e_worse > 20.0 && at(-0.6).e_safe < 1.0);
+}
+
+#[test]
+fn limit_on_the_value_needs_connections_and_events() {
+    let above = |value| Limit { value, worse: Worse::Above };
+    let lossy = arm(100, [(30.0, 500.0)]);
+    assert_eq!(exceeds(&lossy, Effect::LogRatio, above(0.05)), Some(true));
+    assert_eq!(exceeds(&lossy, Effect::LogRatio, above(0.07)), Some(false));
+    assert_eq!(exceeds(&arm(99, [(30.0, 500.0)]), Effect::LogRatio, above(0.05)), None);
+    assert_eq!(exceeds(&arm(100, []), Effect::LogRatio, above(0.05)), None);
+    let one_reset = arm(100, [(1.0, 100.0)]);
+    assert_eq!(exceeds(&one_reset, Effect::LogRatio, above(0.005)), Some(false));
+    let below = Limit { value: 1e6, worse: Worse::Below };
+    assert_eq!(exceeds(&arm(100, [(0.0, 60.0)]), Effect::LogRatio, below), Some(true));
+    // The mean of ln(srtt/min_rtt) is 1.2: srtt is 3.3 times min_rtt.
+    assert_eq!(exceeds(&arm(100, [(120.0, 100.0)]), Effect::Difference, above(3.0)), Some(true));
+}
+
 /// Folds with whole events and denominators from nothing to very much.
 fn any_arm() -> impl Strategy<Value = ArmSums> {
     let fold = (0..3u32, 0.0..1e3f64, -3.0..12.0f64).prop_map(|(kind, numerator, exponent)| match kind {
@@ -89,6 +156,20 @@ fn any_arm() -> impl Strategy<Value = ArmSums> {
 }
 
 proptest! {
+    #[test]
+    fn estimates_and_looks_are_numbers_and_agree(
+        treated in any_arm(), control in any_arm(), times in 0.1..10.0f64, difference: bool, below: bool,
+    ) {
+        let effect = if difference { Effect::Difference } else { Effect::LogRatio };
+        let limit = Limit { value: times, worse: if below { Worse::Below } else { Worse::Above } };
+        let Ok(estimate) = estimate(&treated, &control, effect) else { return Ok(()) };
+        prop_assert!((1.0..=32.0 + 1e-9).contains(&estimate.folds), "{:?}", estimate);
+        let look = look(&estimate, limit, 3);
+        prop_assert!([look.ratio, look.e_worse, look.e_safe].iter().all(|value| value.is_finite()), "{:?}", look);
+        let outside = look.interval.is_some_and(|[low, high]| limit.value < low || high < limit.value);
+        prop_assert_eq!(outside, look.verdict != Verdict::Undecided, "{:?}", look);
+    }
+
     #[test]
     fn swapping_the_arms_turns_the_effect_around(one in any_arm(), other in any_arm()) {
         let there = estimate(&one, &other, Effect::LogRatio);
