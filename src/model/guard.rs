@@ -4,6 +4,7 @@
 //! at the first look that shows harm. The evidence is therefore an e-value: its error rate holds however often one looks.
 
 mod look;
+mod sample_ratio;
 
 use std::fmt;
 use std::ops::{AddAssign, Sub};
@@ -11,6 +12,7 @@ use std::ops::{AddAssign, Sub};
 use serde::Serialize;
 
 pub use look::{ALPHA, Limit, Look, MIXTURE_SD, Verdict, Worse, exceeds, look};
+pub use sample_ratio::{MISMATCH, sample_ratio_e, sample_ratio_p};
 
 /// Number of groups that peers are divided into.
 pub const FOLDS: usize = 32;

@@ -145,6 +145,31 @@ fn limit_on_the_value_needs_connections_and_events() {
     assert_eq!(exceeds(&arm(100, [(120.0, 100.0)]), Effect::Difference, above(3.0)), Some(true));
 }
 
+#[test]
+fn p_value_of_shares_agrees_with_the_printed_table() {
+    // Chi-square 3.841 with one degree of freedom leaves 5 %: 1,000 tosses, 31 heads too many.
+    let p = sample_ratio_p(&[531, 469], &[0.5, 0.5]).unwrap();
+    assert!((p - 0.0499).abs() < 0.0005, "{p}");
+    assert_eq!(sample_ratio_p(&[531, 469], &[5.0, 5.0]), Some(p));
+}
+
+#[test]
+fn shares_that_cannot_be_tested_have_no_evidence() {
+    let check = |observed: &[u64], shares: &[f64]| {
+        assert_eq!((sample_ratio_p(observed, shares), sample_ratio_e(observed, shares)), (None, None));
+    };
+    check(&[], &[]);
+    check(&[10], &[1.0]);
+    check(&[10, 10], &[1.0]);
+    check(&[10, 10], &[1.0, 0.0]);
+    check(&[10, 10], &[1.0, -1.0]);
+    check(&[10, 10], &[f64::NAN, 1.0]);
+    check(&[10, 10], &[f64::INFINITY, 1.0]);
+    assert_eq!((sample_ratio_p(&[0, 0], &[0.5, 0.5]), sample_ratio_e(&[0, 0], &[0.5, 0.5])), (None, Some(1.0)));
+    assert!(sample_ratio_e(&[10, 10, 0], &[0.5, 0.5, 0.0]).unwrap() <= 1.0, "an arm without a share is left out");
+    assert!(sample_ratio_e(&[u64::MAX / 2, 0], &[0.5, 0.5]).unwrap() > MISMATCH, "evidence stays a number");
+}
+
 /// Folds with whole events and denominators from nothing to very much.
 fn any_arm() -> impl Strategy<Value = ArmSums> {
     let fold = (0..3u32, 0.0..1e3f64, -3.0..12.0f64).prop_map(|(kind, numerator, exponent)| match kind {
