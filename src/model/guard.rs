@@ -3,6 +3,7 @@
 //! Sums per arm and fold come in; an estimate, an interval and a verdict come out. A guard looks every few seconds and acts
 //! at the first look that shows harm. The evidence is therefore an e-value: its error rate holds however often one looks.
 
+mod forecast;
 mod look;
 mod sample_ratio;
 
@@ -11,6 +12,7 @@ use std::ops::{AddAssign, Sub};
 
 use serde::Serialize;
 
+pub use forecast::{FOLDS_TYPICAL, Plan, SPREAD_DEFAULT, detectable, spread};
 pub use look::{ALPHA, Limit, Look, MIXTURE_SD, Verdict, Worse, exceeds, look};
 pub use sample_ratio::{MISMATCH, sample_ratio_e, sample_ratio_p};
 

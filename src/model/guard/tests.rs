@@ -170,6 +170,36 @@ fn shares_that_cannot_be_tested_have_no_evidence() {
     assert!(sample_ratio_e(&[u64::MAX / 2, 0], &[0.5, 0.5]).unwrap() > MISMATCH, "evidence stays a number");
 }
 
+#[test]
+fn forecast_follows_the_plan() {
+    let plan = Plan { connections_per_s: 10.0, treated_share: 0.1, seconds: 3600.0, spread: SPREAD_DEFAULT };
+    let at = |plan: Plan, metrics| detectable(&plan, LIMIT, metrics);
+    let ratio = at(plan, 1).unwrap();
+    assert!(ratio > 1.2 && ratio < 3.0, "{ratio}");
+    assert!(at(Plan { seconds: 36_000.0, ..plan }, 1).unwrap() < ratio);
+    assert!(at(plan, 5).unwrap() > ratio);
+    let less = detectable(&plan, Limit { value: 1.0 / 1.2, worse: Worse::Below }, 1).unwrap();
+    assert!((less * ratio - 1.0).abs() < 1e-9, "{less} mirrors {ratio}");
+    for treated_share in [0.0, 1.0, -1.0, 0.01, f64::NAN] {
+        assert_eq!(at(Plan { treated_share, ..plan }, 1), None, "{treated_share}");
+    }
+    assert_eq!(at(Plan { spread: 0.0, ..plan }, 1), None);
+    assert_eq!(at(Plan { spread: 500.0, ..plan }, 1), None, "no effect is large enough");
+}
+
+#[test]
+fn spread_is_measured_from_enough_connections() {
+    let flows = |count: usize| (0..count).map(|flow| ((flow % 2 * 2) as f64, 10.0)).collect::<Vec<_>>();
+    // Numerators 0 and 2 with mean 1 deviate by 1 each.
+    let measured = spread(&flows(1000), Effect::LogRatio).unwrap();
+    assert!((measured - 1.0).abs() < 1e-3, "{measured}");
+    let of_mean = spread(&flows(1000), Effect::Difference).unwrap();
+    assert!((of_mean - 0.1).abs() < 1e-3, "{of_mean}");
+    assert_eq!(spread(&flows(99), Effect::LogRatio), None);
+    assert_eq!(spread(&[(0.0, 10.0); 1000], Effect::LogRatio), None);
+    assert_eq!(spread(&[(1.0, 10.0); 1000], Effect::LogRatio), None, "no spread at all");
+}
+
 /// Folds with whole events and denominators from nothing to very much.
 fn any_arm() -> impl Strategy<Value = ArmSums> {
     let fold = (0..3u32, 0.0..1e3f64, -3.0..12.0f64).prop_map(|(kind, numerator, exponent)| match kind {
