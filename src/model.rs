@@ -1,6 +1,7 @@
 //! Flows, metrics, statistics, notices: pure, no clock, no I/O.
 
 pub mod flow;
+pub mod guard;
 pub mod live;
 pub mod metrics;
 pub mod notice;

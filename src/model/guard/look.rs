@@ -1,0 +1,163 @@
+//! One look at an estimate: the evidence, the interval and the verdict; and limits on the value itself.
+
+use serde::Serialize;
+
+use super::{ArmSums, Effect, Estimate};
+
+/// Probability of ever crossing a limit that holds exactly, over all looks and all metrics together.
+pub const ALPHA: f64 = 0.05;
+/// Standard deviation of the effects, in natural logarithms, that the e-value is built to find.
+///
+/// Tried in simulation: with 0.2 and 14 effective folds, the e-value stays below 20 until the standard error is below 0.3,
+/// however large the effect is. With 1.0 and long bursts of losses, 4 instead of 0.3 of 100 equal algorithms were reverted.
+pub const MIXTURE_SD: f64 = 0.5;
+/// Fewest connections of an arm before a limit on its value counts.
+const VALUE_CONNECTIONS_MIN: u64 = 100;
+/// Fewest events of an arm before its value counts as too high. One event among 100 connections is 1 %, and chance.
+const VALUE_EVENTS_MIN: f64 = 10.0;
+
+/// How much of a metric is allowed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Treated over control, or the value itself in the metric's unit; above 0.
+    pub value: f64,
+    /// Which side of it is worse.
+    pub worse: Worse,
+}
+
+/// The side of a limit on which the metric is worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worse {
+    /// More is worse: retransmissions.
+    Above,
+    /// Less is worse: goodput.
+    Below,
+}
+
+/// What one look at a metric shows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Look {
+    /// Treated over control.
+    pub ratio: f64,
+    /// Interval of the ratio that contains the truth at all looks and for all metrics at once, in 95 of 100 trials.
+    /// It excludes the limit exactly when the verdict is not undecided. None while it is unbounded.
+    pub interval: Option<[f64; 2]>,
+    /// E-value of being worse than the limit; [`Look::needed`] decides.
+    pub e_worse: f64,
+    /// E-value of being better than the limit.
+    pub e_safe: f64,
+    /// The e-value that decides: metrics / [`ALPHA`].
+    pub needed: f64,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// What a look decides about a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The treated connections are worse than the limit allows.
+    Crossed,
+    /// The treated connections are better than the limit.
+    Safe,
+    /// Neither is shown.
+    Undecided,
+}
+
+/// Judges an estimate by a limit on treated over control.
+///
+/// With t = (θ - ln limit) / SE, r = τ² / SE² and ν = folds - 1, the e-value is
+/// (1 + r)^(-1/2) · ((1 + t²/ν) / (1 + t²/(ν (1 + r))))^((ν + 1)/2): the likelihood of t under effects with standard deviation
+/// τ = [`MIXTURE_SD`], over that under the limit. For many folds it is the normal mixture exp(t² r / (2 (1 + r))) / √(1 + r).
+/// Student's form allows for a standard error that is itself an estimate. In simulated trials of six hours, the normal
+/// form's intervals contained the truth at all looks in 85 of 100 trials, Student's in 95 or more.
+///
+/// Shape: `metrics` is how many limits are watched together; 0 counts as 1.
+/// Source: R. Johari, P. Koomen, L. Pekelis, D. Walsh, "Always valid inference: continuous monitoring of A/B tests",
+/// Operations Research 70(3), 2022; H. Robbins, "Statistical methods related to the law of the iterated logarithm", Annals of
+/// Mathematical Statistics 41(5), 1970; estimated variances: I. Waudby-Smith et al., arXiv 2103.06476; Student's form:
+/// M. Lindon, D. W. Ham, M. Tingley, I. Bojinov, arXiv 2210.08589.
+pub fn look(estimate: &Estimate, limit: Limit, metrics: usize) -> Look {
+    let needed = needed(metrics);
+    let excess = limit.excess(estimate.theta);
+    let (e_worse, e_safe) = (evidence(estimate, excess.max(0.0)), evidence(estimate, excess.min(0.0)));
+    let verdict = match (e_worse >= needed, e_safe >= needed) {
+        (true, _) => Verdict::Crossed,
+        (_, true) => Verdict::Safe,
+        _ => Verdict::Undecided,
+    };
+    let Estimate { theta, .. } = *estimate;
+    let interval = half_width(estimate, needed).map(|half| [theta - half, theta + half].map(ratio));
+    Look { ratio: ratio(theta), interval, e_worse, e_safe, needed, verdict }
+}
+
+/// The ratio with this logarithm, as a positive number even where it would overflow.
+fn ratio(ln: f64) -> f64 {
+    ln.exp().clamp(f64::MIN_POSITIVE, f64::MAX)
+}
+
+/// The e-value that decides when so many limits are watched together: Bonferroni's division of [`ALPHA`].
+pub(super) fn needed(metrics: usize) -> f64 {
+    metrics.max(1) as f64 / ALPHA
+}
+
+/// The e-value of an effect that is so far from a limit.
+fn evidence(estimate: &Estimate, distance: f64) -> f64 {
+    let (r, nu) = mixture(estimate);
+    let t_squared = (distance / estimate.se).powi(2);
+    let growth = (t_squared / nu).ln_1p() - (t_squared / (nu * (1.0 + r))).ln_1p();
+    ((nu + 1.0) / 2.0 * growth - r.ln_1p() / 2.0).exp().min(f64::MAX)
+}
+
+/// Distance from a limit at which the e-value is `needed`.
+///
+/// Solved for t: with a = (needed · √(1 + r))^(2 / (ν + 1)), t² = ν (a - 1) / (1 - a / (1 + r)).
+///
+/// None: when no distance is enough, because the standard error is too large for so few folds.
+pub(super) fn half_width(estimate: &Estimate, needed: f64) -> Option<f64> {
+    let (r, nu) = mixture(estimate);
+    let a = ((needed.ln() + r.ln_1p() / 2.0) * 2.0 / (nu + 1.0)).exp();
+    let t_squared = nu * (a - 1.0) / (1.0 - a / (1.0 + r));
+    (a < 1.0 + r).then(|| estimate.se * t_squared.sqrt())
+}
+
+/// r = τ²/SE² and the degrees of freedom, at least 1.
+fn mixture(estimate: &Estimate) -> (f64, f64) {
+    ((MIXTURE_SD / estimate.se).powi(2), (estimate.folds - 1.0).max(1.0))
+}
+
+/// Whether an arm's value is worse than a limit on the value itself.
+///
+/// No sequential statistics: the caller passes a window of recent sums, and the limit holds for what happened in it.
+///
+/// None: under 100 connections, or without data. A count above its limit needs 10 events as well.
+pub fn exceeds(arm: &ArmSums, effect: Effect, limit: Limit) -> Option<bool> {
+    let value = arm.value(effect).filter(|_| arm.connections >= VALUE_CONNECTIONS_MIN)?;
+    let has_events = effect == Effect::Difference || arm.total().numerator >= VALUE_EVENTS_MIN;
+    Some(match limit.worse {
+        Worse::Above => value > limit.value && has_events,
+        Worse::Below => value < limit.value,
+    })
+}
+
+impl Limit {
+    /// How far an effect is beyond the limit: positive is worse, whichever side of the limit is the worse one.
+    fn excess(self, theta: f64) -> f64 {
+        self.worse.sign() * (theta - self.ln())
+    }
+
+    /// The limit on the scale of effects. A limit of 0, which nothing is below, stays a number.
+    pub(super) fn ln(self) -> f64 {
+        self.value.max(f64::MIN_POSITIVE).ln()
+    }
+}
+
+impl Worse {
+    /// 1 when larger effects are worse, -1 when smaller ones are.
+    pub(super) fn sign(self) -> f64 {
+        match self {
+            Worse::Above => 1.0,
+            Worse::Below => -1.0,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Whether the arms have the shares that the split gives them. If not, the instrument is broken and nothing is judged.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+use statrs::function::gamma::ln_gamma;
+
+/// The e-value from which on the arms do not have their shares: a false alarm in at most one of 1,000 trials.
+pub const MISMATCH: f64 = 1000.0;
+/// How closely around the expected shares a mismatch is looked for, as a number of earlier observations.
+///
+/// The alternatives' standard deviation is √(p (1 - p) / 1001): 0.9 points for a share of 10 %.
+const CONCENTRATION: f64 = 1000.0;
+
+/// Probability of shares at least as far from the expected ones, for one look at the end.
+///
+/// [`sample_ratio_e`] is for looking again and again.
+///
+/// Shape: one count and one share per arm in the same order; shares on any common scale. Counts are of what was split:
+/// connections, or peers when the split is by peer.
+/// None: fewer than two arms with a share, different lengths, a share that is negative or not a number, nothing counted,
+/// or a count in an arm without a share.
+/// Source: K. Pearson, Philosophical Magazine 50(302), 1900 (chi-square, goodness of fit).
+pub fn sample_ratio_p(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
+    let arms = arms(observed, expected_share)?;
+    let total: f64 = arms.iter().map(|(count, _)| count).sum();
+    let square = |(count, share): &(f64, f64)| (count - total * share).powi(2) / (total * share);
+    let chi_square: f64 = arms.iter().map(square).sum();
+    let distribution = ChiSquared::new((arms.len() - 1) as f64).ok()?;
+    (total > 0.0).then(|| distribution.sf(chi_square))
+}
+
+/// E-value of the arms not having the expected shares; it may be looked at after every connection.
+///
+/// The likelihood of the counts under Dirichlet-distributed shares around the expected ones, over that under the
+/// expected shares. From [`MISMATCH`] on, stop judging.
+///
+/// Shape: as in [`sample_ratio_p`], with counts since the shares last changed.
+/// None: as in [`sample_ratio_p`], except that nothing counted is the e-value 1.
+/// Source: M. Lindon, A. Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022.
+pub fn sample_ratio_e(observed: &[u64], expected_share: &[f64]) -> Option<f64> {
+    let arms = arms(observed, expected_share)?;
+    let total: f64 = arms.iter().map(|(count, _)| count).sum();
+    let of_arm = |(count, share): &(f64, f64)| {
+        let prior = CONCENTRATION * share;
+        ln_gamma(prior + count) - ln_gamma(prior) - count * share.ln()
+    };
+    let ln_e = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + total) + arms.iter().map(of_arm).sum::<f64>();
+    ln_e.is_finite().then(|| ln_e.exp().min(f64::MAX))
+}
+
+/// Counts and normalised shares of the arms that have a share.
+fn arms(observed: &[u64], expected_share: &[f64]) -> Option<Vec<(f64, f64)>> {
+    let total: f64 = expected_share.iter().sum();
+    let is_valid = |(&count, &share): (&u64, &f64)| share > 0.0 || (share == 0.0 && count == 0);
+    let all_valid = total.is_finite() && observed.iter().zip(expected_share).all(is_valid);
+    if observed.len() != expected_share.len() || !all_valid {
+        return None;
+    }
+    let pairs = observed.iter().zip(expected_share).filter(|(_, share)| **share > 0.0);
+    let arms: Vec<_> = pairs.map(|(&count, share)| (count as f64, share / total)).collect();
+    (arms.len() >= 2).then_some(arms)
+}

@@ -1,0 +1,247 @@
+//! Estimates, looks, limits, shares and forecasts at their edges; simulated trials are in `tests/guard_statistics.rs`.
+
+use proptest::prelude::*;
+
+use super::look::half_width;
+use super::*;
+
+const LIMIT: Limit = Limit { value: 1.2, worse: Worse::Above };
+
+/// An arm with these (numerator, denominator) in its first folds.
+fn arm(connections: u64, folds: impl IntoIterator<Item = (f64, f64)>) -> ArmSums {
+    let mut arm = ArmSums { connections, ..ArmSums::default() };
+    for (fold, (numerator, denominator)) in folds.into_iter().enumerate() {
+        arm.add(fold, Sums { numerator, denominator });
+    }
+    arm
+}
+
+/// An arm of 1,000 connections in which fold i has the numerator `of(i)`.
+fn even_arm(denominator: f64, of: impl Fn(usize) -> f64) -> ArmSums {
+    arm(1000, (0..FOLDS).map(|fold| (of(fold), denominator)))
+}
+
+/// 0, 1, 2, 3, 4, 0, …: noise that is the same at each run.
+fn wobble(fold: usize) -> f64 {
+    (fold * 7 % 5) as f64
+}
+
+#[test]
+fn standard_error_of_a_mean_is_that_of_the_textbook() {
+    let treated = even_arm(1.0, |fold| fold as f64);
+    let estimate = estimate(&treated, &even_arm(1.0, |_| 0.0), Effect::Difference).unwrap();
+    // The numbers 0 to 31: mean 15.5, variance 32 * 33 / 12 = 88.
+    assert!((estimate.theta - 15.5).abs() < 1e-9, "{estimate:?}");
+    assert!((estimate.se - (88.0f64 / 32.0).sqrt()).abs() < 1e-9, "{estimate:?}");
+    assert!((estimate.folds - 32.0).abs() < 1e-9, "{estimate:?}");
+}
+
+#[test]
+fn log_ratio_of_arms_is_that_of_their_sums() {
+    let treated = even_arm(1000.0, |fold| 20.0 + wobble(fold));
+    let control = even_arm(9000.0, |fold| 90.0 + wobble(fold + 1));
+    let estimate = estimate(&treated, &control, Effect::LogRatio).unwrap();
+    let plain = (treated.value(Effect::LogRatio).unwrap() / control.value(Effect::LogRatio).unwrap()).ln();
+    assert!((estimate.theta - plain).abs() < 1e-3 && estimate.theta < plain, "{estimate:?} {plain}");
+}
+
+#[test]
+fn path_of_a_peer_cancels_between_the_arms() {
+    // Loss rates differ a hundredfold between folds, and the arms agree in each fold to a few percent.
+    let loss = |fold: usize| if fold < 4 { 1000.0 } else { 10.0 };
+    let treated = even_arm(1000.0, |fold| loss(fold) * (1.0 + 0.01 * wobble(fold)));
+    let estimate = estimate(&treated, &even_arm(1000.0, loss), Effect::LogRatio).unwrap();
+    assert!(estimate.se < 0.01 && estimate.theta < 0.03, "{estimate:?}");
+    assert!(estimate.folds < 6.0, "four folds have nearly all losses: {estimate:?}");
+}
+
+#[test]
+fn estimate_without_enough_data_says_what_is_missing() {
+    let full = even_arm(100.0, |fold| 10.0 + wobble(fold));
+    let check = |treated: &ArmSums, control: &ArmSums, expected: NotYet| {
+        assert_eq!(estimate(treated, control, Effect::LogRatio), Err(expected));
+    };
+    check(&ArmSums::default(), &ArmSums::default(), NotYet::FewConnections { seen: 0 });
+    check(&full, &ArmSums { connections: 499, ..full }, NotYet::FewConnections { seen: 499 });
+    check(&full, &arm(1000, []), NotYet::FewPeers { folds: 0 });
+    check(&full, &arm(1000, [(9.0, 10.0); 7]), NotYet::FewPeers { folds: 7 });
+    check(&even_arm(100.0, |_| 0.0), &even_arm(100.0, |_| 0.0), NotYet::FewEvents { seen: 0.0 });
+    let one_peer = even_arm(100.0, |fold| if fold == 3 { 90.0 } else { 0.0 });
+    check(&one_peer, &one_peer, NotYet::FewPeers { folds: 1 });
+    let same = even_arm(100.0, |_| 10.0);
+    check(&same, &same, NotYet::NoSpread);
+    check(&full, &full, NotYet::NoSpread);
+    check(&full, &even_arm(100.0, |_| f64::NAN), NotYet::NoSpread);
+}
+
+#[test]
+fn missing_data_is_said_in_words() {
+    assert_eq!(NotYet::FewConnections { seen: 12 }.to_string(), "12 of 500 connections in the smaller arm");
+    assert_eq!(NotYet::FewEvents { seen: 3.0 }.to_string(), "3 of 100 events in both arms");
+    assert_eq!(NotYet::FewPeers { folds: 2 }.to_string(), "data from 2 of 8 groups of peers");
+}
+
+#[test]
+fn control_without_events_does_not_hide_harm() {
+    let treated = even_arm(1000.0, |fold| 3.0 * wobble(fold));
+    let estimate = estimate(&treated, &even_arm(9000.0, |_| 0.0), Effect::LogRatio).unwrap();
+    assert_eq!(look(&estimate, LIMIT, 5).verdict, Verdict::Crossed, "{estimate:?}");
+}
+
+#[test]
+fn small_control_without_events_by_chance_is_not_harm() {
+    // Ten clusters of losses, all in the nine tenths that are treated: in a third of all cases this is chance.
+    let treated = even_arm(9000.0, |fold| if fold % 3 == 0 { 10.0 } else { 0.0 });
+    let estimate = estimate(&treated, &even_arm(1000.0, |_| 0.0), Effect::LogRatio).unwrap();
+    assert_eq!(look(&estimate, LIMIT, 1).verdict, Verdict::Undecided, "{estimate:?}");
+}
+
+#[test]
+fn evidence_of_many_folds_is_the_normal_mixture() {
+    let estimate = Estimate { theta: 0.5, se: 0.1, folds: 1e9 };
+    let limit = Limit { value: 0.2f64.exp(), worse: Worse::Above };
+    let r = MIXTURE_SD.powi(2) / 0.01;
+    let normal = (9.0 * r / (2.0 * (1.0 + r))).exp() / (1.0 + r).sqrt();
+    let e_worse = look(&estimate, limit, 1).e_worse;
+    assert!((e_worse / normal - 1.0).abs() < 1e-5, "{e_worse} {normal}");
+    let few = look(&Estimate { folds: 10.0, ..estimate }, limit, 1).e_worse;
+    assert!(few < e_worse, "few folds are less sure: {few}");
+}
+
+#[test]
+fn distance_that_decides_has_exactly_the_evidence_needed() {
+    for folds in [8.0, 14.0, 32.0] {
+        let estimate = Estimate { theta: 0.0, se: 0.1, folds };
+        let theta = half_width(&estimate, 20.0).unwrap();
+        let e_worse = look(&Estimate { theta, ..estimate }, Limit { value: 1.0, worse: Worse::Above }, 1).e_worse;
+        assert!((e_worse - 20.0).abs() < 1e-6, "{folds}: {e_worse}");
+    }
+    assert_eq!(half_width(&Estimate { theta: 9.0, se: 2.0, folds: 8.0 }, 20.0), None);
+}
+
+#[test]
+fn less_goodput_is_worse() {
+    let limit = Limit { value: 0.9, worse: Worse::Below };
+    let at = |theta| look(&Estimate { theta, se: 0.05, folds: 20.0 }, limit, 1);
+    assert_eq!(at(-0.6).verdict, Verdict::Crossed);
+    assert_eq!(at(0.2).verdict, Verdict::Safe);
+    assert_eq!(at(-0.12).verdict, Verdict::Undecided);
+    assert!(at(-0.6).e_worse > 20.0 && at(-0.6).e_safe < 1.0);
+}
+
+#[test]
+fn limit_on_the_value_needs_connections_and_events() {
+    let above = |value| Limit { value, worse: Worse::Above };
+    let lossy = arm(100, [(30.0, 500.0)]);
+    assert_eq!(exceeds(&lossy, Effect::LogRatio, above(0.05)), Some(true));
+    assert_eq!(exceeds(&lossy, Effect::LogRatio, above(0.07)), Some(false));
+    assert_eq!(exceeds(&arm(99, [(30.0, 500.0)]), Effect::LogRatio, above(0.05)), None);
+    assert_eq!(exceeds(&arm(100, []), Effect::LogRatio, above(0.05)), None);
+    let one_reset = arm(100, [(1.0, 100.0)]);
+    assert_eq!(exceeds(&one_reset, Effect::LogRatio, above(0.005)), Some(false));
+    let below = Limit { value: 1e6, worse: Worse::Below };
+    assert_eq!(exceeds(&arm(100, [(0.0, 60.0)]), Effect::LogRatio, below), Some(true));
+    // The mean of ln(srtt/min_rtt) is 1.2: srtt is 3.3 times min_rtt.
+    assert_eq!(exceeds(&arm(100, [(120.0, 100.0)]), Effect::Difference, above(3.0)), Some(true));
+}
+
+#[test]
+fn p_value_of_shares_agrees_with_the_printed_table() {
+    // Chi-square 3.841 with one degree of freedom leaves 5 %: 1,000 tosses, 31 heads too many.
+    let p = sample_ratio_p(&[531, 469], &[0.5, 0.5]).unwrap();
+    assert!((p - 0.0499).abs() < 0.0005, "{p}");
+    assert_eq!(sample_ratio_p(&[531, 469], &[5.0, 5.0]), Some(p));
+}
+
+#[test]
+fn shares_that_cannot_be_tested_have_no_evidence() {
+    let check = |observed: &[u64], shares: &[f64]| {
+        assert_eq!((sample_ratio_p(observed, shares), sample_ratio_e(observed, shares)), (None, None));
+    };
+    check(&[], &[]);
+    check(&[10], &[1.0]);
+    check(&[10, 10], &[1.0]);
+    check(&[10, 10], &[1.0, 0.0]);
+    check(&[10, 10], &[1.0, -1.0]);
+    check(&[10, 10], &[f64::NAN, 1.0]);
+    check(&[10, 10], &[f64::INFINITY, 1.0]);
+    assert_eq!((sample_ratio_p(&[0, 0], &[0.5, 0.5]), sample_ratio_e(&[0, 0], &[0.5, 0.5])), (None, Some(1.0)));
+    assert!(sample_ratio_e(&[10, 10, 0], &[0.5, 0.5, 0.0]).unwrap() <= 1.0, "an arm without a share is left out");
+    assert!(sample_ratio_e(&[u64::MAX / 2, 0], &[0.5, 0.5]).unwrap() > MISMATCH, "evidence stays a number");
+}
+
+#[test]
+fn forecast_follows_the_plan() {
+    let plan = Plan { connections_per_s: 10.0, treated_share: 0.1, seconds: 3600.0, spread: SPREAD_DEFAULT };
+    let at = |plan: Plan, metrics| detectable(&plan, LIMIT, metrics);
+    let ratio = at(plan, 1).unwrap();
+    assert!(ratio > 1.2 && ratio < 3.0, "{ratio}");
+    assert!(at(Plan { seconds: 36_000.0, ..plan }, 1).unwrap() < ratio);
+    assert!(at(plan, 5).unwrap() > ratio);
+    let less = detectable(&plan, Limit { value: 1.0 / 1.2, worse: Worse::Below }, 1).unwrap();
+    assert!((less * ratio - 1.0).abs() < 1e-9, "{less} mirrors {ratio}");
+    for treated_share in [0.0, 1.0, -1.0, 0.01, f64::NAN] {
+        assert_eq!(at(Plan { treated_share, ..plan }, 1), None, "{treated_share}");
+    }
+    assert_eq!(at(Plan { spread: 0.0, ..plan }, 1), None);
+    assert_eq!(at(Plan { spread: 500.0, ..plan }, 1), None, "no effect is large enough");
+}
+
+#[test]
+fn spread_is_measured_from_enough_connections() {
+    let flows = |count: usize| (0..count).map(|flow| ((flow % 2 * 2) as f64, 10.0)).collect::<Vec<_>>();
+    // Numerators 0 and 2 with mean 1 deviate by 1 each.
+    let measured = spread(&flows(1000), Effect::LogRatio).unwrap();
+    assert!((measured - 1.0).abs() < 1e-3, "{measured}");
+    let of_mean = spread(&flows(1000), Effect::Difference).unwrap();
+    assert!((of_mean - 0.1).abs() < 1e-3, "{of_mean}");
+    assert_eq!(spread(&flows(99), Effect::LogRatio), None);
+    assert_eq!(spread(&[(0.0, 10.0); 1000], Effect::LogRatio), None);
+    assert_eq!(spread(&[(1.0, 10.0); 1000], Effect::LogRatio), None, "no spread at all");
+}
+
+/// Folds with whole events and denominators from nothing to very much.
+fn any_arm() -> impl Strategy<Value = ArmSums> {
+    let fold = (0..3u32, 0.0..1e3f64, -3.0..12.0f64).prop_map(|(kind, numerator, exponent)| match kind {
+        0 => (0.0, 0.0),
+        1 => (0.0, 10f64.powf(exponent)),
+        _ => (numerator.round(), 10f64.powf(exponent)),
+    });
+    proptest::collection::vec(fold, FOLDS).prop_map(|folds| arm(1000, folds))
+}
+
+proptest! {
+    #[test]
+    fn estimates_and_looks_are_numbers_and_agree(
+        treated in any_arm(), control in any_arm(), times in 0.1..10.0f64, difference: bool, below: bool,
+    ) {
+        let effect = if difference { Effect::Difference } else { Effect::LogRatio };
+        let limit = Limit { value: times, worse: if below { Worse::Below } else { Worse::Above } };
+        let Ok(estimate) = estimate(&treated, &control, effect) else { return Ok(()) };
+        prop_assert!((1.0..=32.0 + 1e-9).contains(&estimate.folds), "{:?}", estimate);
+        let look = look(&estimate, limit, 3);
+        prop_assert!([look.ratio, look.e_worse, look.e_safe].iter().all(|value| value.is_finite()), "{:?}", look);
+        let outside = look.interval.is_some_and(|[low, high]| limit.value < low || high < limit.value);
+        prop_assert_eq!(outside, look.verdict != Verdict::Undecided, "{:?}", look);
+    }
+
+    #[test]
+    fn swapping_the_arms_turns_the_effect_around(one in any_arm(), other in any_arm()) {
+        let there = estimate(&one, &other, Effect::LogRatio);
+        let back = estimate(&other, &one, Effect::LogRatio);
+        prop_assert_eq!(there.is_ok(), back.is_ok());
+        if let (Ok(there), Ok(back)) = (there, back) {
+            prop_assert!((there.theta + back.theta).abs() < 1e-9 && (there.se / back.se - 1.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn added_events_never_move_the_effect_away_from_equal(
+        numerators in [1.0..1e6f64, 1.0..1e6f64], denominators in [1.0..1e6f64, 1.0..1e6f64],
+    ) {
+        let pair = [0, 1].map(|arm| Sums { numerator: numerators[arm], denominator: denominators[arm] });
+        let plain = (pair[0].ratio() / pair[1].ratio()).ln();
+        let added = Effect::LogRatio.of(pair);
+        prop_assert!(added.abs() <= plain.abs() + 1e-12 && added * plain >= -1e-12, "{added} {plain}");
+    }
+}

@@ -1,0 +1,400 @@
+//! The guard's statistics on simulated traffic: how often it reverts an equal algorithm, and how soon it finds a worse one.
+//!
+//! 10 connections per second, a look every 10 s. Peers are Zipf-distributed, every peer's path has its own loss rate, and
+//! losses come in bursts: segments are far from independent.
+
+use std::ops::AddAssign;
+use std::sync::LazyLock;
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use tccc::model::guard::{
+    ArmSums, CONNECTIONS_MIN, Effect, Estimate, FOLDS, Limit, MISMATCH, Plan, Sums, Verdict, Worse, detectable,
+    estimate, look, sample_ratio_e, sample_ratio_p, spread,
+};
+
+const CONNECTIONS_PER_S: f64 = 10.0;
+const CONNECTIONS_PER_LOOK: usize = 100;
+const LOOKS_PER_HOUR: usize = 360;
+const METRICS: usize = 5;
+/// Retransmissions per segment, timeouts per connection, ln(srtt/min_rtt), bytes per busy second, abnormal ends.
+const EFFECTS: [Effect; METRICS] =
+    [Effect::LogRatio, Effect::LogRatio, Effect::Difference, Effect::LogRatio, Effect::LogRatio];
+const RETRANSMITTED: usize = 0;
+const GOODPUT: usize = 3;
+
+/// What the simulated host and its trial are like.
+#[derive(Clone, Copy)]
+struct Host {
+    peers: usize,
+    /// Exponent of the peers' popularity.
+    zipf: f64,
+    /// Median loss rate of the paths, and the standard deviation of its logarithm.
+    loss: f64,
+    loss_spread: f64,
+    /// Mean number of retransmissions of one loss event.
+    burst: f64,
+    pareto_sizes: bool,
+    treated_share: f64,
+    /// All connections of a peer are in the same arm.
+    by_peer: bool,
+    /// Loss rate of treated connections over that of others.
+    factor: f64,
+}
+
+const HOST: Host = Host {
+    peers: 2000,
+    zipf: 1.0,
+    loss: 0.01,
+    loss_spread: 1.0,
+    burst: 3.0,
+    pareto_sizes: false,
+    treated_share: 0.1,
+    by_peer: false,
+    factor: 1.0,
+};
+
+/// Where connections come from.
+#[derive(Clone, Copy)]
+struct Peer {
+    fold: usize,
+    loss: f64,
+    /// Below the treated share: treated, when the split is by peer.
+    rank: f64,
+}
+
+/// A host's peers, and tables of the distributions that connections draw from.
+struct Traffic {
+    host: Host,
+    /// A table in which a peer is as frequent as its connections.
+    peers: Vec<Peer>,
+    segments: Vec<f64>,
+    /// Standard normal numbers.
+    normal: Vec<f64>,
+    random: Pcg64Mcg,
+}
+
+/// Both arms' sums per metric: treated, then control.
+type Arms = [[ArmSums; METRICS]; 2];
+
+fn uniform(random: &mut Pcg64Mcg) -> f64 {
+    (f64::from(random.next_u32()) + 0.5) / 2f64.powi(32)
+}
+
+fn normal(random: &mut Pcg64Mcg) -> f64 {
+    (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
+}
+
+/// Inversion: made for the small means of one connection.
+fn poisson(random: &mut Pcg64Mcg, mean: f64) -> f64 {
+    if mean > 30.0 {
+        return (mean + mean.sqrt() * normal(random)).round();
+    }
+    let (limit, mut product, mut count) = ((-mean).exp(), uniform(random), 0.0);
+    while product > limit {
+        product *= uniform(random);
+        count += 1.0;
+    }
+    count
+}
+
+impl Traffic {
+    fn new(host: Host, seed: u64) -> Self {
+        const TABLE: usize = 1 << 12;
+        const PEER_TABLE: usize = 1 << 15;
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let popularity: Vec<f64> = (1..=host.peers).map(|rank| (rank as f64).powf(-host.zipf)).collect();
+        let each = popularity.iter().sum::<f64>() / PEER_TABLE as f64;
+        let (mut peers, mut due) = (Vec::with_capacity(PEER_TABLE), 0.0);
+        for share in popularity {
+            let loss = host.loss * (host.loss_spread * normal(&mut random)).exp();
+            let peer = Peer { fold: random.next_u32() as usize >> 16, loss: loss.min(0.2), rank: uniform(&mut random) };
+            due += share / each;
+            peers.extend(std::iter::repeat_n(peer, due.round() as usize - peers.len()));
+        }
+        let middle = |index: usize| (index as f64 + 0.5) / TABLE as f64;
+        let normal: Vec<f64> = (0..TABLE).map(|_| normal(&mut random)).collect();
+        let lognormal = |index: usize| (20f64.ln() + 1.7 * normal[index]).exp();
+        let pareto = |index: usize| 5.0 * middle(index).powf(-1.0 / 1.2);
+        let size = |index| if host.pareto_sizes { pareto(index) } else { lognormal(index) };
+        let segments = (0..TABLE).map(|index| size(index).clamp(1.0, 50_000.0).ceil()).collect();
+        Traffic { host, peers, segments, normal, random }
+    }
+
+    /// One connection: its fold, whether it is treated, and its contribution to each metric.
+    fn connection(&mut self) -> (usize, bool, [Sums; METRICS]) {
+        let (draws, more) = (self.random.next_u32() as usize, self.random.next_u32() as usize);
+        let Peer { fold, loss, rank } = self.peers[draws % self.peers.len()];
+        let drawn = if self.host.by_peer { rank } else { uniform(&mut self.random) };
+        let is_treated = drawn < self.host.treated_share;
+        let segments = self.segments[(draws >> 16) % self.segments.len()];
+        let [moment, noise] = [more, more >> 16].map(|index| self.normal[index % self.normal.len()]);
+        let factor = if is_treated { self.host.factor } else { 1.0 };
+        let losses = poisson(&mut self.random, loss * factor * (0.7 * moment).exp() * segments / self.host.burst);
+        let no_more = (1.0 - 1.0 / self.host.burst).ln();
+        let burst = |random: &mut Pcg64Mcg| 1.0 + (uniform(random).ln() / no_more).floor();
+        let retransmitted = (0..losses as usize).map(|_| burst(&mut self.random)).sum::<f64>();
+        let timeouts = if losses > 0.0 && noise > 1.5 { 1.0 } else { 0.0 };
+        let inflation = 0.3 + 0.2 * noise.abs() + 0.1 * losses.min(10.0) + loss;
+        let busy_s = segments * (0.001 + loss / 10.0) * (0.5 * noise).exp() + 0.05 * losses;
+        let abnormal = if noise + 0.3 * losses > 2.5 { 1.0 } else { 0.0 };
+        let contributions = [
+            (retransmitted, segments),
+            (timeouts, 1.0),
+            (inflation, 1.0),
+            (segments * 1448.0, busy_s),
+            (abnormal, 1.0),
+        ];
+        (fold, is_treated, contributions.map(|(numerator, denominator)| Sums { numerator, denominator }))
+    }
+
+    /// Adds the connections between two looks.
+    fn add_to(&mut self, arms: &mut Arms) {
+        for _ in 0..CONNECTIONS_PER_LOOK {
+            let (fold, is_treated, contributions) = self.connection();
+            for (sums, contribution) in arms[usize::from(!is_treated)].iter_mut().zip(contributions) {
+                sums.connections += 1;
+                sums.add(fold, contribution);
+            }
+        }
+    }
+}
+
+/// What happened in the trials of several seeds, or in one.
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    trials: usize,
+    /// Retransmissions alone crossed the limit, were shown safe, or were outside the interval at some look.
+    crossed: usize,
+    safe: usize,
+    missed: usize,
+    /// A rule of 1.96 standard errors at each look found them worse.
+    naive: usize,
+    /// One of five metrics crossed its limit.
+    any_crossed: usize,
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Outcome) {
+        self.trials += other.trials;
+        self.crossed += other.crossed;
+        self.safe += other.safe;
+        self.missed += other.missed;
+        self.naive += other.naive;
+        self.any_crossed += other.any_crossed;
+    }
+}
+
+impl Outcome {
+    fn percent(&self, count: usize) -> f64 {
+        100.0 * count as f64 / self.trials as f64
+    }
+}
+
+fn limit_of(metric: usize, times: f64) -> Limit {
+    if metric == GOODPUT {
+        Limit { value: 1.0 / times, worse: Worse::Below }
+    } else {
+        Limit { value: times, worse: Worse::Above }
+    }
+}
+
+fn estimate_of(arms: &Arms, metric: usize) -> Option<Estimate> {
+    estimate(&arms[0][metric], &arms[1][metric], EFFECTS[metric]).ok()
+}
+
+/// Watches one trial of an equal algorithm to its end; the limit is 1, which holds exactly.
+fn watch_equal(host: Host, seed: u64, looks: usize) -> Outcome {
+    let (mut traffic, mut arms) = (Traffic::new(host, seed), Arms::default());
+    let mut seen = Outcome { trials: 1, ..Outcome::default() };
+    for _ in 0..looks {
+        traffic.add_to(&mut arms);
+        for metric in 0..METRICS {
+            let Some(estimate) = estimate_of(&arms, metric) else { continue };
+            let of_five = look(&estimate, limit_of(metric, 1.0), METRICS);
+            seen.any_crossed |= usize::from(of_five.verdict == Verdict::Crossed);
+            if metric != RETRANSMITTED {
+                continue;
+            }
+            let alone = look(&estimate, limit_of(metric, 1.0), 1);
+            let is_outside = alone.interval.is_some_and(|[low, high]| host.factor < low || high < host.factor);
+            seen.crossed |= usize::from(alone.verdict == Verdict::Crossed && seen.safe == 0);
+            seen.safe |= usize::from(alone.verdict == Verdict::Safe && seen.crossed == 0);
+            seen.missed |= usize::from(is_outside);
+            seen.naive |= usize::from(estimate.theta > 1.96 * estimate.se);
+        }
+    }
+    seen
+}
+
+fn watch_equal_seeds(host: Host, seeds: u64, looks: usize) -> Outcome {
+    let mut all = Outcome::default();
+    (0..seeds).for_each(|seed| all += watch_equal(host, seed, looks));
+    all
+}
+
+/// The look, counted from 1, at which retransmissions are found to cross a limit.
+fn crossed_at(host: Host, seed: u64, looks: usize, limit: Limit) -> Option<usize> {
+    let (mut traffic, mut arms) = (Traffic::new(host, seed), Arms::default());
+    (1..=looks).find(|_| {
+        traffic.add_to(&mut arms);
+        estimate_of(&arms, RETRANSMITTED).is_some_and(|estimate| look(&estimate, limit, 1).verdict == Verdict::Crossed)
+    })
+}
+
+/// Percentage of seeds in which the limit is crossed, and the median minutes until then.
+fn caught(host: Host, seeds: u64, looks: usize, times: f64) -> (f64, f64) {
+    let limit = Limit { value: times, worse: Worse::Above };
+    let mut at: Vec<usize> = (0..seeds).filter_map(|seed| crossed_at(host, seed, looks, limit)).collect();
+    at.sort_unstable();
+    let median = at.get(at.len() / 2).map_or(f64::NAN, |look| *look as f64 / 6.0);
+    (100.0 * at.len() as f64 / seeds as f64, median)
+}
+
+/// 200 trials of one hour, shared by the tests that look at different sides of them.
+static EQUAL: LazyLock<Outcome> = LazyLock::new(|| watch_equal_seeds(HOST, 200, LOOKS_PER_HOUR));
+
+#[test]
+fn equal_algorithm_is_reverted_in_at_most_5_of_100_trials() {
+    assert!(EQUAL.percent(EQUAL.crossed) <= 5.0, "{}", EQUAL.crossed);
+}
+
+#[test]
+fn five_metrics_of_an_equal_algorithm_revert_it_in_at_most_5_of_100_trials() {
+    assert!(EQUAL.percent(EQUAL.any_crossed) <= 5.0, "{}", EQUAL.any_crossed);
+}
+
+#[test]
+fn interval_contains_the_truth_at_all_looks_in_95_of_100_trials() {
+    assert!(EQUAL.percent(EQUAL.missed) <= 5.0, "{}", EQUAL.missed);
+}
+
+#[test]
+fn fixed_interval_looked_at_repeatedly_reverts_more_than_5_of_100_trials() {
+    assert!(EQUAL.percent(EQUAL.naive) > 5.0, "{}", EQUAL.naive);
+}
+
+#[test]
+fn doubled_retransmissions_are_caught_within_an_hour() {
+    let (percent, minutes) = caught(Host { factor: 2.0, ..HOST }, 60, LOOKS_PER_HOUR, 1.0);
+    assert!(percent >= 90.0 && minutes < 20.0, "{percent} %, median {minutes} min");
+}
+
+/// Hosts unlike [`HOST`], with seeds and hours.
+const OTHER_HOSTS: [(&str, Host, u64, usize); 15] = [
+    ("more seeds", HOST, 2000, 1),
+    ("6 h", HOST, 500, 6),
+    ("Pareto sizes", Host { pareto_sizes: true, ..HOST }, 1000, 1),
+    ("half treated", Host { treated_share: 0.5, ..HOST }, 1000, 1),
+    ("90 % treated", Host { treated_share: 0.9, ..HOST }, 1000, 1),
+    ("split by peer", Host { by_peer: true, ..HOST }, 1000, 1),
+    ("unlike paths", Host { loss: 0.003, loss_spread: 2.0, ..HOST }, 1000, 1),
+    ("unlike paths, 90 % treated", Host { loss: 0.003, loss_spread: 2.0, treated_share: 0.9, ..HOST }, 1000, 1),
+    ("rare losses", Host { loss: 1e-4, ..HOST }, 1000, 1),
+    ("rare losses, 90 % treated", Host { loss: 1e-4, treated_share: 0.9, ..HOST }, 1000, 1),
+    ("long bursts", Host { loss: 3e-4, burst: 30.0, ..HOST }, 1000, 1),
+    ("long bursts, 90 % treated", Host { loss: 3e-4, burst: 30.0, treated_share: 0.9, ..HOST }, 1000, 1),
+    ("20 peers", Host { peers: 20, ..HOST }, 1000, 1),
+    ("12 peers", Host { peers: 12, ..HOST }, 1000, 1),
+    ("one peer has most", Host { zipf: 2.0, ..HOST }, 1000, 1),
+];
+
+#[test]
+#[ignore = "simulates 19,000 hours: half a minute in a release build, ten in a debug build"]
+fn equal_algorithm_is_seldom_reverted_on_other_hosts() {
+    for (name, host, seeds, hours) in OTHER_HOSTS {
+        let all = watch_equal_seeds(host, seeds, hours * LOOKS_PER_HOUR);
+        let [crossed, any_crossed, missed, naive] =
+            [all.crossed, all.any_crossed, all.missed, all.naive].map(|count| all.percent(count));
+        println!("{name}, n = {seeds}: reverted {crossed:.1} %, by any of five metrics {any_crossed:.1} %;");
+        println!("  outside the interval {missed:.1} %; reverted by 1.96 SE {naive:.1} %");
+        assert!(crossed <= 5.0 && any_crossed <= 5.0 && missed <= 5.0, "{name}");
+    }
+}
+
+#[test]
+#[ignore = "simulates 4,800 hours: ten seconds in a release build, two minutes in a debug build"]
+fn worse_algorithms_are_caught() {
+    let trials = [
+        (2.0, 1.0, 1, 90.0),
+        (2.0, 1.2, 1, 85.0),
+        (3.0, 1.2, 1, 95.0),
+        (10.0, 1.2, 1, 95.0),
+        (1.3, 1.0, 6, 90.0),
+        (1.3, 1.1, 6, 50.0),
+    ];
+    for (factor, times, hours, least) in trials {
+        let (percent, minutes) = caught(Host { factor, ..HOST }, 300, hours * LOOKS_PER_HOUR, times);
+        println!("x {factor}, limit {times}, n = 300: {percent:.1} % within {hours} h, median {minutes:.0} min");
+        assert!(percent >= least, "x {factor}");
+    }
+}
+
+/// The median over seeds of the spread of retransmissions in one world.
+fn spread_of(host: Host, seeds: u64) -> f64 {
+    let of_seed = |seed| {
+        let mut traffic = Traffic::new(Host { factor: 1.0, ..host }, seed);
+        let sums = (0..4000).map(|_| traffic.connection().2[RETRANSMITTED]);
+        let sample: Vec<(f64, f64)> = sums.map(|sums| (sums.numerator, sums.denominator)).collect();
+        spread(&sample, Effect::LogRatio).unwrap()
+    };
+    let mut spreads: Vec<f64> = (0..seeds).map(of_seed).collect();
+    spreads.sort_by(f64::total_cmp);
+    spreads[spreads.len() / 2]
+}
+
+#[test]
+fn forecast_of_what_is_detectable_agrees_with_simulation_within_20_percent() {
+    const SEEDS: u64 = 50;
+    let (looks, limit) = (LOOKS_PER_HOUR / 2, 1.2);
+    let plan = Plan {
+        connections_per_s: CONNECTIONS_PER_S,
+        treated_share: HOST.treated_share,
+        seconds: looks as f64 * 10.0,
+        spread: spread_of(HOST, SEEDS),
+    };
+    let ratio = detectable(&plan, Limit { value: limit, worse: Worse::Above }, 1).unwrap();
+    let [less, more] = [ratio / 1.2, ratio * 1.2].map(|factor| caught(Host { factor, ..HOST }, SEEDS, looks, limit).0);
+    assert!(less < 80.0 && more >= 80.0, "{ratio}: {less} % at a sixth less, {more} % at a fifth more");
+}
+
+/// Counts of arms at each of 2,000 looks, 100 connections apart.
+fn shares_alarm(seed: u64, treated_share: f64, is_alarm: impl Fn(&[u64]) -> bool) -> bool {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut counts = [0u64; 2];
+    (0..2000).any(|_| {
+        let mean = 100.0 * treated_share;
+        let deviation = (mean * (1.0 - treated_share)).sqrt() * normal(&mut random);
+        let treated = (mean + deviation).round().clamp(0.0, 100.0) as u64;
+        counts[0] += treated;
+        counts[1] += 100 - treated;
+        is_alarm(&counts)
+    })
+}
+
+#[test]
+fn right_shares_raise_no_alarm_over_2000_looks() {
+    const SEEDS: u64 = 300;
+    const SHARES: [f64; 2] = [0.1, 0.9];
+    let count =
+        |is_alarm: &dyn Fn(&[u64]) -> bool| (0..SEEDS).filter(|&seed| shares_alarm(seed, 0.1, is_alarm)).count();
+    assert_eq!(count(&|counts| sample_ratio_e(counts, &SHARES).unwrap() >= MISMATCH), 0);
+    // Ville's inequality at a level that so few seeds can test.
+    assert!(count(&|counts| sample_ratio_e(counts, &SHARES).unwrap() >= 20.0) <= 15);
+    assert!(count(&|counts| sample_ratio_p(counts, &SHARES).unwrap() < 0.001) > 3, "the fixed test would do as well");
+}
+
+#[test]
+fn wrong_shares_raise_an_alarm() {
+    let is_alarm = |counts: &[u64]| sample_ratio_e(counts, &[0.1, 0.9]).unwrap() >= MISMATCH;
+    assert!((0..20).all(|seed| shares_alarm(seed, 0.11, is_alarm)));
+}
+
+#[test]
+fn simulated_trials_reach_the_first_look() {
+    let (mut traffic, mut arms) = (Traffic::new(HOST, 1), Arms::default());
+    (0..120).for_each(|_| traffic.add_to(&mut arms));
+    assert!(arms[0][RETRANSMITTED].connections >= CONNECTIONS_MIN);
+    assert!((0..METRICS).all(|metric| estimate_of(&arms, metric).is_some()));
+    assert!(arms[0][RETRANSMITTED].folds.iter().filter(|fold| fold.denominator > 0.0).count() == FOLDS);
+}
