@@ -13,6 +13,7 @@
 //! | 2 | [`policy`] | which connections get which algorithm | catalog, kernel, state, loader |
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
 //! | 3 | [`experiment`] | scenario to runs to result directory | all below |
+//! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`cli`] | one file per verb | all |
@@ -35,6 +36,7 @@ pub mod state;
 pub mod experiment;
 pub mod report;
 pub mod serve;
+pub mod trial;
 pub mod view;
 
 pub mod cli;

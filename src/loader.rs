@@ -13,12 +13,13 @@ mod receiver;
 mod refusal;
 pub mod survey;
 mod unload;
+pub mod upgrade;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::catalog::{Algorithm, Setting};
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::{cgroup, congestion, privilege, struct_ops};
 use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store};
 
-pub use load::{Loaded, Options, load};
+pub use load::{Loaded, Options, load, make_default};
 pub use object::{Verified, verify};
 pub use receiver::load_receiver;
 pub use unload::{Unloaded, drain, ours, plan, unload, unload_all};
@@ -135,6 +136,8 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         layout: algorithm.layout.clone(),
         companion: None,
         receiver: false,
+        previous: None,
+        next: None,
         with_policy: false,
         unconfirmed: None,
     }
@@ -192,6 +195,35 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let _ = self.release(); // what stays is listed by `tccc status` and removed by the next command
     }
+}
+
+/// SHA-256 of an algorithm's object, in hexadecimal.
+pub fn digest_of(algorithm: &Algorithm) -> String {
+    object::digest(&algorithm.object)
+}
+
+/// Notes in the record of a name what its code followed, where the kernel could not swap the two.
+///
+/// Errors: the name is not loaded; the record cannot be written.
+pub fn succeed(name: &str, earlier: &Record) -> Result<Record> {
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;
+    let generation = earlier.previous.as_ref().map_or(0, |code| code.generation).max(earlier.generation) + 1;
+    let record = Record { generation, previous: Some(earlier.code()), ..record };
+    locked.write(&record)?;
+    Ok(record)
+}
+
+/// Notes which default [`unload`] restores.
+///
+/// Errors: the record cannot be written.
+pub fn remember_default(record: Record, previous: Option<String>) -> Result<Record> {
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let record = Record { previous_default: previous, ..record };
+    locked.write(&record)?;
+    Ok(record)
 }
 
 /// Refuses a name that the kernel cannot carry.

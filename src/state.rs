@@ -75,6 +75,29 @@ pub struct Unconfirmed {
     pub guard: Process,
 }
 
+/// Code that has, had or is about to have a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// The algorithm's id.
+    pub algorithm: String,
+    /// The algorithm's title.
+    pub title: String,
+    /// The user's own object file.
+    pub file: Option<PathBuf>,
+    /// SHA-256 of the object.
+    pub digest: String,
+    /// Tunables that were set.
+    pub tunables: BTreeMap<String, i128>,
+    /// When it was registered first, RFC 3339.
+    pub since: String,
+    /// 1, and one more for every other code under the same name.
+    pub generation: u32,
+    /// Number of the kernel's map that holds its table.
+    pub map_id: u32,
+    /// Its private state in a socket.
+    pub layout: StateLayout,
+}
+
 /// One algorithm that tccc registered, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -110,12 +133,49 @@ pub struct Record {
     /// The companion alone is wanted: this host receives, and no algorithm is registered.
     #[serde(default)]
     pub receiver: bool,
+    /// The code before, kept for `tccc rollback`.
+    #[serde(default)]
+    pub previous: Option<Code>,
+    /// Code that is about to take the place of this one.
+    #[serde(default)]
+    pub next: Option<Code>,
     /// It was loaded because a policy names it, and goes when none does any more.
     #[serde(default)]
     pub with_policy: bool,
     /// Not confirmed yet; none when nobody asked for that, or when it is.
     #[serde(default)]
     pub unconfirmed: Option<Unconfirmed>,
+}
+
+impl Record {
+    /// The code that it is of.
+    pub fn code(&self) -> Code {
+        Code {
+            algorithm: self.algorithm.clone(),
+            title: self.title.clone(),
+            file: self.file.clone(),
+            digest: self.digest.clone(),
+            tunables: self.tunables.clone(),
+            since: self.since.clone(),
+            generation: self.generation,
+            map_id: self.map_id,
+            layout: self.layout.clone(),
+        }
+    }
+
+    /// The same name with other code.
+    pub fn with_code(self, code: Code) -> Self {
+        let Code { algorithm, title, file, digest, tunables, since, generation, map_id, layout } = code;
+        Record { algorithm, title, file, digest, tunables, since, generation, map_id, layout, ..self }
+    }
+
+    /// The code that is registered when the kernel's link points to this map.
+    ///
+    /// None: nothing that is written down.
+    pub fn code_of(&self, map_id: u32) -> Option<Code> {
+        let codes = [Some(self.code()), self.next.clone(), self.previous.clone()];
+        codes.into_iter().flatten().find(|code| code.map_id == map_id)
+    }
 }
 
 /// The folder of records.
@@ -299,6 +359,8 @@ mod tests {
             layout: StateLayout::default(),
             companion: None,
             receiver: false,
+            previous: None,
+            next: None,
             with_policy: false,
             unconfirmed: None,
         }

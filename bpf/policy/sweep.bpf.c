@@ -298,6 +298,48 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
+/* Which name gets its latest code, for on_refresh; and whether connections do, or listening sockets alone. */
+const volatile struct current_key refreshed;
+const volatile bool refreshes_open;
+
+struct policy_refreshes {
+	u64 listening;
+	u64 open;
+	u64 failed;
+};
+
+struct policy_refreshes refreshes;
+
+/*
+ * After an upgrade: who chose the name before has the old code until the name is set again. A listening socket would give
+ * it to all that it accepts.
+ */
+SEC("iter/tcp")
+int on_refresh(struct bpf_iter__tcp___trace *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;
+	struct current_key now, wanted;
+	bool is_listening;
+
+	if (!tp)
+		return 0;
+	is_listening = sk_of(tp)->__sk_common.skc_state == STATE_LISTEN;
+	if (!is_listening && !(refreshes_open && open_socket(common)))
+		return 0;
+	read_current(&now, tp);
+	__builtin_memcpy(&wanted, (const void *)&refreshed, sizeof(wanted));
+	if (!is_same(now.name, wanted.name))
+		return 0;
+	if (bpf_setsockopt((void *)tp, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)))
+		refreshes.failed++;
+	else if (is_listening)
+		refreshes.listening++;
+	else
+		refreshes.open++;
+	return 0;
+}
+
 /* The algorithm between two others: it takes away what the one before left of its pacing. */
 SEC("struct_ops")
 void BPF_PROG(reset_init, struct sock *sk)

@@ -44,6 +44,37 @@ pub fn map_id(map: &OwnedFd) -> Result<u32> {
     Ok(map_info(map).context("ask for the number of a map")?.id)
 }
 
+/// Opens a program by its number.
+///
+/// Errors: gone, or not permitted.
+pub fn open_program(id: u32) -> Result<OwnedFd> {
+    // SAFETY: the call takes a plain number.
+    owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) }).with_context(|| format!("open BPF program {id}"))
+}
+
+/// The map of this name that a program uses.
+///
+/// None: it uses none, or may not be looked at.
+pub fn map_of_program(program: &OwnedFd, name: &str) -> Option<OwnedFd> {
+    const MOST: usize = 64;
+    let mut ids = [0u32; MOST];
+    let mut info =
+        libbpf_sys::bpf_prog_info { nr_map_ids: MOST as u32, map_ids: ids.as_mut_ptr() as u64, ..Default::default() };
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the descriptor is open; structure and numbers are as long as they say and outlive the call.
+    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
+        .ok()?;
+    let maps = ids[..MOST.min(info.nr_map_ids as usize)].iter().filter_map(|&id| open_map(id).ok());
+    // The kernel keeps fifteen characters of a name.
+    let is_it = |map: &OwnedFd| map_info(map).is_ok_and(|info| name.starts_with(&text(&info.name.map(|it| it as u8))));
+    maps.into_iter().find(is_it)
+}
+
+/// Up to the first zero.
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
+
 /// Number of the program.
 ///
 /// Errors: not a program.
@@ -60,13 +91,12 @@ pub fn program_id(program: &impl AsRawFd) -> Result<u32> {
 ///
 /// None: it is gone, or may not be looked at.
 pub fn program_name(id: u32) -> Option<String> {
-    // SAFETY: the call takes a plain number.
-    let program = owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) }).ok()?;
+    let program = open_program(id).ok()?;
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
     let answer = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
-    (answer == 0).then(|| info.name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect())
+    (answer == 0).then(|| text(&info.name.map(|byte| byte as u8)))
 }
 
 /// Numbers of the program and of the cgroup of a link.

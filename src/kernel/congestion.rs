@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::kernel::btf::reason;
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
 const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
@@ -22,6 +23,14 @@ const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/ipv4/tcp_mem";
 pub fn available() -> Result<Vec<String>> {
     let names = fs::read_to_string(AVAILABLE).with_context(|| format!("read {AVAILABLE}"))?;
     Ok(names.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Whether the kernel lets everybody, other network namespaces included, choose an algorithm.
+///
+/// Errors: the kernel has no TCP, or /proc is not mounted.
+pub fn is_allowed(name: &str) -> Result<bool> {
+    let names = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
+    Ok(names.split_whitespace().any(|other| other == name))
 }
 
 /// The default algorithm of this network namespace.

@@ -1,6 +1,8 @@
 //! A process by number and start time, because numbers are used again.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,6 +77,17 @@ impl Process {
     }
 }
 
+/// Starts a process that goes on when this one ends: in a session of its own, without terminal, in the root folder.
+///
+/// Errors: it cannot be started.
+/// Side effects: a process.
+pub fn spawn_detached(command: &mut Command) -> Result<Child> {
+    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
+    unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+    command.spawn().with_context(|| format!("start {}", command.get_program().display()))
+}
+
 /// Processes that were to end with one that is dead, and have not.
 pub fn orphans() -> Vec<Process> {
     let alive = all().into_iter().filter_map(Process::of);
@@ -128,8 +141,6 @@ pub fn all() -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
-
     use super::*;
 
     #[test]

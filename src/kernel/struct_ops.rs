@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
 
-use super::bpf::{checked, map_info, open_map, owned};
+use super::bpf::{checked, map_info, open_map, open_program, owned, text};
 use super::probe::Features;
 
 /// Bytes of a name with its closing zero: the kernel's TCP_CA_NAME_MAX.
@@ -134,11 +134,18 @@ pub fn delete_registration(map: &OwnedFd) -> Result<()> {
 
 /// Points a link to another table with the same name.
 ///
-/// Errors: the kernel cannot; the other table has another name or was never filled.
+/// Errors: the link points to another table than `expected`; the kernel cannot; the other table has another name or was
+/// never filled.
 /// Side effects: new sockets get the other code; sockets that have the old code keep it.
-pub fn update_link(link: &OwnedFd, map: &OwnedFd) -> Result<()> {
-    // SAFETY: both descriptors are open; null options mean none.
-    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), map.as_raw_fd(), std::ptr::null()) })
+pub fn update_link(link: &OwnedFd, map: &OwnedFd, expected: &OwnedFd) -> Result<()> {
+    let options = libbpf_sys::bpf_link_update_opts {
+        sz: size_of::<libbpf_sys::bpf_link_update_opts>() as libbpf_sys::size_t,
+        flags: libbpf_sys::BPF_F_REPLACE,
+        old_map_fd: expected.as_raw_fd() as u32,
+        ..Default::default()
+    };
+    // SAFETY: the descriptors are open; the options outlive the call.
+    checked(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), map.as_raw_fd(), &raw const options) })
         .context("point the link to other code")
 }
 
@@ -164,9 +171,7 @@ impl Statistics {
 ///
 /// Errors: gone, or not permitted.
 pub fn program_cost(id: u32) -> Result<ProgramCost> {
-    // SAFETY: the call takes a plain number.
-    let program = owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) });
-    cost_of(&program.with_context(|| format!("open BPF program {id}"))?)
+    cost_of(&open_program(id)?)
 }
 
 /// What a program cost so far, by its descriptor.
@@ -190,9 +195,4 @@ fn map_value(map: &OwnedFd, info: &libbpf_sys::bpf_map_info) -> io::Result<Vec<u
         libbpf_sys::bpf_map_lookup_elem(map.as_raw_fd(), (&raw const key).cast(), value.as_mut_ptr().cast())
     })?;
     Ok(value)
-}
-
-/// Up to the first zero.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }

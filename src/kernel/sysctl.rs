@@ -38,6 +38,15 @@ pub fn read(netns: &Netns, name: &str) -> Result<Option<String>> {
     })
 }
 
+/// Writes a setting of a namespace.
+///
+/// Errors: a name outside `net.`; a value that the kernel refuses; not permitted.
+/// Side effects: the namespace's setting.
+pub fn write(netns: &Netns, name: &str, value: &str) -> Result<()> {
+    let path = path_of(name)?;
+    netns.run(|| fs::write(&path, value).with_context(|| format!("set {name} = {value} in a network namespace")))
+}
+
 fn path_of(name: &str) -> Result<PathBuf> {
     if !name.starts_with("net.") || name.contains('/') {
         bail!("\"{name}\" is not a setting of a network namespace: it does not begin with `net.`");

@@ -1,11 +1,12 @@
 //! The program that an algorithm needs beside it: loaded with it, attached to a cgroup, pinned under the same name.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use libbpf_rs::{MapCore, Object, ObjectBuilder};
+use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject};
 
 use crate::catalog;
 use crate::failure::Failure;
@@ -19,17 +20,22 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Has the kernel verify it.
+    /// Has the kernel verify it; `shared` is the map of a companion whose place it is to take.
     ///
-    /// Errors: this binary carries no such program; the kernel refuses it.
-    pub fn verify(wanted: &catalog::Companion, name: &str) -> Result<Self> {
+    /// Errors: this binary carries no such program; the kernel refuses it; the map is of another form.
+    pub fn verify(wanted: &catalog::Companion, name: &str, shared: Option<BorrowedFd>) -> Result<Self> {
         let refuse =
             |failure: Failure| Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure };
         let bytes = wanted.object().map_err(refuse)?;
         libbpf_log::install_if_none();
         libbpf_log::take();
         let opened = ObjectBuilder::default().name(&wanted.program)?.open_memory(bytes);
-        let loaded = opened.and_then(|object| object.load()).map_err(|error| {
+        let reuse = |mut object: OpenObject| {
+            let map = object.maps_mut().find(|map| map.name() == OsStr::new(&wanted.map));
+            let reused = map.zip(shared).map_or(Ok(()), |(mut map, fd)| map.reuse_fd(fd));
+            reused.map(|()| object)
+        };
+        let loaded = opened.and_then(reuse).and_then(|object| object.load()).map_err(|error| {
             let log = libbpf_log::take();
             let last = log.lines().next_back().map_or(error.to_string(), |line| line.trim().to_owned());
             let program = &wanted.program;
@@ -46,6 +52,14 @@ impl Companion {
         let map = self.object.maps().find(|map| map.name() == name);
         let map = map.with_context(|| format!("find the map {name} of the companion program"))?;
         Ok(map.as_fd().try_clone_to_owned()?)
+    }
+
+    /// The program, to take the place of an earlier one.
+    ///
+    /// Errors: it has none.
+    pub fn program(&self) -> Result<OwnedFd> {
+        let program = self.object.progs().next().context("find the companion's program")?;
+        Ok(program.as_fd().try_clone_to_owned()?)
     }
 
     /// Attaches it to a cgroup for as long as the link is held or pinned.

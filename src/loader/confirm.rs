@@ -3,8 +3,7 @@
 //! The process that waits is started before the host is changed, so that no moment is without it. Where it was killed,
 //! `tccc status` says so, and the next `tccc load` or `run` undoes what it should have undone.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,7 +13,7 @@ use super::unload::{Unloaded, undo};
 use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::kernel::probe::Features;
-use crate::kernel::process::Process;
+use crate::kernel::process::{self, Process};
 use crate::state::{Record, Store, Unconfirmed};
 
 /// The process that undoes a registration when its time is over; ended with this value, unless it is released.
@@ -32,11 +31,8 @@ impl Guard {
     /// Side effects: a process without terminal that lives until the moment, or until somebody confirms or unloads.
     pub fn start(command: &mut Command, patience: Duration) -> Result<Guard> {
         let until_ns = clock::boottime_ns()? + patience.as_nanos() as u64;
-        command.arg(until_ns.to_string()).current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
-        unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
-        let process = command.spawn().context("start the process that undoes it")?;
+        command.arg(until_ns.to_string());
+        let process = process::spawn_detached(command).context("start the process that undoes it")?;
         let guard = Process::of(process.id()).context("see the process that undoes it in /proc")?;
         Ok(Guard { process: Some(process), unconfirmed: Unconfirmed { until_ns, guard } })
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::survey::{self, Instance, Standing};
+use super::upgrade::{self, Upgraded};
 use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
@@ -64,19 +65,15 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     let locked = store.lock()?;
     sweep(&locked, features)?;
     // Another process may have come first: only what is seen under the lock counts.
-    let earlier = check_free(request.name, options, &store, features)?;
-    loaded.record = match &earlier {
-        Some(earlier) => replace(loaded.record, verified, earlier, (&pins, &locked))?,
-        None => register(loaded.record, verified, (&pins, &locked))?,
-    };
+    if check_free(request.name, options, &store, features)?.is_some() {
+        drop((locked, verified));
+        return replace(request, options, features, loaded.changes);
+    }
+    loaded.record = register(loaded.record, verified, (&pins, &locked))?;
     if options.make_default
-        && let Err(error) = make_default(&mut loaded.record, &locked)
+        && let Err(error) = note_default(&mut loaded.record, &locked)
     {
-        let name = request.name;
-        if earlier.is_some() {
-            return Err(error.context(format!("\"{name}\" is replaced, but not the default")));
-        }
-        if let Some(instance) = survey::find(name, &store, features)? {
+        if let Some(instance) = survey::find(request.name, &store, features)? {
             unload::undo(instance, &locked)?;
         }
         return Err(error);
@@ -190,40 +187,32 @@ fn keep(
     locked.write(record).inspect_err(|_| drop(struct_ops::delete_registration(&map)))
 }
 
-/// Points the pinned link to other code; sockets that have the old code keep it until they close.
-fn replace(
-    mut record: Record,
-    mut verified: Verified,
-    earlier: &Instance,
-    (pins, locked): (&Pins, &Locked),
-) -> Result<Record> {
-    let name = record.name.clone();
-    record.owner = Owner::Pinned;
-    if let Some(before) = &earlier.record {
-        record.generation = before.generation + 1;
-        record.previous_default = before.previous_default.clone();
+/// Puts the code in the place of what is loaded under the same name.
+fn replace(request: &Request, options: Options, features: &Features, changes: Vec<String>) -> Result<Loaded> {
+    let Upgraded { mut record, adapted, notes, .. } = upgrade::upgrade(request, features)?;
+    if options.make_default {
+        let name = request.name;
+        record = make_default(name).with_context(|| format!("\"{name}\" is replaced, but not the default"))?;
     }
-    let link = bpf::open_pin(&pins.link(&name))?;
-    let map = verified.publish()?;
-    // First the companion: new code with an old companion would wait for what never comes, as old code then does.
-    let _ = std::fs::remove_file(pins.companion(&name));
-    if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
-        pins.prepare()?;
-        bpf::pin(&link, &pins.companion(&name))?;
-    }
-    struct_ops::update_link(&link, &map).with_context(|| format!("replace \"{name}\""))?;
-    let fresh = pins.map(&name);
-    let _ = std::fs::remove_file(&fresh); // the link pin keeps the registration; this one only shows the table
-    bpf::pin(&map, &fresh)?;
-    if congestion::default()? == name {
-        congestion::set_default(&name)?; // the default points to code, not to a name: let it follow
-    }
-    locked.write(&record)?;
+    Ok(Loaded { record, adapted: [adapted, notes].concat(), changes })
+}
+
+/// Makes a loaded algorithm the host's default; the one before is written down before it is changed.
+///
+/// Errors: it is not loaded; not permitted; not in the first network namespace.
+/// Side effects: sockets that open from now on get it unless they choose another; [`super::unload`] undoes it.
+pub fn make_default(name: &str) -> Result<Record> {
+    congestion::check_settable()?;
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let not_loaded = || Failure::failed(format!("\"{name}\" is not loaded")).hint("`tccc status` shows what is");
+    let mut record = store.record(name).ok_or_else(not_loaded)?;
+    note_default(&mut record, &locked)?;
     Ok(record)
 }
 
 /// The previous default is written down before it is changed.
-fn make_default(record: &mut Record, locked: &Locked) -> Result<()> {
+fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
     let now = congestion::default()?;
     if now == record.name {
         return Ok(());

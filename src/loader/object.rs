@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -40,7 +40,14 @@ pub fn digest(object: &[u8]) -> String {
 /// Errors: as [`verify`].
 /// Side effects: a refusal leaves the log where the user stands.
 pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, Some(load::log_folder()))
+    verify_in(request, features, (Some(load::log_folder()), None))
+}
+
+/// As [`verify_logged`], with the map that the companion of the code before shares with it.
+///
+/// Errors: as [`verify`].
+pub(super) fn verify_successor(request: &Request, features: &Features, shared: Option<BorrowedFd>) -> Result<Verified> {
+    verify_in(request, features, (Some(load::log_folder()), shared))
 }
 
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.
@@ -48,10 +55,14 @@ pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Ve
 /// Errors: the name is not possible; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the
 /// kernel refuses a program.
 pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, None)
+    verify_in(request, features, (None, None))
 }
 
-fn verify_in(request: &Request, features: &Features, logs: Option<&Path>) -> Result<Verified> {
+fn verify_in(
+    request: &Request,
+    features: &Features,
+    (logs, shared): (Option<&Path>, Option<BorrowedFd>),
+) -> Result<Verified> {
     check_name(request.name)?;
     if !features.struct_ops {
         let what = format!("cannot load \"{}\": this kernel takes no congestion control from BPF", request.name);
@@ -61,7 +72,7 @@ fn verify_in(request: &Request, features: &Features, logs: Option<&Path>) -> Res
     let mut object = open(request)?;
     let types = types_of(&object)?;
     let companion = request.algorithm.companion.as_ref();
-    let shared = companion.map(|wanted| Companion::verify(wanted, request.name)).transpose()?;
+    let shared = companion.map(|wanted| Companion::verify(wanted, request.name, shared)).transpose()?;
     let mut adapted = Vec::new();
     for mut map in object.maps_mut() {
         if map.map_type() == MapType::StructOps && map.name() == OsStr::new(&request.algorithm.ops_table) {
@@ -178,6 +189,13 @@ impl Verified {
     pub(super) fn attach_companion(&mut self, place: Option<&Attachment>) -> Result<Option<OwnedFd>> {
         let both = self.companion.as_mut().zip(place);
         both.map(|(companion, place)| companion.attach(&place.cgroup)).transpose()
+    }
+
+    /// The companion's program.
+    ///
+    /// Errors: it has none. None: the algorithm needs no companion.
+    pub(super) fn companion_program(&self) -> Result<Option<OwnedFd>> {
+        self.companion.as_ref().map(Companion::program).transpose()
     }
 
     /// Fills the map, ready to take the place of the one that is registered under the same name.

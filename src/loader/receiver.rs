@@ -32,7 +32,7 @@ pub fn load_receiver(request: &Request, options: Options, features: &Features) -
     };
     let store = Store::of_host();
     check_free(request.name, &store, features)?;
-    let companion = Companion::verify(wanted, request.name)?;
+    let companion = Companion::verify(wanted, request.name, None)?;
     let mut changes = vec![format!("write the record {}/{}.json", crate::state::FOLDER, request.name)];
     changes.extend(attachment(&record, &pins));
     let mut loaded = Loaded { record, adapted: Vec::new(), changes };

@@ -73,7 +73,7 @@ impl Instance {
         self.is_registered && is_ours && !self.has_link_pin && !self.is_map_held()
     }
 
-    /// The record says what is registered: a replacement was not interrupted between the two.
+    /// The record says what is registered: an upgrade was not interrupted between the two.
     pub fn is_as_recorded(&self) -> bool {
         match (&self.record, &self.table) {
             (Some(record), Some(table)) => !self.has_link_pin || record.map_id == table.map_id,
@@ -142,14 +142,17 @@ fn instance(
     Instance { name, record, has_link_pin, has_map_pin, has_companion_pin, is_companion_attached, table, is_registered }
 }
 
-/// The record of a name, unless an interrupted replacement left it with other code than is registered.
+/// The record of a name, with the code that is registered even where an upgrade was interrupted.
 ///
-/// Without the right to look at pins the record counts.
+/// None: other code is registered than any that is written down. Without the right to look at pins the record counts.
 pub fn trusted_record(name: &str, store: &Store) -> Option<Record> {
     let record = store.record(name)?;
     let link = Pins::of_host().and_then(|pins| bpf::open_pin(&pins.link(name)).ok());
     let registered = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
-    registered.is_none_or(|map_id| map_id == record.map_id).then_some(record)
+    match registered {
+        Some(map_id) => record.code_of(map_id).map(|code| record.with_code(code)),
+        None => Some(record),
+    }
 }
 
 /// Who else registered this name: a process that holds the link or map, as `tccc status` cannot know it.

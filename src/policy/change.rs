@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::counts::{self, PolicyCounts};
 use super::generation::{self, NewGeneration, Role};
@@ -119,13 +119,12 @@ pub fn remove(live: bool) -> Result<Removed> {
     let Some(pins) = PolicyPins::of_host() else { return Ok(Removed::default()) };
     let store = Store::of_host();
     let was_there = !pins.is_empty() || super::record::path(&store).exists();
-    let moves = {
-        let locked = store.lock()?;
-        // Moved before the labels go, which say what each had.
-        let moves = (live && was_there).then(|| take_back(&pins, &store)).transpose()?;
-        generation::remove(&locked, &pins)?;
-        moves
-    };
+    // Held open: the labels of open connections outlive the policy's pins.
+    let record = PolicyRecord::read(&store).unwrap_or_default();
+    let active = generation::active(&pins, &record).filter(|_| live);
+    let shared = active.map(|number| shared(&pins, number)).transpose()?;
+    generation::remove(&store.lock()?, &pins)?;
+    let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
 }
 
@@ -137,13 +136,6 @@ pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     let record = PolicyRecord::read(&Store::of_host())?;
     let tables = RuleTables::of(&generation.policy, &resolve::resolve(&generation.policy, &record)?);
     sweep::move_all(&tables, &shared(&pins, generation.number)?)
-}
-
-/// Gives open connections back what they had before any policy.
-fn take_back(pins: &PolicyPins, store: &Store) -> Result<Moves> {
-    let record = PolicyRecord::read(store)?;
-    let number = generation::active(pins, &record).context("find the policy that decides")?;
-    sweep::move_all(&RuleTables::default(), &shared(pins, number)?)
 }
 
 /// The parts of a generation that sweeps use.

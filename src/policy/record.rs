@@ -80,8 +80,10 @@ pub struct TrialRecord {
     pub live: bool,
     /// Algorithms that were loaded for it, and go if it fails.
     pub loaded: Vec<String>,
-    /// Where a rising share is; none: no rule has steps.
-    pub rollout: Option<Rollout>,
+    /// A person stopped the steps; the guard judges on.
+    pub paused: bool,
+    /// Where each rule with limits or steps is.
+    pub rules: Vec<RuleProgress>,
 }
 
 /// What a trial tries.
@@ -104,17 +106,29 @@ pub enum TrialSubject {
     },
 }
 
-/// Where the steps of a rollout are.
+/// Where a rule is in its trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rollout {
-    /// Index of the step that goes on.
+pub struct RuleProgress {
+    /// Name of the rule.
+    pub rule: String,
+    /// Index of the step that goes on; 0 without steps.
     pub step: usize,
-    /// When it began, CLOCK_BOOTTIME, nanoseconds.
+    /// When the step began, CLOCK_BOOTTIME, nanoseconds.
     pub since_ns: u64,
-    /// A person stopped the steps; the guard judges on.
-    pub paused: bool,
-    /// A limit was crossed and the rule says `freeze`.
-    pub frozen: bool,
+    /// How far it is.
+    pub state: RuleState,
+}
+
+/// How far a rule is in its trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleState {
+    /// The guard judges it.
+    Judged,
+    /// A limit was crossed and the rule says `freeze`: it stays as it is until a person decides.
+    Frozen,
+    /// Its last step, or its deadline, is passed.
+    Passed,
 }
 
 /// How a trial ended.

@@ -102,8 +102,7 @@ pub struct Moves {
 pub fn look(tables: &RuleTables, shared: &Shared) -> Result<Vec<Sight>> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, tables, shared)?;
-    leave_out_moving(&mut open)?;
-    open.progs.on_label.set_autoload(false);
+    keep_only(&mut open, "on_sight")?;
     let skel = open.load().map_err(|error| refusal(&error))?;
     fill!(&skel.maps, tables);
     let link = skel.progs.on_sight.attach().context("attach the socket iterator")?;
@@ -126,8 +125,7 @@ pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
     copy_name(&mut open.struct_ops.pacing_reset_mut().name, &name);
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
     copy_name(&mut bss.reset_name, &name);
-    open.progs.on_sight.set_autoload(false);
-    open.progs.on_label.set_autoload(false);
+    keep_only(&mut open, "on_move")?;
     let mut skel = open.load().map_err(|error| refusal(&error))?;
     fill!(&skel.maps, tables);
     let _reset = skel.maps.pacing_reset.attach_struct_ops().context("register the algorithm that resets pacing")?;
@@ -150,6 +148,39 @@ pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
     Ok(total)
 }
 
+/// What giving sockets the latest code of their algorithm did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Refreshes {
+    /// Listening sockets.
+    pub listening: u64,
+    /// Open connections.
+    pub open: u64,
+    /// Sockets that the kernel refused.
+    pub failed: u64,
+}
+
+/// Has sockets choose `name` again, so that they get its latest code: listening ones, with `moves_open` connections too.
+///
+/// Errors: a capability is missing; the kernel refuses the program.
+/// Side effects: connections that are moved begin anew with the algorithm's private state; their window stays.
+pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
+    libbpf_log::install_if_none();
+    libbpf_log::take();
+    let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
+    keep_only(&mut open, "on_refresh")?;
+    let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;
+    copy_name(&mut rodata.refreshed.name, name);
+    rodata.refreshes_open = moves_open;
+    let skel = open.load().map_err(|error| refusal(&error))?;
+    let link = skel.progs.on_refresh.attach().context("attach the socket iterator")?;
+    for netns in namespaces::all()?.reachable {
+        netns.run(|| iterate::pass(&link))?;
+    }
+    let counts = &skel.maps.bss_data.as_ref().context("find the counts of the sweep")?.refreshes;
+    Ok(Refreshes { listening: counts.listening, open: counts.open, failed: counts.failed })
+}
+
 fn open<'a>(
     storage: &'a mut MaybeUninit<OpenObject>,
     tables: &RuleTables,
@@ -165,14 +196,14 @@ fn open<'a>(
     Ok(open)
 }
 
-fn leave_out_moving(open: &mut OpenSweepSkel<'_>) -> Result<()> {
-    open.maps.pacing_reset.set_autocreate(false).context("leave out the algorithm that resets pacing")?;
+/// Leaves out every program but one, and the algorithm that resets pacing unless connections are moved.
+fn keep_only(open: &mut OpenSweepSkel<'_>, wanted: &str) -> Result<()> {
+    let moves = wanted == "on_move";
+    open.maps.pacing_reset.set_autocreate(moves).context("leave out the algorithm that resets pacing")?;
     for mut program in open.open_object_mut().progs_mut() {
-        let is_of_move =
-            program.name() == OsStr::new("on_move") || program.name().to_string_lossy().starts_with("reset_");
-        if is_of_move {
-            program.set_autoload(false);
-        }
+        let is_of_reset = program.name().to_string_lossy().starts_with("reset_");
+        let is_wanted = program.name() == OsStr::new(wanted) || (moves && is_of_reset);
+        program.set_autoload(is_wanted);
     }
     Ok(())
 }
@@ -185,8 +216,7 @@ pub(super) fn attach_labels(labels: &OwnedFd) -> Result<Link> {
     libbpf_log::take();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
-    leave_out_moving(&mut open)?;
-    open.progs.on_sight.set_autoload(false);
+    keep_only(&mut open, "on_label")?;
     open.maps.labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
     let skel = open.load().map_err(|error| refusal(&error))?;
     skel.progs.on_label.attach_iter(labels.as_fd()).context("attach the iterator over labels")

@@ -1,5 +1,6 @@
 //! Where pins are in the BPF file system: `tccc/links/NAME` holds a registration, `tccc/maps/NAME` its table,
-//! `tccc/companions/NAME` the attachment of its companion program.
+//! `tccc/companions/NAME` the attachment of its companion program, `tccc/previous/NAME` and `tccc/next/NAME` the tables of the
+//! code before and of code that is about to take its place.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -61,8 +62,22 @@ impl Pins {
         self.folder.join("companions").join(name)
     }
 
-    fn folders(&self) -> [PathBuf; 3] {
-        ["links", "maps", "companions"].map(|kind| self.folder.join(kind))
+    /// Where the table of the code before is pinned.
+    pub fn previous(&self, name: &str) -> PathBuf {
+        self.folder.join("previous").join(name)
+    }
+
+    /// Where the table of code is pinned that is about to take the place of this one.
+    pub fn next(&self, name: &str) -> PathBuf {
+        self.folder.join("next").join(name)
+    }
+
+    fn folders(&self) -> [PathBuf; 5] {
+        ["links", "maps", "companions", "previous", "next"].map(|kind| self.folder.join(kind))
+    }
+
+    fn all_of(&self, name: &str) -> [PathBuf; 5] {
+        [self.link(name), self.map(name), self.companion(name), self.previous(name), self.next(name)]
     }
 
     /// Every name that is pinned.
@@ -90,7 +105,7 @@ impl Pins {
     ///
     /// Errors: read-only, or not permitted.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
-        for path in [self.link(name), self.map(name), self.companion(name)] {
+        for path in self.all_of(name) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(&path, &error)),
                 _ => {}

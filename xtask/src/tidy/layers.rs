@@ -6,7 +6,7 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
@@ -24,6 +24,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
     ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model"]),
     ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
+    ("trial", &["catalog", "kernel", "loader", "model", "policy", "state", "trace", "trace::arrival", "trace::event"]),
     ("view", &["model", "trace", "trace::event", "trace::arrival"]),
     ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];

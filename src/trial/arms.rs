@@ -1,0 +1,178 @@
+//! What the connections of each arm do, summed up in the kernel while somebody looks.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::ops::Sub;
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context, Result};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
+
+use crate::failure::Failure;
+use crate::kernel::libbpf_log;
+use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
+use crate::policy::rule::GuardMetric;
+
+#[allow(missing_docs, clippy::all)] // generated from guard.bpf.c
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/guard.skel.rs"));
+}
+
+/// Words of `struct guard_cell`.
+const WORDS: usize = 10;
+/// One in `inflation`, where a doubling of the RTT is one.
+const LOG_ONE: f64 = 65_536.0;
+
+/// What the connections of one arm and fold did, as the kernel program sums it up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cell {
+    words: [u64; WORDS],
+}
+
+/// One arm by fold of the peers.
+pub type ArmCells = [Cell; FOLDS];
+
+impl Cell {
+    /// Connections that were counted.
+    pub fn connections(&self) -> u64 {
+        self.words[0]
+    }
+
+    /// Connections that ended.
+    pub fn ended(&self) -> u64 {
+        self.words[8]
+    }
+
+    /// Numerator and denominator of a metric. `ticks_per_s`: the kernel's tick.
+    pub fn sums(&self, metric: GuardMetric, ticks_per_s: f64) -> Sums {
+        let [connections, bytes_acked, busy_ticks, sent, retrans, timeouts, inflation, looks, ended, abnormal] =
+            self.words.map(|word| word as f64);
+        let (numerator, denominator) = match metric {
+            GuardMetric::Retransmitted => (retrans, sent),
+            GuardMetric::Timeouts => (timeouts, connections),
+            GuardMetric::RttInflation => (inflation / LOG_ONE * std::f64::consts::LN_2, looks),
+            GuardMetric::Goodput => (bytes_acked * 8.0, busy_ticks / ticks_per_s),
+            GuardMetric::AbnormalEnds => (abnormal, ended),
+        };
+        Sums { numerator, denominator }
+    }
+}
+
+impl Sub for Cell {
+    type Output = Cell;
+
+    /// What was added since an earlier reading.
+    fn sub(self, earlier: Cell) -> Cell {
+        Cell { words: std::array::from_fn(|at| self.words[at].saturating_sub(earlier.words[at])) }
+    }
+}
+
+/// The sums of a metric over an arm's folds.
+pub fn sums_of(cells: &ArmCells, metric: GuardMetric, ticks_per_s: f64) -> ArmSums {
+    let mut sums = ArmSums { connections: connections_of(cells), ..ArmSums::default() };
+    cells.iter().enumerate().for_each(|(fold, cell)| sums.add(fold, cell.sums(metric, ticks_per_s)));
+    sums
+}
+
+/// Connections of an arm.
+pub fn connections_of(cells: &ArmCells) -> u64 {
+    cells.iter().map(Cell::connections).sum()
+}
+
+/// How a metric of two arms is compared.
+pub fn effect_of(metric: GuardMetric) -> Effect {
+    if metric == GuardMetric::RttInflation { Effect::Difference } else { Effect::LogRatio }
+}
+
+/// Counts until it is dropped; held by this process alone.
+pub struct Arms {
+    sweep: Link,
+    _end: Link,
+    cells: MapHandle,
+    slots: Vec<u32>,
+}
+
+impl Arms {
+    /// Begins to count the labelled connections of one generation.
+    ///
+    /// Shape: `slots` are the numbers of the arms in labels.
+    ///
+    /// Errors: the kernel refuses the program.
+    /// Side effects: a program on the kernel's tracepoint for changes of TCP's state.
+    pub fn start(labels: &OwnedFd, generation: u32, slots: &[u32]) -> Result<Arms> {
+        libbpf_log::install_if_none();
+        libbpf_log::take();
+        let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+        let mut open = skeleton::GuardSkelBuilder::default().open(&mut storage).context("open the guard's program")?;
+        let rodata = open.maps.rodata_data.as_mut().context("find the settings of the guard's program")?;
+        rodata.judged_generation = generation as u16;
+        open.maps.cells.set_max_entries((slots.len() * FOLDS).max(1) as u32).context("size the guard's sums")?;
+        open.maps.labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
+        let skel = open.load().map_err(|error| {
+            let why = libbpf_log::take().lines().next_back().map_or(error.to_string(), str::to_owned);
+            Failure::unmet(format!("cannot guard: the kernel refuses the guard's program: {why}"))
+        })?;
+        for key in slots.iter().flat_map(|&slot| (0..FOLDS as u32).map(move |fold| key_of(slot, fold))) {
+            skel.maps.cells.update(&key, &[0; WORDS * 8], MapFlags::ANY).context("begin the guard's sums")?;
+        }
+        let end = skel.progs.on_guard_end.attach().context("follow the ends of connections")?;
+        let sweep = skel.progs.on_guard_sweep.attach_iter(labels.as_fd()).context("attach the iterator over labels")?;
+        let cells = MapHandle::try_from(&skel.maps.cells).context("hold the guard's sums")?;
+        Ok(Arms { sweep, _end: end, cells, slots: slots.to_vec() })
+    }
+
+    /// Looks at every open connection, and reads the sums of each arm since the start.
+    ///
+    /// Errors: the iterator or the sums cannot be read.
+    pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
+        let mut iterator = Iter::new(&self.sweep).context("open the iterator over labels")?;
+        // The program writes nothing: one read goes through all of them.
+        std::io::copy(&mut iterator, &mut std::io::sink()).context("look at the labelled connections")?;
+        let arm = |slot: u32| -> Result<ArmCells> {
+            let mut cells = ArmCells::default();
+            for (cell, fold) in cells.iter_mut().zip(0..) {
+                let value = self.cells.lookup(&key_of(slot, fold), MapFlags::ANY).context("read the guard's sums")?;
+                let words = value.as_deref().unwrap_or_default().chunks_exact(8);
+                let words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+                cell.words.iter_mut().zip(words).for_each(|(to, from)| *to = from);
+            }
+            Ok(cells)
+        };
+        self.slots.iter().map(|&slot| Ok((slot, arm(slot)?))).collect()
+    }
+}
+
+/// `struct guard_key`.
+fn key_of(slot: u32, fold: u32) -> [u8; 8] {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&slot.to_ne_bytes());
+    key[4..].copy_from_slice(&fold.to_ne_bytes());
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_read_from_the_words_of_the_kernel_program() {
+        let cell = Cell { words: [4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1] };
+        let value = |metric| {
+            let Sums { numerator, denominator } = cell.sums(metric, 250.0);
+            numerator / denominator
+        };
+        assert_eq!(value(GuardMetric::Retransmitted), 0.05);
+        assert_eq!(value(GuardMetric::Timeouts), 0.5);
+        assert_eq!(value(GuardMetric::Goodput), 4000.0);
+        assert!((value(GuardMetric::RttInflation).exp() - 2f64.powf(0.25)).abs() < 1e-12);
+        assert!((value(GuardMetric::AbnormalEnds) - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_was_added_since_an_earlier_reading_is_the_difference() {
+        let earlier = Cell { words: [1; WORDS] };
+        let later = Cell { words: [5, 4, 3, 2, 1, 1, 1, 1, 1, 1] };
+        assert_eq!((later - earlier).words, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,202 @@
+//! What is kept of a limit that was crossed: what, when, the evidence, and a recording of the time before.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::journal;
+use super::judge::RuleJudgement;
+use super::view::{History, Point};
+use crate::policy::file;
+use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject, folder as policy_folder};
+use crate::state::Store;
+use crate::trace::filter::Filter;
+use crate::trace::gather::Layouts;
+use crate::trace::live::RING_BYTES;
+use crate::trace::record::{Head, Recorder, Rotation};
+use crate::trace::source::Source as _;
+use crate::trace::watch::{Settings, Watch};
+
+/// Version of the document.
+pub const SCHEMA: u32 = 1;
+/// Name of the document in an incident's folder.
+pub const DOCUMENT: &str = "incident.json";
+/// Name of the recording in an incident's folder; `.1` after it is the part before.
+pub const RECORDING: &str = "recording.tccc";
+/// A file of the recording of the latest time: two are kept, so that there is always at least as much as one holds.
+const PART: Rotation = Rotation { bytes: Some(32 << 20), age: Some(Duration::from_secs(60)), keep: 1 };
+const INTERVAL: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(200);
+
+/// A limit that was crossed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Incident {
+    /// Version of this form.
+    pub schema: u32,
+    /// What was on trial.
+    pub subject: TrialSubject,
+    /// A phrase for it.
+    pub title: String,
+    /// When the limit was crossed, RFC 3339.
+    pub at: String,
+    /// Which limit, in one sentence.
+    pub why: String,
+    /// The generation on trial.
+    pub generation: u32,
+    /// When it was applied, RFC 3339.
+    pub since: String,
+    /// The policy's file.
+    pub file: Option<PathBuf>,
+    /// Name of the host and release of its kernel.
+    pub host: [String; 2],
+    /// The evidence: arms and limits of each rule at that moment.
+    pub rules: Vec<RuleJudgement>,
+    /// Earlier looks, oldest first.
+    pub history: Vec<Point>,
+    /// The rules on trial, as a policy file.
+    pub policy: String,
+    /// Files of the recording of the time before, in the folder of the incident, oldest first.
+    pub recordings: Vec<String>,
+}
+
+/// What an incident is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Which limit was crossed, in one sentence.
+    pub why: &'a str,
+    /// The trial.
+    pub trial: &'a TrialRecord,
+    /// Its generation.
+    pub generation: &'a GenerationRecord,
+    /// The evidence.
+    pub judgements: &'a [RuleJudgement],
+}
+
+/// The folder of an incident that happens now.
+pub fn new_folder() -> PathBuf {
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string().replace(':', "-");
+    journal::folder().join("incidents").join(now)
+}
+
+/// Folders of the incidents on this host, latest first.
+pub fn folders() -> Vec<PathBuf> {
+    let entries = fs::read_dir(journal::folder().join("incidents")).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.join(DOCUMENT).is_file()).collect();
+    folders.sort_by(|one, other| other.cmp(one));
+    folders
+}
+
+/// Reads an incident from its folder or its document.
+///
+/// Errors: no such file; it is no incident, or one of another tccc.
+pub fn read(path: &Path) -> Result<Incident> {
+    let file = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };
+    let bytes = fs::read(&file).with_context(|| format!("read {}", file.display()))?;
+    let incident: Incident =
+        serde_json::from_slice(&bytes).with_context(|| format!("read the incident {}", file.display()))?;
+    anyhow::ensure!(incident.schema == SCHEMA, "the incident {} is of another tccc", file.display());
+    Ok(incident)
+}
+
+/// Writes an incident, with the recording of the time before.
+///
+/// Errors: the folder cannot be written.
+/// Side effects: a folder with the document and the recording.
+pub fn write(folder: &Path, facts: &Facts, history: &History, recent: Option<Recent>) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(folder)
+        .with_context(|| format!("make {}", folder.display()))?;
+    let recordings = recent.map(|recent| recent.move_to(folder)).unwrap_or_default();
+    let Facts { why, trial, generation, judgements } = *facts;
+    let name = nix::sys::utsname::uname().context("ask for the name of this host")?;
+    let incident = Incident {
+        schema: SCHEMA,
+        subject: trial.subject.clone(),
+        title: trial.subject.phrase(),
+        at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        why: why.to_owned(),
+        generation: generation.number,
+        since: generation.since.clone(),
+        file: generation.file.clone(),
+        host: [name.nodename(), name.release()].map(|text| text.to_string_lossy().into_owned()),
+        rules: judgements.to_vec(),
+        history: history.points(),
+        policy: file::write(&generation.policy),
+        recordings,
+    };
+    let text = serde_json::to_vec_pretty(&incident).context("write an incident")?;
+    fs::write(folder.join(DOCUMENT), text).with_context(|| format!("write {}", folder.join(DOCUMENT).display()))
+}
+
+/// Names of what a guard keeps beside the policy's record while it runs.
+pub const TRANSIENT: [&str; 2] = ["recent.tccc", "recent.tccc.1"];
+
+/// The recording of the latest time, in two files that take turns.
+pub struct Recent {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    folder: PathBuf,
+}
+
+impl Recent {
+    /// Begins to record every connection, at most 64 MiB of it.
+    ///
+    /// Errors: a need of the tracer is missing; the folder cannot be written.
+    /// Side effects: programs on the kernel's TCP tracepoints, a thread, and two files.
+    pub fn start(layouts: Layouts) -> Result<Recent> {
+        let folder = policy_folder(&Store::of_host());
+        TRANSIENT.iter().for_each(|name| drop(fs::remove_file(folder.join(name))));
+        let settings = Settings { filter: Filter::default(), interval: INTERVAL, ring_bytes: RING_BYTES, layouts };
+        let mut watch = Watch::start(settings)?;
+        let head = Head::of_this_host(INTERVAL, "every socket, before a limit of a trial was crossed".to_owned())?;
+        let mut recorder = Recorder::create(&folder.join(TRANSIENT[0]), head, PART)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let polled = watch.poll(POLL, &mut |arrival| drop(recorder.write(&arrival)));
+                if polled.and_then(|()| recorder.flush_due()).is_err() {
+                    return; // a full disk, say: the guard judges on
+                }
+            }
+            let _ = recorder.finish();
+        });
+        Ok(Recent { stop, thread: Some(thread), folder })
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends the recording and puts its files into a folder; returns their names, oldest first.
+    fn move_to(mut self, folder: &Path) -> Vec<String> {
+        self.end();
+        let named = [format!("{RECORDING}.1"), RECORDING.to_owned()];
+        let moved = TRANSIENT.iter().rev().zip(named).filter(|(from, to)| {
+            // From one file system to another.
+            let (from, to) = (self.folder.join(from), folder.join(to));
+            from.exists() && fs::copy(&from, &to).is_ok()
+        });
+        moved.map(|(_, name)| name).collect()
+    }
+}
+
+impl Drop for Recent {
+    fn drop(&mut self) {
+        self.end();
+        TRANSIENT.iter().for_each(|name| drop(fs::remove_file(self.folder.join(name))));
+    }
+}

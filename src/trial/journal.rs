@@ -1,0 +1,56 @@
+//! How trials ended: one line each in a file that outlives the trial and a reboot.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::policy::record::TrialEnd;
+
+/// Where systemd says that a service keeps its state.
+const STATE_VARIABLE: &str = "STATE_DIRECTORY";
+/// Where state is kept without that.
+const STATE_FOLDER: &str = "/var/lib/tccc";
+/// Lines that are kept at least; as many again, and the older half is dropped.
+const KEPT: usize = 200;
+/// Where the kernel takes lines of user space into its log, which the journal keeps.
+const KERNEL_LOG: &str = "/dev/kmsg";
+
+/// The folder for what outlives a trial.
+pub fn folder() -> PathBuf {
+    let given = std::env::var(STATE_VARIABLE).ok().and_then(|list| Some(PathBuf::from(list.split(':').next()?)));
+    given.filter(|folder| folder.is_absolute()).unwrap_or_else(|| STATE_FOLDER.into())
+}
+
+/// Notes how a trial ended, here and in the kernel's log.
+///
+/// Errors: the folder cannot be written.
+/// Side effects: a file that `tccc status` reads.
+pub fn note(end: &TrialEnd) -> Result<()> {
+    let line = format!("<5>tccc: the trial of {} is over: {}\n", end.subject.phrase(), end.why);
+    let _ = fs::write(KERNEL_LOG, line); // a host may forbid it
+    let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let path = folder.join("trials.jsonl");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() >= 2 * KEPT {
+        let rest = lines[lines.len() - KEPT..].join("\n") + "\n";
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, rest).and_then(|()| fs::rename(&fresh, &path)).context("shorten the list of trials")?;
+    }
+    let mut file = OpenOptions::new().create(true).append(true).open(&path);
+    let line = serde_json::to_string(end).context("write how the trial ended")? + "\n";
+    file.as_mut()
+        .map_or_else(|error| Err(std::io::Error::from(error.kind())), |file| file.write_all(line.as_bytes()))
+        .with_context(|| format!("write {}", path.display()))
+}
+
+/// How the latest trial ended.
+///
+/// None: there was none, or it may not be read.
+pub fn last() -> Option<TrialEnd> {
+    let text = fs::read_to_string(folder().join("trials.jsonl")).ok()?;
+    text.lines().rev().find_map(|line| serde_json::from_str(line).ok())
+}

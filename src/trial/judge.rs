@@ -1,0 +1,240 @@
+//! What the guard thinks of a trial: each limit of each rule by the sums of its arms.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::arms::{ArmCells, connections_of, effect_of, sums_of};
+use crate::model::guard::{
+    self, ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Limit, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, Verdict, Worse,
+};
+use crate::policy::record::PolicyRecord;
+use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, Treatment};
+
+/// What the guard thinks of one rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RuleJudgement {
+    /// Name of the rule.
+    pub rule: String,
+    /// Connections of each arm since the latest step, arms in the order of the rule.
+    pub arms: Vec<ArmSeen>,
+    /// Each limit for each arm that got an algorithm.
+    pub limits: Vec<LimitJudgement>,
+    /// The arms do not have the shares of the split: nothing is judged.
+    pub is_broken: bool,
+}
+
+/// One arm, as it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmSeen {
+    /// Algorithm, or `keep`.
+    pub arm: String,
+    /// Share of the split, 0 to 1.
+    pub share: f64,
+    /// Connections.
+    pub connections: u64,
+    /// Metrics that have a value.
+    pub values: BTreeMap<GuardMetric, f64>,
+}
+
+/// One limit, as one arm keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitJudgement {
+    /// The limit, as it is written.
+    pub limit: String,
+    /// What it limits.
+    pub metric: GuardMetric,
+    /// The arm that it is about.
+    pub arm: String,
+    /// Treated over control; none while there is too little to compare, or where the limit is absolute.
+    pub ratio: Option<f64>,
+    /// Interval of the ratio that holds at all looks at once.
+    pub interval: Option<[f64; 2]>,
+    /// E-values of being worse and of being better than the limit.
+    pub evidence: Option<[f64; 2]>,
+    /// The e-value that decides.
+    pub needed: Option<f64>,
+    /// The value that an absolute limit is about, over the latest window.
+    pub value: Option<f64>,
+    /// What follows.
+    pub state: LimitState,
+    /// Why nothing can be said yet.
+    pub why_not: Option<String>,
+}
+
+/// What follows for a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitState {
+    /// The arm is worse than the limit allows.
+    Crossed,
+    /// The arm is shown to keep the limit.
+    Safe,
+    /// Neither is shown.
+    Undecided,
+    /// Nothing keeps its algorithm any more, so that a relative limit has nothing to compare with.
+    NotComparable,
+}
+
+/// What the arms of a generation did.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Since the generation began, by the numbers of the arms.
+    pub whole: &'a BTreeMap<u32, ArmCells>,
+    /// In the latest window, for absolute limits.
+    pub recent: &'a BTreeMap<u32, ArmCells>,
+    /// The kernel's tick.
+    pub ticks_per_s: f64,
+}
+
+/// Judges every rule that is on trial.
+///
+/// `looks`: how many decisions the whole trial makes by each limit: its steps.
+pub fn judge(policy: &Policy, record: &PolicyRecord, seen: Seen) -> Vec<RuleJudgement> {
+    let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
+    tried.map(|rule| judge_rule(rule, record, seen)).collect()
+}
+
+fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: Seen) -> RuleJudgement {
+    let slot = |arm: &Arm| slot_of(record, &rule.name, &arm.treatment);
+    let cells = |arm: &Arm, of: &BTreeMap<u32, ArmCells>| slot(arm).and_then(|slot| of.get(&slot)).copied();
+    let arms: Vec<ArmSeen> = rule
+        .split
+        .arms
+        .iter()
+        .map(|arm| {
+            let whole = cells(arm, seen.whole).unwrap_or_default();
+            ArmSeen {
+                arm: arm.treatment.to_string(),
+                share: arm.portion.fraction(),
+                connections: connections_of(&whole),
+                values: values_of(&whole, seen.ticks_per_s),
+            }
+        })
+        .collect();
+    let is_broken = is_broken(&arms);
+    let trial = rule.trial.as_ref().expect("only rules on trial are judged");
+    let treated: Vec<&Arm> = rule.split.arms.iter().filter(|arm| arm.treatment != Treatment::Keep).collect();
+    let control = rule.split.arms.iter().find(|arm| arm.treatment == Treatment::Keep && arm.portion.0 > 0);
+    // Each limit decides once for each arm and each step.
+    let decisions = trial.limits.len() * treated.len() * trial.steps.len().max(1);
+    let mut limits = Vec::new();
+    for arm in &treated {
+        for limit in &trial.limits {
+            let blank = blank(limit, arm);
+            let whole = |arm: &Arm| cells(arm, seen.whole).unwrap_or_default();
+            limits.push(match (limit.allowed, control) {
+                _ if is_broken => LimitJudgement { why_not: Some(BROKEN.to_owned()), ..blank },
+                (Allowed::Absolute(value), _) => {
+                    let mut sums =
+                        sums_of(&cells(arm, seen.recent).unwrap_or_default(), limit.metric, seen.ticks_per_s);
+                    sums.connections = connections_of(&whole(arm)); // long ones count too
+                    absolute(blank, &sums, limit_of(limit.metric, value))
+                }
+                (Allowed::Relative(value), Some(control)) => {
+                    let pair = [whole(arm), whole(control)];
+                    relative(blank, &pair, (limit_of(limit.metric, value), decisions), seen.ticks_per_s)
+                }
+                (Allowed::Relative(_), None) => {
+                    let state = LimitState::NotComparable;
+                    LimitJudgement { state, why_not: Some(NO_CONTROL.to_owned()), ..blank }
+                }
+            });
+        }
+    }
+    RuleJudgement { rule: rule.name.clone(), arms, limits, is_broken }
+}
+
+const BROKEN: &str = "the arms do not have the shares of the split, so that nothing is judged";
+const NO_CONTROL: &str = "no connection keeps its algorithm, so that there is nothing to compare with";
+
+/// The number that labels have for an arm.
+pub fn slot_of(record: &PolicyRecord, rule: &str, treatment: &Treatment) -> Option<u32> {
+    let arm = treatment.to_string();
+    let place = record.slots.iter().position(|slot| slot.rule == rule && slot.arm == arm)?;
+    u32::try_from(place + 1).ok()
+}
+
+fn values_of(cells: &ArmCells, ticks_per_s: f64) -> BTreeMap<GuardMetric, f64> {
+    let value = |metric| sums_of(cells, metric, ticks_per_s).value(effect_of(metric));
+    GuardMetric::ALL.into_iter().filter_map(|metric| Some((metric, value(metric)?))).collect()
+}
+
+/// Whether chance explains the numbers of connections; a hash that is not even, or connections that one arm loses.
+fn is_broken(arms: &[ArmSeen]) -> bool {
+    let observed: Vec<u64> = arms.iter().map(|arm| arm.connections).collect();
+    let expected: Vec<f64> = arms.iter().map(|arm| arm.share).collect();
+    guard::sample_ratio_e(&observed, &expected).is_some_and(|e| e >= MISMATCH)
+}
+
+fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
+    LimitJudgement {
+        limit: limit.to_string(),
+        metric: limit.metric,
+        arm: arm.treatment.to_string(),
+        ratio: None,
+        interval: None,
+        evidence: None,
+        needed: None,
+        value: None,
+        state: LimitState::Undecided,
+        why_not: None,
+    }
+}
+
+/// A limit as the statistics take it.
+pub fn limit_of(metric: GuardMetric, value: f64) -> Limit {
+    Limit { value, worse: if metric.is_better_when_high() { Worse::Below } else { Worse::Above } }
+}
+
+/// A value above its limit crosses it; one below it is safe as soon as there are enough connections.
+fn absolute(blank: LimitJudgement, sums: &ArmSums, limit: Limit) -> LimitJudgement {
+    let effect = effect_of(blank.metric);
+    let (state, why_not) = match guard::exceeds(sums, effect, limit) {
+        Some(true) => (LimitState::Crossed, None),
+        Some(false) => (LimitState::Safe, None),
+        None => (LimitState::Undecided, Some(format!("{} connections are too few", sums.connections))),
+    };
+    LimitJudgement { value: sums.value(effect), state, why_not, ..blank }
+}
+
+fn relative(
+    blank: LimitJudgement,
+    [treated, control]: &[ArmCells; 2],
+    (limit, decisions): (Limit, usize),
+    ticks_per_s: f64,
+) -> LimitJudgement {
+    let effect = effect_of(blank.metric);
+    let [treated, control] = [treated, control].map(|cells| sums_of(cells, blank.metric, ticks_per_s));
+    let estimate = match guard::estimate(&treated, &control, effect) {
+        Ok(estimate) => estimate,
+        Err(why) => return LimitJudgement { why_not: Some(phrase(why)), ..blank },
+    };
+    let Look { ratio, interval, e_worse, e_safe, needed, verdict } = guard::look(&estimate, limit, decisions);
+    let state = match verdict {
+        Verdict::Crossed => LimitState::Crossed,
+        Verdict::Safe => LimitState::Safe,
+        Verdict::Undecided => LimitState::Undecided,
+    };
+    LimitJudgement {
+        ratio: Some(ratio),
+        interval,
+        evidence: Some([e_worse, e_safe]),
+        needed: Some(needed),
+        state,
+        ..blank
+    }
+}
+
+fn phrase(why: NotYet) -> String {
+    match why {
+        NotYet::FewConnections { seen } => {
+            format!("the smaller arm has {seen} connections of the {CONNECTIONS_MIN} that a comparison needs")
+        }
+        NotYet::FewEvents { seen } => format!("{seen} events of the {EVENTS_MIN} that a comparison needs"),
+        NotYet::FewPeers { folds } => {
+            format!("peers in {folds} groups of the {PEER_FOLDS_MIN} that a comparison needs: too few different peers")
+        }
+        NotYet::NoSpread => "nothing varies between groups of peers, so that no error can be given".to_owned(),
+    }
+}

@@ -1,0 +1,183 @@
+//! What happens next in a trial: it goes on, a share rises, or it ends. Pure: the guard looks, this decides.
+
+use crate::policy::record::{RuleProgress, RuleState, TrialRecord};
+use crate::policy::rule::{OnFail, Policy, Rule, RuleTrial, Undecided};
+use crate::units::format_duration;
+
+use super::judge::{LimitState, RuleJudgement};
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing.
+    Wait,
+    /// Everything is as before; a limit was crossed where `is_incident`.
+    Revert {
+        /// Why, in one sentence.
+        why: String,
+        /// A limit was crossed.
+        is_incident: bool,
+    },
+    /// The rules' progress changes; with another share where `is_step`.
+    Change {
+        /// The new progress of every rule.
+        rules: Vec<RuleProgress>,
+        /// A share rises: another generation has to decide.
+        is_step: bool,
+        /// Why, in one sentence.
+        why: String,
+    },
+    /// The trial has succeeded.
+    Conclude {
+        /// Why, in one sentence.
+        why: String,
+    },
+}
+
+/// Decides by the latest look.
+///
+/// A crossed limit counts in every state: while a person has paused the steps, while a step waits until the guard can tell,
+/// and at the moment of the last promotion.
+pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], now_ns: u64) -> Next {
+    if let Some(crossed) = crossed(trial, policy, judgements) {
+        return crossed;
+    }
+    if trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
+        return Next::Revert { why: "nobody confirmed it in time".to_owned(), is_incident: false };
+    }
+    let mut rules = trial.rules.clone();
+    let mut reasons = Vec::new();
+    let mut is_step = false;
+    for progress in rules.iter_mut().filter(|progress| progress.state == RuleState::Judged) {
+        let Some(rule) = policy.rules.iter().find(|rule| rule.name == progress.rule) else { continue };
+        let judgement = judgements.iter().find(|judgement| judgement.rule == rule.name);
+        match due(rule, progress, judgement, now_ns) {
+            Due::Later => {}
+            Due::Revert(why) => return Next::Revert { why, is_incident: false },
+            Due::Pass(why) if !trial.paused => {
+                is_step |= advance(progress, rule, now_ns);
+                reasons.push(why);
+            }
+            Due::Pass(_) => {}
+        }
+    }
+    // A trial with a time limit of its own is kept by a person alone.
+    let is_passed = !rules.is_empty() && rules.iter().all(|progress| progress.state == RuleState::Passed);
+    let why = reasons.join("; ");
+    match (reasons.is_empty(), is_passed && trial.deadline_ns.is_none()) {
+        (_, true) => Next::Conclude { why: if why.is_empty() { "every rule has passed".to_owned() } else { why } },
+        (true, false) => Next::Wait,
+        (false, false) => Next::Change { rules, is_step, why },
+    }
+}
+
+/// The first limit that is crossed by a rule that is not frozen already.
+fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -> Option<Next> {
+    let crossed = judgements.iter().filter_map(|judgement| {
+        let limit = judgement.limits.iter().find(|limit| limit.state == LimitState::Crossed)?;
+        Some((judgement, limit))
+    });
+    let frozen = |rule: &str| trial.rules.iter().any(|it| it.rule == rule && it.state == RuleState::Frozen);
+    let mut crossed = crossed.filter(|(judgement, _)| !frozen(&judgement.rule));
+    let (judgement, limit) = crossed.next()?;
+    let measured = match (limit.ratio, limit.value) {
+        (Some(ratio), _) => format!("{ratio:.2} times that of the connections that keep theirs"),
+        (None, Some(value)) => format!("{value:.3}"),
+        (None, None) => "unknown".to_owned(),
+    };
+    let why = format!(
+        "rule \"{}\": \"{}\" crossed the limit {}: {} is {measured}",
+        judgement.rule, limit.arm, limit.limit, limit.metric
+    );
+    let rule = policy.rules.iter().find(|rule| rule.name == judgement.rule)?;
+    let freezes = rule.trial.as_ref().is_some_and(|trial| trial.on_fail == OnFail::Freeze);
+    if !freezes {
+        return Some(Next::Revert { why, is_incident: true });
+    }
+    let mut rules = trial.rules.clone();
+    let frozen = rules.iter_mut().filter(|progress| progress.rule == judgement.rule);
+    frozen.for_each(|progress| progress.state = RuleState::Frozen);
+    Some(Next::Change { rules, is_step: false, why })
+}
+
+/// What the time means for a rule.
+enum Due {
+    Later,
+    Pass(String),
+    Revert(String),
+}
+
+fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, now_ns: u64) -> Due {
+    let Some(trial) = &rule.trial else { return Due::Later };
+    let Some(duration) = trial.steps.get(progress.step).map(|step| step.duration).or(trial.deadline) else {
+        return Due::Later;
+    };
+    if now_ns.saturating_sub(progress.since_ns) < duration.as_nanos() as u64 {
+        return Due::Later;
+    }
+    let after = format!("rule \"{}\" after {}", rule.name, format_duration(duration));
+    match (standing(trial, judgement), trial.undecided) {
+        (Standing::Safe, _) => Due::Pass(format!("{after}: every limit is shown to hold")),
+        (Standing::Undecided, Undecided::Proceed) => {
+            Due::Pass(format!("{after}: nothing shows harm, and the rule says proceed"))
+        }
+        (Standing::Undecided | Standing::Broken, Undecided::Revert) => {
+            Due::Revert(format!("{after}: it is not shown that every limit holds, and the rule says revert"))
+        }
+        // What a broken instrument does not show is no reason to go on.
+        (Standing::Undecided, Undecided::Hold) | (Standing::Broken, _) => Due::Later,
+    }
+}
+
+/// What all limits of a rule together show.
+enum Standing {
+    Safe,
+    Undecided,
+    Broken,
+}
+
+fn standing(trial: &RuleTrial, judgement: Option<&RuleJudgement>) -> Standing {
+    match judgement {
+        _ if trial.limits.is_empty() => Standing::Safe, // there is nothing that could be crossed
+        Some(judgement) if judgement.is_broken => Standing::Broken,
+        Some(judgement) if judgement.limits.iter().all(|limit| is_met(limit.state)) => Standing::Safe,
+        _ => Standing::Undecided,
+    }
+}
+
+/// At a step of 100 % a relative limit was shown to hold in the steps before.
+fn is_met(state: LimitState) -> bool {
+    matches!(state, LimitState::Safe | LimitState::NotComparable)
+}
+
+/// The next step of a rule, or its end; true when the share changes.
+pub fn advance(progress: &mut RuleProgress, rule: &Rule, now_ns: u64) -> bool {
+    let steps = rule.trial.as_ref().map_or(0, |trial| trial.steps.len());
+    progress.since_ns = now_ns;
+    if progress.step + 1 < steps {
+        progress.step += 1;
+        return true;
+    }
+    progress.state = RuleState::Passed;
+    false
+}
+
+/// The policy with each rule's share as its progress says.
+pub fn at_progress(policy: &Policy, rules: &[RuleProgress]) -> Policy {
+    use crate::policy::rule::{Arm, Portion, Treatment};
+    let mut policy = policy.clone();
+    for rule in &mut policy.rules {
+        let progress = rules.iter().find(|progress| progress.rule == rule.name);
+        let step = progress.and_then(|progress| rule.trial.as_ref()?.steps.get(progress.step));
+        let (Some(step), Some(first)) = (step, rule.split.arms.first().cloned()) else { continue };
+        let rest = Portion(Portion::ALL.0 - step.portion.0);
+        rule.split.arms = vec![Arm { portion: step.portion, ..first }];
+        if rest.0 > 0 {
+            rule.split.arms.push(Arm { treatment: Treatment::Keep, portion: rest });
+        }
+    }
+    policy
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use std::time::Duration;
+
+use super::*;
+use crate::kernel::process::Process;
+use crate::policy::record::TrialSubject;
+use crate::policy::rule::{Arm, GuardMetric, Match, Portion, RolloutStep, Rule, Split, SplitBy, Treatment};
+use crate::trial::judge::LimitJudgement;
+
+const SECOND: u64 = 1_000_000_000;
+/// When the trials of these tests began.
+const BEGAN: u64 = 1000 * SECOND;
+
+fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
+    TrialRecord {
+        subject: TrialSubject::Policy,
+        generation: 2,
+        previous: Some(1),
+        began_ns: BEGAN,
+        deadline_ns: deadline_s.map(|seconds| BEGAN + seconds * SECOND),
+        lease_ns: 15 * SECOND,
+        guard: Process { pid: 1, started: 1 },
+        live: false,
+        loaded: Vec::new(),
+        paused: false,
+        rules: vec![RuleProgress { rule: "web".into(), step: 0, since_ns: BEGAN, state }],
+    }
+}
+
+/// One rule with a limit and two steps of ten seconds each, unless `trial` says otherwise.
+fn policy_of(change: impl FnOnce(&mut RuleTrial)) -> Policy {
+    let step = |hundredths| RolloutStep { portion: Portion(hundredths), duration: Duration::from_secs(10) };
+    let mut trial = RuleTrial {
+        limits: vec!["retransmitted<1.2x".parse().unwrap()],
+        steps: vec![step(500), step(10_000)],
+        ..RuleTrial::default()
+    };
+    change(&mut trial);
+    let arms = [(Treatment::Algorithm("dtcp".into()), Portion(500)), (Treatment::Keep, Portion(9500))];
+    let arms = arms.map(|(treatment, portion)| Arm { treatment, portion });
+    let rule = Rule {
+        name: "web".into(),
+        line: 1,
+        when: Match::default(),
+        split: Split { arms: arms.into(), by: SplitBy::Connection },
+        overrides: false,
+        overrides_route: true,
+        trial: Some(trial),
+    };
+    Policy { rules: vec![rule] }
+}
+
+fn seen(state: LimitState) -> Vec<RuleJudgement> {
+    let limit = LimitJudgement {
+        limit: "retransmitted<1.2x".into(),
+        metric: GuardMetric::Retransmitted,
+        arm: "dtcp".into(),
+        ratio: Some(2.0),
+        interval: None,
+        evidence: None,
+        needed: None,
+        value: None,
+        state,
+        why_not: None,
+    };
+    vec![RuleJudgement { rule: "web".into(), arms: Vec::new(), limits: vec![limit], is_broken: false }]
+}
+
+fn broken() -> Vec<RuleJudgement> {
+    seen(LimitState::Undecided).into_iter().map(|it| RuleJudgement { is_broken: true, ..it }).collect()
+}
+
+fn at(seconds: u64) -> u64 {
+    BEGAN + seconds * SECOND
+}
+
+#[track_caller]
+fn assert_reverts(next: &Next, incident: bool, words: &str) {
+    let Next::Revert { why, is_incident } = next else { panic!("{next:?}") };
+    assert!(why.contains(words) && *is_incident == incident, "{next:?}");
+}
+
+#[track_caller]
+fn changed(next: Next) -> (Vec<RuleProgress>, bool) {
+    let Next::Change { rules, is_step, .. } = next else { panic!("{next:?}") };
+    (rules, is_step)
+}
+
+/// Known defects of other tools: a limit was not looked at while a step waited, and not at the last promotion.
+#[test]
+fn crossed_limit_reverts_in_every_state() {
+    let policy = policy_of(|_| {});
+    let crossed = seen(LimitState::Crossed);
+    for (paused, step, now) in [(false, 0, at(1)), (true, 0, at(1)), (true, 0, at(999)), (false, 1, at(10))] {
+        let mut trial = TrialRecord { paused, ..trial_of(None, RuleState::Judged) };
+        trial.rules[0].step = step;
+        let words = "\"dtcp\" crossed the limit retransmitted<1.2x: retransmitted is 2.00 times";
+        assert_reverts(&next(&trial, &policy, &crossed, now), true, words);
+    }
+    let passed = trial_of(Some(100), RuleState::Passed);
+    assert_reverts(&next(&passed, &policy, &crossed, at(50)), true, "rule \"web\"");
+}
+
+#[test]
+fn crossed_limit_freezes_where_the_rule_says_so_and_once_only() {
+    let policy = policy_of(|trial| trial.on_fail = OnFail::Freeze);
+    let crossed = seen(LimitState::Crossed);
+    let (rules, is_step) = changed(next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1)));
+    assert_eq!((rules[0].state, is_step), (RuleState::Frozen, false));
+    assert_eq!(next(&trial_of(None, RuleState::Frozen), &policy, &crossed, at(999)), Next::Wait);
+}
+
+#[test]
+fn share_rises_when_the_time_is_over_and_every_limit_is_shown_to_hold() {
+    let policy = policy_of(|_| {});
+    let (trial, safe) = (trial_of(None, RuleState::Judged), seen(LimitState::Safe));
+    assert_eq!(next(&trial, &policy, &safe, at(9)), Next::Wait);
+    let (rules, is_step) = changed(next(&trial, &policy, &safe, at(10)));
+    assert_eq!((rules[0].step, rules[0].since_ns, is_step), (1, at(10), true));
+    let arms: Vec<_> = at_progress(&policy, &rules).rules[0].split.arms.iter().map(|arm| arm.portion.0).collect();
+    assert_eq!(arms, [10_000]);
+    let last = TrialRecord { rules, ..trial };
+    assert_eq!(next(&last, &policy, &safe, at(19)), Next::Wait);
+    assert!(matches!(next(&last, &policy, &safe, at(20)), Next::Conclude { .. }));
+}
+
+#[test]
+fn paused_steps_wait_for_a_person() {
+    let policy = policy_of(|_| {});
+    let paused = TrialRecord { paused: true, ..trial_of(None, RuleState::Judged) };
+    assert_eq!(next(&paused, &policy, &seen(LimitState::Safe), at(999)), Next::Wait);
+}
+
+#[test]
+fn what_cannot_be_told_goes_as_the_rule_says() {
+    let of = |undecided| policy_of(|trial| trial.undecided = undecided);
+    let trial = trial_of(None, RuleState::Judged);
+    let unclear = seen(LimitState::Undecided);
+    assert_reverts(&next(&trial, &of(Undecided::Revert), &unclear, at(10)), false, "the rule says revert");
+    assert_eq!(changed(next(&trial, &of(Undecided::Proceed), &unclear, at(10))).0[0].step, 1);
+    assert_eq!(next(&trial, &of(Undecided::Hold), &unclear, at(999)), Next::Wait);
+}
+
+#[test]
+fn broken_instrument_promotes_nothing() {
+    let of = |undecided| policy_of(|trial| trial.undecided = undecided);
+    let trial = trial_of(None, RuleState::Judged);
+    assert_eq!(next(&trial, &of(Undecided::Proceed), &broken(), at(999)), Next::Wait);
+    assert_reverts(&next(&trial, &of(Undecided::Revert), &broken(), at(10)), false, "not shown");
+}
+
+#[test]
+fn last_step_at_all_connections_needs_no_comparison() {
+    let policy = policy_of(|_| {});
+    let mut trial = trial_of(None, RuleState::Judged);
+    trial.rules[0].step = 1;
+    assert!(matches!(next(&trial, &policy, &seen(LimitState::NotComparable), at(10)), Next::Conclude { .. }));
+}
+
+#[test]
+fn trial_with_a_time_limit_is_kept_by_a_person_alone() {
+    let policy = policy_of(|trial| trial.steps.clear());
+    let trial = trial_of(Some(60), RuleState::Judged);
+    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(59)), Next::Wait);
+    assert_reverts(&next(&trial, &policy, &seen(LimitState::Safe), at(60)), false, "nobody confirmed it in time");
+    let passed = trial_of(Some(60), RuleState::Passed);
+    assert_eq!(next(&passed, &policy, &seen(LimitState::Safe), at(59)), Next::Wait);
+}
+
+#[test]
+fn deadline_of_a_rule_without_steps_decides() {
+    let policy = policy_of(|trial| {
+        trial.steps.clear();
+        trial.deadline = Some(Duration::from_secs(30));
+    });
+    let trial = trial_of(None, RuleState::Judged);
+    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(29)), Next::Wait);
+    assert!(matches!(next(&trial, &policy, &seen(LimitState::Safe), at(30)), Next::Conclude { .. }));
+}
+
+#[test]
+fn rule_without_a_time_waits_for_a_person() {
+    let policy = policy_of(|trial| trial.steps.clear());
+    assert_eq!(next(&trial_of(None, RuleState::Judged), &policy, &seen(LimitState::Safe), at(99_999)), Next::Wait);
+}

@@ -1,0 +1,214 @@
+//! Other code under the same name: at once, on trial, or beside the old code where the kernel cannot swap it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::overlay;
+use crate::catalog::{self, Algorithm, NAME_LENGTH_MAX};
+use crate::failure::Failure;
+use crate::kernel::congestion;
+use crate::kernel::probe::Features;
+use crate::loader::upgrade::Upgraded;
+use crate::loader::{self, Options, Request};
+use crate::policy::change::{self, Applied};
+use crate::policy::generation::Role;
+use crate::policy::record::TrialSubject;
+use crate::policy::rule::{Portion, RuleTrial};
+use crate::policy::sweep::{self, Refreshes};
+use crate::state::{Record, Store};
+
+/// What an upgrade did.
+#[derive(Debug)]
+pub struct Done {
+    /// What became of the name.
+    pub upgraded: Upgraded,
+    /// Sockets that got the new code.
+    pub refreshes: Refreshes,
+}
+
+/// How an upgrade is tried.
+#[derive(Debug, Clone)]
+pub struct UpgradeTrial {
+    /// For how long.
+    pub patience: Duration,
+    /// The part of the connections that get the new code.
+    pub portion: Portion,
+    /// Limits of the guard.
+    pub limits: Option<RuleTrial>,
+}
+
+/// Puts other code under a name, points defaults and listening sockets to it, and with `moves_open` connections too.
+///
+/// Errors: as [`loader::upgrade::upgrade`]; a trial goes on.
+pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<Done> {
+    super::sweep()?;
+    refuse_during_trial()?;
+    let upgraded =
+        if features.link_update { loader::upgrade::upgrade(request, features)? } else { beside(request, features)? };
+    Ok(Done { refreshes: sweep::refresh(request.name, moves_open)?, upgraded })
+}
+
+/// Puts the code before under its name again; the rest as [`at_once`].
+///
+/// Errors: as [`loader::upgrade::rollback`]; a trial goes on.
+pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<Done> {
+    super::sweep()?;
+    refuse_during_trial()?;
+    let upgraded = if features.link_update {
+        loader::upgrade::rollback(name, features)?
+    } else {
+        rollback_beside(name, features)?
+    };
+    Ok(Done { refreshes: sweep::refresh(name, moves_open)?, upgraded })
+}
+
+fn refuse_during_trial() -> Result<()> {
+    let record = crate::policy::record::PolicyRecord::read(&Store::of_host())?;
+    Ok(crate::policy::generation::refuse_during_trial(&record)?)
+}
+
+/// Loads new code beside the old one, and gives it to a part of the connections that would get the old one.
+///
+/// Errors: the name is not loaded; a trial goes on; the kernel refuses the code.
+/// Side effects: those of [`super::begin`], and an algorithm under a name of its own.
+pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, guard: &mut Command) -> Result<Applied> {
+    super::sweep()?;
+    refuse_during_trial()?;
+    let store = Store::of_host();
+    let record = store.record(request.name).filter(|record| !record.receiver);
+    let record = record
+        .with_context(|| format!("find the algorithm \"{}\": `tccc status` shows what is loaded", request.name))?;
+    let base = change::current()?.map(|generation| generation.policy).unwrap_or_default();
+    let trial_name = free_name(request.name, record.generation + 1)?;
+    let own = Request { name: &trial_name, ..*request };
+    loader::load(&own, Options::default(), features)?;
+    let mut limits = trial.limits.clone();
+    limits.get_or_insert_with(RuleTrial::default);
+    let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion);
+    let plan = super::Plan {
+        subject: TrialSubject::Upgrade { name: request.name.to_owned(), trial_name: trial_name.clone() },
+        policy,
+        patience: Some(trial.patience),
+        live: false,
+        loaded: vec![trial_name.clone()],
+    };
+    super::begin(&plan, None, guard).inspect_err(|_| drop(loader::unload(&trial_name, features)))
+}
+
+/// `NAME_g2`, cut to what the kernel takes, and not taken.
+fn free_name(name: &str, generation: u32) -> Result<String> {
+    let taken = congestion::available()?;
+    let names = (generation..).map(|number| {
+        let ending = format!("_g{number}");
+        format!("{}{ending}", &name[..name.len().min(NAME_LENGTH_MAX - ending.len())])
+    });
+    names.take(100).find(|name| !taken.contains(name)).context("find a free name for the new code")
+}
+
+/// The upgrade on trial becomes the code of its name.
+///
+/// Errors: the object file changed since the trial began; as [`loader::upgrade::upgrade`].
+pub(super) fn conclude(name: &str, trial_name: &str) -> Result<()> {
+    let store = Store::of_host();
+    let record = store.record(trial_name).with_context(|| format!("find \"{trial_name}\", which was on trial"))?;
+    let source = Source::of(&record)?;
+    let features = Features::probe()?;
+    let done = if features.link_update {
+        loader::upgrade::upgrade(&source.request(name)?, &features)?
+    } else {
+        beside(&source.request(name)?, &features)?
+    };
+    drop(done);
+    sweep::refresh(name, false).map(drop)
+}
+
+/// Ends the name that the new code had while it was on trial; connections that have it keep it.
+///
+/// Errors: as [`loader::unload`].
+pub(super) fn drop_trial_name(trial_name: &str) -> Result<()> {
+    if Store::of_host().record(trial_name).is_none() {
+        return Ok(());
+    }
+    loader::unload(trial_name, &Features::probe()?).map(drop)
+}
+
+/// Where code that was loaded before can be loaded from again.
+struct Source<'a> {
+    algorithm: Algorithm,
+    file: Option<&'a Path>,
+    settings: Vec<catalog::Setting>,
+    cgroup: Option<&'a Path>,
+}
+
+impl<'a> Source<'a> {
+    /// Errors: the object is not there any more, or another one.
+    fn of(record: &'a Record) -> Result<Self> {
+        let file = record.file.as_deref();
+        let algorithm = match file {
+            Some(file) => catalog::open(file)?,
+            None => catalog::find(&record.algorithm)?.clone(),
+        };
+        if loader::digest_of(&algorithm) != record.digest {
+            let from = file.map_or("this tccc".to_owned(), |file| file.display().to_string());
+            let what = format!("the code of \"{}\" in {from} is not the one that was loaded", record.name);
+            return Err(Failure::failed(what).hint("`tccc upgrade` with the code that is wanted").into());
+        }
+        let texts: Vec<String> = record.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let settings = algorithm.settings(&texts)?;
+        let cgroup = record.companion.as_ref().map(|companion| companion.cgroup.as_path());
+        Ok(Source { algorithm, file, settings, cgroup })
+    }
+
+    fn request(&'a self, name: &'a str) -> Result<Request<'a>> {
+        let Source { algorithm, file, settings, cgroup } = self;
+        Ok(Request { algorithm, name, settings, file: *file, cgroup: *cgroup })
+    }
+}
+
+/// The nearest safe thing where the kernel has no links: the new code under a name of its own serves rules and defaults
+/// while the old name is given to it. Programs that ask for the name in that moment are told that there is none.
+///
+/// Errors: as [`loader::load`] and [`change::apply`].
+fn beside(request: &Request, features: &Features) -> Result<Upgraded> {
+    let name = request.name;
+    let store = Store::of_host();
+    let earlier = store.record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
+    let bridge = free_name(name, earlier.generation + 1)?;
+    loader::load(&Request { name: &bridge, ..*request }, Options::default(), features)?;
+    let policy = change::current()?;
+    let base = policy.as_ref().map(|generation| generation.policy.clone()).unwrap_or_default();
+    let file = policy.as_ref().and_then(|generation| generation.file.clone());
+    let bridged = overlay::with_upgrade(&base, [name, &bridge], None, Portion::ALL);
+    change::apply(&bridged, file.as_deref(), Role::Permanent, false)?;
+    let was_default = congestion::default()? == name;
+    if was_default {
+        congestion::set_default(&bridge)?;
+    }
+    loader::unload(name, features)?;
+    let loaded = loader::load(request, Options { with_policy: earlier.with_policy, ..Options::default() }, features)?;
+    let mut record = loader::succeed(name, &earlier)?;
+    if was_default {
+        record = loader::make_default(name)?;
+        record = loader::remember_default(record, earlier.previous_default.clone())?;
+    }
+    match &policy {
+        Some(generation) => drop(change::apply(&generation.policy, file.as_deref(), Role::Permanent, false)?),
+        None => drop(change::remove(false)?),
+    }
+    loader::unload(&bridge, features)?;
+    Ok(Upgraded { record, adapted: loaded.adapted, defaults: Vec::new(), notes: Vec::new() })
+}
+
+fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
+    let store = Store::of_host();
+    let record = store.record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
+    let Some(previous) = record.previous.clone() else {
+        let what = format!("cannot roll back \"{name}\": no earlier code is known");
+        return Err(Failure::failed(what).hint("`tccc upgrade` remembers the code that it replaces").into());
+    };
+    let earlier = record.with_code(previous);
+    beside(&Source::of(&earlier)?.request(name)?, features)
+}
