@@ -18,6 +18,8 @@ pub mod completions;
 mod confirm;
 pub mod doctor;
 mod document;
+mod explain;
+mod guard;
 mod line;
 pub mod link;
 pub mod list;
@@ -39,6 +41,7 @@ pub mod top;
 pub mod trace;
 pub mod traffic;
 pub mod unload;
+mod upgrade;
 
 /// Whether `--quiet` was given; set once, before a verb runs.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -69,6 +72,9 @@ pub enum Command {
     Unload(unload::Args),
     Status(status::Args),
     Policy(policy::Args),
+    Explain(explain::Args),
+    Upgrade(upgrade::Args),
+    Rollback(upgrade::Rollback),
     Sockets(sockets::Args),
     Trace(trace::Args),
     Top(top::Args),
@@ -79,6 +85,7 @@ pub enum Command {
     Doctor(doctor::Args),
     Completions(completions::Args),
     Traffic(traffic::Args),
+    Guard(guard::Args),
 }
 
 /// How a query prints its result.
@@ -126,6 +133,9 @@ fn run(cli: Cli) -> Result<()> {
         Command::Unload(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Policy(args) => args.run(),
+        Command::Explain(args) => args.run(),
+        Command::Upgrade(args) => args.run(),
+        Command::Rollback(args) => args.run(),
         Command::Sockets(args) => args.run(),
         Command::Trace(args) => args.run(),
         Command::Top(args) => args.run(),
@@ -136,6 +146,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Doctor(args) => args.run(),
         Command::Completions(args) => args.run(),
         Command::Traffic(args) => args.run(),
+        Command::Guard(args) => args.run(),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod judge;
 pub mod overlay;
 pub mod progress;
+pub mod steer;
 pub mod upgrade;
 pub mod view;
 

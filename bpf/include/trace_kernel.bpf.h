@@ -17,6 +17,7 @@
 #define MAP_LPM_TRIE 11
 #define MAP_STACK 23
 #define MAP_SOCKET_STORAGE 24
+#define MAP_STRUCT_OPS 26
 #define MAP_RING 27
 #define MAP_ANY 0
 #define MAP_ONLY_NEW 1 /* BPF_NOEXIST */

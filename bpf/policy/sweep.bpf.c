@@ -48,7 +48,8 @@ struct policy_sight {
 	u8 outcome;
 	u8 is_labelled;
 	u8 arm; /* place in `arms` that the rules say */
-	u8 pad[6];
+	u8 pad[2];
+	u32 code; /* number of the map that holds its algorithm's table; 0: the kernel's own */
 	char algorithm[POLICY_NAME];
 	char before[POLICY_NAME];
 };
@@ -125,6 +126,30 @@ static __always_inline const struct tcp_sock___trace *open_socket(struct sock_co
 	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT ? tp : 0;
 }
 
+struct bpf_map___policy {
+	u32 map_type;
+	u32 id;
+} KERNEL_TYPE;
+
+struct bpf_struct_ops_value___policy {
+	char data[0];
+} KERNEL_TYPE;
+
+struct bpf_struct_ops_map___policy {
+	struct bpf_map___policy map;
+	struct bpf_struct_ops_value___policy kvalue;
+} KERNEL_TYPE;
+
+/* Sockets of one name may have the code of several generations: the map around the table tells them apart. */
+static __always_inline u32 code_of(const struct tcp_sock___trace *tp)
+{
+	const u64 before = bpf_core_field_offset(struct bpf_struct_ops_map___policy, kvalue) +
+			   bpf_core_field_offset(struct bpf_struct_ops_value___policy, data);
+	const struct bpf_struct_ops_map___policy *map = (void *)((u64)icsk_of(tp)->icsk_ca_ops - before);
+
+	return BPF_CORE_READ(map, map.map_type) == MAP_STRUCT_OPS ? BPF_CORE_READ(map, map.id) : 0;
+}
+
 static __always_inline void fill_sight(struct policy_sight *sight, const struct ends *ends,
 				       const struct tcp_sock___trace *tp)
 {
@@ -139,6 +164,7 @@ static __always_inline void fill_sight(struct policy_sight *sight, const struct 
 	sight->local_port = ends->local_port;
 	sight->is_chosen = is_chosen(tp);
 	sight->is_routed = is_routed(tp);
+	sight->code = code_of(tp);
 	read_algorithm(sight->algorithm, tp);
 }
 

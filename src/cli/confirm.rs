@@ -8,23 +8,25 @@ use anyhow::Result;
 
 use crate::kernel::probe::Features;
 use crate::loader::confirm::{self, Guard};
+use crate::state::Store;
+use crate::trial::{self, end};
 use crate::units::{format_duration, parse_duration};
 
 /// Shortest trial: a person has to see what happens.
 const TRIAL_MIN: Duration = Duration::from_secs(5);
-/// Longest trial: a day.
-const TRIAL_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Longest trial.
+const TRIAL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Where the kernel takes lines of user space into its log, which the journal keeps.
 const KERNEL_LOG: &str = "/dev/kmsg";
 
-/// Keep what `tccc load --confirm` loaded for a trial
+/// Keep what is on trial: a policy, an upgrade, or what `tccc load --confirm` loaded
 ///
-/// Without it everything that command did is undone when the time is over; the kernel's log then says so.
+/// Without it everything is undone when the time of the trial is over; the kernel's log and `tccc status` then say so.
 ///
 /// Example: `tccc load dtcp --default --confirm 60s`, look whether all is well, then `tccc confirm dtcp`
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The name under which it was loaded; everything that waits when absent
+    /// The name under which it was loaded, or `policy`; everything on trial when absent
     name: Option<String>,
     /// Wait until this moment (nanoseconds of CLOCK_BOOTTIME), then undo it: for `tccc load` itself
     #[arg(long, hide = true, requires = "name")]
@@ -40,7 +42,17 @@ impl Args {
             return undo_at(name, until_ns);
         }
         let mut out = io::stdout().lock();
-        for record in confirm::confirm(self.name.as_deref())? {
+        let name = self.name.as_deref();
+        let trial = trial::current()?.filter(|trial| name.is_none_or(|name| name == trial.subject.name()));
+        if trial.is_some() {
+            let kept = end::keep(name, "a person confirmed it")?;
+            writeln!(out, "{} is confirmed and stays", kept.subject.phrase())?;
+            // Without a name everything is confirmed; that nothing else waits is no mistake then.
+            if name.is_some() || !Store::of_host().records().iter().any(|record| record.unconfirmed.is_some()) {
+                return Ok(());
+            }
+        }
+        for record in confirm::confirm(name)? {
             writeln!(out, "\"{}\" is confirmed and stays until `tccc unload {}`", record.name, record.name)?;
         }
         Ok(())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::confirm::{parse_trial, start_guard};
+use super::guard::{forecast, guard_command};
 use super::{note, warn};
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
@@ -14,14 +15,21 @@ use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, offload};
 use crate::loader::confirm::Guard;
-use crate::loader::{self, Loaded, Options, Request};
+use crate::loader::{self, Loaded, Options, Request, load};
+use crate::policy::change;
+use crate::policy::record::TrialSubject;
+use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
+use crate::trial::{self, Plan, overlay};
 use crate::units::format_duration;
 
 /// Register an algorithm with the kernel, until `tccc unload`
 ///
 /// Sockets can then choose it by its name (`iperf3 -C dtcp`); with `--default` all that choose none get it. Tunables are
 /// whole numbers in the unit that `tccc show` gives; each has its own range.
+///
+/// With `--default --confirm` a rule gives it to new connections for that time, and the default itself is changed when
+/// `tccc confirm` follows. When the process that guards the trial dies, the rule ends within 15 s.
 ///
 /// Example: `tccc load dtcp --as dtcp_mild --set keep_avoidance=896`
 ///
@@ -52,9 +60,57 @@ pub struct Args {
     /// Undo everything after this time, such as 60s, unless `tccc confirm` follows before
     #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = parse_trial)]
     confirm: Option<Duration>,
+    #[command(flatten)]
+    share: Share,
     /// Have the kernel verify it and print each change that would be made; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
+}
+
+/// Which part of the connections a trial gives new code, and what ends it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Share {
+    /// Share of the connections that get it on trial, percent [default: 50 with a limit such as 1.2x, else 100]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    percent: Option<Portion>,
+    /// End the trial when its connections cross this limit, such as retransmitted<1.2x; may be repeated
+    #[arg(long = "guard", value_name = "LIMIT")]
+    limits: Vec<GuardLimit>,
+}
+
+impl Share {
+    /// Nothing was given.
+    pub fn is_empty(&self) -> bool {
+        self.percent.is_none() && self.limits.is_empty()
+    }
+
+    /// The share; half where something has to be left to compare with.
+    ///
+    /// Errors: all connections change, and a limit compares with those that do not.
+    pub fn portion(&self) -> Result<Portion, Failure> {
+        let relative = self.limits.iter().find(|limit| matches!(limit.allowed, Allowed::Relative(_)));
+        match (self.percent, relative) {
+            (Some(Portion::ALL), Some(limit)) => {
+                let what = format!("--guard {limit}: with `--percent 100` nothing is left to compare with");
+                Err(Failure::usage(what).hint("give less than 100, or an absolute limit such as retransmitted<2%"))
+            }
+            (Some(portion), _) => Ok(portion),
+            (None, Some(_)) => Ok(HALF),
+            (None, None) => Ok(Portion::ALL),
+        }
+    }
+
+    /// What makes a rule a trial with these limits.
+    pub fn trial(&self) -> RuleTrial {
+        RuleTrial { limits: self.limits.clone(), ..RuleTrial::default() }
+    }
+}
+
+const HALF: Portion = Portion(Portion::ALL.0 / 2);
+
+fn parse_percent(text: &str) -> Result<Portion, String> {
+    let portion = text.trim_end_matches('%').parse().ok().and_then(Portion::of_percent).filter(|portion| portion.0 > 0);
+    portion.ok_or_else(|| "expected a number of percent above 0 and up to 100, with at most two decimals".to_owned())
 }
 
 impl Args {
@@ -68,6 +124,16 @@ impl Args {
         let request =
             Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
+        if !self.share.is_empty() && !(self.default && self.confirm.is_some()) {
+            let what = "`--percent` and `--guard` are about a trial of the default";
+            return Err(Failure::usage(what).hint("add `--default --confirm TIME`, or use `tccc policy apply`").into());
+        }
+        if !self.dry_run {
+            trial::sweep()?;
+        }
+        if let (true, Some(patience)) = (self.default, self.confirm) {
+            return self.try_default(&request, patience);
+        }
         let trial = self.confirm.filter(|_| !self.dry_run);
         let guard = trial.map(|patience| start_guard(name, patience)).transpose()?;
         let options = Options {
@@ -77,25 +143,68 @@ impl Args {
             unconfirmed: guard.as_ref().map(Guard::unconfirmed),
             with_policy: false,
         };
-        let load = if self.receiver { loader::load_receiver } else { loader::load };
+        let load = if self.receiver { loader::load_receiver } else { load };
         let features = Features::probe()?;
         let loaded = load(&request, options, &features)?;
         if let Some(Err(too_late)) = guard.map(Guard::release) {
             loader::unload(name, &features)?;
             return Err(too_late);
         }
-        loaded.adapted.iter().for_each(|phrase| note(phrase));
-        if let Some(patents) = algorithm.patents() {
-            note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
-        }
-        self.report(&loaded)?;
+        self.finish(&algorithm, &loaded)?;
         if let Some(trial) = trial {
             let name = &loaded.record.name;
             note(&format!("undone in {} unless `tccc confirm {name}` follows", format_duration(trial)));
         }
-        if algorithm.companion.is_some_and(|companion| companion.times_single_packets) {
+        Ok(())
+    }
+
+    /// Says what was loaded and what there is to know about it.
+    fn finish(&self, algorithm: &Algorithm, loaded: &Loaded) -> Result<()> {
+        loaded.adapted.iter().for_each(|phrase| note(phrase));
+        if let Some(patents) = algorithm.patents() {
+            let name = &loaded.record.name;
+            note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
+        }
+        self.report(loaded)?;
+        if algorithm.companion.as_ref().is_some_and(|companion| companion.times_single_packets) {
             warn_of_merged_packets();
         }
+        Ok(())
+    }
+
+    /// Loads it, and gives it by a rule to connections that choose none; the default is changed by `tccc confirm`.
+    fn try_default(&self, request: &Request, patience: Duration) -> Result<()> {
+        congestion::check_settable()?;
+        let (name, portion) = (request.name, self.share.portion()?);
+        let features = Features::probe()?;
+        let options = Options { dry_run: self.dry_run, ..Options::default() };
+        let loaded = load(request, options, &features)?;
+        self.finish(request.algorithm, &loaded)?;
+        let current = change::current()?;
+        let file = current.as_ref().and_then(|generation| generation.file.clone());
+        let base = current.map(|generation| generation.policy).unwrap_or_default();
+        let policy = overlay::with_default(&base, name, Some(self.share.trial()), portion);
+        let time = format_duration(patience);
+        let mut out = io::stdout().lock();
+        if self.dry_run {
+            change::plan(&policy?, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
+            writeln!(out, "  give it to {portion} of the new connections that choose none, for {time}")?;
+            writeln!(out, "  with `tccc confirm {name}`, set net.ipv4.tcp_congestion_control to \"{name}\"")?;
+            return Ok(());
+        }
+        let begun = policy.and_then(|policy| {
+            forecast(&mut out, &policy, Some(patience))?;
+            let subject = TrialSubject::Default { name: name.to_owned() };
+            let loaded = vec![name.to_owned()];
+            let plan = Plan { subject, policy, patience: Some(patience), live: false, loaded };
+            trial::begin(&plan, file.as_deref(), &mut guard_command())
+        });
+        if let Err(error) = begun {
+            loader::unload(name, &features)?;
+            return Err(error);
+        }
+        writeln!(out, "{portion} of the new connections that choose no algorithm get \"{name}\", for {time}")?;
+        note(&format!("undone in {time} unless `tccc confirm {name}` follows, which makes it the default"));
         Ok(())
     }
 
@@ -105,7 +214,7 @@ impl Args {
             let what = if self.receiver { "its receiving side" } else { "it" };
             writeln!(out, "\"{}\" passes the verifier; loading {what} would", loaded.record.name)?;
             loaded.changes.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
-            if let Some(trial) = self.confirm {
+            if let Some(trial) = self.confirm.filter(|_| !self.default) {
                 writeln!(out, "  start a process that undoes all this after {}", format_duration(trial))?;
             }
             return Ok(());
@@ -123,7 +232,7 @@ impl Args {
         let generation =
             if record.generation > 1 { format!(", generation {}", record.generation) } else { String::new() };
         writeln!(out, "\"{}\" registered{generation}: {title}", record.name)?;
-        if let Some(previous) = record.previous_default.as_ref().filter(|_| self.default) {
+        if let Some(previous) = record.previous_default.as_ref().filter(|_| self.default && self.confirm.is_none()) {
             writeln!(out, "default algorithm: \"{}\" (was \"{previous}\")", record.name)?;
         }
         Ok(())

@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod remove;
 mod show;
+mod steer;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,10 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Remove(remove::Args),
+    Pause(steer::Pause),
+    Resume(steer::Resume),
+    Promote(steer::Promote),
+    Abort(steer::Abort),
 }
 
 impl Args {
@@ -48,6 +53,10 @@ impl Args {
             Command::Show(args) => args.run(),
             Command::Diff(args) => args.run(),
             Command::Remove(args) => args.run(),
+            Command::Pause(args) => args.run(),
+            Command::Resume(args) => args.run(),
+            Command::Promote(args) => args.run(),
+            Command::Abort(args) => args.run(),
         }
     }
 }

@@ -16,10 +16,17 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::kernel::socket::{self, Holder};
-use crate::kernel::{cgroup, congestion, process, struct_ops};
+use crate::kernel::{cgroup, clock, congestion, process, struct_ops};
 use crate::loader::confirm;
-use crate::loader::survey::{self, Instance, Standing};
+use crate::loader::survey::{self, Instance};
+use crate::policy::change::{self, Standing};
+use crate::policy::record::{TrialEnd, TrialRecord, TrialResult, TrialSubject};
+use crate::policy::sweep;
+use crate::policy::table::RuleTables;
 use crate::state::{Attachment, Owner, Store};
+use crate::trial::judge::LimitState;
+use crate::trial::view::{self, RuleView, TrialView};
+use crate::trial::{self, journal};
 use crate::units::format_duration;
 
 /// Version of the JSON document.
@@ -59,6 +66,12 @@ struct Line {
     companion: Option<Attachment>,
     /// Only that is wanted: this host receives.
     receiver: bool,
+    /// The code before, kept for `tccc rollback`.
+    previous_generation: Option<u32>,
+    /// Open connections by generation of the code that they have; none with one generation, or without root.
+    sockets_by_generation: Option<BTreeMap<u32, usize>>,
+    /// It was loaded because a policy names it.
+    with_policy: bool,
     /// Seconds that are left to confirm it; none when it stays.
     confirm_within_s: Option<f64>,
     /// The process that undoes it then.
@@ -71,9 +84,42 @@ struct Document {
     schema: u32,
     default: String,
     instances: Vec<Line>,
+    /// The policy; none when there is none.
+    policy: Option<PolicyLine>,
+    /// What is on trial.
+    trial: Option<TrialLine>,
+    /// How the latest trial ended.
+    last_trial: Option<TrialEnd>,
     stale_cgroups: Vec<PathBuf>,
     /// Processes of dead runs.
     stale_processes: Vec<Left>,
+}
+
+#[derive(Serialize)]
+struct PolicyLine {
+    generation: Option<u32>,
+    since: Option<String>,
+    file: Option<PathBuf>,
+    rules: usize,
+    drift: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct TrialLine {
+    #[serde(flatten)]
+    subject: TrialSubject,
+    title: String,
+    /// Seconds until it ends by itself; none: only a person or a limit ends it.
+    ends_within_s: Option<f64>,
+    /// Seconds until connections are decided as before if its guard dies now; 0 when they are.
+    lease_s: f64,
+    guard_pid: u32,
+    guard_lives: bool,
+    paused: bool,
+    /// Why it is over although nobody has ended it.
+    over: Option<String>,
+    /// What the guard saw last.
+    view: Option<TrialView>,
 }
 
 /// A process that a killed run left.
@@ -105,16 +151,82 @@ fn gather() -> Result<Document> {
     let default = congestion::default()?;
     let may_look = privilege::missing(&[Capability::SysAdmin]).is_empty();
     let mut holders = if may_look { socket::holders().ok() } else { None };
-    let lines = survey::instances(&Store::of_host(), &Features::probe()?)?.into_iter().map(|instance| {
+    let store = Store::of_host();
+    let instances = survey::instances(&store, &Features::probe()?)?;
+    let has_generations = instances.iter().any(|it| it.record.as_ref().is_some_and(|it| it.previous.is_some()));
+    let codes = if may_look && has_generations { sockets_by_code().ok() } else { None };
+    let trial = trial::current().unwrap_or_default();
+    let lines = instances.into_iter().map(|instance| {
         let used = holders.as_mut().map(|all| all.remove(&instance.name).unwrap_or_default());
-        line(&instance, &default, used, may_look)
+        let line = line(&instance, &default, used, may_look);
+        let of_trial = trial.as_ref().filter(|trial| trial.subject.name() == instance.name);
+        Line {
+            sockets_by_generation: codes.as_ref().and_then(|codes| by_generation(&instance, codes)),
+            confirm_within_s: line.confirm_within_s.or(of_trial.and_then(ends_within_s)),
+            confirm_pid: line.confirm_pid.or(of_trial.map(|trial| trial.guard.pid)),
+            ..line
+        }
     });
     Ok(Document {
         schema: SCHEMA,
         instances: lines.collect(),
+        policy: policy_line(),
+        trial: trial.as_ref().map(|trial| trial_line(trial, &store)).transpose()?,
+        last_trial: journal::last(),
         default,
         stale_cgroups: cgroup::stale().unwrap_or_default(),
         stale_processes: process::orphans().iter().map(left).collect(),
+    })
+}
+
+/// Open connections by the map that holds their code.
+fn sockets_by_code() -> Result<BTreeMap<u32, usize>> {
+    let mut codes = BTreeMap::new();
+    for code in sweep::look(&RuleTables::default(), None)?.into_iter().filter_map(|sight| sight.code) {
+        *codes.entry(code).or_default() += 1;
+    }
+    Ok(codes)
+}
+
+fn by_generation(instance: &Instance, codes: &BTreeMap<u32, usize>) -> Option<BTreeMap<u32, usize>> {
+    let record = instance.record.as_ref()?;
+    let known = [Some(record.code()), record.previous.clone()].into_iter().flatten();
+    record.previous.as_ref()?;
+    Some(known.map(|code| (code.generation, codes.get(&code.map_id).copied().unwrap_or(0))).collect())
+}
+
+fn policy_line() -> Option<PolicyLine> {
+    let standing = change::standing().unwrap_or_else(|error| {
+        let drift = vec![format!("{error:#}: `tccc policy remove` removes what is left")];
+        Standing { drift, ..Standing::default() }
+    });
+    let Standing { generation, drift, .. } = standing;
+    (generation.is_some() || !drift.is_empty()).then(|| PolicyLine {
+        rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
+        generation: generation.as_ref().map(|it| it.number),
+        since: generation.as_ref().map(|it| it.since.clone()),
+        file: generation.and_then(|it| it.file),
+        drift,
+    })
+}
+
+fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
+    let now_ns = clock::boottime_ns().ok()?;
+    trial.deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns) as f64 / 1e9)
+}
+
+fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialLine> {
+    let lease = trial::guard::lease_of(trial)?.unwrap_or(0);
+    Ok(TrialLine {
+        subject: trial.subject.clone(),
+        title: trial.subject.phrase(),
+        ends_within_s: ends_within_s(trial),
+        lease_s: lease.saturating_sub(clock::boottime_ns()?) as f64 / 1e9,
+        guard_pid: trial.guard.pid,
+        guard_lives: trial.guard.lives(),
+        paused: trial.paused,
+        over: trial::why_over(trial)?,
+        view: view::read(store),
     })
 }
 
@@ -126,10 +238,10 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
     let record = instance.record.as_ref();
     let unconfirmed = record.and_then(|record| record.unconfirmed);
     let standing = match instance.standing() {
-        Standing::Pinned => "pinned",
-        Standing::Run => "run",
-        Standing::Leftover if may_look => "leftover",
-        Standing::Leftover => "recorded",
+        survey::Standing::Pinned => "pinned",
+        survey::Standing::Run => "run",
+        survey::Standing::Leftover if may_look => "leftover",
+        survey::Standing::Leftover => "recorded",
     };
     Line {
         name: instance.name.clone(),
@@ -146,6 +258,9 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
         ns_per_call: costs(instance),
         companion: record.and_then(|record| record.companion.clone()),
         receiver: instance.is_receiver(),
+        previous_generation: record.and_then(|record| record.previous.as_ref()).map(|code| code.generation),
+        sockets_by_generation: None,
+        with_policy: record.is_some_and(|record| record.with_policy),
         confirm_within_s: unconfirmed.as_ref().map(confirm::seconds_left),
         confirm_pid: unconfirmed.map(|it| it.guard.pid),
         drift: if may_look { drift(instance, default) } else { Vec::new() },
@@ -166,7 +281,7 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
         return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
     };
     // An interrupted `unload` had put the default back itself.
-    let is_leftover = instance.standing() == Standing::Leftover;
+    let is_leftover = instance.standing() == survey::Standing::Leftover;
     let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
     if was_default && default != instance.name {
         drift.push(format!("it was made the default, which now is \"{default}\""));
@@ -205,6 +320,7 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
         line.drift.iter().try_for_each(|what| writeln!(out, "\"{}\": {what}", line.name))?;
         write_details(out, line)?;
     }
+    write_policy(out, document)?;
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
     }
@@ -220,6 +336,86 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     }
 }
 
+fn write_policy(out: &mut impl Write, document: &Document) -> io::Result<()> {
+    if let Some(policy) = &document.policy {
+        if let Some(number) = policy.generation {
+            let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
+            let rules = policy.rules;
+            writeln!(out, "policy generation {number}{file}: {rules} rule{}", if rules == 1 { "" } else { "s" })?;
+        }
+        policy.drift.iter().try_for_each(|what| writeln!(out, "policy: {what}"))?;
+    }
+    match (&document.trial, &document.last_trial) {
+        (Some(trial), _) => write_trial(out, trial),
+        (None, Some(end)) => {
+            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
+            writeln!(out, "latest trial: {}, {result} at {}: {}", end.subject.phrase(), end.at, end.why)?;
+            let incident = end.incident.as_ref().filter(|folder| folder.exists());
+            incident.map_or(Ok(()), |folder| writeln!(out, "  `tccc report {}` shows the evidence", folder.display()))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+fn write_trial(out: &mut impl Write, trial: &TrialLine) -> io::Result<()> {
+    if let Some(why) = &trial.over {
+        return writeln!(
+            out,
+            "{} was on trial: {why}. New connections are decided as before; the next command clears it",
+            trial.title
+        );
+    }
+    let left = trial.ends_within_s.map(|left_s| format_duration(Duration::from_secs(left_s.ceil() as u64)));
+    match (&left, &trial.subject) {
+        (Some(left), _) => {
+            writeln!(
+                out,
+                "{} is on trial: undone in {left} unless `tccc confirm {}` follows",
+                trial.title,
+                trial.subject.name()
+            )?;
+        }
+        (None, _) => writeln!(out, "{} is on trial{}", trial.title, if trial.paused { ", paused" } else { "" })?,
+    }
+    if !trial.guard_lives {
+        writeln!(out, "  its guard is dead: connections are decided as before in {:.0} s", trial.lease_s)?;
+    }
+    let Some(view) = &trial.view else { return Ok(()) };
+    for rule in &view.rules {
+        write_rule(out, rule, view.now_ns)?;
+    }
+    Ok(())
+}
+
+fn write_rule(out: &mut impl Write, rule: &RuleView, now_ns: u64) -> io::Result<()> {
+    let arms: Vec<String> = rule
+        .judgement
+        .arms
+        .iter()
+        .map(|arm| format!("{} {} % ({} connections)", arm.arm, arm.share * 100.0, arm.connections))
+        .collect();
+    let step = rule.step.map_or(String::new(), |[step, steps]| format!(", step {step} of {steps}"));
+    writeln!(out, "  rule \"{}\"{step}: {}", rule.judgement.rule, arms.join(", "))?;
+    for limit in &rule.judgement.limits {
+        let shown = match (limit.ratio, limit.interval, limit.value) {
+            (Some(ratio), Some([low, high]), _) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
+            (Some(ratio), None, _) => format!("{ratio:.2}"),
+            (None, _, Some(value)) => format!("{value:.4}"),
+            (None, _, None) => "-".to_owned(),
+        };
+        let state = match limit.state {
+            LimitState::Crossed => "crossed",
+            LimitState::Safe => "shown to hold",
+            LimitState::Undecided => "undecided",
+            LimitState::NotComparable => "not comparable",
+        };
+        let why = limit.why_not.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        writeln!(out, "    {} for {}: {shown}, {state}{why}", limit.limit, limit.arm)?;
+    }
+    let due = rule.due_ns.and_then(|due_ns| view::left(due_ns, now_ns));
+    due.map_or(Ok(()), |due| writeln!(out, "    in {due}: {}", rule.then))
+}
+
 fn rows(lines: &[Line]) -> Vec<Vec<String>> {
     let mut rows = vec![row(["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"])];
     rows.extend(lines.iter().map(|line| {
@@ -229,7 +425,8 @@ fn rows(lines: &[Line]) -> Vec<Vec<String>> {
             (None, false) => line.standing.to_owned(),
         };
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-        let generation = or_dash(line.generation.map(|generation| generation.to_string()));
+        let kept_too = line.previous_generation.map_or(String::new(), |before| format!(" ({before} kept)"));
+        let generation = or_dash(line.generation.map(|generation| format!("{generation}{kept_too}")));
         let sockets = line.holders.as_ref();
         let sockets =
             or_dash(sockets.map(|list| list.iter().map(|it| it.sockets + it.listening).sum::<usize>().to_string()));
@@ -245,6 +442,10 @@ fn write_details(out: &mut impl Write, line: &Line) -> io::Result<()> {
     if let Some(left_s) = line.confirm_within_s.filter(|left_s| *left_s > 0.0) {
         let left = format_duration(Duration::from_secs(left_s.ceil() as u64));
         writeln!(out, "\"{0}\": undone in {left} unless `tccc confirm {0}` follows", line.name)?;
+    }
+    if let Some(codes) = &line.sockets_by_generation {
+        let codes: Vec<String> = codes.iter().map(|(generation, count)| format!("{count} on {generation}")).collect();
+        writeln!(out, "\"{}\": open connections by generation: {}", line.name, codes.join(", "))?;
     }
     if let Some(holders) = line.holders.as_ref().filter(|holders| !holders.is_empty()) {
         writeln!(out, "\nsockets with \"{}\":", line.name)?;

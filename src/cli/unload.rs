@@ -13,7 +13,10 @@ use crate::kernel::socket::Holder;
 use crate::kernel::{cgroup, privilege, process};
 use crate::loader::survey::{self, Standing};
 use crate::loader::{self, Unloaded};
+use crate::policy::change;
+use crate::policy::rule::Rule;
 use crate::state::Store;
+use crate::trial::{self, end};
 use crate::units::{format_duration, parse_duration};
 
 /// Unregister an algorithm: default back, pins and records away
@@ -49,13 +52,24 @@ impl Args {
         if self.dry_run {
             return self.print_plan(&features);
         }
-        let done = match &self.name {
-            Some(name) => vec![Ok(loader::unload(name, &features)?)],
-            None => loader::unload_all(&features)?,
-        };
         let mut out = io::stdout().lock();
-        let is_empty = done.is_empty();
         let mut failed = Vec::new();
+        let (mut is_empty, done) = match &self.name {
+            Some(name) => {
+                free_of_policy(name)?;
+                // The end of a trial may have unloaded it already.
+                let ended = end_trial(&mut out, name)?;
+                let is_left = !ended || survey::find(name, &Store::of_host(), &features)?.is_some();
+                (false, if is_left { vec![Ok(loader::unload(name, &features)?)] } else { Vec::new() })
+            }
+            None => {
+                let removed = remove_policy(&mut out);
+                let was_there = removed.as_ref().is_ok_and(|&was_there| was_there);
+                failed.extend(removed.err());
+                (!was_there, loader::unload_all(&features)?)
+            }
+        };
+        is_empty &= done.is_empty();
         for one in done {
             failed.extend(one.and_then(|unloaded| self.finish(&mut out, &unloaded)).err());
         }
@@ -88,6 +102,8 @@ impl Args {
             loader::plan(instance)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
         }
         if self.all {
+            let policy = change::removal_plan(false)?;
+            policy.iter().try_for_each(|change| writeln!(out, "{change}"))?;
             let stale = cgroup::stale().unwrap_or_default();
             stale.iter().try_for_each(|path| writeln!(out, "remove the cgroup {}", path.display()))?;
             let orphans = process::orphans();
@@ -117,6 +133,35 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Refuses to unload what a rule of the policy gives to connections.
+fn free_of_policy(name: &str) -> Result<(), Failure> {
+    let Ok(Some(generation)) = change::current() else { return Ok(()) };
+    let on_trial = trial::current().ok().flatten().is_some_and(|trial| trial.loaded.iter().any(|other| other == name));
+    let names = |rule: &&Rule| rule.split.arms.iter().any(|arm| arm.treatment.algorithm() == Some(name));
+    let Some(rule) = generation.policy.rules.iter().find(names).filter(|_| !on_trial) else { return Ok(()) };
+    let what = format!("cannot unload \"{name}\": rule \"{}\" of the policy gives it to connections", rule.name);
+    Err(Failure::failed(what).hint("`tccc policy remove`, or apply a policy without that rule, then unload it"))
+}
+
+/// Ends the trial that an algorithm was loaded for; whether there was one.
+fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
+    let trial = trial::current()?.filter(|trial| trial.loaded.iter().any(|other| other == name));
+    let Some(trial) = trial else { return Ok(false) };
+    end::revert("it was unloaded")?;
+    writeln!(out, "the trial of {} is over", trial.subject.phrase())?;
+    Ok(true)
+}
+
+/// Removes the policy and ends its trial; whether there was one.
+fn remove_policy(out: &mut impl Write) -> Result<bool> {
+    let removed = end::remove_policy(false)?;
+    if removed.was_there {
+        writeln!(out, "the policy is removed")?;
+        removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
+    }
+    Ok(removed.was_there)
 }
 
 /// The first failure ends the command; the others are said before it.

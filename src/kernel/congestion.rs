@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::unistd::{AccessFlags, access};
@@ -38,6 +39,30 @@ pub fn is_allowed(name: &str) -> Result<bool> {
 /// Errors: the kernel has no TCP, or /proc is not mounted.
 pub fn default() -> Result<String> {
     Ok(fs::read_to_string(DEFAULT).with_context(|| format!("read {DEFAULT}"))?.trim().to_owned())
+}
+
+/// Connections that this network namespace makes and accepts in a second: the mean since boot, or now where that is more.
+///
+/// Errors: the kernel has no TCP, or /proc is not mounted.
+pub fn connection_rate() -> Result<f64> {
+    const LOOK: Duration = Duration::from_secs(1);
+    let uptime = fs::read_to_string("/proc/uptime").context("read /proc/uptime")?;
+    let uptime_s: f64 = uptime.split(' ').next().and_then(|text| text.parse().ok()).context("read /proc/uptime")?;
+    let first = connections_made()?;
+    std::thread::sleep(LOOK); // a rate takes time to be seen
+    let now = connections_made()?.saturating_sub(first) as f64 / LOOK.as_secs_f64();
+    Ok(now.max(first as f64 / uptime_s.max(1.0)))
+}
+
+/// Connections that this namespace made and accepted so far.
+fn connections_made() -> Result<u64> {
+    const COUNTS: &str = "/proc/net/snmp";
+    let text = fs::read_to_string(COUNTS).with_context(|| format!("read {COUNTS}"))?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = lines.next().zip(lines.next()).with_context(|| format!("find TCP in {COUNTS}"))?;
+    let counts = names.split(' ').zip(values.split(' '));
+    let wanted = counts.filter(|(name, _)| matches!(*name, "ActiveOpens" | "PassiveOpens"));
+    Ok(wanted.filter_map(|(_, value)| value.parse::<u64>().ok()).sum())
 }
 
 /// Whether the default can be set from here; the kernel lets only its first network namespace choose any algorithm.

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::netns::Netns;
 use super::process;
+use crate::failure::Failure;
 
 /// `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg` of the kernel's headers.
 const HEADER_BYTES: usize = 16;
@@ -98,6 +99,27 @@ pub fn owners() -> Result<Vec<Owned>> {
         }
     }
     Ok(owned)
+}
+
+/// Cookies of the TCP sockets that a process holds, or of the one behind a descriptor.
+///
+/// Errors: no such process; not permitted to look at its descriptors; the kernel has no socket diagnostics.
+pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    let files = fs::read_dir(&folder).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::usage(format!("no process {pid}")),
+        _ => Failure::unmet(format!("cannot look at the descriptors of process {pid}: permission denied"))
+            .hint("run as root"),
+    })?;
+    let files = files.flatten().map(|file| file.path());
+    let wanted = files.filter(|path| descriptor.is_none_or(|fd| path.ends_with(fd.to_string())));
+    let inode = |path: PathBuf| -> Option<u32> {
+        let target = fs::read_link(path).ok()?;
+        target.to_string_lossy().strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    let inodes: Vec<u32> = wanted.filter_map(inode).collect();
+    let found = choices(&Descriptors::of_all_processes().namespaces)?.into_iter();
+    Ok(found.filter(|choice| inodes.contains(&choice.inode)).map(|choice| choice.cookie).collect())
 }
 
 /// Network namespaces other than this one whose default is the algorithm: they were created while it was this one's.

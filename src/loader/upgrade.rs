@@ -83,6 +83,7 @@ pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
         let what = format!("cannot roll back \"{name}\": no earlier code is kept");
         return Err(Failure::failed(what).hint("`tccc upgrade` keeps the code that it replaces").into());
     };
+    pins.prepare()?;
     replace_pin(&map, &pins.next(name))?;
     locked.write(&Record { next: Some(previous), ..record })?;
     point_link(name, &pins, &map)?;

@@ -65,6 +65,8 @@ pub struct Sight {
     pub matching: u64,
     /// Place of the arm that the deciding rule gives, among the arms of all rules.
     pub arm: u8,
+    /// Number of the map that holds the code of its algorithm; none for the kernel's own.
+    pub code: Option<u32>,
     /// What a policy left at it.
     pub label: Option<SocketLabel>,
 }
@@ -95,11 +97,11 @@ pub struct Moves {
     pub failed: u64,
 }
 
-/// Looks at every open connection of every network namespace that can be entered.
+/// Looks at every open connection of every network namespace that can be entered; without `shared` there are no labels.
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Shape: in the order of namespaces and of the kernel's tables.
-pub fn look(tables: &RuleTables, shared: &Shared) -> Result<Vec<Sight>> {
+pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, tables, shared)?;
     keep_only(&mut open, "on_sight")?;
@@ -120,7 +122,7 @@ pub fn look(tables: &RuleTables, shared: &Shared) -> Result<Vec<Sight>> {
 /// Side effects: connections change their algorithm; an algorithm is registered while that goes on.
 pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
-    let mut open = open(&mut storage, tables, shared)?;
+    let mut open = open(&mut storage, tables, Some(shared))?;
     let name = format!("tccc_rst{}", std::process::id());
     copy_name(&mut open.struct_ops.pacing_reset_mut().name, &name);
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
@@ -184,12 +186,13 @@ pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
 fn open<'a>(
     storage: &'a mut MaybeUninit<OpenObject>,
     tables: &RuleTables,
-    shared: &Shared,
+    shared: Option<&Shared>,
 ) -> Result<OpenSweepSkel<'a>> {
     libbpf_log::install_if_none();
     libbpf_log::take();
     let mut open = skeleton::SweepSkelBuilder::default().open(storage).context("open the policy's sweep")?;
     set_up!(&mut open, tables);
+    let Some(shared) = shared else { return Ok(open) };
     open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number as u16;
     open.maps.labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
     open.maps.cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")?;
@@ -268,6 +271,7 @@ fn decode(row: &[u8]) -> Option<Sight> {
         is_chosen: row[77] != 0,
         is_routed: row[78] != 0,
         arm: row[81],
+        code: Some(word(84)).filter(|&id| id != 0),
         algorithm: text(88),
         label,
     })

@@ -12,7 +12,7 @@ use crate::kernel::clock;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader;
-use crate::policy::change;
+use crate::policy::change::{self, Removed};
 use crate::policy::generation::{self, NewGeneration, Role};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialEnd, TrialRecord, TrialResult, TrialSubject};
@@ -61,6 +61,24 @@ fn take_back(shared: &Shared) -> Result<()> {
         Some(before) => change::move_open(&before).map(drop),
         None => sweep::move_all(&RuleTables::default(), shared).map(drop),
     }
+}
+
+/// Removes the policy, and ends the trial of it that goes on.
+///
+/// Errors: as [`change::remove`].
+pub fn remove_policy(live: bool) -> Result<Removed> {
+    let trial = super::current().unwrap_or_default(); // a record that cannot be read is removed with the rest
+    let removed = change::remove(live)?;
+    if let Some(trial) = trial {
+        let features = Features::probe()?;
+        let store = Store::of_host();
+        for name in trial.loaded.iter().filter(|name| store.record(name).is_some()) {
+            loader::unload(name, &features)?;
+        }
+        finish(&trial, TrialResult::Reverted, "the policy was removed", None)?;
+    }
+    view::remove(&Store::of_host());
+    Ok(removed)
 }
 
 /// Keeps what is on trial; with a name only if that is what is on trial.

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 
+use crate::failure::Failure;
 use crate::kernel::netns::Netns;
-use crate::policy::rule::{Arm, Match, Policy, Portion, Rule, RuleTrial, Split, SplitBy, Treatment};
+use crate::policy::rule::{Arm, Match, Policy, Portion, RULES_MAX, Rule, RuleTrial, Split, SplitBy, Treatment};
 
 /// Where the rule of a default is for: the network namespace of whoever runs the command, as the sysctl is.
 const HERE: &str = "/proc/self/ns/net";
@@ -13,10 +14,10 @@ const HERE: &str = "/proc/self/ns/net";
 /// It does what the default would do: a program's choice and a route's are respected, and other network namespaces have
 /// their own.
 ///
-/// Errors: /proc is not mounted.
+/// Errors: the policy has as many rules as there may be; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    let mut policy = base.clone();
+    let mut policy = with_room(base)?;
     policy.rules.push(Rule {
         name: format!("default-{algorithm}"),
         line: 0,
@@ -39,13 +40,15 @@ fn place_of(here: &Netns) -> String {
 /// The policy in which a part of the connections that would get `name` get `trial_name`.
 ///
 /// Those are connections that a rule gives it, that choose it themselves, and that have it by default.
+///
+/// Errors: the policy has as many rules as there may be.
 pub fn with_upgrade(
     base: &Policy,
     [name, trial_name]: [&str; 2],
     trial: Option<RuleTrial>,
     portion: Portion,
-) -> Policy {
-    let mut policy = base.clone();
+) -> Result<Policy> {
+    let mut policy = with_room(base)?;
     for rule in &mut policy.rules {
         rule.split.arms = rule.split.arms.iter().flat_map(|arm| divided(arm, [name, trial_name], portion)).collect();
     }
@@ -60,7 +63,16 @@ pub fn with_upgrade(
     };
     // The first: rules below are about connections that have another algorithm.
     policy.rules.insert(0, rule);
-    policy
+    Ok(policy)
+}
+
+/// A copy with room for another rule.
+fn with_room(base: &Policy) -> Result<Policy, Failure> {
+    if base.rules.len() < RULES_MAX {
+        return Ok(base.clone());
+    }
+    let what = format!("the policy has {RULES_MAX} rules, and the trial needs one more");
+    Err(Failure::failed(what).hint("apply a policy with fewer rules for the time of the trial"))
 }
 
 /// An arm of the old code becomes two.
@@ -110,12 +122,12 @@ mod tests {
                 trial: None,
             }],
         };
-        let policy = with_upgrade(&base, ["dtcp", "dtcp.g2"], None, Portion(5000));
+        let policy = with_upgrade(&base, ["dtcp", "dtcp_g2"], None, Portion(5000)).unwrap();
         let arms = |at: usize| -> Vec<(String, u16)> {
             policy.rules[at].split.arms.iter().map(|arm| (arm.treatment.to_string(), arm.portion.0)).collect()
         };
         assert_eq!(policy.rules[0].when.current, ["dtcp"]);
-        assert_eq!(arms(0), [("dtcp.g2".into(), 5000), ("keep".into(), 5000)]);
-        assert_eq!(arms(1), [("dtcp.g2".into(), 500), ("dtcp".into(), 500), ("keep".into(), 9000)]);
+        assert_eq!(arms(0), [("dtcp_g2".into(), 5000), ("keep".into(), 5000)]);
+        assert_eq!(arms(1), [("dtcp_g2".into(), 500), ("dtcp".into(), 500), ("keep".into(), 9000)]);
     }
 }

@@ -16,7 +16,7 @@ use crate::loader::{self, Options, Request};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Role;
 use crate::policy::record::TrialSubject;
-use crate::policy::rule::{Portion, RuleTrial};
+use crate::policy::rule::{Policy, Portion, RuleTrial};
 use crate::policy::sweep::{self, Refreshes};
 use crate::state::{Record, Store};
 
@@ -81,21 +81,28 @@ pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, gu
     let record = store.record(request.name).filter(|record| !record.receiver);
     let record = record
         .with_context(|| format!("find the algorithm \"{}\": `tccc status` shows what is loaded", request.name))?;
-    let base = change::current()?.map(|generation| generation.policy).unwrap_or_default();
+    let current = change::current()?;
+    let file = current.as_ref().and_then(|generation| generation.file.clone());
+    let base = current.map(|generation| generation.policy).unwrap_or_default();
     let trial_name = free_name(request.name, record.generation + 1)?;
     let own = Request { name: &trial_name, ..*request };
     loader::load(&own, Options::default(), features)?;
-    let mut limits = trial.limits.clone();
-    limits.get_or_insert_with(RuleTrial::default);
-    let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion);
-    let plan = super::Plan {
-        subject: TrialSubject::Upgrade { name: request.name.to_owned(), trial_name: trial_name.clone() },
-        policy,
-        patience: Some(trial.patience),
-        live: false,
-        loaded: vec![trial_name.clone()],
+    let mut begun = || {
+        let limits = Some(trial.limits.clone().unwrap_or_default());
+        let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion)?;
+        super::begin(&plan_of(request.name, &trial_name, policy, trial.patience), file.as_deref(), guard)
     };
-    super::begin(&plan, None, guard).inspect_err(|_| drop(loader::unload(&trial_name, features)))
+    begun().inspect_err(|_| drop(loader::unload(&trial_name, features)))
+}
+
+fn plan_of(name: &str, trial_name: &str, policy: Policy, patience: Duration) -> super::Plan {
+    super::Plan {
+        subject: TrialSubject::Upgrade { name: name.to_owned(), trial_name: trial_name.to_owned() },
+        policy,
+        patience: Some(patience),
+        live: false,
+        loaded: vec![trial_name.to_owned()],
+    }
 }
 
 /// `NAME_g2`, cut to what the kernel takes, and not taken.
@@ -181,7 +188,7 @@ fn beside(request: &Request, features: &Features) -> Result<Upgraded> {
     let policy = change::current()?;
     let base = policy.as_ref().map(|generation| generation.policy.clone()).unwrap_or_default();
     let file = policy.as_ref().and_then(|generation| generation.file.clone());
-    let bridged = overlay::with_upgrade(&base, [name, &bridge], None, Portion::ALL);
+    let bridged = overlay::with_upgrade(&base, [name, &bridge], None, Portion::ALL)?;
     change::apply(&bridged, file.as_deref(), Role::Permanent, false)?;
     let was_default = congestion::default()? == name;
     if was_default {

@@ -206,7 +206,7 @@ pub fn read(store: &Store) -> Option<TrialView> {
 
 /// Removes it, when the trial is over.
 pub fn remove(store: &Store) {
-    for name in ["trial.json", "trial.new"] {
+    for name in ["trial.json", "trial.new"].into_iter().chain(super::incident::TRANSIENT) {
         let _ = fs::remove_file(record::folder(store).join(name));
     }
     let _ = fs::remove_dir(record::folder(store)); // one that holds the record of a policy stays

@@ -1,28 +1,45 @@
-//! `tccc policy apply`: make a policy decide.
+//! `tccc policy apply`: make a policy decide, for good or on trial.
 
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 use anyhow::Result;
 
 use super::File;
 use super::check::in_file;
+use crate::cli::confirm::parse_trial;
+use crate::cli::guard::{forecast, guard_command};
 use crate::cli::note;
+use crate::failure::Failure;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Role;
+use crate::policy::record::TrialSubject;
+use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
+use crate::trial::{self, Plan};
+use crate::units::format_duration;
 
 /// Make the rules of a file decide, in the place of those before
 ///
 /// Algorithms that rules name are loaded with the policy. Connections that are open keep their algorithm, unless `--live`
 /// is given. The policy stays until `tccc policy remove` or a reboot.
 ///
-/// Example: `tccc policy apply web.toml --trial 10m`
+/// A policy is on trial with `--trial`, or where a rule has `guard` or `steps`: a guard process then watches it. When a limit
+/// is crossed, when nobody confirms in time, or when the guard dies, new connections are decided as before within 15 s.
+///
+/// Example: `tccc policy apply web.toml --trial 10m --guard 'retransmitted<1.2x'`, then `tccc confirm`
 ///
 /// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, a mounted BPF file system and cgroup v2.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     file: File,
+    /// Undo everything after this time, such as 10m, unless `tccc confirm` follows before
+    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    trial: Option<Duration>,
+    /// End the trial when a rule's connections cross this limit, such as retransmitted<1.2x; may be repeated
+    #[arg(long = "guard", value_name = "LIMIT", requires = "trial")]
+    limits: Vec<GuardLimit>,
     /// Also change the algorithm of open connections; needs CAP_SYS_ADMIN to enter network namespaces
     #[arg(long)]
     live: bool,
@@ -36,18 +53,67 @@ impl Args {
     ///
     /// Errors: mistakes in the file; a need of this host; the kernel's refusal.
     pub fn run(&self) -> Result<()> {
-        let policy = self.file.read()?;
+        let mut policy = self.file.read()?;
+        guard_all(&mut policy, &self.limits)?;
+        let is_trial = self.trial.is_some() || policy.rules.iter().any(|rule| rule.trial.is_some());
+        if !self.dry_run {
+            trial::sweep()?;
+        }
         let mut out = io::stdout().lock();
         if self.dry_run {
             let plan = change::plan(&policy, self.live).map_err(|error| in_file(&self.file, error))?;
             writeln!(out, "applying {} would", self.file.file.display())?;
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
+            if is_trial {
+                writeln!(out, "  start a process that guards it and undoes all this")?;
+                forecast(&mut out, &policy, self.trial)?;
+            }
             return Ok(());
         }
-        let applied = change::apply(&policy, Some(&self.file.path()), Role::Permanent, self.live);
-        let applied = applied.map_err(|error| in_file(&self.file, error))?;
-        print(&mut out, &applied)
+        let path = self.file.path();
+        if !is_trial {
+            let applied = change::apply(&policy, Some(&path), Role::Permanent, self.live);
+            return print(&mut out, &applied.map_err(|error| in_file(&self.file, error))?);
+        }
+        forecast(&mut out, &policy, self.trial)?;
+        let plan =
+            Plan { subject: TrialSubject::Policy, policy, patience: self.trial, live: self.live, loaded: Vec::new() };
+        let applied = trial::begin(&plan, Some(&path), &mut guard_command());
+        print(&mut out, &applied.map_err(|error| in_file(&self.file, error))?)?;
+        match self.trial {
+            Some(patience) => note(&format!("undone in {} unless `tccc confirm` follows", format_duration(patience))),
+            None => {
+                note("on trial: `tccc status` shows how it goes, `tccc confirm` keeps it, `tccc policy abort` ends it")
+            }
+        }
+        Ok(())
     }
+}
+
+/// Adds limits to every rule that changes something.
+///
+/// Errors: a relative limit for a rule under which nothing keeps its algorithm.
+fn guard_all(policy: &mut Policy, limits: &[GuardLimit]) -> Result<(), Failure> {
+    let is_relative = |limit: &&GuardLimit| matches!(limit.allowed, Allowed::Relative(_));
+    for rule in &mut policy.rules {
+        let arms = &rule.split.arms;
+        let keeps = arms.iter().any(|arm| arm.treatment == Treatment::Keep && arm.portion.0 > 0);
+        if limits.is_empty() || arms.iter().all(|arm| arm.treatment == Treatment::Keep) {
+            continue;
+        }
+        if let Some(limit) = limits.iter().find(is_relative).filter(|_| !keeps) {
+            let what = format!(
+                "--guard {limit}: rule \"{}\" changes every connection, so that none is left to compare with",
+                rule.name
+            );
+            return Err(Failure::usage(what)
+                .hint("give `keep` a share of the split, or use an absolute limit such as retransmitted<2%"));
+        }
+        let trial = rule.trial.get_or_insert_with(RuleTrial::default);
+        let added = limits.iter().filter(|limit| !trial.limits.contains(limit)).copied().collect::<Vec<_>>();
+        trial.limits.extend(added);
+    }
+    Ok(())
 }
 
 /// Says what applying a policy did.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::apply::write_moves;
 use crate::cli::note;
 use crate::policy::change;
+use crate::trial::end;
 
 /// Remove the policy, and the algorithms that were loaded with it
 ///
@@ -42,7 +43,7 @@ impl Args {
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             return Ok(());
         }
-        let removed = change::remove(self.live)?;
+        let removed = end::remove_policy(self.live)?;
         if !removed.was_there {
             writeln!(out, "there is no policy")?;
             return Ok(());
