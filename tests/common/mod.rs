@@ -38,10 +38,13 @@ pub(crate) use needs;
 /// Path of the program under test.
 pub const TCCC: &str = env!("CARGO_BIN_EXE_tccc");
 
+/// Where the program under test keeps what outlives a trial: in the sandbox this is a file system of the test's own.
+pub const STATE_FOLDER: &str = "/run/tccc-test-state";
+
 /// The program under test, ready for arguments.
 pub fn tccc() -> Command {
     let mut command = Command::new(TCCC);
-    command.env("NO_COLOR", "1");
+    command.env("NO_COLOR", "1").env("STATE_DIRECTORY", STATE_FOLDER);
     command
 }
 
