@@ -127,7 +127,7 @@ static __always_inline const struct tcp_sock___trace *open_socket(struct sock_co
 }
 
 struct bpf_map___policy {
-	u32 map_type;
+	enum bpf_map_type map_type;
 	u32 id;
 } KERNEL_TYPE;
 
@@ -140,13 +140,20 @@ struct bpf_struct_ops_map___policy {
 	struct bpf_struct_ops_value___policy kvalue;
 } KERNEL_TYPE;
 
-/* Sockets of one name may have the code of several generations: the map around the table tells them apart. */
+/*
+ * Sockets of one name may have the code of several generations: the map around the table tells them apart. Linux 6.1 does
+ * not show the type of that map, and cannot swap code under a name either.
+ */
 static __always_inline u32 code_of(const struct tcp_sock___trace *tp)
 {
-	const u64 before = bpf_core_field_offset(struct bpf_struct_ops_map___policy, kvalue) +
-			   bpf_core_field_offset(struct bpf_struct_ops_value___policy, data);
-	const struct bpf_struct_ops_map___policy *map = (void *)((u64)icsk_of(tp)->icsk_ca_ops - before);
+	const struct bpf_struct_ops_map___policy *map;
+	u64 before;
 
+	if (!bpf_core_field_exists(struct bpf_struct_ops_map___policy, kvalue))
+		return 0;
+	before = bpf_core_field_offset(struct bpf_struct_ops_map___policy, kvalue) +
+		 bpf_core_field_offset(struct bpf_struct_ops_value___policy, data);
+	map = (void *)((u64)icsk_of(tp)->icsk_ca_ops - before);
 	return BPF_CORE_READ(map, map.map_type) == MAP_STRUCT_OPS ? BPF_CORE_READ(map, map.id) : 0;
 }
 
