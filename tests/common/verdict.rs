@@ -11,3 +11,10 @@ pub fn record(situation: &str, algorithm: &str, is_sound: bool) {
     // One write a line: several threads append.
     log.write_all(format!("verdict: {situation} {algorithm} {word}\n").as_bytes()).expect("the log can be written");
 }
+
+/// Appends `feature: NAME: WORDS` to the same file: what this kernel can do of a feature.
+pub fn record_feature(name: &str, words: &str) {
+    let Some(log) = std::env::var_os("TCCC_VERDICT_LOG") else { return };
+    let mut log = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
+    log.write_all(format!("feature: {name}: {words}\n").as_bytes()).expect("the log can be written");
+}

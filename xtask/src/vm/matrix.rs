@@ -1,4 +1,4 @@
-//! The kernel ring under several kernels: which algorithm stands what, on which of them.
+//! The kernel ring under several kernels: which feature works on which of them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -14,6 +14,8 @@ pub struct Verdicts {
     pub count: Count,
     /// Algorithm, then situation, to whether it stood that.
     sound: BTreeMap<String, BTreeMap<String, bool>>,
+    /// Feature, to what the kernel can do of it, in the order in which they were tried.
+    features: Vec<(String, String)>,
 }
 
 impl Verdicts {
@@ -31,6 +33,7 @@ impl Verdicts {
                     let of_algorithm = verdicts.sound.entry((*algorithm).to_owned()).or_default();
                     of_algorithm.insert((*situation).to_owned(), *verdict == "sound");
                 }
+                ["feature:", ..] => verdicts.features.extend(feature(line)),
                 ["skipped:", ..] => skips += &format!("{line}\n"),
                 _ => (),
             }
@@ -47,27 +50,46 @@ impl Verdicts {
         Verdicts { version, count, ..Verdicts::default() }
     }
 
-    fn cell(&self, algorithm: &str) -> String {
-        let Some(situations) = self.sound.get(algorithm) else { return "not run".into() };
-        let sound = situations.values().filter(|sound| **sound).count();
+    /// How many algorithms stood everything that was tried, and the others by name.
+    fn algorithms(&self) -> String {
+        if self.sound.is_empty() {
+            return "not run".to_owned();
+        }
+        let is_sound = |situations: &BTreeMap<String, bool>| situations.values().all(|&sound| sound);
         let failed: Vec<&str> =
-            situations.iter().filter(|(_, sound)| !**sound).map(|(situation, _)| situation.as_str()).collect();
+            self.sound.iter().filter(|(_, it)| !is_sound(it)).map(|(algorithm, _)| algorithm.as_str()).collect();
         let names = if failed.is_empty() { String::new() } else { format!(", not {}", failed.join(", ")) };
-        format!("{sound} of {}{names}", situations.len())
+        format!("{} of {}{names}", self.sound.len() - failed.len(), self.sound.len())
+    }
+
+    fn feature(&self, name: &str) -> &str {
+        self.features.iter().find(|(other, _)| other == name).map_or("no", |(_, words)| words)
     }
 }
 
-/// The table in Markdown: a row an algorithm, a column a kernel; below it the tests and why some were skipped.
+/// `feature: NAME: WORDS`, as tests/common/verdict.rs writes it.
+fn feature(line: &str) -> Option<(String, String)> {
+    let (name, words) = line.strip_prefix("feature: ")?.split_once(": ")?;
+    Some((name.to_owned(), words.to_owned()))
+}
+
+/// The table in Markdown: a row a feature, a column a kernel; below it the tests and why some were skipped.
 pub fn table(files: &[&str], columns: &[Verdicts]) -> String {
-    let algorithms: BTreeSet<&String> = columns.iter().flat_map(|column| column.sound.keys()).collect();
+    let mut features: Vec<&String> = Vec::new();
+    for (name, _) in columns.iter().flat_map(|column| &column.features) {
+        if !features.contains(&name) {
+            features.push(name);
+        }
+    }
     let row = |name: &str, cell: &dyn Fn(&Verdicts) -> String| {
         let cells: Vec<String> = columns.iter().map(cell).collect();
         format!("| {name} | {} |\n", cells.join(" | "))
     };
-    let mut text = row("algorithm", &|column| column.version.clone());
+    let mut text = row("feature", &|column| column.version.clone());
     text += &format!("| --- |{}\n", " --- |".repeat(columns.len()));
-    for algorithm in algorithms {
-        text += &row(&format!("`{algorithm}`"), &|column| column.cell(algorithm));
+    text += &row("algorithms", &Verdicts::algorithms);
+    for name in features {
+        text += &row(name, &|column| column.feature(name).to_owned());
     }
     text += &row("all tests", &|column| {
         let Count { passed, failed, skipped, .. } = column.count;
@@ -77,7 +99,7 @@ pub fn table(files: &[&str], columns: &[Verdicts]) -> String {
         columns.iter().flat_map(|column| column.sound.values()).flat_map(BTreeMap::keys).collect();
     let situations: Vec<String> =
         situations.iter().map(|situation| situation.trim_start_matches("every_algorithm_").replace('_', " ")).collect();
-    let _ = writeln!(text, "\nWhat each goes through: {}.", situations.join("; "));
+    let _ = writeln!(text, "\nEach algorithm goes through: {}.", situations.join("; "));
     let _ = writeln!(text, "\nTests of `{}`.", files.join("`, `"));
     for column in columns {
         for (reason, times) in &column.count.reasons {
@@ -98,18 +120,18 @@ mod tests {
         running 3 tests\ntest a ... ok\ntest b ... FAILED\ntest c ... ok\n\
         test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
         verdict: verifier dtcp sound\nverdict: every_algorithm_waits dtcp failed\nverdict: verifier reno2 sound\n\
-        skipped: x::c: needs tun: not here\n";
+        feature: policy by unit: yes\nfeature: upgrade: with a gap\nskipped: x::c: needs tun: not here\n";
 
     #[test]
-    fn table_shows_every_algorithm_on_every_kernel() {
+    fn table_shows_every_feature_on_every_kernel() {
         let text = table(
             &["kernel_a"],
             &[Verdicts::read(OUTPUT), Verdicts { version: "7.3.4-1".into(), ..Verdicts::default() }],
         );
-        let expected = "| algorithm | 6.1.176-1 | 7.3.4-1 |\n| --- | --- | --- |\n\
-            | `dtcp` | 1 of 2, not every_algorithm_waits | not run |\n| `reno2` | 1 of 1 | not run |\n\
+        let expected = "| feature | 6.1.176-1 | 7.3.4-1 |\n| --- | --- | --- |\n\
+            | algorithms | 1 of 2, not dtcp | not run |\n| policy by unit | yes | no |\n| upgrade | with a gap | no |\n\
             | all tests | 1 passed, 1 failed, 1 skipped | 0 passed, 0 failed, 0 skipped |\n\
-            \nWhat each goes through: waits; verifier.\n\
+            \nEach algorithm goes through: waits; verifier.\n\
             \nTests of `kernel_a`.\n\
             \nSkipped on 6.1.176-1, 1: needs tun: not here.\n\nFailed on 6.1.176-1: `b`.\n";
         assert_eq!(text, expected);
@@ -118,6 +140,6 @@ mod tests {
     #[test]
     fn last_attempt_counts() {
         let output = "verdict: verifier dtcp failed\nverdict: verifier dtcp sound\n";
-        assert_eq!(Verdicts::read(output).cell("dtcp"), "1 of 1");
+        assert_eq!(Verdicts::read(output).algorithms(), "1 of 1");
     }
 }
