@@ -24,10 +24,15 @@ const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask vm
 const KERNELS: [&str; 4] = ["6.1", "6.12", "6.18", "newest"];
 /// What CI runs: the oldest and the newest.
 const CHECKED_KERNELS: [&str; 2] = ["6.1", "newest"];
-/// What CI runs there: every algorithm passes the verifier, and carries data through netem.
-const CHECKED_TESTS: [&str; 2] =
-    ["every_algorithm_passes_the_verifier_cheaply", "every_algorithm_survives_random_loss_of_netem"];
-const CHECKED_FILES: [&str; 2] = ["kernel_transfer", "kernel_verify"];
+/// What CI runs there: every algorithm passes the verifier, and carries data through netem; a policy finds a unit that is made
+/// anew, and ends with its lease.
+const CHECKED_TESTS: [&str; 4] = [
+    "every_algorithm_passes_the_verifier_cheaply",
+    "every_algorithm_survives_random_loss_of_netem",
+    "policy_by_unit",
+    "lease",
+];
+const CHECKED_FILES: [&str; 3] = ["kernel_features", "kernel_transfer", "kernel_verify"];
 /// How long CI waits for all of its kernels together, once they are unpacked.
 const CHECK_LIMIT: Duration = Duration::from_secs(120);
 
