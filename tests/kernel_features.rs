@@ -3,6 +3,7 @@
 //! `cargo xtask vm-matrix` runs these under several kernels and writes the table of bpf/README.md from what they record.
 
 mod common;
+#[allow(dead_code, reason = "these tests use a part of it")]
 #[path = "kernel_load/sandbox.rs"]
 mod sandbox;
 

@@ -1,5 +1,7 @@
 //! `tccc status`: what tccc registered on this host, who uses it, and what is no longer as it was asked.
 
+mod selection;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use anyhow::Result;
 
 use serde::Serialize;
 
+use self::selection::{Selection, ends_within_s};
 use super::plain::{row, write_columns};
 use super::unload::holder_rows;
 use super::{Format, note};
@@ -16,23 +19,19 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::kernel::socket::{self, Holder};
-use crate::kernel::{cgroup, clock, congestion, process, struct_ops};
+use crate::kernel::{cgroup, congestion, process, struct_ops};
 use crate::loader::confirm;
-use crate::loader::survey::{self, Instance};
-use crate::policy::change::{self, Standing};
-use crate::policy::record::{TrialEnd, TrialRecord, TrialResult, TrialSubject};
+use crate::loader::survey::{self, Instance, Standing};
 use crate::policy::sweep;
 use crate::policy::table::RuleTables;
 use crate::state::{Attachment, Owner, Store};
-use crate::trial::judge::LimitState;
-use crate::trial::view::{self, RuleView, TrialView};
-use crate::trial::{self, journal};
+use crate::trial;
 use crate::units::format_duration;
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 
-/// Show what tccc registered here: tunables, since when, who uses it
+/// Show what tccc did to this host: algorithms, policy, what is on trial
 ///
 /// Also shows what is no longer as it was asked (the default was changed, a pin is gone) and what killed commands left.
 /// Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
@@ -84,42 +83,11 @@ struct Document {
     schema: u32,
     default: String,
     instances: Vec<Line>,
-    /// The policy; none when there is none.
-    policy: Option<PolicyLine>,
-    /// What is on trial.
-    trial: Option<TrialLine>,
-    /// How the latest trial ended.
-    last_trial: Option<TrialEnd>,
+    #[serde(flatten)]
+    selection: Selection,
     stale_cgroups: Vec<PathBuf>,
     /// Processes of dead runs.
     stale_processes: Vec<Left>,
-}
-
-#[derive(Serialize)]
-struct PolicyLine {
-    generation: Option<u32>,
-    since: Option<String>,
-    file: Option<PathBuf>,
-    rules: usize,
-    drift: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct TrialLine {
-    #[serde(flatten)]
-    subject: TrialSubject,
-    title: String,
-    /// Seconds until it ends by itself; none: only a person or a limit ends it.
-    ends_within_s: Option<f64>,
-    /// Seconds until connections are decided as before if its guard dies now; 0 when they are.
-    lease_s: f64,
-    guard_pid: u32,
-    guard_lives: bool,
-    paused: bool,
-    /// Why it is over although nobody has ended it.
-    over: Option<String>,
-    /// What the guard saw last.
-    view: Option<TrialView>,
 }
 
 /// A process that a killed run left.
@@ -170,9 +138,7 @@ fn gather() -> Result<Document> {
     Ok(Document {
         schema: SCHEMA,
         instances: lines.collect(),
-        policy: policy_line(),
-        trial: trial.as_ref().map(|trial| trial_line(trial, &store)).transpose()?,
-        last_trial: journal::last(),
+        selection: Selection::gather(trial.as_ref(), &store)?,
         default,
         stale_cgroups: cgroup::stale().unwrap_or_default(),
         stale_processes: process::orphans().iter().map(left).collect(),
@@ -195,41 +161,6 @@ fn by_generation(instance: &Instance, codes: &BTreeMap<u32, usize>) -> Option<BT
     Some(known.map(|code| (code.generation, codes.get(&code.map_id).copied().unwrap_or(0))).collect())
 }
 
-fn policy_line() -> Option<PolicyLine> {
-    let standing = change::standing().unwrap_or_else(|error| {
-        let drift = vec![format!("{error:#}: `tccc policy remove` removes what is left")];
-        Standing { drift, ..Standing::default() }
-    });
-    let Standing { generation, drift, .. } = standing;
-    (generation.is_some() || !drift.is_empty()).then(|| PolicyLine {
-        rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
-        generation: generation.as_ref().map(|it| it.number),
-        since: generation.as_ref().map(|it| it.since.clone()),
-        file: generation.and_then(|it| it.file),
-        drift,
-    })
-}
-
-fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
-    let now_ns = clock::boottime_ns().ok()?;
-    trial.deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns) as f64 / 1e9)
-}
-
-fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialLine> {
-    let lease = trial::guard::lease_of(trial)?.unwrap_or(0);
-    Ok(TrialLine {
-        subject: trial.subject.clone(),
-        title: trial.subject.phrase(),
-        ends_within_s: ends_within_s(trial),
-        lease_s: lease.saturating_sub(clock::boottime_ns()?) as f64 / 1e9,
-        guard_pid: trial.guard.pid,
-        guard_lives: trial.guard.lives(),
-        paused: trial.paused,
-        over: trial::why_over(trial)?,
-        view: view::read(store),
-    })
-}
-
 fn left(process: &Process) -> Left {
     Left { pid: process.pid, command: process::command(process.pid).unwrap_or_default() }
 }
@@ -238,10 +169,10 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
     let record = instance.record.as_ref();
     let unconfirmed = record.and_then(|record| record.unconfirmed);
     let standing = match instance.standing() {
-        survey::Standing::Pinned => "pinned",
-        survey::Standing::Run => "run",
-        survey::Standing::Leftover if may_look => "leftover",
-        survey::Standing::Leftover => "recorded",
+        Standing::Pinned => "pinned",
+        Standing::Run => "run",
+        Standing::Leftover if may_look => "leftover",
+        Standing::Leftover => "recorded",
     };
     Line {
         name: instance.name.clone(),
@@ -281,7 +212,7 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
         return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
     };
     // An interrupted `unload` had put the default back itself.
-    let is_leftover = instance.standing() == survey::Standing::Leftover;
+    let is_leftover = instance.standing() == Standing::Leftover;
     let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
     if was_default && default != instance.name {
         drift.push(format!("it was made the default, which now is \"{default}\""));
@@ -320,7 +251,7 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
         line.drift.iter().try_for_each(|what| writeln!(out, "\"{}\": {what}", line.name))?;
         write_details(out, line)?;
     }
-    write_policy(out, document)?;
+    selection::write(out, &document.selection)?;
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
     }
@@ -334,86 +265,6 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
         (Some(only), None, false) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
         _ => writeln!(out, "`tccc unload --all` removes what was left; it unloads the rest too"),
     }
-}
-
-fn write_policy(out: &mut impl Write, document: &Document) -> io::Result<()> {
-    if let Some(policy) = &document.policy {
-        if let Some(number) = policy.generation {
-            let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
-            let rules = policy.rules;
-            writeln!(out, "policy generation {number}{file}: {rules} rule{}", if rules == 1 { "" } else { "s" })?;
-        }
-        policy.drift.iter().try_for_each(|what| writeln!(out, "policy: {what}"))?;
-    }
-    match (&document.trial, &document.last_trial) {
-        (Some(trial), _) => write_trial(out, trial),
-        (None, Some(end)) => {
-            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
-            writeln!(out, "latest trial: {}, {result} at {}: {}", end.subject.phrase(), end.at, end.why)?;
-            let incident = end.incident.as_ref().filter(|folder| folder.exists());
-            incident.map_or(Ok(()), |folder| writeln!(out, "  `tccc report {}` shows the evidence", folder.display()))
-        }
-        (None, None) => Ok(()),
-    }
-}
-
-fn write_trial(out: &mut impl Write, trial: &TrialLine) -> io::Result<()> {
-    if let Some(why) = &trial.over {
-        return writeln!(
-            out,
-            "{} was on trial: {why}. New connections are decided as before; the next command clears it",
-            trial.title
-        );
-    }
-    let left = trial.ends_within_s.map(|left_s| format_duration(Duration::from_secs(left_s.ceil() as u64)));
-    match (&left, &trial.subject) {
-        (Some(left), _) => {
-            writeln!(
-                out,
-                "{} is on trial: undone in {left} unless `tccc confirm {}` follows",
-                trial.title,
-                trial.subject.name()
-            )?;
-        }
-        (None, _) => writeln!(out, "{} is on trial{}", trial.title, if trial.paused { ", paused" } else { "" })?,
-    }
-    if !trial.guard_lives {
-        writeln!(out, "  its guard is dead: connections are decided as before in {:.0} s", trial.lease_s)?;
-    }
-    let Some(view) = &trial.view else { return Ok(()) };
-    for rule in &view.rules {
-        write_rule(out, rule, view.now_ns)?;
-    }
-    Ok(())
-}
-
-fn write_rule(out: &mut impl Write, rule: &RuleView, now_ns: u64) -> io::Result<()> {
-    let arms: Vec<String> = rule
-        .judgement
-        .arms
-        .iter()
-        .map(|arm| format!("{} {} % ({} connections)", arm.arm, arm.share * 100.0, arm.connections))
-        .collect();
-    let step = rule.step.map_or(String::new(), |[step, steps]| format!(", step {step} of {steps}"));
-    writeln!(out, "  rule \"{}\"{step}: {}", rule.judgement.rule, arms.join(", "))?;
-    for limit in &rule.judgement.limits {
-        let shown = match (limit.ratio, limit.interval, limit.value) {
-            (Some(ratio), Some([low, high]), _) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
-            (Some(ratio), None, _) => format!("{ratio:.2}"),
-            (None, _, Some(value)) => format!("{value:.4}"),
-            (None, _, None) => "-".to_owned(),
-        };
-        let state = match limit.state {
-            LimitState::Crossed => "crossed",
-            LimitState::Safe => "shown to hold",
-            LimitState::Undecided => "undecided",
-            LimitState::NotComparable => "not comparable",
-        };
-        let why = limit.why_not.as_ref().map_or(String::new(), |why| format!(": {why}"));
-        writeln!(out, "    {} for {}: {shown}, {state}{why}", limit.limit, limit.arm)?;
-    }
-    let due = rule.due_ns.and_then(|due_ns| view::left(due_ns, now_ns));
-    due.map_or(Ok(()), |due| writeln!(out, "    in {due}: {}", rule.then))
 }
 
 fn rows(lines: &[Line]) -> Vec<Vec<String>> {

@@ -42,6 +42,10 @@ pub struct Features {
     pub links: bool,
     /// A link can be pointed to other code under the same name.
     pub link_update: bool,
+    /// A program can learn of a cgroup before anything enters it.
+    pub cgroup_events: bool,
+    /// Sockets count their retransmission timeouts.
+    pub counts_timeouts: bool,
     /// Members of `struct tcp_congestion_ops` by name.
     pub slots: BTreeMap<String, Slot>,
     /// Those of [`KERNEL_FUNCTIONS`] that exist.
@@ -68,10 +72,14 @@ impl Features {
             offset: begin.unwrap_or(0) + member.offset,
         };
         let links = has_struct("bpf_struct_ops_link").is_some();
+        let socket = has_struct("tcp_sock").map(|id| types.members(id)).unwrap_or_default();
+        let has_tracepoint = |name: &str| types.find(Kind::Typedef, &format!("btf_trace_{name}")).is_some();
         Features {
             struct_ops: begin.is_some() && !table.is_empty(),
             links,
             link_update: links && link_members.iter().any(|member| member.name == "update_map"),
+            cgroup_events: has_tracepoint("cgroup_mkdir") && has_tracepoint("cgroup_release"),
+            counts_timeouts: socket.iter().any(|member| member.name == "total_rto"),
             slots: table.iter().map(|member| (member.name.clone(), slot(member))).collect(),
             functions: types.functions_among(&KERNEL_FUNCTIONS),
         }

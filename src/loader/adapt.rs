@@ -137,6 +137,8 @@ mod tests {
             struct_ops: true,
             links: true,
             link_update: true,
+            cgroup_events: true,
+            counts_timeouts: true,
             slots: slots.iter().map(slot).collect(),
             functions: Default::default(),
         }

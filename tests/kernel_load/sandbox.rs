@@ -1,5 +1,4 @@
 //! A place where tccc can pin and record without touching the host's own: a mount namespace of one thread.
-#![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
 //! What this host can do and what it lacks, with the fix for each: the lines of `tccc doctor`.
 
-use std::fs;
+use std::fs::{self, File};
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Features, KERNEL_FUNCTIONS, has_netem};
 use crate::kernel::btf::{Kind, RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
-use crate::kernel::{bpffs, cgroup};
+use crate::kernel::{bpf, bpffs, cgroup};
 
 /// How much the lack of something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,7 +46,7 @@ pub fn all() -> Vec<Check> {
     let features = types.as_ref().ok().map(Features::of);
     let mut checks = vec![type_information(types.is_ok()), rights()];
     checks.extend(features.iter().flat_map(of_features));
-    checks.extend([bpf_file_system(), cgroups(), packet_sockets()]);
+    checks.extend([bpf_file_system(), cgroups(), place_for_policy(), packet_sockets()]);
     checks.extend(types.iter().map(never_skipped));
     checks.extend([netem(), program("iperf3"), statistics()]);
     checks
@@ -103,10 +103,20 @@ fn of_features(features: &Features) -> Vec<Check> {
         ),
         useful("struct_ops links", features.links, links)
             .helps("a killed run unregisters by itself", "none needed: the next tccc command unregisters it"),
-        useful("swapping code under a name", features.link_update, if features.link_update { "yes" } else { "no" })
-            .helps("load --replace", "unload and load again"),
+        useful("swapping code under a name", features.link_update, yes(features.link_update)).helps(
+            "upgrade and rollback without a gap",
+            "none needed: the new code is loaded beside the old one first",
+        ),
+        useful("cgroup events", features.cgroup_events, yes(features.cgroup_events))
+            .helps("policy rules by cgroup or unit", "use a kernel built with CONFIG_CGROUPS and CONFIG_TRACEPOINTS"),
+        useful("timeouts counted by sockets", features.counts_timeouts, yes(features.counts_timeouts))
+            .helps("guard limits on timeouts", "use Linux 6.7 or newer, or another limit"),
     ];
     registered.into_iter().chain(callbacks(features)).collect()
+}
+
+fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
 }
 
 fn callbacks(features: &Features) -> [Check; 3] {
@@ -146,7 +156,20 @@ fn cgroups() -> Check {
     let mount = cgroup::mount_point();
     let found = mount.as_ref().map_or("not mounted".to_owned(), |place| place.display().to_string());
     useful("cgroup v2", mount.is_ok(), found)
-        .helps("run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
+        .helps("policies, trials of a default, run, trace --cgroup", "mount -t cgroup2 none /sys/fs/cgroup/unified")
+}
+
+/// A program at the root that allows none beside it keeps a policy out.
+fn place_for_policy() -> Check {
+    let programs = cgroup::mount_point().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
+    let found = match &programs {
+        None => "not permitted to look".to_owned(),
+        Some(programs) if programs.allows_others => format!("{} others beside it", programs.ids.len()),
+        Some(programs) => format!("program {} allows none beside it", programs.ids.first().copied().unwrap_or(0)),
+    };
+    let is_free = programs.is_none_or(|programs| programs.allows_others);
+    useful("a place for a policy", is_free, found)
+        .helps("policies", "have that program attached with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it")
 }
 
 /// Not being permitted to open one is the business of the check of rights.

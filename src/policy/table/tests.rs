@@ -1,3 +1,5 @@
+//! Tables of policies: ranges of prefixes, cgroups on their way, arms.
+
 use std::net::IpAddr;
 
 use proptest::prelude::*;

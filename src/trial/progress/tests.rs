@@ -1,3 +1,5 @@
+//! What happens next in a trial, by state, time and look.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,0 +1,186 @@
+//! The part of `tccc status` about connections: the policy, what is on trial, and how the latest trial ended.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::kernel::clock;
+use crate::policy::change::{self, Standing};
+use crate::policy::record::{TrialEnd, TrialRecord, TrialResult, TrialSubject};
+use crate::state::Store;
+use crate::trial::judge::LimitState;
+use crate::trial::view::{self, RuleView, TrialView};
+use crate::trial::{self, journal};
+use crate::units::format_duration;
+
+/// What decides which connections get which algorithm.
+#[derive(Serialize)]
+pub struct Selection {
+    /// The policy; none when there is none.
+    pub policy: Option<PolicyLine>,
+    /// What is on trial.
+    pub trial: Option<TrialLine>,
+    /// How the latest trial ended.
+    pub last_trial: Option<TrialEnd>,
+}
+
+/// The policy of this host.
+#[derive(Serialize)]
+pub struct PolicyLine {
+    generation: Option<u32>,
+    since: Option<String>,
+    file: Option<PathBuf>,
+    rules: usize,
+    drift: Vec<String>,
+}
+
+/// What is on trial.
+#[derive(Serialize)]
+pub struct TrialLine {
+    #[serde(flatten)]
+    subject: TrialSubject,
+    title: String,
+    /// Seconds until it ends by itself; none: only a person or a limit ends it.
+    ends_within_s: Option<f64>,
+    /// Seconds until connections are decided as before if its guard dies now; 0 when they are.
+    lease_s: f64,
+    guard_pid: u32,
+    guard_lives: bool,
+    paused: bool,
+    /// Why it is over although nobody has ended it.
+    over: Option<String>,
+    /// What the guard saw last.
+    view: Option<TrialView>,
+}
+
+impl Selection {
+    /// Looks.
+    ///
+    /// Errors: the lease of the trial cannot be read.
+    pub fn gather(trial: Option<&TrialRecord>, store: &Store) -> Result<Self> {
+        let trial = trial.map(|trial| trial_line(trial, store)).transpose()?;
+        Ok(Selection { policy: policy_line(), trial, last_trial: journal::last() })
+    }
+}
+
+fn policy_line() -> Option<PolicyLine> {
+    let standing = change::standing().unwrap_or_else(|error| {
+        let drift = vec![format!("{error:#}: `tccc policy remove` removes what is left")];
+        Standing { drift, ..Standing::default() }
+    });
+    let Standing { generation, drift, .. } = standing;
+    (generation.is_some() || !drift.is_empty()).then(|| PolicyLine {
+        rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
+        generation: generation.as_ref().map(|it| it.number),
+        since: generation.as_ref().map(|it| it.since.clone()),
+        file: generation.and_then(|it| it.file),
+        drift,
+    })
+}
+
+/// Seconds until a trial ends by itself.
+///
+/// None: only a person or a limit ends it.
+pub fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
+    let now_ns = clock::boottime_ns().ok()?;
+    trial.deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns) as f64 / 1e9)
+}
+
+fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialLine> {
+    let lease = trial::guard::lease_of(trial)?.unwrap_or(0);
+    Ok(TrialLine {
+        subject: trial.subject.clone(),
+        title: trial.subject.phrase(),
+        ends_within_s: ends_within_s(trial),
+        lease_s: lease.saturating_sub(clock::boottime_ns()?) as f64 / 1e9,
+        guard_pid: trial.guard.pid,
+        guard_lives: trial.guard.lives(),
+        paused: trial.paused,
+        over: trial::why_over(trial)?,
+        view: view::read(store),
+    })
+}
+
+/// Prints the policy, what is on trial, and else how the latest trial ended.
+pub fn write(out: &mut impl Write, selection: &Selection) -> io::Result<()> {
+    if let Some(policy) = &selection.policy {
+        if let Some(number) = policy.generation {
+            let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
+            let rules = policy.rules;
+            writeln!(out, "policy generation {number}{file}: {rules} rule{}", if rules == 1 { "" } else { "s" })?;
+        }
+        policy.drift.iter().try_for_each(|what| writeln!(out, "policy: {what}"))?;
+    }
+    match (&selection.trial, &selection.last_trial) {
+        (Some(trial), _) => write_trial(out, trial),
+        (None, Some(end)) => {
+            let result = if end.result == TrialResult::Kept { "kept" } else { "reverted" };
+            writeln!(out, "latest trial: {}, {result} at {}: {}", end.subject.phrase(), end.at, end.why)?;
+            let incident = end.incident.as_ref().filter(|folder| folder.exists());
+            incident.map_or(Ok(()), |folder| writeln!(out, "  `tccc report {}` shows the evidence", folder.display()))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+fn write_trial(out: &mut impl Write, trial: &TrialLine) -> io::Result<()> {
+    if let Some(why) = &trial.over {
+        return writeln!(
+            out,
+            "{} was on trial: {why}. New connections are decided as before; the next command clears it",
+            trial.title
+        );
+    }
+    let left = trial.ends_within_s.map(|left_s| format_duration(Duration::from_secs(left_s.ceil() as u64)));
+    match (&left, &trial.subject) {
+        (Some(left), _) => {
+            writeln!(
+                out,
+                "{} is on trial: undone in {left} unless `tccc confirm {}` follows",
+                trial.title,
+                trial.subject.name()
+            )?;
+        }
+        (None, _) => writeln!(out, "{} is on trial{}", trial.title, if trial.paused { ", paused" } else { "" })?,
+    }
+    if !trial.guard_lives {
+        writeln!(out, "  its guard is dead: connections are decided as before in {:.0} s", trial.lease_s)?;
+    }
+    let Some(view) = &trial.view else { return Ok(()) };
+    for rule in &view.rules {
+        write_rule(out, rule, view.now_ns)?;
+    }
+    Ok(())
+}
+
+fn write_rule(out: &mut impl Write, rule: &RuleView, now_ns: u64) -> io::Result<()> {
+    let arms: Vec<String> = rule
+        .judgement
+        .arms
+        .iter()
+        .map(|arm| format!("{} {} % ({} connections)", arm.arm, arm.share * 100.0, arm.connections))
+        .collect();
+    let step = rule.step.map_or(String::new(), |[step, steps]| format!(", step {step} of {steps}"));
+    writeln!(out, "  rule \"{}\"{step}: {}", rule.judgement.rule, arms.join(", "))?;
+    for limit in &rule.judgement.limits {
+        let shown = match (limit.ratio, limit.interval, limit.value) {
+            (Some(ratio), Some([low, high]), _) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
+            (Some(ratio), None, _) => format!("{ratio:.2}"),
+            (None, _, Some(value)) => format!("{value:.4}"),
+            (None, _, None) => "-".to_owned(),
+        };
+        let state = match limit.state {
+            LimitState::Crossed => "crossed",
+            LimitState::Safe => "shown to hold",
+            LimitState::Undecided => "undecided",
+            LimitState::NotComparable => "not comparable",
+        };
+        let why = limit.why_not.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        writeln!(out, "    {} for {}: {shown}, {state}{why}", limit.limit, limit.arm)?;
+    }
+    let due = rule.due_ns.and_then(|due_ns| view::left(due_ns, now_ns));
+    due.map_or(Ok(()), |due| writeln!(out, "    in {due}: {}", rule.then))
+}
