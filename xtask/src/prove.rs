@@ -1,4 +1,4 @@
-//! The proof of every algorithm by Frama-C's EVA, and its table in the README.
+//! The proof of every algorithm by Frama-C's EVA, and its table in the tests/README.md.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use crate::process;
 use crate::setup::{self, Purpose};
 
 /// Where the table of the proof stands.
-const TABLE: Block = Block { document: "README.md", command: "cargo xtask prove --bless" };
+const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask prove --bless" };
 
 /// What to prove.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Algorithms, for example `dtcp bpf_reno`; all when left out
     algorithms: Vec<String>,
-    /// Write the table into README.md instead of comparing it
+    /// Write the table into tests/README.md instead of comparing it
     #[arg(long, conflicts_with = "algorithms")]
     bless: bool,
     /// Name missing packages instead of installing them
@@ -27,7 +27,7 @@ pub struct Arguments {
 
 /// Proves and prints a line for each: `cargo xtask prove`.
 ///
-/// Errors: an alarm, an assert without proof or a statement that is never reached; a table in the README that differs.
+/// Errors: an alarm, an assert without proof or a statement that is never reached; a table in tests/README.md that differs.
 /// Side effects: installs Frama-C where it is missing.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Prove, arguments.no_install)?;
@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The proof of all algorithms, and the comparison with the README: what CI runs.
+/// The proof of all algorithms, and the comparison with tests/README.md: what CI runs.
 ///
 /// Errors: as [`run`].
 pub fn check() -> Result<()> {
