@@ -35,6 +35,7 @@ use crate::experiment::scenario::{Profile, Scenario};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::Engine;
+use crate::policy::change;
 use crate::report;
 
 /// Run experiments: scenario to plan to runs to result directory
@@ -179,6 +180,9 @@ pub fn run(args: &Args) -> Result<()> {
         return if planned.len() > 1 { print_total(&planned, args) } else { Ok(()) };
     }
     args.check_host()?;
+    if args.engine == EngineChoice::Kernel {
+        warn_of_policy();
+    }
     let carrier = args.carrier(&planned)?;
     let stop = Stop::listen()?;
     let mut ending = Ending::default();
@@ -194,6 +198,15 @@ pub fn run(args: &Args) -> Result<()> {
         ending.take(&one.scenario.name, result, planned.len() == 1 || stop.is_asked())?;
     }
     ending.failure(planned.len()).map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// A rule that overrides what programs choose would decide the flows of an experiment too.
+fn warn_of_policy() {
+    let Ok(Some(generation)) = change::current() else { return };
+    if let Some(rule) = generation.policy.rules.iter().find(|rule| rule.overrides) {
+        let what = format!("rule \"{}\" of this host's policy overrides the algorithms that flows choose", rule.name);
+        super::warn(&what, Some("`tccc policy remove`, or give the rule a cgroup or a network namespace"));
+    }
 }
 
 /// Every scenario that is asked for; of several, those that the simulator has no agents for are left out.
