@@ -5,6 +5,7 @@
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
 //! | 0 | [`units`], [`failure`], [`plain`], [`fault`] | quantities with their unit; failures with hint and exit code; text of others; where tests let a process die | std |
+//! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes by time | units |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
 //! | 1 | [`trace::arrival`] | what a source hands over: events, and facts that name what is in them | trace::event, catalog |
 //! | 1 | [`kernel`] | what this host can do, its sysctls, namespaces, cgroups, sockets | units |
@@ -21,6 +22,7 @@
 
 pub mod failure;
 pub mod fault;
+pub mod path;
 pub mod plain;
 pub mod units;
 

@@ -15,9 +15,10 @@ use std::time::Duration;
 use common::{HostSnapshot, needs, tccc};
 use link_lab::{Arrival, Lab, MTU, limited, plain, receive_during};
 use serde_json::Value;
+use tccc::experiment::net::LinkDriver;
 use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Direction, LinkDriver};
+use tccc::path::Direction;
 use tccc::units::{QueueSize, Share};
 
 const DRIVERS: [&dyn LinkDriver; 2] = [&TunLink, &Netem];

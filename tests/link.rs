@@ -13,11 +13,12 @@ use link_lab::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during,
 use statrs::distribution::{Binomial, DiscreteCDF};
 use tccc::experiment::net::netem::Netem;
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Direction, LinkConfig, LinkDriver, LinkEnd};
+use tccc::experiment::net::{LinkDriver, LinkEnd};
 use tccc::failure::{Failure, Kind};
 use tccc::kernel::clock::monotonic_ns;
 use tccc::kernel::netlink::{add_address, delete_interface, has_interface};
 use tccc::kernel::netns::Netns;
+use tccc::path::{Direction, LinkConfig};
 use tccc::units::{QueueSize, Share};
 
 const SHORT: Duration = Duration::from_millis(5);

@@ -59,7 +59,7 @@ fn udp_run(mbit: f64, time: Duration) -> Run {
     // A sender that shares two cores with the link has gaps of milliseconds: at high rates only a longer queue keeps
     // the link at full load, and it is the link that is measured.
     let queue = QueueSize::Packets(if mbit > 100.0 { 500 } else { 50 });
-    let there = tccc::experiment::net::Direction { loss: Share(0.01).into(), ..limited(mbit, delay, queue) };
+    let there = tccc::path::Direction { loss: Share(0.01).into(), ..limited(mbit, delay, queue) };
     let lab = Lab::new(&TunLink, [there, plain(delay)]);
     let (mut sender, receiver) = lab.udp(0);
     let fill = Duration::from_millis(500);

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use common::needs;
 use link_lab::{Lab, MTU, plain, receive_during, survivors, wall_nanos};
-use tccc::experiment::net::Direction;
-use tccc::experiment::net::change::Change;
-use tccc::experiment::net::loss::{LossModel, LossText};
 use tccc::experiment::net::netem::Netem;
-use tccc::experiment::net::rate_trace::RateTrace;
 use tccc::experiment::net::tunlink::TunLink;
+use tccc::path::Direction;
+use tccc::path::change::Change;
+use tccc::path::loss::{LossModel, LossText};
+use tccc::path::rate_trace::RateTrace;
 use tccc::units::{QueueSize, Share};
 
 const SHORT: Duration = Duration::from_millis(5);

@@ -16,7 +16,7 @@ use tccc::experiment::cost::Jobs;
 use tccc::experiment::net::layout::Layout;
 use tccc::experiment::net::netns::Namespaces;
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Link, LinkConfig, LinkDriver, LinkEnd, Network};
+use tccc::experiment::net::{Link, LinkDriver, LinkEnd, Network};
 use tccc::experiment::part::Part;
 use tccc::experiment::plan::{Choices, Plan};
 use tccc::experiment::runner::{self, Options};
@@ -24,6 +24,7 @@ use tccc::experiment::scenario::{Profile, Scenario};
 use tccc::failure::{Failure, Kind};
 use tccc::kernel::cgroup;
 use tccc::model::run::{RunRecord, RunStatus};
+use tccc::path::LinkConfig;
 use tccc::trace::event::{Event, EventKind};
 use tccc::units::BitsPerSec;
 

@@ -9,15 +9,16 @@ use serde::Serialize;
 
 use crate::cli::trace::parse_length;
 use crate::cli::{Format, note, signals, warn};
-use crate::experiment::net::loss::LossModel;
-use crate::experiment::net::reorder::Reorder;
 use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use crate::experiment::net::{Link, LinkDriver, LinkEnd};
 use crate::failure::Failure;
 use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::model::run::LinkCounters;
+use crate::path::loss::LossModel;
+use crate::path::reorder::Reorder;
+use crate::path::{Direction, LinkConfig};
 use crate::units::{QueueSize, Share, format_duration, parse_duration};
 
 mod directions;

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::experiment::net::loss::LossModel;
-use crate::experiment::net::path::{Hop, RoundTrip};
+use crate::experiment::net::Link;
+use crate::experiment::net::route::{Hop, RoundTrip};
 use crate::experiment::net::topology::{Node, Topology};
-use crate::experiment::net::{Direction, Link, QueueLimit};
 use crate::experiment::plan::mix;
 use crate::experiment::scenario::{Cell, LinkSpec};
 use crate::failure::Failure;
 use crate::model::run::{Calibration, LinkCounters};
+use crate::path::loss::LossModel;
+use crate::path::{Direction, QueueLimit};
 use crate::units::{BitsPerSec, Share};
 
 use losses::{FLOOD_GROUPS, expected_ratio, share_of_flood};

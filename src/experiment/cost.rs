@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::experiment::net::path::{Hop, RoundTrip, shortest_path};
-use crate::experiment::net::rate_trace::RateTrace;
-use crate::experiment::net::{Direction, QueueLimit};
+use crate::experiment::net::route::{Hop, RoundTrip, shortest_path};
 use crate::experiment::scenario::{Cell, FlowSpec, Sends};
+use crate::path::rate_trace::RateTrace;
+use crate::path::{Direction, QueueLimit};
 
 /// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
 ///

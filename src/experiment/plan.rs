@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::net::LinkConfig;
 use crate::experiment::scenario::{Cell, Profile, Scenario};
 use crate::failure::Failure;
 use crate::model::run::{Engine, RESULT_SCHEMA};
+use crate::path::LinkConfig;
 use crate::units::duration_text;
 
 /// Most runs of a cell.

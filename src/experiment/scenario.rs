@@ -19,9 +19,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use self::document::Purpose;
-use crate::experiment::net::{Direction, LinkConfig};
 use crate::failure::Failure;
 use crate::model::run::{At, compared_unless_said};
+use crate::path::{Direction, LinkConfig};
 use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
 pub use document::{DifferenceSpec, Draw, FigureSpec, Places, TIME};

@@ -17,13 +17,14 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng;
 use tccc::catalog::{self, Algorithm};
-use tccc::experiment::net::loss::LossModel;
 use tccc::experiment::net::netem::Netem;
-use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::experiment::net::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
 use tccc::kernel::{netlink, sysctl};
 use tccc::loader::{self, Registered, Request};
+use tccc::path::loss::LossModel;
+use tccc::path::{Direction, LinkConfig};
 use tccc::units::{BitsPerSec, QueueSize, Share};
 
 use super::wire::Wire;

@@ -18,12 +18,13 @@ use nix::sys::socket::{
 };
 use tccc::catalog;
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Direction, Link, LinkConfig, LinkDriver, LinkEnd};
+use tccc::experiment::net::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::cgroup;
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
 use tccc::loader::{Registered, Request, register};
+use tccc::path::{Direction, LinkConfig};
 use tccc::trace::event::{Event, EventKind};
 use tccc::trace::filter::Filter;
 use tccc::trace::live::{Sampling, Tracer};

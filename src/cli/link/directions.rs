@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::Args;
-use crate::experiment::net::change::Change;
-use crate::experiment::net::loss::{FILE_PREFIX, LossModel, LossPositions, LossText};
-use crate::experiment::net::named::shown;
-use crate::experiment::net::rate_trace::{RateText, RateTrace};
-use crate::experiment::net::{Direction, LinkConfig, trace_file};
+use crate::path::change::Change;
+use crate::path::loss::{FILE_PREFIX, LossModel, LossPositions, LossText};
+use crate::path::named::shown;
+use crate::path::rate_trace::{RateText, RateTrace};
+use crate::path::{Direction, LinkConfig, trace_file};
 use crate::units::{BitsPerSec, parse_duration};
 
 /// A rate, and the trace it is the mean of.

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use super::{Args, EngineChoice, Planned};
 use crate::cli::progress;
-use crate::experiment::net::{Direction, LinkConfig, QueueLimit};
 use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Sends};
+use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints what would be done.

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use crate::experiment::net::loss::LossModel;
+use crate::path::loss::LossModel;
 
 /// Chance that a link whose loss is as asked is refused at one attempt, on each side.
 const LOSS_FALSE_ALARM: f64 = 0.0005;
@@ -66,7 +66,7 @@ fn loss_range(loss: f64, packets: u64) -> Result<[f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::net::loss::LossText;
+    use crate::path::loss::LossText;
 
     fn expected(models: &[&str], packets: u64) -> ExpectedRatio {
         let model = |text: &&str| match text.parse() {

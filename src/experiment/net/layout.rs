@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 
 use serde::Serialize;
 
-use crate::experiment::net::LinkConfig;
-use crate::experiment::net::path::shortest_path;
+use crate::experiment::net::route::shortest_path;
 use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Profile};
+use crate::path::LinkConfig;
 
 /// What every node of an experiment gets, whatever the profile: IPv4 only (the kernel's own IPv6 packets would
 /// meet the link's loss), and reno for control connections, because the host's default would leak in.

@@ -10,12 +10,13 @@ use anyhow::{Context, Result};
 
 use self::chain::StageCounts;
 use self::options::NetemOptions;
-use super::loss::LossModel;
 use super::wires::Wires;
-use super::{Direction, Link, LinkConfig, LinkDriver, LinkEnd, QueueLimit};
+use super::{Link, LinkDriver, LinkEnd};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::LinkCounters;
+use crate::path::loss::LossModel;
+use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::units::format_duration;
 
 mod chain;
@@ -262,8 +263,8 @@ impl Link for NetemLink {
 
 #[cfg(test)]
 mod tests {
-    use super::super::loss::{Gilbert, LossPositions};
     use super::*;
+    use crate::path::loss::{Gilbert, LossPositions};
     use crate::units::{BitsPerSec, QueueSize, Share};
 
     fn direction() -> Direction {

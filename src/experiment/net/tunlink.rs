@@ -19,14 +19,14 @@ use self::engine::{End, Engine, Request};
 use self::lane::Lane;
 use self::port::Port;
 use super::wires::{OWN_NAMES, Wires};
-use super::{Link, LinkConfig, LinkDriver, LinkEnd};
+use super::{Link, LinkDriver, LinkEnd};
 use crate::kernel::netlink::interface_index;
 use crate::model::run::LinkCounters;
+use crate::path::LinkConfig;
 
 mod clock;
 mod engine;
 mod lane;
-mod losses;
 mod mark;
 mod meter;
 mod moments;
@@ -35,7 +35,6 @@ mod port;
 mod priority;
 mod serialiser;
 mod shaper;
-mod steps;
 
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;

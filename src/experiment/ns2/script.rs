@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::experiment::net::loss::LossModel;
-use crate::experiment::net::{Direction, QueueLimit};
 use crate::experiment::scenario::{Cell, FlowSpec, Ns2Spec, Profile, Sends};
 use crate::failure::Failure;
+use crate::path::loss::LossModel;
+use crate::path::{Direction, QueueLimit};
 use crate::units::{BitsPerSec, QueueSize};
 
 /// TCP and IP header bytes of a segment without options, which ns-2's agents add to the payload.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::experiment::cost::{longest_round_trip, queue_time};
-use crate::experiment::net::path::Hop;
+use crate::experiment::net::route::Hop;
 use crate::experiment::scenario::Cell;
 use crate::experiment::traffic::{Ends, Report};
 use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};

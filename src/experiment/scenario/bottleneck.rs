@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Cell, FlowSpec};
-use crate::experiment::net::path::{Hop, shortest_path};
+use crate::experiment::net::route::{Hop, shortest_path};
 use crate::model::metrics::view::Bottleneck;
 use crate::model::run::FlowRecord;
 

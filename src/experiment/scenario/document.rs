@@ -30,8 +30,8 @@ use self::value::{Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
 use crate::experiment::algorithms;
-use crate::experiment::net::named::shown;
 use crate::model::run::At;
+use crate::path::named::shown;
 use crate::units::{self, Share};
 
 /// Where published numbers come from.

@@ -6,11 +6,12 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
     ("fault", &[]),
+    ("path", &[]),
     ("trace::event", &[]),
     ("trace::arrival", &["trace::event", "catalog"]),
     ("catalog", &[]),
@@ -20,9 +21,9 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("state", &["catalog", "kernel"]),
     ("policy", &["catalog", "kernel", "state", "loader"]),
     ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
-    ("experiment::scenario", &["experiment", "model"]),
+    ("experiment::scenario", &["experiment", "model", "path"]),
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
-    ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model"]),
+    ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model", "path"]),
     ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
     ("trial", &["catalog", "kernel", "loader", "model", "policy", "state", "trace", "trace::arrival", "trace::event"]),
     ("view", &["model", "trace", "trace::event", "trace::arrival"]),

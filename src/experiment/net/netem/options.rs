@@ -1,6 +1,6 @@
 //! The bytes of netem's TCA_OPTIONS, as linux/pkt_sched.h lays them out: a `tc_netem_qopt`, then attributes.
 
-use crate::experiment::net::loss::Gilbert;
+use crate::path::loss::Gilbert;
 
 /// Attributes after the fixed part.
 const TCA_NETEM_REORDER: u16 = 3;

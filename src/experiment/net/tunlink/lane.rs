@@ -12,9 +12,9 @@ use super::pool::{Pool, Slot};
 use super::port::{Frame, HEADER, Messages, Port};
 use super::priority::is_low;
 use super::shaper::{Shaper, Verdict};
-use crate::experiment::net::rate_trace::OPPORTUNITY_BYTES;
-use crate::experiment::net::{LinkConfig, QueueLimit};
 use crate::model::run::LinkCounters;
+use crate::path::rate_trace::OPPORTUNITY_BYTES;
+use crate::path::{LinkConfig, QueueLimit};
 use crate::units::BitsPerSec;
 
 /// Frames given to the kernel in one call: it runs the receiver's protocol stack inside that call, so a long batch

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::steps::Steps;
-use crate::experiment::net::rate_trace::{OPPORTUNITY_BYTES, RateTrace};
+use crate::path::rate_trace::{OPPORTUNITY_BYTES, RateTrace};
+use crate::path::steps::Steps;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 const NANOS_PER_MS: u64 = 1_000_000;

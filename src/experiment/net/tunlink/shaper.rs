@@ -8,12 +8,12 @@ use std::time::Duration;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-use super::losses::{Losses, draw};
 use super::serialiser::Serialiser;
-use super::steps::Steps;
-use crate::experiment::net::change::Change;
-use crate::experiment::net::loss::LossModel;
-use crate::experiment::net::{Direction, QueueLimit};
+use crate::path::change::Change;
+use crate::path::draws::{Losses, draw};
+use crate::path::loss::LossModel;
+use crate::path::steps::Steps;
+use crate::path::{Direction, QueueLimit};
 
 /// Jitter draws from a generator of its own, so that a jittered link loses the same packets as a steady one.
 const JITTER_STREAM: u64 = 0x6a69_7474_6572;

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use crate::experiment::net::loss::{FILE_PREFIX, LossPositions};
-use crate::experiment::net::rate_trace::{RateText, RateTrace};
-use crate::experiment::net::trace_file;
 use crate::experiment::scenario::ScenarioFile;
+use crate::path::loss::{FILE_PREFIX, LossPositions};
+use crate::path::rate_trace::{RateText, RateTrace};
+use crate::path::trace_file;
 use crate::units::BitsPerSec;
 
 /// Most bytes of all files together.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::value::{Count, Switch, Text, some_duration};
 use super::{Document, Reader, replace_names};
-use crate::experiment::net::path::shortest_path;
+use crate::experiment::net::route::shortest_path;
 use crate::experiment::scenario::position::{Step, value_at};
 use crate::experiment::scenario::{ALGORITHM, FlowSpec, LinkSpec, ScenarioError, Sends, UDP};
 use crate::model::run::At;
@@ -213,7 +213,7 @@ impl Reader<'_> {
         let Some(rate) = flow.rate else {
             return Err(self.refuse(&at("rate"), "missing: a flow with protocol = \"udp\" sends at a rate"));
         };
-        let [low, high] = crate::experiment::net::RATE_RANGE;
+        let [low, high] = crate::path::RATE_RANGE;
         if !(low..=high).contains(&rate) {
             return Err(self.refuse_read(&at("rate"), &format!("\"{rate}\" is outside {low}..{high}")));
         }

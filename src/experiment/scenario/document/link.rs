@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer};
 
 use super::value::{Text, TextOrList, some_duration};
 use super::{Document, Reader};
-use crate::experiment::net::Direction;
-use crate::experiment::net::change::Change;
-use crate::experiment::net::loss::{FILE_PREFIX, LossModel, LossText};
-use crate::experiment::net::named::shown;
-use crate::experiment::net::rate_trace::{RateText, RateTrace};
-use crate::experiment::net::reorder::Reorder;
 use crate::experiment::scenario::position::{Step, range_of, value_at};
 use crate::experiment::scenario::{LinkSpec, ScenarioError};
+use crate::path::Direction;
+use crate::path::change::Change;
+use crate::path::loss::{FILE_PREFIX, LossModel, LossText};
+use crate::path::named::shown;
+use crate::path::rate_trace::{RateText, RateTrace};
+use crate::path::reorder::Reorder;
 use crate::units::{self, BitsPerSec, QueueSize, Share};
 
 /// A node's name becomes part of an interface name, which has at most 15 characters.

@@ -1,9 +1,9 @@
 //! From the file's text to a cell: defaults filled in, variants applied, and what only makes sense together checked.
 
 use super::*;
-use crate::experiment::net::MTU_RANGE;
 use crate::experiment::plan::{PLANNED_RUNS_MAX, RUNS_MAX};
 use crate::model::metrics::{METRICS, Metric};
+use crate::path::MTU_RANGE;
 
 /// Longest run: what iperf3 can time.
 const DURATION_MAX: Duration = Duration::from_secs(86_400);

@@ -140,7 +140,7 @@ fn parking_lot(hops: usize) -> Vec<Made> {
 #[cfg(test)]
 mod tests {
     use super::super::super::{Scenario, ScenarioError};
-    use crate::experiment::net::path::shortest_path;
+    use crate::experiment::net::route::shortest_path;
     use std::time::Duration;
 
     fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, ScenarioError> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::experiment::net::rate_trace::RateTrace;
+use crate::path::rate_trace::RateTrace;
 use crate::units::{BitsPerSec, QueueSize, Share};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;

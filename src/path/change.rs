@@ -118,7 +118,7 @@ impl Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::net::rate_trace::RateTrace;
+    use crate::path::rate_trace::RateTrace;
 
     fn at(seconds: u64) -> Change {
         Change { at: Duration::from_secs(seconds), ..Change::default() }

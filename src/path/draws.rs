@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-use crate::experiment::net::loss::{Gilbert, LossModel};
+use crate::path::loss::{Gilbert, LossModel};
 
 /// The states of a loss model draw from a generator of their own, so that the draw of a packet's loss is the same
 /// number in every model.
@@ -121,7 +121,7 @@ pub fn draw(draws: &mut Pcg64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::net::loss::LossText;
+    use crate::path::loss::LossText;
 
     const PACKETS: u64 = 400_000;
     /// Half the width of an interval in standard deviations: seeds are fixed, so a test that passes once always does.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::experiment::net::Direction;
 use crate::experiment::scenario::LinkSpec;
+use crate::path::Direction;
 
 /// One link on the way, in the direction it is crossed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,273 @@
+//! What a link does to packets, as plain data: rates, delays, queues, losses, and what changes by time.
+//!
+//! Pure, and known to whoever builds links: the emulator, netem, and virtual time.
+
+mod cellular;
+pub mod change;
+pub mod draws;
+pub mod loss;
+pub mod named;
+pub mod rate_trace;
+pub mod reorder;
+pub mod steps;
+pub mod trace_file;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use self::change::Change;
+use self::loss::LossModel;
+use self::rate_trace::RateTrace;
+use self::reorder::Reorder;
+use crate::failure::Failure;
+use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
+
+/// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay.
+///
+/// Rates count the whole IP packet (a 1500-byte MTU packet is 1500 bytes; there is no Ethernet header on the link).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Direction {
+    /// Serialisation rate; none is unlimited.
+    pub rate: Option<BitsPerSec>,
+    /// One-way propagation delay.
+    #[serde(with = "duration_text")]
+    pub delay: Duration,
+    /// Uniform random addition to the delay, 0 to this; packets are not reordered by it.
+    #[serde(with = "duration_text")]
+    pub jitter: Duration,
+    /// Drop-tail queue in front of the serialiser; the packet being serialised is not in it.
+    pub queue: QueueSize,
+    /// What has to wait in the queue for a packet that enters it to be marked, if its ends understand marks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<QueueSize>,
+    /// Packets in the queue from which on one of low priority (DSCP CS1, RFC 3662) finds it full; none treats all alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_low: Option<u32>,
+    /// Which packets are lost, decided before the queue.
+    pub loss: LossModel,
+    /// Delivery opportunities that take the place of the rate once the link is started; `rate` is then their mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<RateTrace>,
+    /// What changes while the link runs, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// Packets that are held back after the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// Share of packets of which a copy enters the queue right behind, each by itself.
+    #[serde(default = "no_share", skip_serializing_if = "is_no_share")]
+    pub duplicate: Share,
+    /// Seed of this direction's random numbers: the same seed drops the same packets, counted from the first.
+    pub seed: u64,
+}
+
+/// A link between two ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkConfig {
+    /// From the first end to the second, and from the second to the first.
+    pub directions: [Direction; 2],
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+}
+
+/// Slowest and fastest rate a link can be asked for.
+pub const RATE_RANGE: [BitsPerSec; 2] = [BitsPerSec(1_000), BitsPerSec(10_000_000_000)];
+/// Longest delay, and longest jitter, a link can be asked for.
+pub const DELAY_MAX: Duration = Duration::from_secs(10);
+/// Smallest and largest MTU of a link, bytes: what IPv4 requires, and jumbo frames.
+pub const MTU_RANGE: [u32; 2] = [68, 9_000];
+/// Longest queue of a link, in packets and in bytes: what the emulator can hold in memory.
+pub const QUEUE_MAX: (u32, u64) = (100_000, 150_000_000);
+
+/// Queue of a direction that names none: the transmit queue length of a Linux device.
+const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
+
+/// A field of a link that is outside its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// 0 or 1, as in [`LinkConfig::directions`].
+    pub direction: usize,
+    /// Its name: `rate`.
+    pub field: &'static str,
+    /// Its value and what is allowed.
+    pub what: String,
+}
+
+/// How much a drop-tail queue holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// Packets of any size.
+    Packets(u32),
+    /// Bytes of whole IP packets.
+    Bytes(u64),
+}
+
+impl LinkConfig {
+    /// Checks every field against its range.
+    ///
+    /// Errors: a usage failure that names the direction, the field, its value and the allowed range.
+    pub fn check(&self) -> Result<()> {
+        let [low, high] = MTU_RANGE;
+        if !(low..=high).contains(&self.mtu) {
+            return Err(Failure::usage(format!("mtu = {} is outside {low}..{high} (bytes)", self.mtu)).into());
+        }
+        let Some(out) = self.out_of_range() else { return Ok(()) };
+        let place = ["first to second end", "second to first end"][out.direction];
+        Err(Failure::usage(format!("{place}: {} = {}", out.field, out.what)).into())
+    }
+
+    /// The first field of a direction that is outside its range; none when all are within.
+    pub fn out_of_range(&self) -> Option<OutOfRange> {
+        let of = |direction: usize| {
+            let out = self.directions[direction].out_of_range().or_else(|| self.queue_out_of_range(direction));
+            let (field, what) = out.or_else(|| self.mark_out_of_range(direction))?;
+            Some(OutOfRange { direction, field, what })
+        };
+        of(0).or_else(|| of(1))
+    }
+
+    fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, String)> {
+        let (packets, bytes) = QUEUE_MAX;
+        let queue = self.directions[direction].queue;
+        match self.queue_limit(direction) {
+            Ok(QueueLimit::Packets(n)) if n <= packets => None,
+            Ok(QueueLimit::Bytes(n)) if n <= bytes => None,
+            Ok(_) => Some(("queue", format!("\"{queue}\" is more than {packets} pkts or {bytes} B"))),
+            Err(what) => Some(("queue", what)),
+        }
+    }
+
+    fn mark_out_of_range(&self, direction: usize) -> Option<(&'static str, String)> {
+        let Direction { mark, queue, .. } = &self.directions[direction];
+        let mark = (*mark)?;
+        let mtu = u64::from(self.mtu);
+        let bytes = |limit| match limit {
+            QueueLimit::Packets(packets) => u64::from(packets) * mtu,
+            QueueLimit::Bytes(bytes) => bytes,
+        };
+        match (self.limit_of(direction, mark), self.queue_limit(direction)) {
+            (Err(what), _) => Some(("mark", what)),
+            (Ok(mark_at), Ok(most)) if bytes(mark_at) >= bytes(most) => {
+                Some(("mark", format!("\"{mark}\" is never reached: expected less than the queue, \"{queue}\"")))
+            }
+            _ => None,
+        }
+    }
+
+    /// What has to wait in the queue of a direction for a packet to be marked; none where nothing marks.
+    pub fn mark_limit(&self, direction: usize) -> Option<QueueLimit> {
+        self.limit_of(direction, self.directions[direction].mark?).ok()
+    }
+
+    /// How much the queues of the two directions hold.
+    ///
+    /// Errors: a queue in BDP without a rate.
+    pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
+        let limit = |number| self.queue_limit(number).map_err(|what| Failure::usage(format!("queue = {what}")));
+        Ok([limit(0)?, limit(1)?])
+    }
+
+    /// How much the queue of a direction (0 or 1) holds; a BDP is rate times both one-way delays, at least one packet.
+    fn queue_limit(&self, direction: usize) -> std::result::Result<QueueLimit, String> {
+        self.limit_of(direction, self.directions[direction].queue)
+    }
+
+    fn limit_of(&self, direction: usize, queue: QueueSize) -> std::result::Result<QueueLimit, String> {
+        let rate = self.directions[direction].rate;
+        Ok(match queue {
+            QueueSize::Packets(packets) => QueueLimit::Packets(packets),
+            QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
+            QueueSize::Bdp(times) => {
+                let rate = rate.ok_or(format!("\"{queue}\" needs a rate: without one there is no BDP"))?;
+                let round_trip: Duration = self.directions.iter().map(|direction| direction.delay).sum();
+                let bytes = times * rate.0 as f64 / 8.0 * round_trip.as_secs_f64();
+                QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
+            }
+        })
+    }
+}
+
+fn no_share() -> Share {
+    Share(0.0)
+}
+
+fn is_no_share(share: &Share) -> bool {
+    *share == no_share()
+}
+
+/// A direction that lets everything through at once.
+impl Default for Direction {
+    fn default() -> Self {
+        Direction {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            queue: DEFAULT_QUEUE,
+            mark: None,
+            queue_low: None,
+            loss: LossModel::default(),
+            trace: None,
+            changes: Vec::new(),
+            reorder: None,
+            duplicate: no_share(),
+            seed: 0,
+        }
+    }
+}
+
+impl Direction {
+    /// The first thing beyond rate, delay, queue and independent losses that it asks for.
+    pub fn beyond_plain(&self) -> Option<&'static str> {
+        let Direction {
+            rate: _,
+            delay: _,
+            jitter,
+            queue: _,
+            queue_low,
+            mark,
+            loss,
+            trace,
+            changes,
+            reorder,
+            duplicate,
+            seed: _,
+        } = self;
+        let asked = [
+            (queue_low.is_some(), "drops by priority"),
+            (!jitter.is_zero(), "jitter"),
+            (mark.is_some(), "marks"),
+            (loss.independent().is_none(), "loss but an independent one"),
+            (trace.is_some(), "rate traces"),
+            (!changes.is_empty(), "changes by time"),
+            (reorder.is_some(), "reordering"),
+            (!is_no_share(duplicate), "duplication"),
+        ];
+        asked.into_iter().find_map(|(is_asked, name)| is_asked.then_some(name))
+    }
+
+    fn out_of_range(&self) -> Option<(&'static str, String)> {
+        let [slowest, fastest] = RATE_RANGE;
+        if let Some(rate) = self.rate.filter(|rate| !(slowest..=fastest).contains(rate)) {
+            return Some(("rate", format!("\"{rate}\" is outside {slowest}..{fastest}")));
+        }
+        for (name, time) in [("delay", self.delay), ("jitter", self.jitter)] {
+            if time > DELAY_MAX {
+                let (time, most) = (format_duration(time), format_duration(DELAY_MAX));
+                return Some((name, format!("\"{time}\" is outside 0us..{most}")));
+            }
+        }
+        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.times_ms.is_empty()) {
+            return Some(("rate", format!("\"{trace}\": its times were not read")));
+        }
+        if let Some(what) = self.loss.out_of_range() {
+            return Some(("loss", what));
+        }
+        if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
+            let what = format!("\"{low}pkts\": expected less than the queue, \"{}\", and both in pkts", self.queue);
+            return Some(("queue_low", what));
+        }
+        self.wrong_change().map(|(index, field, what)| ("change", format!("{}, {field}: {what}", index + 1)))
+    }
+}
