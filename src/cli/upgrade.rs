@@ -78,7 +78,7 @@ impl Args {
     /// Errors: the name is not loaded; wrong words; the kernel's refusal.
     pub fn run(&self) -> Result<()> {
         let record = Store::of_host().record(&self.name);
-        let same = record.as_ref().map(|it| it.file.as_ref().map_or(it.algorithm.clone(), |file| path_text(file)));
+        let same = record.as_ref().map(|it| it.file.as_ref().map_or(it.algorithm.clone(), path_text));
         let wanted = self.algorithm.clone().or(same).unwrap_or_else(|| self.name.clone());
         let (algorithm, file) = find(&wanted)?;
         let settings = algorithm.settings(&self.settings)?;

@@ -11,6 +11,7 @@ mod demo;
 mod dist;
 mod fmt;
 mod fuzz;
+mod guest;
 #[path = "../../tests/common/state.rs"]
 mod host_state;
 mod made;
@@ -61,6 +62,8 @@ enum Command {
     Prove(prove::Arguments),
     /// Count the instructions the verifier walks, per algorithm and callback
     Verify,
+    /// Build the guest of virtual time, in which `tccc run --engine virtual` runs
+    Virtual(guest::Arguments),
     /// Run a command under another kernel, in a virtual machine
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify => verify::run(),
+        Command::Virtual(arguments) => guest::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
         Command::VmTwins(arguments) => vm::twins::run(&arguments),

@@ -35,6 +35,8 @@ pub enum Purpose {
     Prove,
     /// `cargo xtask fuzz`
     Fuzz,
+    /// `cargo xtask virtual`
+    Virtual,
     /// `cargo xtask vm`
     Vm,
     /// `cargo xtask web`
@@ -51,6 +53,7 @@ impl Purpose {
         Purpose::Bench,
         Purpose::Prove,
         Purpose::Fuzz,
+        Purpose::Virtual,
         Purpose::Vm,
         Purpose::Web,
     ];
@@ -90,7 +93,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 24] = [
+const PACKAGES: [Package; 28] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -166,10 +169,34 @@ const PACKAGES: [Package; 24] = [
         purposes: &[Purpose::Vm],
     },
     Package {
+        name: "flex",
+        why: "reads the kernel's configuration language",
+        content: Content::Program("flex"),
+        purposes: &[Purpose::Virtual, Purpose::Ci],
+    },
+    Package {
+        name: "bison",
+        why: "reads the kernel's configuration language",
+        content: Content::Program("bison"),
+        purposes: &[Purpose::Virtual, Purpose::Ci],
+    },
+    Package {
+        name: "bc",
+        why: "computes constants of the kernel's build",
+        content: Content::Program("bc"),
+        purposes: &[Purpose::Virtual, Purpose::Ci],
+    },
+    Package {
+        name: "patch",
+        why: "changes the source of the guest kernel",
+        content: Content::Program("patch"),
+        purposes: &[Purpose::Virtual, Purpose::Ci],
+    },
+    Package {
         name: "xz-utils",
-        why: "unpacks the modules that a virtual machine starts with",
+        why: "unpacks kernel modules and the kernel's source",
         content: Content::Program("xz"),
-        purposes: &[Purpose::Vm],
+        purposes: &[Purpose::Vm, Purpose::Virtual, Purpose::Ci],
     },
     Package {
         name: "prometheus",

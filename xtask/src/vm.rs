@@ -9,7 +9,7 @@ mod guest;
 mod kernel;
 mod machine;
 pub mod matrix;
-mod packages;
+pub mod packages;
 pub mod twins;
 mod verdicts;
 

@@ -1,0 +1,272 @@
+//! The guest of virtual time: the kernel in which `tccc run --engine virtual` runs, built from Debian's kernel source.
+//!
+//! What is kept is one folder: the kernel as one program, the headers that modules need, and what both were made of.
+
+mod source;
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::process;
+use crate::setup::{self, Purpose};
+use recipe::Ingredient;
+
+#[path = "../../src/experiment/virtual_time/recipe.rs"]
+mod recipe;
+
+/// The files of a guest's folder.
+const KERNEL: &str = "linux";
+const HEADERS: &str = "headers.tar.xz";
+const FACTS: &str = "guest.json";
+/// Where the trial module is compiled, in the kernel's tree.
+const TRIAL: &str = "tccc_trial";
+
+/// How to build the guest.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Build it even where it is there
+    #[arg(long)]
+    again: bool,
+    /// Print where the guest is or would be, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Name missing packages instead of installing them
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// Builds the guest unless it is there, and prints its folder: `cargo xtask virtual`.
+///
+/// Errors: packages are missing; no source to be had; a patch does not apply; the compiler's own failures.
+/// Side effects: installs packages; writes below the build's folder, and the guest's folder in the user's cache.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let place = place()?;
+    if arguments.dry_run || (is_built(&place) && !arguments.again) {
+        println!("{}", place.display());
+        return Ok(());
+    }
+    setup::set_up(Purpose::Virtual, arguments.no_install)?;
+    build(&place)?;
+    println!("{}", place.display());
+    Ok(())
+}
+
+fn is_built(place: &Path) -> bool {
+    place.join(FACTS).exists()
+}
+
+/// Where the guest lies; `src/experiment/virtual_time/guest.rs` looks there too.
+fn place() -> Result<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = cache.context("there is no HOME to keep the guest in: set XDG_CACHE_HOME")?;
+    Ok(cache.join("tccc").join(format!("guest-{}", &recipe::digest()[..16])))
+}
+
+fn build(place: &Path) -> Result<()> {
+    let work = process::target().join("virtual");
+    fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let lock = File::create(work.join("lock")).context("create the lock of the guest")?;
+    lock.lock().context("wait for another that builds the guest")?;
+    let source = source::find(&work)?;
+    let tree = work.join("tree");
+    eprintln!("xtask: virtual: unpacking {} {}", source.package, source.version);
+    source::unpack(&source, &tree)?;
+    apply_patches(&tree)?;
+    configure(&tree)?;
+    compile(&tree)?;
+    let flags = try_module(&tree)?;
+    keep(&tree, &source, &flags, place)?;
+    fs::remove_dir_all(&tree).context("remove the kernel's tree")
+}
+
+/// A patch that does not apply to the letter stops everything, before the tree is half changed.
+fn apply_patches(tree: &Path) -> Result<()> {
+    for patch in recipe::PATCHES {
+        let file = tree.join(".tccc.patch");
+        fs::write(&file, patch.text).context("write a patch")?;
+        let apply = |mode: &[&str]| {
+            let mut program = process::program("patch");
+            program.current_dir(tree).args(["-p1", "--fuzz=0", "--forward", "--silent"]).args(mode);
+            program.arg("--input=.tccc.patch");
+            process::output("patch", &mut program)
+        };
+        apply(&["--dry-run"]).with_context(|| {
+            let why = "the kernel's source has changed there, so the patch has to be looked at";
+            format!("bpf/guest/{} does not apply: {why}", patch.name)
+        })?;
+        apply(&[])?;
+    }
+    Ok(())
+}
+
+fn make(tree: &Path) -> std::process::Command {
+    let mut make = process::program("make");
+    let jobs = available_parallelism().map_or(1, usize::from);
+    make.current_dir(tree).args(["ARCH=um", "--silent", &format!("-j{jobs}")]);
+    // Nothing of the machine gets into the kernel, so that equal sources give equal kernels.
+    let who = [("KBUILD_BUILD_USER", "tccc"), ("KBUILD_BUILD_HOST", "tccc"), ("KBUILD_BUILD_VERSION", "1")];
+    make.envs(who).env("KBUILD_BUILD_TIMESTAMP", "2000-01-01").env_remove("MAKEFLAGS").env_remove("CARGO_MAKEFLAGS");
+    make
+}
+
+/// Checks too that the kernel took every line: a name that it does not know would vanish without a word.
+fn configure(tree: &Path) -> Result<()> {
+    let asked = ingredient("config");
+    let file = tree.join(".tccc.config");
+    fs::write(&file, asked).context("write the configuration")?;
+    process::output("configure", make(tree).env("KCONFIG_ALLCONFIG", &file).arg("allnoconfig"))?;
+    let taken = fs::read_to_string(tree.join(".config")).context("read the configuration")?;
+    let lines = asked.lines().filter(|line| line.starts_with("CONFIG_"));
+    let refused: Vec<&str> = lines.filter(|line| !taken.lines().any(|one| one == *line)).collect();
+    if !refused.is_empty() {
+        bail!("the kernel does not take {} of bpf/guest/config", refused.join(", "));
+    }
+    Ok(())
+}
+
+fn ingredient(name: &str) -> &'static str {
+    let found = recipe::CONFIGURATION.iter().find(|one: &&Ingredient| one.name == name);
+    found.expect("the recipe has this file").text
+}
+
+fn compile(tree: &Path) -> Result<()> {
+    eprintln!("xtask: virtual: compiling the kernel, some minutes");
+    let log = File::create(tree.join(".tccc.log")).context("create the log")?;
+    let mut command = make(tree);
+    command.args(["linux", "modules_prepare"]).stdout(log.try_clone().context("use the log twice")?).stderr(log);
+    let status = command.status().context("start make")?;
+    if !status.success() {
+        let said = fs::read_to_string(tree.join(".tccc.log")).unwrap_or_default();
+        let last: Vec<&str> = said.lines().rev().take(20).collect();
+        bail!("make ended with {status}:\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    }
+    process::output("strip", process::program("strip").current_dir(tree).arg(KERNEL)).map(drop)
+}
+
+/// How a module is compiled, found out by compiling one that includes every header.
+struct Flags {
+    compiler: Vec<String>,
+    linker: Vec<String>,
+    headers: Vec<String>,
+}
+
+fn try_module(tree: &Path) -> Result<Flags> {
+    let folder = tree.join(TRIAL);
+    fs::create_dir_all(&folder).context("create the trial module")?;
+    fs::write(folder.join("Makefile"), format!("obj-m := {TRIAL}.o\n")).context("write the trial module")?;
+    fs::write(folder.join("headers.h"), ingredient("headers.h")).context("write the trial module")?;
+    let code = "#include \"headers.h\"\nMODULE_LICENSE(\"GPL\");\n";
+    fs::write(folder.join(format!("{TRIAL}.c")), code).context("write the trial module")?;
+    let mut command = make(tree);
+    command.arg(format!("M={TRIAL}")).arg("KBUILD_MODPOST_WARN=1").arg("modules");
+    process::output("compile a module", &mut command)?;
+    let saved = |name: &str| -> Result<String> {
+        let file = folder.join(format!(".{name}.cmd"));
+        fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
+    };
+    let (object, module) = (saved(&format!("{TRIAL}.o"))?, saved(&format!("{TRIAL}.ko"))?);
+    let plain = saved(&format!("{TRIAL}.mod.o"))?;
+    let mut headers: Vec<String> = headers_in(&object).chain(headers_in(&plain)).collect();
+    headers.extend(["scripts/module.lds".to_owned()]);
+    headers.sort();
+    headers.dedup();
+    Ok(Flags { compiler: compiler_flags(&object), linker: linker_flags(&module), headers })
+}
+
+/// The words of the command that made an object, without the names of its files.
+fn words(saved: &str) -> impl Iterator<Item = String> {
+    let line = saved.lines().next().unwrap_or_default();
+    let command = line.split_once(":=").map_or("", |(_, command)| command);
+    let command = command.split(';').next().unwrap_or_default();
+    command.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+fn compiler_flags(saved: &str) -> Vec<String> {
+    let is_of_file = |word: &String| {
+        ["-Wp,-MMD", "-DKBUILD_", "-D__KBUILD_", TRIAL].iter().any(|part| word.contains(part))
+            || word == "-c"
+            || word == "-o"
+    };
+    words(saved).filter(|word| !is_of_file(word)).collect()
+}
+
+fn linker_flags(saved: &str) -> Vec<String> {
+    words(saved).take_while(|word| word != "-o").collect()
+}
+
+/// The headers that an object's rule names, below the tree.
+fn headers_in(saved: &str) -> impl Iterator<Item = String> {
+    let names = saved.split_whitespace().filter(|word| word.ends_with(".h")).map(|word| word.trim_start_matches("./"));
+    names
+        .filter(|name| !name.starts_with('/') && !name.contains(TRIAL))
+        .map(str::to_owned)
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// The folder appears whole, by renaming.
+fn keep(tree: &Path, source: &source::Source, flags: &Flags, place: &Path) -> Result<()> {
+    let fresh = place.with_extension("partial");
+    let _ = fs::remove_dir_all(&fresh);
+    fs::create_dir_all(&fresh).with_context(|| format!("create {}", fresh.display()))?;
+    fs::copy(tree.join(KERNEL), fresh.join(KERNEL)).context("keep the kernel")?;
+    fs::write(tree.join(".tccc.headers"), flags.headers.join("\n")).context("list the headers")?;
+    let mut tar = process::program("tar");
+    tar.current_dir(tree).args(["--xz", "--create", "--sort=name", "--owner=0", "--group=0", "--mtime=2000-01-01"]);
+    tar.arg("--file").arg(fresh.join(HEADERS)).args(["--files-from", ".tccc.headers"]);
+    process::output("keep the headers", &mut tar)?;
+    let release = fs::read_to_string(tree.join("include/config/kernel.release")).context("read the release")?;
+    let compiler = process::output("ask the compiler", process::program("gcc").arg("-dumpfullversion"))?;
+    let facts = json!({
+        "recipe": recipe::digest(),
+        "release": release.trim(),
+        "package": source.package,
+        "version": source.version,
+        "source_sha256": source.sha256,
+        "kernel_sha256": digest_of(&fresh.join(KERNEL))?,
+        "compiler": format!("gcc {}", compiler.trim()),
+        "compiler_flags": flags.compiler,
+        "linker_flags": flags.linker,
+    });
+    let text = serde_json::to_string_pretty(&facts).context("write what the guest is made of")?;
+    fs::write(fresh.join(FACTS), text + "\n").context("write what the guest is made of")?;
+    let _ = fs::remove_dir_all(place);
+    fs::rename(&fresh, place).with_context(|| format!("move the guest to {}", place.display()))
+}
+
+fn digest_of(file: &Path) -> Result<String> {
+    let bytes = fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_a_module_name_none_of_its_files() {
+        let saved = "savedcmd_tccc_trial/tccc_trial.o := gcc -Wp,-MMD,tccc_trial/.tccc_trial.o.d -nostdinc -O2 -Itccc_trial \
+                     -DMODULE -DKBUILD_MODNAME='\"tccc_trial\"' -c -o tccc_trial/tccc_trial.o tccc_trial/tccc_trial.c\n\
+                     deps := ./include/linux/a.h tccc_trial/headers.h include/b.h /usr/c.h";
+        assert_eq!(compiler_flags(saved), ["-nostdinc", "-O2", "-DMODULE"]);
+        assert_eq!(headers_in(saved).collect::<Vec<_>>(), ["include/linux/a.h", "include/b.h"]);
+        let saved = "savedcmd_a.ko := ld -r -m elf_x86_64 -T scripts/module.lds -o a.ko a.o a.mod.o; true";
+        assert_eq!(linker_flags(saved), ["-r", "-m", "elf_x86_64", "-T", "scripts/module.lds"]);
+    }
+
+    #[test]
+    fn every_patch_says_why_it_is_there() {
+        for patch in recipe::PATCHES {
+            let why = patch.text.split("\n--- ").next().unwrap_or_default();
+            assert!(why.len() > 40 && why.contains('.'), "{}", patch.name);
+        }
+    }
+}

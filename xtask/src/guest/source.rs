@@ -1,0 +1,103 @@
+//! The kernel's source: Debian's package of it, as installed here or downloaded into the build's folder.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use super::recipe::SERIES;
+use crate::process;
+use crate::vm::packages::Packages;
+
+/// Parts of the tree that this kernel never compiles: most of its size.
+const LEFT_OUT: [&str; 13] = [
+    "*/Documentation/*.rst",
+    "*/Documentation/*.txt",
+    "*/Documentation/*.yaml",
+    "*/arch/*.dts*",
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/infiniband/*.[ch]",
+    "*/drivers/media/*.[ch]",
+    "*/drivers/net/ethernet/*.[ch]",
+    "*/drivers/net/wireless/*.[ch]",
+    "*/drivers/scsi/*.[ch]",
+    "*/drivers/staging/*.[ch]",
+    "*/sound/*.[ch]",
+    "*/tools/testing/*",
+];
+
+/// An archive of the kernel's source, whose content is what Debian signed.
+pub struct Source {
+    /// The package's name.
+    pub package: String,
+    /// The package's version.
+    pub version: String,
+    /// The archive.
+    pub archive: PathBuf,
+    /// Digest of the archive.
+    pub sha256: String,
+}
+
+/// The source that is installed and unchanged, else one that is downloaded.
+///
+/// Errors: no such package, no network.
+/// Side effects: writes below `work` only.
+pub fn find(work: &Path) -> Result<Source> {
+    let package = format!("linux-source-{SERIES}");
+    let within = format!("usr/src/{package}.tar.xz");
+    if let Some(version) = installed(&package) {
+        return source(package, version, Path::new("/").join(&within));
+    }
+    let unpacked = work.join("source");
+    if !unpacked.join(&within).exists() {
+        let packages = Packages::open(&work.join("apt"), false)?;
+        let fresh = work.join("unpacking");
+        let _ = fs::remove_dir_all(&fresh);
+        packages.unpack(std::slice::from_ref(&package), &fresh)?;
+        let _ = fs::remove_dir_all(&unpacked);
+        fs::rename(&fresh, &unpacked).context("keep the kernel's source")?;
+    }
+    // The package's own list of changes begins with its version.
+    let changes = unpacked.join(format!("usr/share/doc/{package}/changelog.Debian.gz"));
+    let changes = process::output("read the package's changes", process::program("zcat").arg(&changes))?;
+    let version = changes.split(['(', ')']).nth(1).unwrap_or("of unknown version").to_owned();
+    source(package, version, unpacked.join(&within))
+}
+
+/// The version of the installed package; none where it is absent, or a file of it is not what Debian gave.
+fn installed(package: &str) -> Option<String> {
+    let mut query = process::program("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status} ${Version}", package]);
+    let said = process::output("ask for the package", &mut query).ok()?;
+    let version = said.strip_prefix("installed ")?.to_owned();
+    let changed = process::output("verify the package", process::program("dpkg").args(["--verify", package])).ok()?;
+    let archive = format!("{package}.tar.xz");
+    (!changed.lines().any(|line| line.ends_with(&archive))).then_some(version)
+}
+
+fn source(package: String, version: String, archive: PathBuf) -> Result<Source> {
+    let mut file = BufReader::new(File::open(&archive).with_context(|| format!("open {}", archive.display()))?);
+    let (mut digest, mut part) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut part).context("read the kernel's source")? {
+            0 => break,
+            length => digest.update(&part[..length]),
+        }
+    }
+    let sha256 = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Source { package, version, archive, sha256 })
+}
+
+/// Unpacks what this kernel needs of its source into a folder that becomes its tree.
+///
+/// Errors: no room; the archive is damaged.
+pub fn unpack(source: &Source, tree: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(tree);
+    fs::create_dir_all(tree).with_context(|| format!("create {}", tree.display()))?;
+    let mut tar = process::program("tar");
+    tar.arg("--extract").arg("--file").arg(&source.archive).arg("--directory").arg(tree).arg("--strip-components=1");
+    tar.args(LEFT_OUT.map(|pattern| format!("--exclude={pattern}")));
+    process::output("unpack the kernel's source", &mut tar).map(drop)
+}
