@@ -16,6 +16,7 @@ use nix::sys::socket::{SockaddrStorage, connect};
 use tccc::model::live::Live;
 use tccc::trace::arrival::Fact;
 use tccc::trace::event::{Event, EventKind};
+use tccc::trace::gather::Layouts;
 use tccc::trace::live::RING_BYTES;
 use tccc::trace::record::Tail;
 use tccc::trace::record::read::{Content, Damage, Reader, Want};
@@ -27,10 +28,11 @@ use trace_lab::{Connection, loopback_netns, only};
 const SOON: Duration = Duration::from_secs(30);
 
 fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
-    let layouts = Box::new(|name: &str| {
+    let find = |name: &str| {
         let kernel = std::fs::read("/sys/kernel/btf/vmlinux").ok()?;
         tccc::catalog::StateLayout::of_kernel(name, &kernel, None)
-    });
+    };
+    let layouts = Layouts { find: Box::new(find), arms: Box::new(|| Ok(None)) };
     Watch::start(Settings { filter: only(netns), interval: Duration::ZERO, ring_bytes: RING_BYTES, layouts }).unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! `tccc serve`: the web dashboard and `/metrics`.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token};
 use crate::state::Store;
 use crate::trace::cost;
 use crate::trace::replay::Replay;
+use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
 use crate::trace::watch::{self, Watch};
 use crate::units::parse_duration;
@@ -146,17 +148,19 @@ impl Args {
         if self.metrics_only {
             return Ok(None);
         }
+        let rules = self.selection.rules();
         if let Some(file) = self.replay.clone() {
-            return Ok(Some(Box::new(move || replay(&file))));
+            return Ok(Some(Box::new(move || replay(&file, rules))));
         }
         let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
         let settings = watch::Settings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
-        Ok(Some(Box::new(move || Ok(Box::new(Watch::start(settings)?) as Box<dyn Source>))))
+        let start = move || Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)) as Box<dyn Source>);
+        Ok(Some(Box::new(start)))
     }
 }
 
-fn replay(file: &Path) -> Result<Box<dyn Source>> {
-    Ok(Box::new(Replay::open(file)?))
+fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn Source>> {
+    Ok(Box::new(OfRules::new(Replay::open(file)?, rules)))
 }
 
 /// Looks which algorithms sockets can choose, and what their callbacks cost.
