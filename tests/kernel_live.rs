@@ -157,7 +157,7 @@ fn sums_of_a_socket_that_connects_again_go_on() {
     needs!(root, btf);
     let netns = loopback_netns();
     let _inhabitant = inhabit(&netns);
-    let mut totals = Totals::start(only(&netns)).unwrap();
+    let mut totals = Totals::start(only(&netns), Box::new(|| None)).unwrap();
     let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
     let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "cubic");
     let mut before = 0;

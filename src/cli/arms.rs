@@ -1,15 +1,18 @@
 //! Rules and arms of this host's policy, for whoever shows connections.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::kernel::bpf;
 use crate::policy::label::Labels;
+use crate::policy::pins::PolicyPins;
 use crate::policy::record::{self, PolicyRecord, Slot};
+use crate::policy::rule::{Arm, Rule};
 use crate::state::Store;
-use crate::trace::arms::{Labelled, ReadArms};
+use crate::trace::arms::{FindLabels, LabelMap, Labelled, ReadArms};
 use crate::trace::arrival::{Fact, RuleArm};
 
 /// Longest name of a rule that an option takes, bytes.
@@ -31,6 +34,17 @@ pub fn read_arms() -> ReadArms {
     })
 }
 
+/// Finds the labels for programs in the kernel. A record that cannot be read leaves the arms without names.
+pub fn find_labels() -> FindLabels {
+    let mut names = Names::of_host();
+    Box::new(move || {
+        let map = bpf::open_pin(&PolicyPins::of_host()?.labels()).ok()?;
+        let id = bpf::map_id(&map).ok()?;
+        let all = names.latest().map(<[RuleArm]>::to_vec).unwrap_or_default();
+        Some(LabelMap { id, map, names: all, current: names.current.clone() })
+    })
+}
+
 /// What the numbers of labels mean, read again when the record has changed.
 pub struct Names {
     store: Store,
@@ -38,13 +52,15 @@ pub struct Names {
     /// Inode, size and time of the record that was read.
     seen: Option<[u64; 4]>,
     names: Vec<RuleArm>,
+    /// Arms of the generations that decide or wait behind a trial.
+    current: BTreeSet<RuleArm>,
 }
 
 impl Names {
     /// Nothing is read yet.
     pub fn of_host() -> Self {
         let store = Store::of_host();
-        Names { path: record::path(&store), store, seen: None, names: Vec::new() }
+        Names { path: record::path(&store), store, seen: None, names: Vec::new(), current: BTreeSet::new() }
     }
 
     /// The names as of now: the first is number 1.
@@ -54,7 +70,11 @@ impl Names {
         let stamp = |file: std::fs::Metadata| [file.ino(), file.size(), file.mtime() as u64, file.mtime_nsec() as u64];
         let seen = std::fs::metadata(&self.path).ok().map(stamp);
         if seen.is_none() || seen != self.seen {
-            self.names = PolicyRecord::read(&self.store)?.slots.into_iter().map(named).collect();
+            let record = PolicyRecord::read(&self.store)?;
+            let rules = record.generations.iter().flat_map(|generation| &generation.policy.rules);
+            let arm = |rule: &Rule, arm: &Arm| RuleArm { rule: rule.name.clone(), arm: arm.treatment.to_string() };
+            self.current = rules.flat_map(|rule| rule.split.arms.iter().map(move |one| arm(rule, one))).collect();
+            self.names = record.slots.into_iter().map(named).collect();
             self.seen = seen;
         }
         Ok(&self.names)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::arms::find_labels;
 use super::selection::Selection;
 use super::top::parse_refresh;
 use super::trace::{parse_interval, parse_ring, stop_flag};
@@ -94,6 +95,7 @@ impl Args {
             source: self.source()?,
             refresh: self.refresh,
         };
+        self.selection.warn_of_unknown_rules();
         if !self.metrics_only && !serve::has_page() {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
             warn("this tccc was built without its web page", Some(hint));
@@ -141,7 +143,8 @@ impl Args {
             return Ok(None);
         }
         let warn = Box::new(|what: &str| warn(what, None));
-        Ok(Some(ExporterSettings { filter: self.selection.filter()?, every: self.sweep, look: look(), warn }))
+        let (filter, rules) = (self.selection.filter()?, self.selection.rules());
+        Ok(Some(ExporterSettings { filter, rules, labels: find_labels(), every: self.sweep, look: look(), warn }))
     }
 
     fn source(&self) -> Result<Option<MakeSource>> {

@@ -1,6 +1,7 @@
 //! Which rule and arm of a policy each connection is in, and which sockets are shown because of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
 
 use anyhow::Result;
 
@@ -17,6 +18,22 @@ pub struct Labelled {
 
 /// Reads the labels of this host's policy; none while there is no policy.
 pub type ReadArms = Box<dyn FnMut() -> Result<Option<Labelled>> + Send>;
+
+/// The map in which a policy keeps its labels of sockets, for programs that read it in the kernel.
+#[derive(Debug)]
+pub struct LabelMap {
+    /// The kernel's number of the map: another policy may have another map.
+    pub id: u32,
+    /// The map.
+    pub map: OwnedFd,
+    /// What the numbers mean: the first is number 1.
+    pub names: Vec<RuleArm>,
+    /// Arms that the policy's rules have now; the others are of rules that were changed or removed.
+    pub current: BTreeSet<RuleArm>,
+}
+
+/// Finds the labels of this host's policy; none while there is no policy.
+pub type FindLabels = Box<dyn FnMut() -> Option<LabelMap> + Send>;
 
 impl Labelled {
     /// The arm of a connection.
