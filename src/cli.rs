@@ -41,6 +41,7 @@ pub mod status;
 pub mod top;
 pub mod trace;
 pub mod traffic;
+mod trials;
 pub mod unload;
 mod upgrade;
 

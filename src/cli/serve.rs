@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,12 +12,13 @@ use super::arms::find_labels;
 use super::selection::Selection;
 use super::top::parse_refresh;
 use super::trace::{parse_interval, parse_ring, stop_flag};
+use super::trials::HostTrials;
 use super::{naming, note, tell, warn};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::survey;
-use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token};
+use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token, Trials};
 use crate::state::Store;
 use crate::trace::cost;
 use crate::trace::replay::Replay;
@@ -73,6 +75,9 @@ pub struct Args {
         conflicts_with_all = ["interval", "ring", "sweep", "port", "address", "algorithm", "cgroup", "netns"]
     )]
     replay: Option<PathBuf>,
+    /// Show the trials and incidents of this host beside a recording; without --replay they are always shown
+    #[arg(long, requires = "replay")]
+    trials: bool,
     #[command(flatten)]
     selection: Selection,
 }
@@ -93,6 +98,7 @@ impl Args {
             token,
             exporter: self.exporter()?,
             source: self.source()?,
+            trials: self.trials(),
             refresh: self.refresh,
         };
         self.selection.warn_of_unknown_rules();
@@ -145,6 +151,11 @@ impl Args {
         let warn = Box::new(|what: &str| warn(what, None));
         let (filter, rules) = (self.selection.filter()?, self.selection.rules());
         Ok(Some(ExporterSettings { filter, rules, labels: find_labels(), every: self.sweep, look: look(), warn }))
+    }
+
+    fn trials(&self) -> Option<Arc<dyn Trials>> {
+        let are_shown = !self.metrics_only && (self.replay.is_none() || self.trials);
+        are_shown.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>)
     }
 
     fn source(&self) -> Result<Option<MakeSource>> {
