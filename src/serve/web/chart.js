@@ -40,6 +40,14 @@ export class Span {
     return [begin, Math.max(this.end, begin + 1)];
   }
 
+  /** Gives the labels of every chart as much room as the longest needs. */
+  makeRoom(needed_px) {
+    if (needed_px <= this.labels_px) return;
+    const isFirst = this.labels_px === 0;
+    this.labels_px = needed_px;
+    if (!isFirst || this.charts.length > 1) requestAnimationFrame(() => this.charts.forEach((chart) => chart.align()));
+  }
+
   /** Fixes what is seen; both null: follows again. */
   fix(begin, end) {
     this.fixed = begin === null || end - begin < 0.01 ? null : [begin, end];
@@ -123,6 +131,11 @@ export class Chart {
     this.plot.setData(this.data, true);
   }
 
+  /** Draws the axes again: another chart's labels are longer. */
+  align() {
+    this.plot.redraw(false, true);
+  }
+
   recolour() {
     this.plot.destroy();
     this.#make();
@@ -137,7 +150,10 @@ export class Chart {
 
   #make() {
     const [ink, lines] = [colour("ink"), colour("lines")];
+    // On an axis of powers of ten, lines for all that is between would be a hatching.
+    const filter = (_, splits) => splits.map((split) => (this.scale.log && Math.abs(Math.log10(split) % 1) > 1e-6 ? null : split));
     const axis = { stroke: ink, grid: { stroke: lines, width: 1 }, ticks: { stroke: lines, width: 1 }, font: "12px system-ui, sans-serif" };
+    const upright = { ...axis, grid: { ...axis.grid, filter }, ticks: { ...axis.ticks, filter } };
     const series = this.series.map((it) => ({
       label: it.label, stroke: typeof it.colour === "function" ? it.colour() : colour(it.colour), width: it.width ?? 1.5, dash: it.dash, scale: "y",
       points: { show: false }, spanGaps: false, value: (_, value) => (value == null ? "–" : it.show(value)),
@@ -152,8 +168,8 @@ export class Chart {
       scales: { x: { time: false, range: () => this.span.range }, y: { distr: this.scale.log ? 3 : 1, range: (_, low, high) => this.#range(low, high) } },
       bands: this.ribbon ? [{ series: this.ribbon.between, fill: colour(this.ribbon.colour) }] : [],
       series: [{ label: "time", value: (_, value) => (value == null ? "–" : this.#time(value)) }, ...series],
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => (this.clock ? clock(tick) : `${+tick.toFixed(2)} s`)), size: 32, ...(this.clock ? { incrs: CLOCK_STEPS } : {}) },
-        { ...axis, size: (...it) => this.#axisSize(...it), values: (_, ticks) => ticks.map((tick) => (tick != null && this.data[0].length ? this.show(tick) : "")) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => (this.clock ? clock(tick) : `${+tick.toFixed(2)} s`)), size: 32, ...(this.clock ? { incrs: CLOCK_STEPS, space: 84 } : {}) },
+        { ...upright, size: (...it) => this.#axisSize(...it), values: (_, ticks) => ticks.map((tick) => (tick != null && this.data[0].length ? this.show(tick) : "")) }],
       hooks: {
         setSelect: [(plot) => this.#select(plot)],
         drawClear: [(plot) => this.#drawBands(plot)],
@@ -188,7 +204,7 @@ export class Chart {
     plot.ctx.font = axis.font[0];
     const widest = Math.max(0, ...(labels ?? []).map((label) => plot.ctx.measureText(label).width));
     plot.ctx.restore();
-    this.span.labels_px = Math.max(this.span.labels_px, Math.ceil(widest / devicePixelRatio));
+    this.span.makeRoom(Math.ceil(widest / devicePixelRatio));
     return axis.ticks.size + axis.gap + this.span.labels_px;
   }
 

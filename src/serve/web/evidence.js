@@ -108,7 +108,7 @@ class RuleEvidence {
     this.broken.hidden = !rule.is_broken;
     const rows = rule.arms.map((arm) => {
       const values = Object.entries(METRICS).map(([metric, [, show]]) => show(arm.values[metric] ?? null));
-      const cells = [format.share(arm.share), format.packets(arm.connections), ...values];
+      const cells = [format.portion(arm.share), format.packets(arm.connections), ...values];
       return element("tr", {}, element("th", { scope: "row" }, arm.arm), ...cells.map((text) => element("td", { class: "number" }, text)));
     });
     this.body.replaceChildren(...rows);
@@ -146,9 +146,9 @@ class LimitEvidence {
     }
     const allowed = level(limit.allowed.relative, `limit ${format.digits(limit.allowed.relative)} ×`, "timeout");
     this.charts.push(new Chart(this.place, of({ title: "Ratio to keep, with its interval", show: times, look: allowed, scale: { free: true },
-      ribbon: { between: [3, 2], colour: "ribbon" }, series: [
-        { label: "ratio", colour: "cwnd", show: times, width: 2 }, { label: "low", colour: "inflight", show: times, width: 1 },
-        { label: "high", colour: "inflight", show: times, width: 1 }] })));
+      ribbon: { between: [2, 1], colour: "ribbon" }, series: [
+        { label: "low", colour: "inflight", show: times, width: 1 }, { label: "high", colour: "inflight", show: times, width: 1 },
+        { label: "ratio", colour: "cwnd", show: times, width: 2 }] }))); // the last is above the ribbon
     this.charts.push(new Chart(this.place, of({ title: "E-value of harm", show: format.evidence, scale: { log: true },
       look: { levels: () => (this.needed ? [{ value: this.needed, name: `${format.evidence(this.needed)} decides`, colour: "timeout" }] : []) },
       series: [{ label: "e-value", colour: "srtt", show: format.evidence, width: 2 }] })));
@@ -178,7 +178,7 @@ class LimitEvidence {
     const data = [[[seconds, own, other], `${limit.arm} ${show(last.arms?.[0] ?? null)}, keep ${show(last.arms?.[1] ?? null)}`]];
     if (this.isRelative) {
       const ends = [0, 1].map((end) => column((point) => point.interval?.[end]));
-      data.push([[seconds, column((point) => point.ratio), ...ends], last.ratio == null ? "not known yet" : times(last.ratio)]);
+      data.push([[seconds, ...ends, column((point) => point.ratio)], last.ratio == null ? "not known yet" : times(last.ratio)]);
       const harm = column((point) => (point.e_worse == null ? null : Math.max(point.e_worse, E_LEAST)));
       data.push([[seconds, harm], `${format.evidence(last.e_worse)}; ${format.evidence(this.needed)} decides`]);
     } else {

@@ -77,7 +77,13 @@ export function clock(seconds) {
 
 /** A number without a unit. */
 export function plain(value) {
-  return value == null ? NOTHING : digits(value);
+  if (value == null) return NOTHING;
+  return value !== 0 && Math.abs(value) < 0.1 ? String(+value.toPrecision(2)) : digits(value);
+}
+
+/** A share that somebody wrote down. */
+export function portion(share) {
+  return `${+(share * 100).toFixed(2)} %`;
 }
 
 /** A number over many powers of ten: an e-value. */

@@ -8,7 +8,7 @@ import { ending, endsIn } from "./trials.js";
 
 const RULE_STATES = { judged: "judged by the guard", frozen: "frozen: it stays until a person decides", passed: "passed" };
 const ON_FAIL = { revert: "every connection is decided as before, and an incident is written", freeze: "the share stays as it is until a person decides" };
-const UNDECIDED = { revert: "everything is as before", proceed: "it goes on as if they held", hold: "the step goes on until they are shown to hold" };
+const UNDECIDED = { revert: "every connection is decided as before", proceed: "it goes on all the same", hold: "it waits until the guard can tell" };
 
 export class TrialView {
   path = null;
@@ -50,14 +50,15 @@ export class TrialView {
     this.trial = trial;
     setText(this.says, problem ? `What is on trial is not known: ${problem}.` : trial || last ? "" : "Nothing is on trial.");
     this.#showEnd(trial ? null : last);
-    this.facts.hidden = this.toolbar.hidden = !trial;
+    this.facts.hidden = !trial;
+    this.toolbar.hidden = this.history.length < 2 && !trial?.history;
     if (!trial) return;
+    this.rules = trial.rules;
     setText(this.heading, `Trial: ${trial.title}`);
     document.title = `trial of ${trial.title} · tccc`;
     if (trial.seen) this.shell.trials.look = trial.seen;
     if (trial.history) this.history = trial.history;
     this.#tick();
-    this.toolbar.hidden = this.history.length < 2;
     this.evidence.show(trial.rules, this.history, (rule) => this.#aboveArms(rule));
   }
 
@@ -70,7 +71,8 @@ export class TrialView {
     const link = last.incident_name ? element("p", {}, element("a", { href: `#/incidents/${last.incident_name}` }, "The incident: evidence, policy and recording")) : null;
     this.ended.replaceChildren(...[element("h2", {}, isBad ? "Reverted" : "Kept"), element("p", {}, ending(last)),
       element("p", { class: "count" }, new Date(last.at).toLocaleString()), link].filter(Boolean));
-    if (!this.trial && this.history.length === 0) setText(this.heading, "Latest trial");
+    if (!this.rules) setText(this.heading, "Latest trial");
+    else this.evidence.show(this.rules, this.history, () => [element("p", { class: "then" }, "What the guard saw last:")]);
   }
 
   /** Times go on between two documents. */
@@ -106,7 +108,7 @@ export class TrialView {
     const due = rule.due_in_s == null ? "" : rule.due_in_s > 0 ? ` In ${format.clock(rule.due_in_s)}: ` : " Its time is over: ";
     const state = `${RULE_STATES[rule.state][0].toUpperCase()}${RULE_STATES[rule.state].slice(1)}.`;
     parts.push(element("p", { class: "then" }, `${state}${due ? due + rule.then + "." : ""}`));
-    if (rule.state === "judged" && rule.undecided) parts.push(element("p", { class: "count" }, `Without proof by then: ${UNDECIDED[rule.undecided]}.`));
+    if (rule.state === "judged" && rule.undecided) parts.push(element("p", { class: "count" }, `If the guard cannot tell by then: ${UNDECIDED[rule.undecided]}.`));
     return parts;
   }
 }
@@ -116,7 +118,7 @@ function steps(rule) {
   const step = (it, at) => {
     const [sign, words] = rule.state === "passed" || at < rule.step ? ["✓", "passed"] : at === rule.step ? ["▶", "now"] : ["", ""];
     return element("li", { "aria-current": words === "now" ? "step" : null, class: words },
-      element("b", {}, `${sign} ${format.share(it.share)}`.trim()), ` for ${format.clock(it.for_s)}${words ? ` (${words})` : ""}`);
+      element("b", {}, `${sign} ${format.portion(it.share)}`.trim()), ` for ${format.clock(it.for_s)}${words ? ` (${words})` : ""}`);
   };
   return element("ol", { class: "steps", "aria-label": `Steps of rule ${rule.rule}` }, ...rule.steps.map(step));
 }

@@ -68,7 +68,8 @@ export class Trials {
     this.links.trial.hidden = !trial;
     this.links.incidents.hidden = incidents.length === 0;
     const isFresh = last && Date.now() - Date.parse(last.at) < TOLD_MS;
-    this.banner.hidden = !trial && !isFresh;
+    // Where a trial has a view of its own, its end is not said twice.
+    this.banner.hidden = !trial && (!isFresh || location.hash === "#/trial");
     this.banner.classList.toggle("bad", trial ? crossed(trial).length > 0 : last?.result === "reverted");
     if (trial) this.#say(`On trial: ${trial.title}`, bannerWords(trial), "#/trial");
     else if (isFresh) this.#say(ending(last), "", last.incident_name ? `#/incidents/${last.incident_name}` : "#/trial");
@@ -84,8 +85,17 @@ export class Trials {
   }
 }
 
+/** How far a rule is, in a phrase. */
+function progress(rule) {
+  if (rule.state !== "judged") return `rule ${rule.rule} is ${rule.state}`;
+  const step = rule.steps.length ? `step ${rule.step + 1} of ${rule.steps.length}` : null;
+  const left = rule.due_in_s == null ? null : rule.due_in_s > 0 ? `${clock(rule.due_in_s)} left` : "its time is over";
+  const words = [step, left].filter(Boolean).join(", ");
+  return words && `rule ${rule.rule}: ${words}`;
+}
+
 function bannerWords(trial) {
-  const words = [endsIn(trial), trial.paused ? "paused" : null];
+  const words = [endsIn(trial), ...trial.rules.map(progress), trial.paused ? "paused" : null];
   if (trial.over) words.push(`it is over: ${trial.over}`);
   else if (!trial.guard_lives) words.push("its guard is dead");
   const bad = crossed(trial).length;
