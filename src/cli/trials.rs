@@ -236,3 +236,62 @@ fn read_bounded(folder: &Path) -> Option<incident::Incident> {
     let is_small = fs::metadata(&file).is_ok_and(|file| file.len() <= DOCUMENT_BYTES_MAX);
     is_small.then(|| incident::read(folder).ok()).flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::process::Process;
+
+    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trial");
+
+    /// A host whose guard wrote the fixture, and this process is the guard.
+    fn host(folder: &Path) -> HostTrials {
+        let policy = folder.join("policy");
+        fs::create_dir_all(&policy).unwrap();
+        let text = fs::read_to_string(format!("{FIXTURES}/record.json")).unwrap();
+        let mut record: PolicyRecord = serde_json::from_str(&text).unwrap();
+        record.trial.as_mut().unwrap().guard = Process::this().unwrap();
+        fs::write(policy.join("record.json"), serde_json::to_vec(&record).unwrap()).unwrap();
+        fs::copy(format!("{FIXTURES}/trial.json"), policy.join("trial.json")).unwrap();
+        HostTrials { store: Store::at(folder) }
+    }
+
+    fn told(trials: &HostTrials, history: History<'_>) -> Value {
+        serde_json::from_slice(&trials.now(history)).unwrap()
+    }
+
+    #[test]
+    fn running_trial_is_told_with_its_steps_limits_and_what_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = told(&host(folder.path()), History::Without)["trial"].clone();
+        assert_eq!((&trial["title"], &trial["guard_lives"]), (&"the policy".into(), &true.into()));
+        let rule = &trial["rules"][0];
+        assert_eq!((rule["steps"].as_array().unwrap().len(), &rule["step"]), (3, &1.into()));
+        assert!(rule["then"].as_str().unwrap().contains("the share rises to 50 %"), "{rule}");
+        let allowed: Vec<&Value> = rule["limits"].as_array().unwrap().iter().map(|limit| &limit["allowed"]).collect();
+        assert_eq!(allowed, [&json!({"relative": 1.2}), &json!({"relative": 0.9}), &json!({"absolute": 0.01})]);
+    }
+
+    #[test]
+    fn history_is_told_to_whoever_does_not_know_the_latest_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = host(folder.path());
+        let looks = |history| told(&host, history)["trial"]["history"].as_array().map(Vec::len);
+        let whole = looks(History::Since("0"));
+        assert!(whole > Some(100), "{whole:?}");
+        let seen = told(&host, History::Without)["trial"]["seen"].as_str().unwrap().to_owned();
+        assert_eq!((looks(History::Since(&seen)), looks(History::Without)), (None, None));
+    }
+
+    #[test]
+    fn trial_whose_guard_has_not_looked_yet_is_told_by_its_rules() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = host(folder.path());
+        fs::remove_file(folder.path().join("policy/trial.json")).unwrap();
+        let trial = told(&host, History::Since("0"))["trial"].clone();
+        assert_eq!((&trial["seen"], &trial["rules"][0]["arms"][0]["arm"]), (&Value::Null, &"dtcp".into()));
+        fs::write(folder.path().join("policy/record.json"), "{").unwrap();
+        let document = told(&host, History::Without);
+        assert!(document["trial"].is_null() && document["problem"].as_str().unwrap().contains("damaged"), "{document}");
+    }
+}
