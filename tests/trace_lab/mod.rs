@@ -63,6 +63,7 @@ impl Connection {
     }
 
     /// The same with the algorithm of the host, which no program chose.
+    #[allow(dead_code, reason = "tests of a policy alone use it")]
     pub fn between_default(client: &Netns, listener: TcpListener) -> Connection {
         let address = listener.local_addr().unwrap();
         let client = client.run(|| Ok(TcpStream::connect(address)?)).unwrap();

@@ -1,5 +1,7 @@
 //! `tccc trace --replay FILE`: a recording as a table, JSON lines, CSV or Parquet.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use anyhow::Result;
@@ -10,6 +12,7 @@ use crate::cli::arms::KnownArms;
 use crate::cli::naming::Naming;
 use crate::cli::{note, warn};
 use crate::trace::arrival::Fact;
+use crate::trace::event::Event;
 use crate::trace::record::read::{Content, Reader, Want};
 
 /// Prints the whole recording.
@@ -39,12 +42,8 @@ pub fn run(args: &Args, file: &Path) -> Result<()> {
         match content {
             Content::Facts(facts) => facts.iter().for_each(|fact| stream.arms.learn(fact)),
             Content::Events(events) => {
-                for event in events.iter().filter(|event| filter.passes(event)) {
-                    let given = stream.arms.arm(event.socket);
-                    if rules.is_empty() || given.is_some_and(|given| rules.contains(&given.rule)) {
-                        stream.show(event)?;
-                    }
-                }
+                let mut chosen = events.iter().filter(|event| filter.passes(event));
+                chosen.try_for_each(|event| show_of(&mut stream, event, &rules))?;
             }
         }
     }
@@ -62,4 +61,11 @@ pub fn run(args: &Args, file: &Path) -> Result<()> {
     args.warn_of_dropped(shown, dropped);
     note(&format!("{shown} events of {}, Linux {}", reader.head().host, reader.head().kernel));
     Ok(())
+}
+
+/// Shows an event unless its connection is in none of the rules that are asked for.
+fn show_of(stream: &mut Stream, event: &Event, rules: &BTreeSet<String>) -> io::Result<()> {
+    let given = stream.arms.arm(event.socket);
+    let is_ours = rules.is_empty() || given.is_some_and(|given| rules.contains(&given.rule));
+    if is_ours { stream.show(event) } else { Ok(()) }
 }
