@@ -107,9 +107,12 @@ fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
         trace_names_the_arms(&mut connections, (folder.path(), port));
         run(&["policy", "remove"]);
         assert_eq!(shown(port, &[]).keys().collect::<Vec<_>>(), [&(None, None)]);
-        connections.iter_mut().for_each(|connection| connection.send(BYTES));
         let more = before + (CONNECTIONS * BYTES) as f64 / 2.0;
-        let end = scrape(&netns, &server, "the sums without a policy", |text| swept(text) >= more);
+        // The labels are let go at the next sweep: what is sent before counts for the rule.
+        let end = scrape(&netns, &server, "the sums without a policy", |text| {
+            connections.iter_mut().for_each(|connection| connection.send(BYTES));
+            swept(text) >= more
+        });
         assert!(acked(&end, &[&rule]) >= arms[0] + arms[1], "what its arms did is gone at once:\n{end}");
         assert_eq!(sum(&end, "tccc_failed_sweeps_total", &[]), 0.0, "{}", server.said());
     });
