@@ -286,8 +286,16 @@ export class Chart {
       ctx.stroke();
       // Above the line, or below it where it is close to the top.
       const above = y - bbox.top > 2 * size;
-      ctx.textBaseline = above ? "bottom" : "top";
-      ctx.fillText(name, bbox.left + NAME_GAP_PX * devicePixelRatio, above ? y - 2 : y + 3);
+      const [left, gap, width] = [bbox.left + NAME_GAP_PX * devicePixelRatio, 3 * devicePixelRatio, ctx.measureText(name).width];
+      const top = above ? y - gap - size : y + gap;
+      // On paper of its own: a curve may run through it.
+      ctx.fillStyle = colour("paper");
+      ctx.globalAlpha = 0.75;
+      ctx.fillRect(left - gap, top - 1, width + 2 * gap, size + 1);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = colour(of);
+      ctx.textBaseline = "top";
+      ctx.fillText(name, left, top);
     }
     ctx.restore();
   }
