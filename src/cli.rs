@@ -13,6 +13,7 @@ use crate::failure::{Failure, Kind};
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
+mod arms;
 pub mod columns;
 pub mod completions;
 mod confirm;
@@ -40,6 +41,7 @@ pub mod status;
 pub mod top;
 pub mod trace;
 pub mod traffic;
+mod trials;
 pub mod unload;
 mod upgrade;
 

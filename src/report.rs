@@ -28,6 +28,15 @@ mod timeline;
 mod verdict;
 mod views;
 
+/// Figures, pages and text that is safe in them, for reports on other things than runs.
+pub(crate) mod drawing {
+    pub use super::chart::{Axis, Chart, Shape};
+    pub use super::figure::Figure;
+    pub use super::html::{drawn, escaped, page};
+    pub use super::markdown::escaped as markdown;
+    pub use super::svg::Format as Layout;
+}
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

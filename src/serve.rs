@@ -4,6 +4,7 @@
 //! `/metrics`, and one answers connections.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, ScopedJoinHandle};
@@ -21,11 +22,13 @@ mod metrics;
 mod page;
 mod routes;
 mod table;
+mod trials;
 
 pub use exporter::{Look, Settings as ExporterSettings};
 pub use gate::Token;
 pub use live::MakeSource;
 pub use metrics::Registered;
+pub use trials::{History, Trials};
 
 use exporter::{Exporter, Shelf};
 use gate::Gate;
@@ -44,6 +47,8 @@ pub struct Settings {
     pub exporter: Option<ExporterSettings>,
     /// Makes what the page shows; none: there is no page.
     pub source: Option<MakeSource>,
+    /// What the page is told of trials; none: nothing.
+    pub trials: Option<Arc<dyn Trials>>,
     /// Time between two frames of a page.
     pub refresh: Duration,
 }
@@ -96,7 +101,8 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
                 (Some(watching), Some(asks))
             }
         };
-        let served = Served::new(gate, shelf, asks);
+        let trials = settings.trials.map(trials::Shelf::new);
+        let served = Served::new(gate, shelf, (asks, trials));
         began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));
         answered.and(join(watching)).and(join(exporter))

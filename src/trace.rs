@@ -1,5 +1,6 @@
 //! Sockets as they happen: one event struct, live or recorded.
 
+pub mod arms;
 pub mod arrival;
 pub mod cost;
 pub mod event;
@@ -9,6 +10,7 @@ pub mod live;
 mod program;
 pub mod record;
 pub mod replay;
+pub mod rules;
 pub mod snapshot;
 pub mod source;
 mod tick;

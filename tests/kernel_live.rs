@@ -16,6 +16,7 @@ use nix::sys::socket::{SockaddrStorage, connect};
 use tccc::model::live::Live;
 use tccc::trace::arrival::Fact;
 use tccc::trace::event::{Event, EventKind};
+use tccc::trace::gather::Layouts;
 use tccc::trace::live::RING_BYTES;
 use tccc::trace::record::Tail;
 use tccc::trace::record::read::{Content, Damage, Reader, Want};
@@ -27,10 +28,11 @@ use trace_lab::{Connection, loopback_netns, only};
 const SOON: Duration = Duration::from_secs(30);
 
 fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
-    let layouts = Box::new(|name: &str| {
+    let find = |name: &str| {
         let kernel = std::fs::read("/sys/kernel/btf/vmlinux").ok()?;
         tccc::catalog::StateLayout::of_kernel(name, &kernel, None)
-    });
+    };
+    let layouts = Layouts { find: Box::new(find), arms: Box::new(|| Ok(None)) };
     Watch::start(Settings { filter: only(netns), interval: Duration::ZERO, ring_bytes: RING_BYTES, layouts }).unwrap()
 }
 
@@ -155,7 +157,7 @@ fn sums_of_a_socket_that_connects_again_go_on() {
     needs!(root, btf);
     let netns = loopback_netns();
     let _inhabitant = inhabit(&netns);
-    let mut totals = Totals::start(only(&netns)).unwrap();
+    let mut totals = Totals::start(only(&netns), Box::new(|| None)).unwrap();
     let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
     let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "cubic");
     let mut before = 0;

@@ -1,6 +1,11 @@
 //! `/metrics` on this kernel: what it counts is what the kernel says, and a real Prometheus reads it.
 
+#[path = "kernel_serve/arms.rs"]
+mod arms;
 mod common;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "kernel_load/sandbox.rs"]
+mod sandbox;
 mod serve_lab;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod trace_lab;

@@ -1,4 +1,4 @@
-//! Recordings of every format that ever was still open, and say what they said.
+//! Recordings of every format that ever was still open, and say what they said; so do incidents.
 
 mod common;
 
@@ -73,5 +73,39 @@ fn report_of_a_recording_is_one_line_per_connection() {
         flows.iter().any(|flow| flow["retrans_pkts"].as_u64() > Some(0) && flow["goodput_bps"].as_f64() > Some(1e6))
     );
     let (code, _, message) = report(&["-o", "html"]);
+    assert!(code == Some(2) && message.contains("-o text"), "{message}");
+}
+
+#[test]
+fn report_of_an_incident_holds_its_evidence_in_every_format() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trial/incident.json");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(document, folder.path().join("incident.json")).unwrap();
+    let report = |place: &std::path::Path, format: &str| {
+        let output = tccc().arg("report").arg(place).args(["-o", format]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text, _) = report(folder.path(), "text");
+    assert_eq!(code, Some(0));
+    let replay = format!("tccc top --replay {}/recording.tccc", folder.path().display());
+    for line in [
+        "rule \"web\": \"dtcp\" crossed the limit retransmitted<1.2x",
+        "Crossed: the arm is worse than the limit allows. retransmitted is 1.47 times that of keep, interval 1.07 to",
+        "The e-value of harm is 0.16,",
+        "  dtcp    5 %         6210         1.60 %",
+        "    guard = [\"retransmitted<1.2x\", \"goodput>0.9x\", \"abnormal_ends<1%\"]",
+        &replay,
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+    assert_eq!(report(std::path::Path::new(document), "text").1.lines().next(), Some("A limit was crossed"));
+    let (_, markdown, _) = report(folder.path(), "markdown");
+    assert!(markdown.starts_with("## A limit was crossed\n") && markdown.contains("| --- | ---: |"), "{markdown}");
+    let (_, html, _) = report(folder.path(), "html");
+    assert_eq!((html.matches("<figure").count(), html.matches("<svg").count()), (3, 3), "{html}");
+    assert!(html.contains("retransmitted&lt;1.2x") && !html.contains("retransmitted<1.2x"));
+    let document: serde_json::Value = serde_json::from_str(&report(folder.path(), "json").1).unwrap();
+    assert_eq!((&document["schema"], document["rules"][0]["limits"].as_array().unwrap().len()), (&1.into(), 3));
+    let (code, _, message) = report(folder.path(), "csv");
     assert!(code == Some(2) && message.contains("-o text"), "{message}");
 }

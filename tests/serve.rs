@@ -227,3 +227,53 @@ fn clients_that_never_read_do_not_slow_the_others() {
     assert_eq!(refused.status, 503);
     assert!(refused.body.contains("try again"), "{refused:?}");
 }
+
+/// The folder of a host's state, with an incident and how its trial ended.
+fn state_after_an_incident() -> tempfile::TempDir {
+    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trial");
+    let state = tempfile::tempdir().unwrap();
+    let incident = state.path().join("incidents/2026-02-27T09-14-05.000Z");
+    std::fs::create_dir_all(&incident).unwrap();
+    std::fs::copy(format!("{FIXTURES}/incident.json"), incident.join("incident.json")).unwrap();
+    let mut end: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(format!("{FIXTURES}/end.json")).unwrap()).unwrap();
+    end["incident"] = incident.to_str().unwrap().into();
+    std::fs::write(state.path().join("trials.jsonl"), format!("{end}\n")).unwrap();
+    state
+}
+
+#[test]
+fn trials_and_incidents_are_told_to_whoever_has_the_token() {
+    let state = state_after_an_incident();
+    let file = state.path().join("token");
+    std::fs::write(&file, TOKEN).unwrap();
+    let mut command = tccc();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING, "--trials", "--token-file"]).arg(&file);
+    command.env("STATE_DIRECTORY", state.path());
+    let server = Server::start(command);
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let ask = |path: &str| server.ask(&format!("GET {path} HTTP/1.1"), &[&bearer]);
+    for path in ["/api/trials", "/api/trials/incidents/2026-02-27T09-14-05.000Z"] {
+        assert_eq!(server.get(path).status, 401, "{path}");
+    }
+    let document: serde_json::Value = serde_json::from_str(&ask("/api/trials").body).unwrap();
+    assert_eq!((&document["schema"], &document["last"]["result"]), (&1.into(), &"reverted".into()));
+    let name = document["incidents"][0]["name"].as_str().unwrap();
+    assert_eq!(document["last"]["incident_name"], name);
+    let incident: serde_json::Value =
+        serde_json::from_str(&ask(&format!("/api/trials/incidents/{name}")).body).unwrap();
+    assert_eq!(incident["incident"]["rules"][0]["limits"][0]["allowed"]["relative"], 1.2);
+    for name in ["..", "%2e%2e", "..%2fincidents", "2026", ""] {
+        let path = format!("/api/trials/incidents/{name}");
+        assert_eq!(ask(&path).status, 404, "{path}");
+    }
+}
+
+/// Whoever shows a recording to others does not show this host.
+#[test]
+fn server_of_a_recording_tells_nothing_of_trials_unless_asked_to() {
+    let server = server(&[]);
+    assert_eq!(server.get("/api/trials").status, 204);
+    assert_eq!(server.get("/api/trials/incidents/any").status, 404);
+    assert_eq!(refusal(&["--trials"]).0, Some(2), "without a recording they are shown anyway");
+}

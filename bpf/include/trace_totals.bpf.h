@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the connections of each algorithm and cgroup do together, added up in the kernel: no event per packet, and no row
- * per socket, reaches user space.
+ * What the connections of each algorithm, cgroup and arm of a policy do together, added up in the kernel: no event per
+ * packet, and no row per socket, reaches user space.
  *
  * A sweep adds what each open connection did since it was counted last; its end adds the rest. So a count is complete
  * although a connection lived between two sweeps. What a connection did before its first count is not counted.
+ * A policy labels a connection just after it was established, so it is counted as opened at the first look after that.
  * Histograms have one observation per connection and count, of those that delivered something since the one before.
  */
 #ifndef TCCC_TRACE_TOTALS_BPF_H
 #define TCCC_TRACE_TOTALS_BPF_H
 
 #include "trace_socket.bpf.h"
+#include "policy_label.h"
 
-#define TOTALS_GROUPS 1024 /* algorithm and cgroup; what does not fit is counted in `uncounted` */
+#define TOTALS_GROUPS 2048 /* algorithm, cgroup and arm; what does not fit is counted in `uncounted` */
 #define TOTALS_STATES 5	   /* Open, Disorder, CWR, Recovery, Loss */
 #define TOTALS_BINS 40	   /* powers of two up to 2^38, and one for what is above */
 
 struct totals_key {
 	char algorithm[TCCC_ALGORITHM_NAME];
 	u64 cgroup;
+	u32 slot; /* number of rule and arm in the policy's labels; 0: none */
+	u32 pad;
 };
 
 /* Bin n counts values above 2^(n-1) and up to 2^n. */
@@ -59,6 +63,7 @@ struct counted {
 	u32 delivered_ce_pkts;
 	u32 lost_pkts;
 	bool is_known;
+	bool is_opening; /* it was established, and is not counted as opened yet */
 };
 
 struct {
@@ -83,6 +88,16 @@ struct {
 	__type(value, struct counted);
 } counted_sockets SEC(".maps");
 
+/* The labels of this host's policy, where there is one when the program is loaded. */
+struct {
+	__uint(type, MAP_SOCKET_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct policy_label);
+} labels SEC(".maps");
+
+const volatile bool has_labels;
+
 /* 0: number of the sweep that goes on; 1: counts of connections that found no room in `totals`. */
 struct {
 	__uint(type, MAP_ARRAY);
@@ -99,9 +114,16 @@ static __always_inline u64 *totals_state_of(u32 which)
 	return bpf_map_lookup_elem(&totals_state, &which);
 }
 
-static __always_inline struct totals *totals_of(const struct tcp_sock___trace *tp)
+static __always_inline u32 slot_of(const void *sk)
 {
-	struct totals_key key = {.cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id};
+	const struct policy_label *label = has_labels ? bpf_sk_storage_get(&labels, (void *)sk, 0, 0) : 0;
+
+	return label ? label->slot : 0;
+}
+
+static __always_inline struct totals *totals_of(const void *sk, const struct tcp_sock___trace *tp)
+{
+	struct totals_key key = {.cgroup = sk_of(tp)->sk_cgrp_data.cgroup->kn->id, .slot = slot_of(sk)};
 	struct totals *group, *begin;
 	u64 *uncounted;
 	u32 zero = 0;
@@ -233,6 +255,9 @@ static __always_inline void count(struct totals *group, struct counted *counted,
 {
 	u64 now_ns = bpf_ktime_get_ns();
 
+	if (counted->is_opening)
+		__sync_fetch_and_add(&group->opened, 1);
+	counted->is_opening = false;
 	add_state_time(group, counted, ca_state_of(tp), now_ns);
 	observe_connection(group, counted, tp, now_ns);
 	add_growth(group, counted, tp);
@@ -251,7 +276,7 @@ int BPF_PROG(on_totals_ca_state, struct sock *sk, u8 state)
 	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state) || ca_state_of(tp) == state)
 		return 0;
 	counted = bpf_sk_storage_get(&counted_sockets, sk, 0, 0);
-	group = counted ? totals_of(tp) : 0;
+	group = counted ? totals_of(sk, tp) : 0;
 	if (group)
 		add_state_time(group, counted, ca_state_of(tp), bpf_ktime_get_ns());
 	return 0;
@@ -269,15 +294,16 @@ int BPF_PROG(on_totals_tcp_state, const struct sock *sk, int old_state, int new_
 	if (!tp || !filter_passes(tp))
 		return 0;
 	counted = counted_of(sk, tp);
-	/* A socket that connects again: the kernel has reset the counts that are remembered of it. */
-	if (counted && opens)
-		begin_counting(counted, tp);
-	group = counted ? totals_of(tp) : 0;
-	if (!group)
+	if (!counted)
 		return 0;
 	if (opens) {
-		__sync_fetch_and_add(&group->opened, 1);
-	} else {
+		/* A socket that connects again: the kernel has reset the counts that are remembered of it. */
+		begin_counting(counted, tp);
+		counted->is_opening = true;
+		return 0;
+	}
+	group = totals_of(sk, tp);
+	if (group) {
 		count(group, counted, tp);
 		__sync_fetch_and_add(&group->closed, 1);
 	}
@@ -297,7 +323,7 @@ int on_totals_sweep(struct bpf_iter__tcp___trace *ctx)
 	if (!tp || !sweep || !was_connected(sk_of(tp)->__sk_common.skc_state) || !filter_passes(tp))
 		return 0;
 	counted = counted_of(common, tp);
-	group = counted ? totals_of(tp) : 0;
+	group = counted ? totals_of(common, tp) : 0;
 	if (!group)
 		return 0;
 	if (group->sweep != *sweep) {

@@ -6,15 +6,18 @@ use std::io::{self, IsTerminal as _, Write};
 
 use super::naming::Named;
 use super::note;
+use crate::trace::arrival::RuleArm;
 use crate::trace::event::{Event, EventKind};
 
-/// One socket at one moment, with the words for its private state.
+/// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     /// The socket.
     pub event: &'a Event,
     /// Its private state in words.
     pub named: &'a Named,
+    /// The rule that decided it, and the arm.
+    pub given: Option<&'a RuleArm>,
     /// Seconds since the stream began.
     pub time_s: f64,
 }
@@ -40,7 +43,7 @@ static STREAM: [Column; 3] = [
     }),
 ];
 
-static SOCKET: [Column; 24] = [
+static SOCKET: [Column; 26] = [
     column("local", 21, 0, |row| Some(row.event.local.to_string())),
     column("remote", 21, 0, |row| Some(row.event.remote.to_string())),
     column("algorithm", 9, 0, |row| Some(row.event.algorithm.clone())),
@@ -64,6 +67,8 @@ static SOCKET: [Column; 24] = [
     column("app_limited", 11, 4, |row| Some(row.event.app_limited.to_string())),
     column("tcp_state", 11, 3, |row| Some(tcp_state_name(row.event.tcp_state).to_owned())),
     column("netns", 10, 3, |row| Some(row.event.netns.to_string())),
+    column("rule", 12, 2, |row| row.given.map(|given| given.rule.clone())),
+    column("arm", 9, 2, |row| row.given.map(|given| given.arm.clone())),
     column("state", 30, 3, |row| row.named.phrase()),
 ];
 

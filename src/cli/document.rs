@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 
 use super::line::Words;
 use super::naming::find_layout;
+use super::sockets::Chosen;
 use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
 use crate::trace::snapshot::{self, Seen};
@@ -27,8 +28,9 @@ const PIECES_MAX: usize = 512;
 ///
 /// Shape of the document: sockets in no order, as the kernel's table has none; a socket a line.
 /// Errors: as [`snapshot::sweep`]; stdout cannot be written.
-pub fn print(filter: &Filter) -> Result<(usize, Seen)> {
-    let document = Document::new(File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?));
+pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().context("open stdout")?);
+    let document = Document::new(stdout, chosen);
     let (to, from) = mpsc::sync_channel::<Vec<u8>>(PIECES_MAX);
     let from = Mutex::new(from);
     let others = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).saturating_sub(1).max(1);
@@ -46,7 +48,8 @@ pub fn print(filter: &Filter) -> Result<(usize, Seen)> {
 }
 
 /// The document, so far.
-struct Document {
+struct Document<'a> {
+    chosen: &'a Chosen,
     known: Mutex<HashMap<String, Arc<Words>>>,
     out: Mutex<Out>,
 }
@@ -56,9 +59,9 @@ struct Out {
     sockets: usize,
 }
 
-impl Document {
-    fn new(file: File) -> Self {
-        Document { known: Mutex::default(), out: Mutex::new(Out { file, sockets: 0 }) }
+impl<'a> Document<'a> {
+    fn new(file: File, chosen: &'a Chosen) -> Self {
+        Document { chosen, known: Mutex::default(), out: Mutex::new(Out { file, sockets: 0 }) }
     }
 
     /// Writes pieces until there are no more; after an error the rest is only taken, so that nobody waits.
@@ -77,16 +80,22 @@ impl Document {
     }
 
     fn write_piece(&self, piece: &[u8], text: &mut Vec<u8>, words: &mut HashMap<String, Arc<Words>>) -> Result<()> {
+        let mut sockets = 0;
         for bytes in piece.chunks_exact(EVENT_BYTES) {
             let event = Event::decode(bytes).context("decode a socket")?;
+            let given = self.chosen.labelled.arm(event.socket);
+            if !self.chosen.passes(given) {
+                continue;
+            }
             let known = match words.get(&event.algorithm) {
                 Some(known) => known,
                 None => words.entry(event.algorithm.clone()).or_insert_with(|| self.words(&event.algorithm)),
             };
             text.extend_from_slice(b",\n");
-            known.write(&event, text);
+            known.write(&event, given, text);
+            sockets += 1;
         }
-        self.append(text, piece.len() / EVENT_BYTES).context("write the sockets")
+        self.append(text, sockets).context("write the sockets")
     }
 
     /// What is known of an algorithm, found out once.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::columns::{kind_name, tcp_state_name};
 use crate::catalog::{Field, StateLayout, Value};
+use crate::trace::arrival::RuleArm;
 use crate::trace::event::{Event, PRIVATE_BYTES};
 
 const MEMORY: &str = "text in memory can always be written";
@@ -60,8 +61,8 @@ impl Words {
         Words { algorithm: format!(",\"algorithm\":{}", json(algorithm)).into_bytes(), layout, fields }
     }
 
-    /// Appends a socket of this algorithm.
-    pub fn write(&self, event: &Event, out: &mut Vec<u8>) {
+    /// Appends a socket of this algorithm, with its arm of a policy.
+    pub fn write(&self, event: &Event, given: Option<&RuleArm>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"kind\":\"");
         put(out, &[kind_name(event.kind), "\""]);
         put_numbers(out, &IDENTITY, event);
@@ -78,7 +79,11 @@ impl Words {
         put(out, &["\",\"tcp_state\":\"", tcp_state_name(event.tcp_state), "\",\"phase\":"]);
         put(out, &[&self.layout.phase_name(&event.private_state).map_or("null".to_owned(), json), ",\"state\":{"]);
         self.put_fields(out, &event.private_state);
-        put(out, &["}}"]);
+        put(out, &["}"]);
+        match given {
+            Some(RuleArm { rule, arm }) => put(out, &[",\"rule\":", &json(rule), ",\"arm\":", &json(arm), "}"]),
+            None => put(out, &[",\"rule\":null,\"arm\":null}"]),
+        }
     }
 
     fn put_fields(&self, out: &mut Vec<u8>, state: &[u8]) {
@@ -166,6 +171,7 @@ mod tests {
     #[test]
     fn every_socket_is_written_as_serde_writes_it() {
         let mut naming = Naming::of_recording();
+        let given = RuleArm { rule: "a \"rule\"".into(), arm: "keep".into() };
         let unknown = [(String::from("odd \"name\"\n"), None)];
         let known = catalog::all().iter().map(|carried| (carried.id.to_string(), Some(carried.layout.clone())));
         for (algorithm, layout) in known.chain(unknown) {
@@ -173,10 +179,12 @@ mod tests {
             let words = Words::new(&algorithm, layout);
             for event in events() {
                 let event = Event { algorithm: algorithm.clone(), ..event };
-                let mut text = Vec::new();
-                words.write(&event, &mut text);
-                let expected = serde_json::to_string(&naming.describe(&event)).unwrap();
-                assert_eq!(String::from_utf8(text).unwrap(), expected);
+                for given in [None, Some(&given)] {
+                    let mut text = Vec::new();
+                    words.write(&event, given, &mut text);
+                    let expected = serde_json::to_string(&naming.describe(&event, given)).unwrap();
+                    assert_eq!(String::from_utf8(text).unwrap(), expected);
+                }
             }
         }
     }

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
+use super::arms::read_arms;
 use super::columns::tcp_state_name;
 use crate::catalog::{self, StateLayout, Value};
 use crate::kernel::btf::{RUNNING_KERNEL, module_types};
 use crate::loader::survey;
 use crate::state::Store;
+use crate::trace::arrival::RuleArm;
 use crate::trace::event::Event;
 use crate::trace::gather::Layouts;
 
@@ -64,9 +66,9 @@ impl Naming {
         }
     }
 
-    /// An event of an algorithm that was met, with its words, for a machine.
-    pub fn describe<'a>(&'a self, event: &'a Event) -> NamedEvent<'a> {
-        NamedEvent::of(event, self.layout(&event.algorithm))
+    /// An event of an algorithm that was met, with its words and the arm of its connection, for a machine.
+    pub fn describe<'a>(&'a self, event: &'a Event, given: Option<&'a RuleArm>) -> NamedEvent<'a> {
+        NamedEvent::of(event, self.layout(&event.algorithm), given)
     }
 
     fn layout(&self, algorithm: &str) -> Option<&StateLayout> {
@@ -79,9 +81,9 @@ fn own_values<'a>(layout: &'a StateLayout, state: &[u8]) -> impl Iterator<Item =
     layout.values(state).filter(|(name, _)| *name != "phase")
 }
 
-/// Finds the layouts of this host's algorithms.
+/// Finds the layouts of this host's algorithms, and the arms of its policy.
 pub fn layouts() -> Layouts {
-    Box::new(find_layout)
+    Layouts { find: Box::new(find_layout), arms: read_arms() }
 }
 
 /// The layout of an algorithm that tccc registered under this name, that this binary carries, or of the kernel's own.
@@ -124,6 +126,10 @@ pub struct NamedEvent<'a> {
     pub phase: Option<&'a str>,
     /// The algorithm's private fields by name.
     pub state: State<'a>,
+    /// The rule of a policy that decided the connection.
+    pub rule: Option<&'a str>,
+    /// The arm of the rule's split: an algorithm, or `keep`.
+    pub arm: Option<&'a str>,
 }
 
 /// The private state of a socket, named as it is written.
@@ -134,10 +140,11 @@ pub struct State<'a> {
 }
 
 impl<'a> NamedEvent<'a> {
-    fn of(event: &'a Event, layout: Option<&'a StateLayout>) -> Self {
+    fn of(event: &'a Event, layout: Option<&'a StateLayout>, given: Option<&'a RuleArm>) -> Self {
         let tcp_state = tcp_state_name(event.tcp_state);
         let phase = layout.and_then(|layout| layout.phase_name(&event.private_state));
-        NamedEvent { event, tcp_state, phase, state: State { layout, bytes: &event.private_state } }
+        let (rule, arm) = (given.map(|given| given.rule.as_str()), given.map(|given| given.arm.as_str()));
+        NamedEvent { event, tcp_state, phase, state: State { layout, bytes: &event.private_state }, rule, arm }
     }
 }
 

@@ -9,6 +9,7 @@ use anyhow::Result;
 use crate::failure::Failure;
 use crate::report::{self, Format, Loaded};
 
+mod incident;
 pub mod recording;
 
 /// Recompute tables and plots from recorded runs; published beside measured
@@ -16,10 +17,11 @@ pub mod recording;
 /// Example: `tccc report runs/table-2 -o html --out table-2.html`. Reads what `tccc run` recorded and computes
 /// everything again; runs nothing and needs no root. Shards of one experiment become one report, runs of the simulator a
 /// column of the kernel's; what measures one scenario in different ways stands side by side. A file of `tccc trace
-/// --record` is reported connection by connection, as text, csv or json.
+/// --record` is reported connection by connection, as text, csv or json. The folder of an incident, a limit of a trial
+/// that was crossed, is reported with its evidence, as text, markdown, html or json.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Result directories of `tccc run`, directories that hold some, or recordings of `tccc trace --record`
+    /// Result directories of `tccc run`, directories that hold some, recordings of `tccc trace --record`, or incidents
     #[arg(required = true, value_name = "DIR|FILE")]
     pub directories: Vec<PathBuf>,
     /// What to write; by default what the name of --out ends in, else text
@@ -39,13 +41,17 @@ pub struct Args {
 /// without the measurement that is expected.
 /// Side effects: writes `--out`.
 pub fn run(args: &Args) -> Result<()> {
+    let incidents = args.directories.iter().filter(|path| incident::is_incident(path)).count();
+    if incidents == args.directories.len() && !args.check {
+        return put(args, &incident::render(&args.directories, format_of(args))?);
+    }
+    if incidents > 0 {
+        let refusal = Failure::usage("cannot report incidents together with anything else or `--check`");
+        return Err(refusal.hint("report them one after the other").into());
+    }
     let recordings = args.directories.iter().filter(|path| recording::is_recording(path)).count();
     if recordings == args.directories.len() && !args.check {
-        let text = recording::render(&args.directories, format_of(args))?;
-        return args
-            .out
-            .as_ref()
-            .map_or_else(|| Ok(io::stdout().write_all(text.as_bytes())?), |out| write_file(out, &text));
+        return put(args, &recording::render(&args.directories, format_of(args))?);
     }
     if recordings > 0 {
         let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
@@ -56,14 +62,18 @@ pub fn run(args: &Args) -> Result<()> {
         let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
         super::warn(&what, Some("`tccc run` on the same directory resumes it"));
     }
-    let text = report::render_all(&reports, format_of(args))?;
-    match &args.out {
-        Some(file) => write_file(file, &text)?,
-        None => io::stdout().write_all(text.as_bytes())?,
-    }
+    put(args, &report::render_all(&reports, format_of(args))?)?;
     match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| args.check) {
         Some(outside) => Err(outside.into()),
         None => Ok(()),
+    }
+}
+
+/// Writes a report where it shall go.
+fn put(args: &Args, text: &str) -> Result<()> {
+    match &args.out {
+        Some(file) => write_file(file, text),
+        None => Ok(io::stdout().write_all(text.as_bytes())?),
     }
 }
 

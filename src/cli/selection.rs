@@ -1,10 +1,13 @@
 //! Which sockets a verb shows: the same options, with the same meaning, for every verb that shows sockets.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
 
+use super::arms::{parse_rule, unknown_rules};
+use super::warn;
 use crate::failure::Failure;
 use crate::kernel::{cgroup, congestion, netns::Netns};
 use crate::trace::filter::{ALGORITHM_NAME_MAX, Filter};
@@ -23,6 +26,9 @@ pub struct Selection {
     /// Congestion-control algorithm by its kernel name, such as dtcp
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_algorithm)]
     algorithm: Vec<String>,
+    /// Rule of the policy that decided the connection
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_rule)]
+    rule: Vec<String>,
     /// cgroup v2 by its path under the mount, with all below it
     #[arg(long, value_name = "PATH")]
     cgroup: Vec<String>,
@@ -47,6 +53,20 @@ impl Selection {
         })
     }
 
+    /// The rules that are asked for; empty: connections of every rule, and of none.
+    ///
+    /// The kernel's side of a tracer knows no rules: whoever shows connections narrows them by these.
+    pub fn rules(&self) -> BTreeSet<String> {
+        self.rule.iter().cloned().collect()
+    }
+
+    /// Says which of the rules no policy of this host has.
+    pub fn warn_of_unknown_rules(&self) {
+        for name in unknown_rules(&self.rule) {
+            warn(&format!("the policy has no rule \"{name}\""), Some("`tccc policy show` lists the rules"));
+        }
+    }
+
     /// What the options say, in words for a recording.
     pub fn phrase(&self) -> String {
         let ports: Vec<String> = self.port.iter().map(u16::to_string).collect();
@@ -55,6 +75,7 @@ impl Selection {
             ("port", &ports),
             ("address", &addresses),
             ("algorithm", &self.algorithm),
+            ("rule", &self.rule),
             ("cgroup", &self.cgroup),
             ("netns", &self.netns),
         ];

@@ -1,23 +1,28 @@
 //! `tccc serve`: the web dashboard and `/metrics`.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::arms::find_labels;
 use super::selection::Selection;
 use super::top::parse_refresh;
 use super::trace::{parse_interval, parse_ring, stop_flag};
+use super::trials::HostTrials;
 use super::{naming, note, tell, warn};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::survey;
-use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token};
+use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token, Trials};
 use crate::state::Store;
 use crate::trace::cost;
 use crate::trace::replay::Replay;
+use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
 use crate::trace::watch::{self, Watch};
 use crate::units::parse_duration;
@@ -30,8 +35,8 @@ const DIGEST_SHOWN: usize = 12;
 /// Show every TCP connection in a web page, and `/metrics` to Prometheus
 ///
 /// Answers to this host alone unless another address is given; then whoever asks needs a token, which is printed once.
-/// The page shows what `tccc top` shows. `--metrics-only` follows no single connection: what connections of each
-/// algorithm and cgroup do is added up in the kernel.
+/// The page shows what `tccc top` shows, the running trial and the incidents of earlier ones. `--metrics-only` follows no
+/// single connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel.
 ///
 /// Example: `tccc serve`; `tccc serve --metrics-only --listen 10.0.0.1:9444 --token-file /etc/tccc/token`;
 /// `tccc serve --replay night.tccc`
@@ -70,6 +75,9 @@ pub struct Args {
         conflicts_with_all = ["interval", "ring", "sweep", "port", "address", "algorithm", "cgroup", "netns"]
     )]
     replay: Option<PathBuf>,
+    /// Show the trials and incidents of this host beside a recording; without --replay they are always shown
+    #[arg(long, requires = "replay")]
+    trials: bool,
     #[command(flatten)]
     selection: Selection,
 }
@@ -90,8 +98,10 @@ impl Args {
             token,
             exporter: self.exporter()?,
             source: self.source()?,
+            trials: self.trials(),
             refresh: self.refresh,
         };
+        self.selection.warn_of_unknown_rules();
         if !self.metrics_only && !serve::has_page() {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
             warn("this tccc was built without its web page", Some(hint));
@@ -139,24 +149,32 @@ impl Args {
             return Ok(None);
         }
         let warn = Box::new(|what: &str| warn(what, None));
-        Ok(Some(ExporterSettings { filter: self.selection.filter()?, every: self.sweep, look: look(), warn }))
+        let (filter, rules) = (self.selection.filter()?, self.selection.rules());
+        Ok(Some(ExporterSettings { filter, rules, labels: find_labels(), every: self.sweep, look: look(), warn }))
+    }
+
+    fn trials(&self) -> Option<Arc<dyn Trials>> {
+        let are_shown = !self.metrics_only && (self.replay.is_none() || self.trials);
+        are_shown.then(|| Arc::new(HostTrials::new()) as Arc<dyn Trials>)
     }
 
     fn source(&self) -> Result<Option<MakeSource>> {
         if self.metrics_only {
             return Ok(None);
         }
+        let rules = self.selection.rules();
         if let Some(file) = self.replay.clone() {
-            return Ok(Some(Box::new(move || replay(&file))));
+            return Ok(Some(Box::new(move || replay(&file, rules))));
         }
         let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
         let settings = watch::Settings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
-        Ok(Some(Box::new(move || Ok(Box::new(Watch::start(settings)?) as Box<dyn Source>))))
+        let start = move || Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)) as Box<dyn Source>);
+        Ok(Some(Box::new(start)))
     }
 }
 
-fn replay(file: &Path) -> Result<Box<dyn Source>> {
-    Ok(Box::new(Replay::open(file)?))
+fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn Source>> {
+    Ok(Box::new(OfRules::new(Replay::open(file)?, rules)))
 }
 
 /// Looks which algorithms sockets can choose, and what their callbacks cost.

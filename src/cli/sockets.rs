@@ -1,23 +1,28 @@
 //! `tccc sockets`: one sweep over all TCP sockets.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Result;
 
+use super::arms::read_arms;
 use super::columns::{Row, Table, line_limit, note_hidden};
 use super::naming::{Named, Naming};
 use super::selection::Selection;
 use super::{Format, document, note, warn};
 use crate::kernel::privilege::{self, Capability};
+use crate::trace::arms::Labelled;
+use crate::trace::arrival::RuleArm;
 use crate::trace::event::Event;
 use crate::trace::snapshot::{self, Seen};
 
 /// Show every TCP connection once: window, RTT, algorithm, its state
 ///
-/// Looks into every network namespace. Established and closing connections are shown; listeners have no window.
+/// Looks into every network namespace. Established and closing connections are shown; listeners have no window. Where a
+/// policy decides, each connection is shown with its rule and arm.
 ///
-/// Example: `tccc sockets --port 443 --algorithm dtcp`
+/// Example: `tccc sockets --port 443 --algorithm dtcp`; `tccc sockets --rule web`
 ///
 /// Needs CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN to enter network namespaces.
 #[derive(Debug, clap::Args)]
@@ -29,23 +34,50 @@ pub struct Args {
     selection: Selection,
 }
 
+/// Which connections are shown by their rule, and the arm of each.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// Arms of all labelled connections.
+    pub labelled: Labelled,
+    /// Rules that are asked for; empty: all, and connections without a rule too.
+    pub rules: BTreeSet<String>,
+}
+
+impl Chosen {
+    /// Whether a connection in this arm is shown.
+    pub fn passes(&self, given: Option<&RuleArm>) -> bool {
+        self.rules.is_empty() || given.is_some_and(|given| self.rules.contains(&given.rule))
+    }
+}
+
 impl Args {
     /// Sweeps and prints.
     ///
     /// Errors: a wrong option; a need of the tracer is missing.
     pub fn run(&self) -> Result<()> {
         let filter = self.selection.filter()?;
+        let chosen = self.chosen();
         let (shown, seen) = match self.output {
             Format::Table => {
                 let mut sweep = snapshot::sweep(&filter)?;
+                sweep.sockets.retain(|socket| chosen.passes(chosen.labelled.arm(socket.socket)));
                 sweep.sockets.sort_by_cached_key(|socket| (socket.netns, place(socket.local), place(socket.remote)));
-                write_table(&mut BufWriter::new(io::stdout().lock()), &sweep.sockets)?;
+                write_table(&mut BufWriter::new(io::stdout().lock()), &sweep.sockets, &chosen)?;
                 (sweep.sockets.len(), sweep.seen)
             }
-            Format::Json => document::print(&filter)?,
+            Format::Json => document::print(&filter, &chosen)?,
         };
         self.say_what_is_missing(shown, &seen);
         Ok(())
+    }
+
+    /// Labels that cannot be read are said, and the sockets are shown without.
+    fn chosen(&self) -> Chosen {
+        let labelled = read_arms()().unwrap_or_else(|why| {
+            warn(&format!("rules and arms are not shown: {why:#}"), None);
+            None
+        });
+        Chosen { labelled: labelled.unwrap_or_default(), rules: self.selection.rules() }
     }
 
     fn say_what_is_missing(&self, shown: usize, seen: &Seen) {
@@ -64,6 +96,7 @@ impl Args {
             note(&format!("no connection passes, in {count} network {namespaces}"));
             let next = "`tccc status` lists those that are";
             self.selection.unregistered().iter().for_each(|unknown| warn(unknown, Some(next)));
+            self.selection.warn_of_unknown_rules();
         }
     }
 }
@@ -77,10 +110,14 @@ fn place(end: SocketAddr) -> (bool, u128, u16) {
     (end.is_ipv6(), number, end.port())
 }
 
-fn write_table(out: &mut dyn Write, sockets: &[Event]) -> io::Result<()> {
+fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &Chosen) -> io::Result<()> {
     let mut naming = Naming::default();
     let named: Vec<Named> = sockets.iter().map(|socket| naming.name(socket)).collect();
-    let rows: Vec<Row> = sockets.iter().zip(&named).map(|(event, named)| Row { event, named, time_s: 0.0 }).collect();
+    let row = |(event, named)| {
+        let event: &Event = event;
+        Row { event, named, given: chosen.labelled.arm(event.socket), time_s: 0.0 }
+    };
+    let rows: Vec<Row> = sockets.iter().zip(&named).map(row).collect();
     let table = Table::of_rows(&rows, line_limit());
     note_hidden(&table);
     table.write_header(out)?;

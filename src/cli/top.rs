@@ -11,6 +11,7 @@ use super::selection::Selection;
 use super::trace::{parse_interval, parse_ring, stop_flag};
 use crate::failure::Failure;
 use crate::trace::replay::Replay;
+use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
 use crate::trace::watch::{self, Watch};
 use crate::units::parse_duration;
@@ -65,12 +66,13 @@ impl Args {
     }
 
     fn source(&self) -> Result<Box<dyn Source>> {
+        let rules = self.selection.rules();
         if let Some(file) = &self.replay {
-            return Ok(Box::new(Replay::open(file)?));
+            return Ok(Box::new(OfRules::new(Replay::open(file)?, rules)));
         }
         let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
         let settings = watch::Settings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
-        Ok(Box::new(Watch::start(settings)?))
+        Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)))
     }
 }
 

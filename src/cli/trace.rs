@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT};
 
-use super::naming::Naming;
+use super::naming::{self, Naming};
 use super::selection::Selection;
 use super::{note, signals, warn};
 use crate::kernel::clock;
-use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, SOCKETS_MAX, Sampling, Tracer};
+use crate::trace::gather::Scope;
+use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, SOCKETS_MAX};
+use crate::trace::rules::OfRules;
+use crate::trace::source::Source;
+use crate::trace::watch::{Settings, Watch};
 use crate::units::{Bytes, format_duration, parse_duration};
 
 mod record;
@@ -77,17 +81,20 @@ impl Args {
     fn stream(&self, stop: &AtomicBool) -> Result<()> {
         let filter = self.selection.filter()?;
         let begin_ns = clock::monotonic_ns()?;
-        let tracer = Tracer::start(&filter, Sampling::ByClock(self.interval), self.ring)?;
+        let settings = Settings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
+        let watch = Watch::start_gathering(settings, Scope::Arms)?;
+        let mut source = OfRules::new(watch, self.selection.rules());
         // After the tracer: a refusal leaves stdout as it was.
         let mut stream = Stream::begin(self.output.unwrap_or(StreamFormat::Table), begin_ns, Naming::default())?;
-        self.warn_before(tracer.notices());
+        self.warn_before(&source.notices());
         let begin = Instant::now();
         while !stop.load(Ordering::Relaxed) && !self.remaining(begin).is_zero() {
             // Less than a millisecond rounds to no wait at all.
-            show_arrived(&mut stream, &tracer, self.remaining(begin).max(Duration::from_millis(1)))?;
+            show_arrived(&mut stream, &mut source, self.remaining(begin).max(Duration::from_millis(1)))?;
         }
-        show_arrived(&mut stream, &tracer, Duration::ZERO)?;
+        show_arrived(&mut stream, &mut source, Duration::ZERO)?;
         let shown = stream.finish()?;
+        let tracer = source.whole().tracer();
         self.warn_of_dropped(shown, tracer.dropped());
         let length = format_duration(begin.elapsed());
         let cost = tracer.clock_cost().map_or_else(String::new, |cost| {
@@ -107,6 +114,7 @@ impl Args {
         for unknown in self.selection.unregistered() {
             warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
         }
+        self.selection.warn_of_unknown_rules();
         notices.iter().for_each(|notice| warn(notice, None));
     }
 
@@ -127,11 +135,11 @@ impl Args {
     }
 }
 
-fn show_arrived(stream: &mut Stream, tracer: &Tracer, timeout: Duration) -> Result<()> {
+fn show_arrived(stream: &mut Stream, source: &mut dyn Source, timeout: Duration) -> Result<()> {
     let mut written = Ok(());
-    tracer.poll(timeout, &mut |event| {
+    source.poll(timeout, &mut |arrival| {
         if written.is_ok() {
-            written = stream.show(&event);
+            written = stream.take(&arrival);
         }
     })?;
     written?;

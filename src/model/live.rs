@@ -3,8 +3,9 @@
 //! Everything is bounded: sockets, points of their past, marks, names. What does not fit is counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use crate::trace::arrival::{Arrival, Fact};
+use crate::trace::arrival::{Arrival, Fact, RuleArm};
 use crate::trace::event::{Event, EventKind};
 
 pub mod algorithm;
@@ -35,6 +36,8 @@ const NAMES_MAX: usize = 400_000;
 const CGROUP_BYTES_MAX: usize = 64 << 20;
 /// Algorithms; the kernel's names for them are few.
 const ALGORITHMS_MAX: usize = 256;
+/// Arms of policies; a host numbers as many.
+const ARMS_MAX: usize = 4096;
 
 /// The state of a host.
 #[derive(Debug, Default, Clone)]
@@ -42,6 +45,9 @@ pub struct Live {
     sockets: HashMap<u64, Socket>,
     algorithms: BTreeMap<String, Algorithm>,
     owners: HashMap<u64, Owner>,
+    arms: HashMap<u64, Arc<RuleArm>>,
+    /// Every arm that was met; sockets of one arm share its name.
+    arm_names: BTreeSet<Arc<RuleArm>>,
     cgroups: HashMap<u64, String>,
     cgroup_bytes: usize,
     held: BTreeSet<u64>,
@@ -62,7 +68,7 @@ pub struct Counts {
     pub hidden: u64,
     /// Connections that ended.
     pub closed: u64,
-    /// Names of owners and cgroups for which there was no room.
+    /// Names of owners, cgroups and arms for which there was no room.
     pub unnamed: u64,
 }
 
@@ -79,9 +85,13 @@ impl Live {
     /// Moves the clock, and forgets connections that closed some time ago.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        let (now, held) = (self.now_ns, &self.held);
+        let (now, held, arms) = (self.now_ns, &self.held, &mut self.arms);
         self.sockets.retain(|id, socket| {
-            held.contains(id) || socket.closed_ns.is_none_or(|at| now.saturating_sub(at) < LINGER_NS)
+            let stays = held.contains(id) || socket.closed_ns.is_none_or(|at| now.saturating_sub(at) < LINGER_NS);
+            if !stays {
+                arms.remove(id);
+            }
+            stays
         });
         self.algorithms.values_mut().for_each(|algorithm| algorithm.advance(now));
     }
@@ -129,6 +139,16 @@ impl Live {
     /// The process that holds a socket; none while it is not known, or when it is closed and only sends its rest.
     pub fn owner(&self, socket: &Socket) -> Option<&Owner> {
         self.owners.get(&socket.latest.socket)
+    }
+
+    /// The rule and arm of a policy that a socket is in; none while they are not known, and where there is no policy.
+    pub fn arm(&self, socket: &Socket) -> Option<&Arc<RuleArm>> {
+        self.arms.get(&socket.latest.socket)
+    }
+
+    /// Whether any socket was in an arm of a policy.
+    pub fn has_arms(&self) -> bool {
+        !self.arm_names.is_empty()
     }
 
     /// The path of a socket's cgroup below the mount; none while it is not known.
@@ -218,6 +238,8 @@ impl Live {
             }
             Fact::Owner { .. } => self.counts.unnamed += 1,
             Fact::Cgroup { cgroup, path } => self.name_cgroup(cgroup, path),
+            Fact::Arm { socket, given: Some(given) } => self.note_arm(socket, given),
+            Fact::Arm { socket, given: None } => drop(self.arms.remove(&socket)),
             Fact::Cost { algorithm, callback, calls, nanoseconds, .. } => {
                 if let Some(known) = self.algorithm_named(&algorithm) {
                     known.note_cost(callback, calls, nanoseconds);
@@ -231,6 +253,19 @@ impl Live {
                 self.forget_cgroups();
             }
         }
+    }
+
+    /// Keeps the arm of a socket, unless there are too many.
+    fn note_arm(&mut self, socket: u64, given: RuleArm) {
+        let known = self.arm_names.get(&given).cloned();
+        let is_full = self.arms.len() >= NAMES_MAX || (known.is_none() && self.arm_names.len() >= ARMS_MAX);
+        if is_full {
+            self.counts.unnamed += 1;
+            return;
+        }
+        let name = known.unwrap_or_else(|| Arc::new(given));
+        self.arm_names.insert(Arc::clone(&name));
+        self.arms.insert(socket, name);
     }
 
     /// Keeps the name of a cgroup, unless there are too many or they are too long.
@@ -265,6 +300,7 @@ impl Live {
         }
         let sockets = &self.sockets;
         self.owners.retain(|id, _| sockets.contains_key(id));
+        self.arms.retain(|id, _| sockets.contains_key(id));
     }
 
     /// The past that a socket may keep while there are so many.

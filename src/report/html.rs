@@ -17,13 +17,17 @@ pub fn write(reports: &[Report]) -> String {
     };
     let sections: String =
         reports.iter().enumerate().map(|(index, report)| Section { index, report }.write()).collect();
+    page(&title, &(together(reports) + &sections))
+}
+
+/// A self-contained page around a body.
+pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n{}{sections}</body>\n</html>\n",
-        escaped(&title),
-        together(reports),
+         <style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escaped(title),
     )
 }
 
@@ -289,7 +293,7 @@ fn remarks(report: &Report) -> String {
 }
 
 /// A drawing with its title and what it shows.
-fn drawn(figure: &Figure) -> String {
+pub fn drawn(figure: &Figure) -> String {
     let (title, explanation) = (escaped(&figure.title), escaped(&figure.explanation));
     let entry = |(series, name): &(usize, String)| {
         let (class, mark) = svg::legend(*series);

@@ -78,7 +78,7 @@ fn grid(table: &Table) -> String {
 }
 
 /// Text from a file that must neither end a cell nor become markup.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

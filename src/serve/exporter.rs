@@ -1,5 +1,6 @@
 //! Sweeps at a steady pace on a thread of its own; a scrape shows the latest sweep and costs no sweep.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -8,9 +9,10 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 
 use super::metrics::{self, Own, Registered, Shown};
+use crate::trace::arms::FindLabels;
 use crate::trace::cost::Cost;
 use crate::trace::filter::Filter;
-use crate::trace::totals::Totals;
+use crate::trace::totals::{Group, Totals};
 
 /// Rest after each sweep, in times of what it took: at most a tenth of a processor is used.
 const REST: u32 = 10;
@@ -24,6 +26,10 @@ pub type Look = Box<dyn FnMut() -> (Vec<Registered>, Vec<Cost>) + Send>;
 pub struct Settings {
     /// Which connections.
     pub filter: Filter,
+    /// Rules whose connections are shown; empty: all.
+    pub rules: BTreeSet<String>,
+    /// Finds the labels of the policy.
+    pub labels: FindLabels,
     /// Time between two sweeps; more when a sweep takes more than a tenth of it.
     pub every: Duration,
     /// Finds algorithms and costs.
@@ -43,9 +49,17 @@ struct Answers {
 /// Counts; its answers are for all threads.
 pub(super) struct Exporter {
     totals: Totals,
-    settings: Settings,
+    settings: Pace,
     shelf: Shelf,
     failed_sweeps: u64,
+}
+
+/// What is needed of the settings once connections are counted.
+struct Pace {
+    rules: BTreeSet<String>,
+    every: Duration,
+    look: Look,
+    warn: Box<dyn FnMut(&str) + Send>,
 }
 
 /// The latest answers.
@@ -99,7 +113,9 @@ impl Exporter {
     ///
     /// Errors: those of [`Totals::start`] and [`Totals::count`].
     pub(super) fn start(settings: Settings, shelf: Shelf) -> Result<Exporter> {
-        let totals = Totals::start(settings.filter.clone())?;
+        let Settings { filter, rules, labels, every, look, warn } = settings;
+        let totals = Totals::start(filter, labels)?;
+        let settings = Pace { rules, every, look, warn };
         let mut exporter = Exporter { totals, settings, shelf, failed_sweeps: 0 };
         exporter.sweep()?;
         Ok(exporter)
@@ -143,7 +159,10 @@ impl Exporter {
 
     fn sweep(&mut self) -> Result<()> {
         let begin = Instant::now();
-        let counted = self.totals.count()?;
+        let mut counted = self.totals.count()?;
+        let rules = &self.settings.rules;
+        let is_ours = |group: &Group| group.arm.as_ref().is_some_and(|arm| rules.contains(&arm.rule));
+        counted.groups.retain(|group| rules.is_empty() || is_ours(group));
         let sweep_s = begin.elapsed().as_secs_f64();
         let (registered, costs) = (self.settings.look)();
         let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);

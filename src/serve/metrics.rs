@@ -1,4 +1,4 @@
-//! `/metrics`: what was counted, as OpenMetrics; by algorithm and cgroup, never by address or port.
+//! `/metrics`: what was counted, as OpenMetrics; by algorithm, cgroup, rule and arm, never by address or port.
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -161,22 +161,25 @@ impl Ours {
 }
 
 /// Groups that have the same labels as one: a cgroup may be made again under its old name, and some have none.
+///
+/// Rule and arm are empty where no rule decided, which Prometheus takes as a series without these labels.
 fn merged(groups: &[Group]) -> Vec<(Labels, Group)> {
-    let mut merged: BTreeMap<(String, String), Group> = BTreeMap::new();
+    let mut merged: BTreeMap<[String; 4], Group> = BTreeMap::new();
     for group in groups {
         let path = group.path.clone().unwrap_or_default();
-        let sum = merged.entry((group.algorithm.clone(), path));
+        let (rule, arm) = group.arm.clone().map(|given| (given.rule, given.arm)).unwrap_or_default();
+        let sum = merged.entry([group.algorithm.clone(), path, rule, arm]);
         sum.and_modify(|sum| sum.add(group)).or_insert_with(|| group.clone());
     }
-    let labels = |algorithm, path| vec![("algorithm", algorithm), ("cgroup", path)];
-    merged.into_iter().map(|((algorithm, path), group)| (labels(algorithm, path), group)).collect()
+    let labels = |values| ["algorithm", "cgroup", "rule", "arm"].into_iter().zip(values).collect();
+    merged.into_iter().map(|(values, group)| (labels(values), group)).collect()
 }
 
 /// Name, what it is, and its value.
 type Count = (&'static str, &'static str, fn(&Group) -> u64);
 
 const COUNTS: [Count; 9] = [
-    ("connections_opened", "Connections that were established", |it| it.opened),
+    ("connections_opened", "Connections that were established, up to the latest sweep", |it| it.opened),
     ("connections_closed", "Connections that ended", |it| it.closed),
     ("segments_sent", "Data segments sent, those sent again included", |it| it.sent_pkts),
     ("retransmitted_segments", "Segments sent again", |it| it.retrans_pkts),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::exporter::Shelf;
 use super::gate::{self, Gate, Refusal};
 use super::live::{Ask, Joined, View};
+use super::trials::{self, History};
 use super::{metrics, page};
 
 /// Pages that are shown at the same time.
@@ -46,12 +47,18 @@ pub(super) struct Served {
     pub shelf: Option<Shelf>,
     /// None: metrics only.
     pub asks: Option<SyncSender<Ask>>,
+    /// None: the page is told nothing of trials.
+    pub trials: Option<trials::Shelf>,
     pub streams: Arc<Semaphore>,
 }
 
 impl Served {
-    pub(super) fn new(gate: Gate, shelf: Option<Shelf>, asks: Option<SyncSender<Ask>>) -> Arc<Served> {
-        Arc::new(Served { gate, shelf, asks, streams: Arc::new(Semaphore::new(STREAMS_MAX)) })
+    pub(super) fn new(
+        gate: Gate,
+        shelf: Option<Shelf>,
+        (asks, trials): (Option<SyncSender<Ask>>, Option<trials::Shelf>),
+    ) -> Arc<Served> {
+        Arc::new(Served { gate, shelf, asks, trials, streams: Arc::new(Semaphore::new(STREAMS_MAX)) })
     }
 }
 
@@ -66,6 +73,8 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/stream/algorithms", get(|state: Shared| stream(state, View::Algorithms)))
         .route("/api/stream/flow/{socket}", get(stream_flow))
         .route("/api/playback", post(play))
+        .route("/api/trials", get(show_trials))
+        .route("/api/trials/incidents/{name}", get(show_incident))
         .fallback(get(show_file))
         .layer(middleware::from_fn_with_state(Arc::clone(&served), guard))
         .with_state(served)
@@ -160,6 +169,32 @@ async fn play(State(served): Shared, body: Body) -> Response {
         }
     }
     StatusCode::NO_CONTENT.into_response()
+}
+
+/// What is known of trials; nothing where the server tells nothing of them. With `seen=NAME` the earlier looks of the guard
+/// are part of it, unless the look of that name is its latest.
+async fn show_trials(State(served): Shared, RawQuery(query): RawQuery) -> Response {
+    let Some(trials) = served.trials.clone() else { return StatusCode::NO_CONTENT.into_response() };
+    let read = move || {
+        let mut words = query.as_deref().unwrap_or_default().split('&');
+        trials.now(words.find_map(|word| word.strip_prefix("seen=")).map_or(History::Without, History::Since))
+    };
+    match tokio::task::spawn_blocking(read).await {
+        Ok(document) => json(document),
+        Err(_) => said(StatusCode::INTERNAL_SERVER_ERROR, "the trials could not be read"),
+    }
+}
+
+async fn show_incident(State(served): Shared, Path(name): Path<String>) -> Response {
+    let incident = served.trials.clone().map(|trials| tokio::task::spawn_blocking(move || trials.incident(&name)));
+    match futures_util::future::OptionFuture::from(incident).await {
+        Some(Ok(Some(document))) => json(document),
+        _ => said(StatusCode::NOT_FOUND, "there is no incident of that name"),
+    }
+}
+
+fn json(document: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
 }
 
 fn busy() -> Response {

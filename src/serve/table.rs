@@ -1,6 +1,7 @@
 //! The table of sockets as a page gets it: everything once, then what changed since the tick before.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -8,11 +9,14 @@ use serde::Serialize;
 use super::frame::{self, Status, millis};
 use crate::model::live::Live;
 use crate::model::live::socket::Socket;
+use crate::trace::arrival::RuleArm;
 
-/// Words of a socket that hardly ever change: handle, cookie, peer, local, process, cgroup, algorithm, first seen.
+/// Words of a socket that hardly ever change: handle, cookie, peer, local, process, cgroup, algorithm, first seen, rule and
+/// arm of a policy.
 ///
 /// Cookies are text: some are larger than the numbers of a page.
-type Name = (u32, String, String, String, Option<String>, Option<String>, String, f64);
+type Name<'a> =
+    (u32, String, String, String, Option<String>, Option<String>, String, f64, Option<&'a str>, Option<&'a str>);
 
 /// What of a socket changes: handle, phase, ca_state, cwnd, ssthresh, inflight, srtt, min_rtt, goodput, received, retrans,
 /// whether it is closed. Packets, microseconds, bits per second, a share of 1.
@@ -46,6 +50,7 @@ struct Named {
     algorithm: String,
     has_owner: bool,
     has_cgroup: bool,
+    arm: Option<Arc<RuleArm>>,
     first_ns: u64,
 }
 
@@ -64,7 +69,7 @@ struct Values {
 #[derive(Serialize)]
 struct Frame<'a> {
     status: &'a Status,
-    names: Vec<Name>,
+    names: Vec<Name<'a>>,
     rows: Vec<Row<'a>>,
     gone: Vec<u32>,
 }
@@ -122,7 +127,7 @@ impl Table {
 
 impl Named {
     fn unknown() -> Named {
-        Named { algorithm: String::new(), has_owner: false, has_cgroup: false, first_ns: 0 }
+        Named { algorithm: String::new(), has_owner: false, has_cgroup: false, arm: None, first_ns: 0 }
     }
 
     fn of(live: &Live, socket: &Socket) -> Named {
@@ -130,6 +135,7 @@ impl Named {
             algorithm: socket.latest.algorithm.clone(),
             has_owner: live.owner(socket).is_some(),
             has_cgroup: live.cgroup(socket).is_some(),
+            arm: live.arm(socket).cloned(),
             first_ns: socket.first_ns,
         }
     }
@@ -165,12 +171,14 @@ impl Values {
     }
 }
 
-fn name(live: &Live, socket: &Socket, handle: u32) -> Name {
+fn name<'a>(live: &'a Live, socket: &'a Socket, handle: u32) -> Name<'a> {
     let event = &socket.latest;
     let process = live.owner(socket).map(|owner| format!("{} {}", owner.command, owner.pid));
     let cgroup = live.cgroup(socket).map(str::to_owned);
     let (id, peer, local) = (event.socket.to_string(), event.remote.to_string(), event.local.to_string());
-    (handle, id, peer, local, process, cgroup, event.algorithm.clone(), millis(socket.first_ns))
+    let given = live.arm(socket);
+    let (rule, arm) = (given.map(|given| given.rule.as_str()), given.map(|given| given.arm.as_str()));
+    (handle, id, peer, local, process, cgroup, event.algorithm.clone(), millis(socket.first_ns), rule, arm)
 }
 
 fn row<'a>(live: &'a Live, socket: &'a Socket, handle: u32, values: &Values) -> Row<'a> {

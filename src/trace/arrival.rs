@@ -17,6 +17,15 @@ pub enum Arrival {
     Restart,
 }
 
+/// The rule of a policy that decided a connection, and the arm of its split.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RuleArm {
+    /// Name of the rule.
+    pub rule: String,
+    /// The algorithm's kernel name, or `keep`.
+    pub arm: String,
+}
+
 /// Something known about the host that no event carries.
 ///
 /// A later fact about the same thing replaces the earlier one; counts are cumulative. Recordings keep facts by these
@@ -46,6 +55,13 @@ pub enum Fact {
         cgroup: u64,
         /// Its path below the mount.
         path: String,
+    },
+    /// Which rule and arm of a policy a connection is in; known about a second after the connection opened.
+    Arm {
+        /// Socket cookie.
+        socket: u64,
+        /// Rule and arm; none: it is in none any more.
+        given: Option<RuleArm>,
     },
     /// What the callbacks of an algorithm cost; only while the kernel's BPF statistics are on.
     Cost {
@@ -88,7 +104,7 @@ impl Fact {
     pub fn time_ns(&self) -> Option<u64> {
         match self {
             Fact::Cost { time_ns, .. } | Fact::Dropped { time_ns, .. } | Fact::Swept { time_ns, .. } => Some(*time_ns),
-            Fact::Layout { .. } | Fact::Owner { .. } | Fact::Cgroup { .. } => None,
+            Fact::Layout { .. } | Fact::Owner { .. } | Fact::Cgroup { .. } | Fact::Arm { .. } => None,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What events do not carry: sockets that send nothing, owners, cgroups, layouts and costs, gathered on a thread that
-//! rests ten times as long as it works.
+//! What events do not carry: sockets that send nothing, owners, cgroups, layouts, costs and arms of a policy, gathered on a
+//! thread that rests ten times as long as it works.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::arms::{ArmBook, ReadArms};
 use super::arrival::{Arrival, Fact};
 use super::cost::{self, Cost};
 use super::event::Event;
@@ -21,6 +22,7 @@ use crate::kernel::{cgroup, clock, socket};
 const NAMES_EVERY: Duration = Duration::from_secs(2);
 const COSTS_EVERY: Duration = Duration::from_secs(2);
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+const ARMS_EVERY: Duration = Duration::from_secs(1);
 /// Rest after each piece of work, in times of what it took.
 const REST: u32 = 10;
 /// How soon the thread sees that it is not needed any more.
@@ -34,15 +36,34 @@ const OWNER_TRIES: u8 = 3;
 const CGROUPS_MAX: usize = 100_000;
 
 /// Finds what an algorithm keeps in a socket, by its kernel name.
-pub type Layouts = Box<dyn FnMut(&str) -> Option<StateLayout> + Send>;
+pub type FindLayout = Box<dyn FnMut(&str) -> Option<StateLayout> + Send>;
+
+/// How a host that is watched is asked for what the kernel's events do not say.
+pub struct Layouts {
+    /// Finds what an algorithm keeps in a socket.
+    pub find: FindLayout,
+    /// Reads which arm of a policy each connection is in.
+    pub arms: ReadArms,
+}
+
+/// Which work the thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    All,
+    /// Arms of a policy alone: for whoever shows events as they are.
+    Arms,
+}
 
 /// What the watching thread asks for.
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// What an algorithm keeps in a socket.
     Layout(String),
-    /// Owner and name of the cgroup of a socket that was seen for the first time.
+    /// Owner, name of the cgroup and arm of a socket that was seen for the first time.
     Names { socket: u64, cgroup: u64 },
+    /// Nothing more: the connection ended.
+    Nothing { socket: u64 },
 }
 
 /// What it gets.
@@ -53,18 +74,22 @@ pub(super) enum Gathered {
 
 struct Gatherer {
     filter: Filter,
-    layouts: Layouts,
+    scope: Scope,
+    layouts: FindLayout,
     features: Option<Features>,
+    arms: ArmBook,
     /// Sockets whose owner is wanted, and how often it was looked for.
     ownerless: HashMap<u64, u8>,
     /// cgroups whose name is wanted.
     nameless: HashSet<u64>,
     /// cgroups whose name was told, and is still known to those who were told.
     named: HashSet<u64>,
-    due: [Instant; 3],
+    due: [Instant; PIECES],
     to: SyncSender<Gathered>,
 }
 
+/// Pieces of the thread's work.
+const PIECES: usize = 4;
 /// A piece of the thread's work.
 type Piece = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
 
@@ -72,18 +97,24 @@ type Piece = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
 struct Gone;
 
 /// Starts the thread; it ends when both ends of its channels are dropped.
-pub(super) fn start(filter: Filter, layouts: Layouts) -> (Sender<Wanted>, Receiver<Gathered>, JoinHandle<()>) {
+pub(super) fn start(
+    filter: Filter,
+    layouts: Layouts,
+    scope: Scope,
+) -> (Sender<Wanted>, Receiver<Gathered>, JoinHandle<()>) {
     let (wanted, requests) = mpsc::channel();
     let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
     let thread = std::thread::spawn(move || {
         let gatherer = Gatherer {
             filter,
-            layouts,
-            features: Features::probe().ok(),
+            scope,
+            layouts: layouts.find,
+            features: if scope == Scope::All { Features::probe().ok() } else { None },
+            arms: ArmBook::new(layouts.arms),
             ownerless: HashMap::new(),
             nameless: HashSet::new(),
             named: HashSet::new(),
-            due: [Instant::now(); 3],
+            due: [Instant::now(); PIECES],
             to,
         };
         gatherer.run(&requests);
@@ -113,11 +144,16 @@ impl Gatherer {
     fn note(&mut self, wanted: Wanted) -> Result<(), Gone> {
         match wanted {
             Wanted::Names { socket, cgroup } => {
-                self.ownerless.insert(socket, 0);
-                if !self.named.contains(&cgroup) {
-                    self.nameless.insert(cgroup);
+                self.arms.meet(socket);
+                if self.scope == Scope::All {
+                    self.ownerless.insert(socket, 0);
+                    if !self.named.contains(&cgroup) {
+                        self.nameless.insert(cgroup);
+                    }
                 }
             }
+            Wanted::Nothing { socket } => self.arms.leave(socket),
+            Wanted::Layout(_) if self.scope == Scope::Arms => {}
             Wanted::Layout(algorithm) => {
                 if let Some(layout) = (self.layouts)(&algorithm) {
                     self.send(vec![Arrival::Fact(Fact::Layout { algorithm, layout })])?;
@@ -128,9 +164,14 @@ impl Gatherer {
     }
 
     fn do_what_is_due(&mut self) -> Result<(), Gone> {
-        let pieces: [(Duration, Piece); 3] =
-            [(SWEEP_EVERY, Gatherer::sweep), (NAMES_EVERY, Gatherer::names), (COSTS_EVERY, Gatherer::costs)];
-        for (piece, (every, gather)) in pieces.into_iter().enumerate() {
+        let pieces: [(Duration, Piece); PIECES] = [
+            (ARMS_EVERY, Gatherer::arms),
+            (SWEEP_EVERY, Gatherer::sweep),
+            (NAMES_EVERY, Gatherer::names),
+            (COSTS_EVERY, Gatherer::costs),
+        ];
+        let wanted = if self.scope == Scope::All { PIECES } else { 1 };
+        for (piece, (every, gather)) in pieces.into_iter().enumerate().take(wanted) {
             let begin = Instant::now();
             if begin < self.due[piece] {
                 continue;
@@ -152,6 +193,11 @@ impl Gatherer {
             arrivals = rest;
         }
         Ok(())
+    }
+
+    /// Arms of the sockets that were met, as far as they are not told already.
+    fn arms(&mut self) -> Result<Vec<Arrival>> {
+        Ok(self.arms.read()?.into_iter().map(Arrival::Fact).collect())
     }
 
     fn sweep(&mut self) -> Result<Vec<Arrival>> {
@@ -218,12 +264,14 @@ mod tests {
         let (to, _gathered) = mpsc::sync_channel(WAITING_PARCELS);
         let mut gatherer = Gatherer {
             filter: Filter::default(),
+            scope: Scope::All,
             layouts: Box::new(|_| None),
             features: None,
+            arms: ArmBook::new(Box::new(|| Ok(None))),
             ownerless: HashMap::new(),
             nameless: HashSet::new(),
             named: HashSet::from([7, 8]),
-            due: [Instant::now(); 3],
+            due: [Instant::now(); PIECES],
             to,
         };
         gatherer.forget_names(&[Event { cgroup: 7, ..sample(1, 1) }]);

@@ -68,7 +68,8 @@ fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bo
     }
     let maps = &mut open.maps;
     set_single(maps, has_sockets)?;
-    for map in [&mut maps.totals, &mut maps.totals_begin, &mut maps.counted_sockets, &mut maps.totals_state] {
+    let sums = [&mut maps.totals, &mut maps.totals_begin, &mut maps.counted_sockets, &mut maps.totals_state];
+    for map in sums.into_iter().chain([&mut maps.labels]) {
         map.set_autocreate(has_totals).context("leave out what is not needed")?;
     }
     Ok(())

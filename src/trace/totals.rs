@@ -1,14 +1,18 @@
-//! What the connections of each algorithm and cgroup do together, added up in the kernel: what an exporter reads.
+//! What the connections of each algorithm, cgroup and arm of a policy do together, added up in the kernel: what an exporter
+//! reads.
 //!
 //! Nothing per packet and nothing per socket reaches this process; a sweep and the end of a connection add to the sums.
 
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 
+use super::arms::{FindLabels, LabelMap};
+use super::arrival::RuleArm;
 use super::filter::Filter;
 use super::program::{self, TcpTraceSkel};
 use crate::failure::Failure;
@@ -25,8 +29,10 @@ pub const STATES: usize = 5;
 /// Bins of a histogram.
 pub const BINS: usize = 40;
 /// Bytes of `struct totals_key` and of the algorithm's name in it.
-const KEY_BYTES: usize = 24;
+const KEY_BYTES: usize = 32;
 const NAME_BYTES: usize = 16;
+/// Place of the number of the arm in the key.
+const SLOT_AT: usize = 24;
 /// Words of `struct totals`: 11 counts, the states, four histograms.
 const VALUE_WORDS: usize = 11 + STATES + 4 * (1 + BINS);
 /// More cgroups than a host has.
@@ -46,7 +52,7 @@ pub struct Powers {
     pub bins: [u64; BINS],
 }
 
-/// What the connections of one algorithm in one cgroup did since the counting began.
+/// What the connections of one algorithm in one cgroup and arm did since the counting began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Kernel name.
@@ -56,6 +62,10 @@ pub struct Group {
     /// Its path below the mount, also when it is gone; none when it was gone before it could be looked at, or there is
     /// no cgroup v2.
     pub path: Option<String>,
+    /// Number of the arm in the policy's labels; 0: no rule decided them.
+    pub slot: u32,
+    /// Rule and arm of that number.
+    pub arm: Option<RuleArm>,
     /// Open connections, by the latest sweep.
     pub sockets: u64,
     /// Connections that were established.
@@ -96,6 +106,11 @@ impl Powers {
 }
 
 impl Group {
+    /// By algorithm, cgroup and arm.
+    fn order(&self, other: &Group) -> std::cmp::Ordering {
+        (&self.algorithm, self.cgroup, self.slot).cmp(&(&other.algorithm, other.cgroup, other.slot))
+    }
+
     /// Adds what another group did.
     pub fn add(&mut self, other: &Group) {
         self.sockets += other.sockets;
@@ -119,7 +134,7 @@ impl Group {
 /// The sums as of one sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// Shape: sorted by algorithm and cgroup; several may have the same algorithm and path.
+    /// Shape: sorted by algorithm, cgroup and arm; several may have the same algorithm, path and arm.
     pub groups: Vec<Group>,
     /// Processes and names whose network namespace could not be looked at.
     pub hidden: u64,
@@ -129,27 +144,41 @@ pub struct Counted {
 
 /// Adds up until it is dropped; held by this process alone.
 pub struct Totals {
-    sweep: Link,
-    _links: Vec<Link>,
-    groups: MapHandle,
-    state: MapHandle,
+    counting: Counting,
+    find_labels: FindLabels,
     filter: Filter,
-    notices: Vec<String>,
     sweeps: u64,
+    /// Connections that earlier programs could not count.
+    uncounted: u64,
     ledger: Ledger,
 }
 
-impl Totals {
-    /// Begins to count connections that pass the filter.
-    ///
-    /// Errors: a capability, the kernel's type information or its socket iterator is missing.
-    /// Side effects: programs on the kernel's tracepoints for changes of TCP's and congestion control's state.
-    pub fn start(filter: Filter) -> Result<Totals> {
-        privilege::require("count sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
+/// The program that counts, with its sums.
+struct Counting {
+    sweep: Link,
+    links: Vec<Link>,
+    groups: MapHandle,
+    state: MapHandle,
+    /// The kernel's number of the labels that it reads.
+    labels: Option<u32>,
+    notices: Vec<String>,
+}
+
+impl Counting {
+    /// Loads the program with these labels; `before` is called when it is ready to count, with the map of its sums.
+    fn start(
+        filter: &Filter,
+        labels: Option<&LabelMap>,
+        before: impl FnOnce(&MapHandle) -> Result<()>,
+    ) -> Result<Counting> {
         let kernel = Types::of_running_kernel()?;
         let mut object = MaybeUninit::uninit();
-        let mut open = program::open(&mut object, &filter)?;
+        let mut open = program::open(&mut object, filter)?;
         program::keep_totals_only(&mut open)?;
+        if let Some(labels) = labels {
+            open.maps.labels.reuse_fd(labels.map.as_fd()).context("use the policy's labels")?;
+            open.maps.rodata_data.as_mut().context("find the tracer's settings")?.has_labels = true;
+        }
         let progs = &mut open.progs;
         let (state, tcp_state) = (&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state);
         let optional = [
@@ -158,16 +187,34 @@ impl Totals {
         ];
         let notices = program::leave_out_missing(optional, |name| program::has_tracepoint(&kernel, name));
         let skel = open.load().map_err(program::explain_refusal)?;
-        program::fill_filter(&skel, &filter)?;
-        let (sweep, links) = attach(&skel)?;
+        program::fill_filter(&skel, filter)?;
         let hold = |map| MapHandle::try_from(map).context("hold the sums");
         let (groups, state) = (hold(&skel.maps.totals)?, hold(&skel.maps.totals_state)?);
-        Ok(Totals { sweep, _links: links, groups, state, filter, notices, sweeps: 0, ledger: Ledger::default() })
+        before(&groups)?;
+        let (sweep, links) = attach(&skel)?;
+        Ok(Counting { sweep, links, groups, state, labels: labels.map(|labels| labels.id), notices })
+    }
+
+    fn uncounted(&self) -> Result<u64> {
+        let uncounted = self.state.lookup(&UNCOUNTED.to_ne_bytes(), MapFlags::ANY).context("read the sums")?;
+        Ok(uncounted.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes))
+    }
+}
+
+impl Totals {
+    /// Begins to count connections that pass the filter, by the arms of the policy too while there is one.
+    ///
+    /// Errors: a capability, the kernel's type information or its socket iterator is missing.
+    /// Side effects: programs on the kernel's tracepoints for changes of TCP's and congestion control's state.
+    pub fn start(filter: Filter, mut find_labels: FindLabels) -> Result<Totals> {
+        privilege::require("count sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
+        let counting = Counting::start(&filter, find_labels().as_ref(), |_| Ok(()))?;
+        Ok(Totals { counting, find_labels, filter, sweeps: 0, uncounted: 0, ledger: Ledger::default() })
     }
 
     /// What is less precise on this kernel, and why.
     pub fn notices(&self) -> &[String] {
-        &self.notices
+        &self.counting.notices
     }
 
     /// Sweeps all connections of all network namespaces that can be entered, and reads the sums.
@@ -177,8 +224,48 @@ impl Totals {
     /// Errors: not permitted to enter a network namespace; the kernel refuses to read what it holds for us; no
     /// descriptors or memory are left.
     pub fn count(&mut self) -> Result<Counted> {
+        let labels = (self.find_labels)();
+        if labels.as_ref().map(|labels| labels.id) != self.counting.labels {
+            self.follow(labels.as_ref())?;
+        }
+        if let Some(labels) = labels {
+            self.ledger.note_arms(labels.names, labels.current);
+        }
+        let hidden = self.sweep()?;
+        let uncounted = self.uncounted + self.counting.uncounted()?;
+        let groups = self.groups()?;
+        Ok(Counted { groups: self.with_paths(groups)?, hidden, uncounted })
+    }
+
+    /// Another program counts from now on, because a policy came, went or was replaced: its labels are another map.
+    ///
+    /// Sums without an arm go on; those with an arm end with their policy. What connections do within the milliseconds of
+    /// the change is not counted.
+    fn follow(&mut self, labels: Option<&LabelMap>) -> Result<()> {
+        let filter = self.filter.clone();
+        let mut left = Vec::new();
+        let next = Counting::start(&filter, labels, |sums| {
+            self.counting.links.clear();
+            self.sweep()?;
+            for (key, value) in entries(&self.counting.groups)? {
+                match decode(&key, &value, self.sweeps) {
+                    Some(group) if group.slot != 0 => left.push(Group { sockets: 0, ..group }),
+                    _ => sums.update(&key, &value, MapFlags::ANY).context("take over the sums")?,
+                }
+            }
+            Ok(())
+        })?;
+        self.uncounted += self.counting.uncounted()?;
+        self.ledger.leave(left, Instant::now());
+        self.counting = next;
+        Ok(())
+    }
+
+    /// One sweep; returns how many processes' namespaces could not be looked at.
+    fn sweep(&mut self) -> Result<u64> {
         self.sweeps += 1;
-        self.state.update(&SWEEP.to_ne_bytes(), &self.sweeps.to_ne_bytes(), MapFlags::ANY).context("begin a sweep")?;
+        let number = self.sweeps.to_ne_bytes();
+        self.counting.state.update(&SWEEP.to_ne_bytes(), &number, MapFlags::ANY).context("begin a sweep")?;
         let namespaces = namespaces::all()?;
         let wanted = |inode| self.filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
         // Each is closed after its turn: what comes next needs descriptors too.
@@ -186,10 +273,7 @@ impl Totals {
             let inode = netns.inode();
             netns.run(|| self.sweep_here()).with_context(|| format!("sweep the network namespace {inode}"))?;
         }
-        let uncounted = self.state.lookup(&UNCOUNTED.to_ne_bytes(), MapFlags::ANY).context("read the sums")?;
-        let uncounted = uncounted.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
-        let groups = self.groups()?;
-        Ok(Counted { groups: self.with_paths(groups)?, hidden: namespaces.hidden as u64, uncounted })
+        Ok(namespaces.hidden as u64)
     }
 
     /// Names the cgroups, and forgets those that are gone: containers come and go, and the room is bounded.
@@ -202,13 +286,13 @@ impl Totals {
                 Err(error) => return Err(error.context("look at cgroups")),
             }
         }
-        let (map, sweep) = (&self.groups, self.sweeps);
+        let (map, sweep) = (&self.counting.groups, self.sweeps);
         Ok(self.ledger.settle(groups, Instant::now(), |group| forget(map, group, sweep)))
     }
 
     /// One pass over this thread's network namespace; its sums stay in the kernel, so there is nothing to read.
     fn sweep_here(&self) -> Result<()> {
-        let mut iterator = Iter::new(&self.sweep).context("open the socket iterator")?;
+        let mut iterator = Iter::new(&self.counting.sweep).context("open the socket iterator")?;
         let mut nothing = [0; 64];
         loop {
             match std::io::Read::read(&mut iterator, &mut nothing) {
@@ -223,14 +307,23 @@ impl Totals {
     }
 
     fn groups(&self) -> Result<Vec<Group>> {
-        let mut groups = Vec::new();
-        for key in self.groups.keys() {
-            let Some(value) = self.groups.lookup(&key, MapFlags::ANY).context("read the sums")? else { continue };
-            groups.extend(decode(&key, &value, self.sweeps));
-        }
-        groups.sort_by(|a, b| (&a.algorithm, a.cgroup).cmp(&(&b.algorithm, b.cgroup)));
+        let entries = entries(&self.counting.groups)?;
+        let decoded = entries.iter().filter_map(|(key, value)| decode(key, value, self.sweeps));
+        let mut groups: Vec<Group> = decoded.collect();
+        groups.sort_by(Group::order);
         Ok(groups)
     }
+}
+
+/// Keys and values of a map.
+fn entries(groups: &MapHandle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut entries = Vec::new();
+    for key in groups.keys() {
+        if let Some(value) = groups.lookup(&key, MapFlags::ANY).context("read the sums")? {
+            entries.push((key, value));
+        }
+    }
+    Ok(entries)
 }
 
 fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
@@ -249,14 +342,16 @@ fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
 fn forget(groups: &MapHandle, group: &Group, sweep: u64) -> bool {
     let key = key_of(group);
     let latest = groups.lookup(&key, MapFlags::ANY).ok().flatten().and_then(|value| decode(&key, &value, sweep));
-    let is_same = latest.is_some_and(|latest| Group { path: group.path.clone(), ..latest } == *group);
+    let named = |latest| Group { path: group.path.clone(), arm: group.arm.clone(), ..latest };
+    let is_same = latest.is_some_and(|latest| named(latest) == *group);
     is_same && groups.delete(&key).is_ok()
 }
 
 fn key_of(group: &Group) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     key[..group.algorithm.len().min(NAME_BYTES)].copy_from_slice(group.algorithm.as_bytes());
-    key[NAME_BYTES..].copy_from_slice(&group.cgroup.to_ne_bytes());
+    key[NAME_BYTES..SLOT_AT].copy_from_slice(&group.cgroup.to_ne_bytes());
+    key[SLOT_AT..SLOT_AT + 4].copy_from_slice(&group.slot.to_ne_bytes());
     key
 }
 
@@ -267,7 +362,8 @@ fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
     }
     let name = &key[..NAME_BYTES];
     let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES)];
-    let cgroup = u64::from_ne_bytes(key[NAME_BYTES..].try_into().expect("eight bytes"));
+    let cgroup = u64::from_ne_bytes(key[NAME_BYTES..SLOT_AT].try_into().expect("eight bytes"));
+    let slot = u32::from_ne_bytes(key[SLOT_AT..SLOT_AT + 4].try_into().expect("four bytes"));
     let mut words = value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
     let mut word = || words.next().expect("the size was looked at");
     let was_swept = word() == sweep;
@@ -276,6 +372,8 @@ fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
         algorithm: String::from_utf8_lossy(name).into_owned(),
         cgroup,
         path: None,
+        slot,
+        arm: None,
         sockets: if was_swept { sockets } else { 0 },
         opened: word(),
         closed: word(),
@@ -306,10 +404,12 @@ mod tests {
     fn a_group_is_read_word_by_word_and_only_at_its_size() {
         let mut key = [0; KEY_BYTES];
         key[..4].copy_from_slice(b"reno");
-        key[NAME_BYTES..].copy_from_slice(&77u64.to_ne_bytes());
+        key[NAME_BYTES..SLOT_AT].copy_from_slice(&77u64.to_ne_bytes());
+        key[SLOT_AT] = 3;
         let value: Vec<u8> = (1..=VALUE_WORDS as u64).flat_map(u64::to_ne_bytes).collect();
         let group = decode(&key, &value, 1).unwrap();
         assert_eq!((group.algorithm.as_str(), group.cgroup, group.sockets, group.lost_pkts), ("reno", 77, 2, 11));
+        assert_eq!(group.slot, 3);
         assert_eq!((group.state_ns, group.srtt_us.sum), ([12, 13, 14, 15, 16], 17));
         assert_eq!(group.goodput_bytes.bins[BINS - 1], VALUE_WORDS as u64);
         assert_eq!(key_of(&group), key);

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
 use super::filter::Filter;
-use super::gather::{self, Gathered, Layouts, Wanted};
+use super::gather::{self, Gathered, Layouts, Scope, Wanted};
 use super::live::{Sampling, Tracer};
 use super::source::Source;
 use crate::kernel::clock;
@@ -29,7 +29,7 @@ pub struct Settings {
     pub interval: Duration,
     /// Bytes between kernel and reader.
     pub ring_bytes: u32,
-    /// Finds what an algorithm keeps in a socket, by its kernel name.
+    /// Finds what an algorithm keeps in a socket, and the arms of a policy.
     pub layouts: Layouts,
 }
 
@@ -53,9 +53,16 @@ impl Watch {
     /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone; a thread that looks at
     /// sockets, processes and cgroups and uses at most a tenth of a processor.
     pub fn start(settings: Settings) -> Result<Watch> {
+        Watch::start_gathering(settings, Scope::All)
+    }
+
+    /// Begins to watch; the thread gathers what `scope` says.
+    ///
+    /// Errors and side effects: as [`Watch::start`].
+    pub fn start_gathering(settings: Settings, scope: Scope) -> Result<Watch> {
         let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
         let notices = tracer.notices().to_vec();
-        let (wanted, gathered, thread) = gather::start(settings.filter, settings.layouts);
+        let (wanted, gathered, thread) = gather::start(settings.filter, settings.layouts, scope);
         let (seen, algorithms) = (HashSet::new(), HashSet::new());
         let (wanted, thread) = (Some(wanted), Some(thread));
         Ok(Watch { tracer, wanted, gathered, thread, seen, algorithms, dropped: 0, notices, statistics: None })
@@ -69,7 +76,9 @@ impl Watch {
             let _ = wanted.send(Wanted::Layout(event.algorithm.clone())); // an ended thread gathers nothing
         }
         if event.kind == EventKind::Close {
-            self.seen.remove(&event.socket);
+            if self.seen.remove(&event.socket) {
+                let _ = wanted.send(Wanted::Nothing { socket: event.socket });
+            }
         } else if !self.seen.contains(&event.socket) {
             if self.seen.len() >= SEEN_MAX {
                 self.seen.clear();
@@ -77,6 +86,11 @@ impl Watch {
             self.seen.insert(event.socket);
             let _ = wanted.send(Wanted::Names { socket: event.socket, cgroup: event.cgroup });
         }
+    }
+
+    /// The tracer: what it dropped and what its samples cost.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     fn take_gathered(&mut self, take: &mut dyn FnMut(Arrival)) {

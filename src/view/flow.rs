@@ -60,6 +60,7 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
         .closed_ns
         .map_or(String::new(), |at| format!("  CLOSED {} ago", number::age(live.now_ns().saturating_sub(at))));
     let phase = live.phase(socket).map_or(String::new(), |phase| format!(" {phase}"));
+    let arm = live.arm(socket).map_or(String::new(), |given| format!("  rule {}, arm {}", given.rule, given.arm));
     let or_dash = |value: Option<f64>, write: fn(f64) -> String| value.map_or("-".to_owned(), write);
     let us = |value: Option<u32>| or_dash(value.map(f64::from), number::micros);
     let goodput = or_dash(socket.goodput_bps(live.now_ns()), number::rate);
@@ -68,7 +69,7 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
     let lines = [
         format!(" {} > {}  {owner}  {}{closed}", event.local, event.remote, live.cgroup(socket).unwrap_or("-")),
         format!(
-            " {}{phase}  {}  cwnd {} pkts  ssthresh {ssthresh} pkts  inflight {} pkts",
+            " {}{phase}{arm}  {}  cwnd {} pkts  ssthresh {ssthresh} pkts  inflight {} pkts",
             event.algorithm,
             event.ca_state.name(),
             event.cwnd_pkts,

@@ -19,7 +19,7 @@ const LINES: [&str; 21] = [
     "  z  time span of a flow  t    table           mouse  click, wheel",
     "  replay: + - speed   [ ] 10 s   { } 60 s   0-9 tenths of it",
     " Filter: all words must hold",
-    "  nginx   process:curl   cgroup:system   algorithm:cubic   phase:probe",
+    "  nginx   process:curl   cgroup:system   algorithm:cubic   rule:web",
     "  srtt>50ms   goodput<10mbit   retrans>2%   cwnd>100   age<10s",
     " Signs before a row",
     "  >   sends                       !   recovers from a loss",

@@ -23,11 +23,13 @@ const fn shown(column: Column, heading: &'static str, width: u16, rank: u8) -> S
     Shown { column, heading, width, rank }
 }
 
-static SHOWN: [Shown; 16] = [
+static SHOWN: [Shown; 18] = [
     shown(Column::Peer, "peer", 21, 0),
     shown(Column::Process, "process", 16, 3),
     shown(Column::Cgroup, "cgroup", 22, 6),
     shown(Column::Algorithm, "algorithm", 11, 1),
+    shown(Column::Rule, "rule", 12, 2),
+    shown(Column::Arm, "arm", 11, 2),
     shown(Column::Phase, "phase", 11, 4),
     shown(Column::CaState, "ca_state", 8, 1),
     shown(Column::Cwnd, "cwnd pkts", 9, 1),
@@ -60,7 +62,7 @@ struct Fitted {
 
 /// Draws the table and notes where its rows and headings are.
 pub(super) fn draw(frame: &mut Frame, app: &mut App, area: Rect) {
-    let fitted = fit(area.width, app.listing.by);
+    let fitted = fit(area.width, app.listing.by, app.live.has_arms());
     let rows = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
     scroll(app, rows.height.into());
     let headings = draw_headings(frame.buffer_mut(), app, &fitted, paint::line(area, 0));
@@ -91,8 +93,9 @@ fn scroll(app: &mut App, rows: usize) {
     app.top = app.top.min(last_top).min(chosen).max((chosen + 1).saturating_sub(rows));
 }
 
-/// Takes columns by rank while they fit; the one that sorts is always there.
-fn fit(width: u16, sorting: Column) -> Fitted {
+/// Takes columns by rank while they fit; the one that sorts is always there. Without a policy there are no rules and arms.
+fn fit(width: u16, sorting: Column, has_arms: bool) -> Fitted {
+    let is_offered = |place: usize| has_arms || !matches!(SHOWN[place].column, Column::Rule | Column::Arm);
     let mut free = (width + GAP).saturating_sub(SIGN_WIDTH); // no gap after the last
     let mut chosen = [false; SHOWN.len()];
     let mut take = |place: usize, free: &mut u16| {
@@ -110,13 +113,15 @@ fn fit(width: u16, sorting: Column) -> Fitted {
             spark = SPARK_WIDTHS[0];
             free -= 2 * (spark + GAP);
         }
-        (0..SHOWN.len()).filter(|&place| SHOWN[place].rank == rank).for_each(|place| take(place, &mut free));
+        (0..SHOWN.len())
+            .filter(|&place| SHOWN[place].rank == rank && is_offered(place))
+            .for_each(|place| take(place, &mut free));
     }
     if spark > 0 {
         spark = (spark + free / 2).min(SPARK_WIDTHS[1]);
     }
     let columns: Vec<&Shown> = SHOWN.iter().zip(chosen).filter(|(_, is)| *is).map(|(shown, _)| shown).collect();
-    let hidden = SHOWN.len() - columns.len();
+    let hidden = (0..SHOWN.len()).filter(|&place| is_offered(place) && !chosen[place]).count();
     Fitted { columns, spark, hidden }
 }
 
@@ -218,13 +223,27 @@ mod tests {
 
     #[test]
     fn columns_find_room_by_rank_and_the_sorting_one_always() {
-        let names = |width, by| fit(width, by).columns.iter().map(|it| it.column.name()).collect::<Vec<_>>().join(" ");
+        let names =
+            |width, by| fit(width, by, false).columns.iter().map(|it| it.column.name()).collect::<Vec<_>>().join(" ");
         assert_eq!(names(80, Column::Goodput), "peer algorithm ca_state cwnd srtt goodput retrans");
         assert!(names(80, Column::Age).contains("age"));
         assert!(names(40, Column::Retrans).starts_with("peer") && names(40, Column::Retrans).contains("retrans"));
         assert_eq!(names(5, Column::Peer), "");
-        let wide = fit(300, Column::Peer);
+        let wide = fit(300, Column::Peer, false);
         assert_eq!((wide.columns.len(), wide.hidden), (16, 0));
         assert!(wide.spark > SPARK_WIDTHS[0]);
+    }
+
+    #[test]
+    fn rule_and_arm_find_room_where_there_is_a_policy() {
+        let has_both = |width, has_arms| {
+            let fitted = fit(width, Column::Goodput, has_arms);
+            [Column::Rule, Column::Arm].map(|column| fitted.columns.iter().any(|it| it.column == column))
+        };
+        assert_eq!(
+            [has_both(110, true), has_both(110, false), has_both(80, true)],
+            [[true; 2], [false; 2], [false; 2]]
+        );
+        assert_eq!(fit(300, Column::Peer, true).hidden, 0);
     }
 }

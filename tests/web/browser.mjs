@@ -8,6 +8,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
+import { lookAtIncidents, lookAtTheEnd, lookAtTrial, TrialServer } from "./trial.mjs";
 import { useEverything } from "./uses.mjs";
 
 const { TCCC, PICTURES, PACKAGES, SERVER } = process.env;
@@ -138,6 +139,36 @@ async function framesPerSecond(page) {
   return begin;
 }
 
+/** The trial and the incidents on both widths and in both colours; then how the trial ends. */
+async function lookAtTrials(browser) {
+  const server = await TrialServer.start(TCCC);
+  try {
+    for (const [size, scheme] of [["desktop", "light"], ["desktop", "dark"], ["phone", "light"], ["phone", "dark"]]) {
+      const { page, errors } = await open(browser, size, scheme);
+      const look = async (name) => {
+        await picture(page, name);
+        assert.deepEqual(await violations(page), [], name);
+      };
+      await lookAtTrial(page, server.url, `${size}-${scheme}`, look);
+      const known = errors.length;
+      await lookAtIncidents(page, server.url, `${size}-${scheme}`, look);
+      // The browser itself says that what it asked for last is not there.
+      assert.deepEqual(errors.filter((error) => !error.includes("404")), [], `${size}: the console has errors`);
+      assert.equal(known, 0, errors.join("\n"));
+      await page.close();
+    }
+    const { page, errors } = await open(browser, "desktop", "light");
+    await lookAtTheEnd(page, server, async (name) => {
+      await picture(page, name);
+      assert.deepEqual(await violations(page), [], name);
+    });
+    assert.deepEqual(errors, [], "the console has errors");
+    await page.close();
+  } finally {
+    await server.close();
+  }
+}
+
 const server = await serve();
 const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", headless: true, args: ["--no-sandbox", "--disable-gpu"] });
 try {
@@ -165,6 +196,7 @@ try {
     assert.deepEqual(errors, [], `${size}: the console has errors`);
     await page.close();
   }
+  if (!SERVER) await lookAtTrials(browser);
   console.log("the page is as it should be");
 } finally {
   await browser.close();

@@ -70,6 +70,24 @@ test("sockets follow what changes", () => {
   assert.equal(sockets.rows.size, 0);
 });
 
+test("rule and arm come with a name, and are looked for by the filter", () => {
+  const sockets = new Sockets();
+  const frame = (rule, arm) => ({ status: { now_ms: 5000 }, names: [[7, "99", "10.0.0.2:80", "10.0.0.1:1", null, "/x", "reno", 1000, rule, arm]], rows: [], gone: [] });
+  sockets.take("sockets", frame(null, null));
+  assert.equal(sockets.hasPolicy, false);
+  sockets.take("changes", frame("web", "keep"));
+  const row = sockets.rows.get(7);
+  assert.deepEqual([sockets.hasPolicy, sockets.copy().hasPolicy, row.rule, row.arm], [true, true, "web", "keep"]);
+  assert.ok(parseFilter("rule:web arm:keep")(row) && parseFilter("web")(row) && !parseFilter("arm:dtcp")(row));
+});
+
+test("times, shares and e-values are written as people say them", () => {
+  assert.deepEqual([0, 59.6, 3700, 90_061].map(format.clock), ["0 s", "1 min", "1 h 1 min", "1 d 1 h"]);
+  assert.deepEqual([0.05, 0.0125, 1].map(format.portion), ["5 %", "1.25 %", "100 %"]);
+  assert.deepEqual([null, 0.0004, 0.31, 180, 1.8e12].map(format.evidence), ["–", "0.0004", "0.31", "180", "2e12"]);
+  assert.deepEqual([0.0132, 1.234].map(format.plain), ["0.013", "1.23"]);
+});
+
 test("sockets that are held change no more", () => {
   const sockets = new Sockets();
   const frame = (now_ms, cwnd_pkts) => ({ status: { now_ms }, names: [], rows: [[7, "probe", "Open", cwnd_pkts, null, 3, null, null, 0, 0, null, false]], gone: [] });

@@ -13,8 +13,10 @@ use crate::web;
 /// Places of Grafana's grid in a row, and the size of a panel.
 const GRID_WIDTH: usize = 24;
 const PANEL: [usize; 2] = [12, 8];
+/// Heading above the panels that compare the arms of a policy.
+const ARMS_ROW: &str = "Arms of a policy side by side";
 /// The dashboard's own version, for Grafana; raised with every change.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Grafana's version of the format, of Grafana 9 and later.
 const SCHEMA: u32 = 36;
 
@@ -38,7 +40,7 @@ struct Panel {
 }
 
 /// Labels that the dashboard lets a reader choose.
-const CHOSEN: &str = r#"algorithm=~"$algorithm",cgroup=~"$cgroup""#;
+const CHOSEN: &str = r#"algorithm=~"$algorithm",cgroup=~"$cgroup",rule=~"$rule",arm=~"$arm""#;
 
 /// `CHOSEN` in a query stands for the chosen labels.
 const PANELS: [Panel; 10] = [
@@ -154,6 +156,58 @@ const PANELS: [Panel; 10] = [
     },
 ];
 
+/// What the arms of each rule do; empty on hosts without a policy.
+const ARM_PANELS: [Panel; 4] = [
+    Panel {
+        title: "Connections opened, by arm",
+        what: "Per second: shares differ from those of the split where an arm loses connections.",
+        unit: "cps",
+        queries: &[(
+            r#"sum by (rule, arm) (rate(tccc_connections_opened_total{CHOSEN,rule!=""}[$__rate_interval]))"#,
+            "{{rule}} {{arm}}",
+        )],
+    },
+    Panel {
+        title: "Segments retransmitted, by arm",
+        what: "Share of all data segments.",
+        unit: "percentunit",
+        queries: &[(
+            r#"sum by (rule, arm) (rate(tccc_retransmitted_segments_total{CHOSEN,rule!=""}[$__rate_interval])) / sum by (rule, arm) (rate(tccc_segments_sent_total{CHOSEN,rule!=""}[$__rate_interval]))"#,
+            "{{rule}} {{arm}}",
+        )],
+    },
+    Panel {
+        title: "Round-trip time, by arm",
+        what: "Smoothed RTT of connections that deliver: median and 95th percentile.",
+        unit: "s",
+        queries: &[
+            (
+                r#"histogram_quantile(0.5, sum by (rule, arm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
+                "{{rule}} {{arm}} p50",
+            ),
+            (
+                r#"histogram_quantile(0.95, sum by (rule, arm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
+                "{{rule}} {{arm}} p95",
+            ),
+        ],
+    },
+    Panel {
+        title: "Goodput of one connection, by arm",
+        what: "Of connections that send: median and 5th percentile.",
+        unit: "Bps",
+        queries: &[
+            (
+                r#"histogram_quantile(0.5, sum by (rule, arm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
+                "{{rule}} {{arm}} p50",
+            ),
+            (
+                r#"histogram_quantile(0.05, sum by (rule, arm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
+                "{{rule}} {{arm}} p5",
+            ),
+        ],
+    },
+];
+
 /// Alert: name, condition, how long it holds, what it means, what to do.
 const ALERTS: [(&str, &str, &str, &str, &str); 6] = [
     (
@@ -223,7 +277,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Every query of the dashboard, with Grafana's variables as a reader would have them.
 fn expressions() -> Vec<String> {
-    let queries = PANELS.iter().flat_map(|panel| panel.queries);
+    let queries = PANELS.iter().chain(&ARM_PANELS).flat_map(|panel| panel.queries);
     queries.map(|(query, _)| with_labels(query).replace("$__rate_interval", "5m")).collect()
 }
 
@@ -258,7 +312,12 @@ fn with_labels(query: &str) -> String {
 }
 
 fn dashboard_document() -> Value {
-    let panels: Vec<Value> = PANELS.iter().enumerate().map(|(at, panel)| panel_document(at, panel)).collect();
+    let below = grid_height(PANELS.len());
+    let first = PANELS.iter().enumerate().map(|(at, panel)| panel_document(panel, at + 1, (at, 0)));
+    let row = row_document(PANELS.len() + 1, below);
+    let arms = ARM_PANELS.iter().enumerate();
+    let arms = arms.map(|(at, panel)| panel_document(panel, PANELS.len() + at + 2, (at, below + 1)));
+    let panels: Vec<Value> = first.chain([row]).chain(arms).collect();
     json!({
         "uid": "tccc-hosts", "title": "TCP congestion control (tccc)", "tags": ["tcp", "tccc"], "version": VERSION,
         "schemaVersion": SCHEMA, "editable": true, "graphTooltip": 1, "refresh": "30s", "timezone": "browser",
@@ -270,6 +329,8 @@ fn dashboard_document() -> Value {
             variable("instance", "Host", "label_values(tccc_build_info, instance)"),
             variable("algorithm", "Algorithm", "label_values(tccc_algorithm_sockets, name)"),
             variable("cgroup", "cgroup", "label_values(tccc_segments_sent_total, cgroup)"),
+            variable("rule", "Rule", r#"label_values(tccc_segments_sent_total{rule!=""}, rule)"#),
+            variable("arm", "Arm", r#"label_values(tccc_segments_sent_total{arm!=""}, arm)"#),
         ]},
         "panels": panels,
     })
@@ -287,7 +348,20 @@ fn variable(name: &str, label: &str, query: &str) -> Value {
     })
 }
 
-fn panel_document(at: usize, panel: &Panel) -> Value {
+/// Places of the grid that so many panels take from top to bottom.
+fn grid_height(panels: usize) -> usize {
+    panels.div_ceil(GRID_WIDTH / PANEL[0]) * PANEL[1]
+}
+
+fn row_document(id: usize, top: usize) -> Value {
+    json!({
+        "id": id, "type": "row", "title": ARMS_ROW, "collapsed": false, "panels": [],
+        "gridPos": { "x": 0, "y": top, "w": GRID_WIDTH, "h": 1 },
+    })
+}
+
+/// The panel at a place of those that begin at `top`.
+fn panel_document(panel: &Panel, id: usize, (at, top): (usize, usize)) -> Value {
     let [width, height] = PANEL;
     let columns = GRID_WIDTH / width;
     let named = panel.queries.iter().zip('A'..);
@@ -295,8 +369,8 @@ fn panel_document(at: usize, panel: &Panel) -> Value {
         json!({ "refId": name.to_string(), "datasource": source(), "expr": with_labels(query), "legendFormat": legend, "range": true })
     });
     json!({
-        "id": at + 1, "type": "timeseries", "title": panel.title, "description": panel.what, "datasource": source(),
-        "gridPos": { "x": at % columns * width, "y": at / columns * height, "w": width, "h": height },
+        "id": id, "type": "timeseries", "title": panel.title, "description": panel.what, "datasource": source(),
+        "gridPos": { "x": at % columns * width, "y": top + at / columns * height, "w": width, "h": height },
         "fieldConfig": { "defaults": { "unit": panel.unit, "min": 0, "custom": { "fillOpacity": 5, "showPoints": "never" } }, "overrides": [] },
         "options": { "legend": { "displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": [] }, "tooltip": { "mode": "multi", "sort": "desc" } },
         "targets": targets.collect::<Vec<Value>>(),
@@ -356,8 +430,12 @@ mod tests {
     fn dashboard_has_what_grafana_needs() {
         let document = dashboard_document();
         let panels = document["panels"].as_array().unwrap();
-        assert_eq!(panels.len(), PANELS.len());
-        for (at, panel) in panels.iter().enumerate() {
+        assert_eq!(panels.len(), PANELS.len() + 1 + ARM_PANELS.len());
+        assert_eq!(
+            (&panels[PANELS.len()]["type"], &panels[PANELS.len()]["id"]),
+            (&"row".into(), &(PANELS.len() + 1).into())
+        );
+        for (at, panel) in panels.iter().enumerate().filter(|(at, _)| *at != PANELS.len()) {
             assert_eq!(panel["id"], at + 1);
             assert_eq!(panel["datasource"]["uid"], "${datasource}");
             let place = &panel["gridPos"];
@@ -372,7 +450,7 @@ mod tests {
         }
         let variables = document["templating"]["list"].as_array().unwrap();
         let names: Vec<&str> = variables.iter().map(|it| it["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["datasource", "instance", "algorithm", "cgroup"]);
+        assert_eq!(names, ["datasource", "instance", "algorithm", "cgroup", "rule", "arm"]);
     }
 
     #[test]

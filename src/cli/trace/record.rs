@@ -13,6 +13,7 @@ use crate::cli::{note, warn};
 use crate::kernel::clock;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::record::{Head, Recorder, Rotation};
+use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
 use crate::trace::watch::{Settings, Watch};
 use crate::units::{Bytes, format_duration};
@@ -36,7 +37,7 @@ pub struct Options {
     /// Older files that are kept
     #[arg(long, value_name = "N", requires = "record", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=9999))]
     keep: u32,
-    /// Show a recording instead of this host; port, address and algorithm still choose
+    /// Show a recording instead of this host; port, address, algorithm and rule still choose
     #[arg(
         long,
         value_name = "FILE",
@@ -64,7 +65,7 @@ pub fn run(args: &Args, file: &Path, stop: &AtomicBool) -> Result<()> {
     let filter = args.selection.filter()?;
     let head = Head::of_this_host(args.interval, args.selection.phrase())?;
     let settings = Settings { filter, interval: args.interval, ring_bytes: args.ring, layouts: naming::layouts() };
-    let mut watch = Watch::start(settings)?;
+    let mut watch = OfRules::new(Watch::start(settings)?, args.selection.rules());
     let mut recorder = Recorder::create(file, head, args.recording.rotation())?;
     let begin_ns = clock::monotonic_ns()?;
     let mut stream = args.output.map(|format| Stream::begin(format, begin_ns, Naming::default())).transpose()?;
@@ -98,10 +99,7 @@ pub fn run(args: &Args, file: &Path, stop: &AtomicBool) -> Result<()> {
 
 fn keep(recorder: &mut Recorder, stream: Option<&mut Stream>, arrival: &Arrival) -> Result<()> {
     recorder.write(arrival)?;
-    match (stream, arrival) {
-        (Some(stream), Arrival::Event(event)) => Ok(stream.show(event)?),
-        _ => Ok(()),
-    }
+    stream.map_or(Ok(()), |stream| Ok(stream.take(arrival)?))
 }
 
 fn parse_rotate_size(text: &str) -> Result<Bytes, String> {

@@ -6,11 +6,13 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::cli::arms::KnownArms;
 use crate::cli::columns::{Row, Table, csv_names, csv_values, line_limit, note_hidden};
 use crate::cli::naming::{NamedEvent, Naming};
 use crate::cli::parquet;
 use crate::failure::Failure;
-use crate::trace::event::Event;
+use crate::trace::arrival::Arrival;
+use crate::trace::event::{Event, EventKind};
 
 /// Version of a JSON line.
 const SCHEMA: u32 = 1;
@@ -33,6 +35,8 @@ pub struct Stream {
     printer: Printer,
     /// The words of the algorithms.
     pub naming: Naming,
+    /// The arms of the connections.
+    pub arms: KnownArms,
     begin_ns: u64,
     shown: u64,
 }
@@ -75,7 +79,7 @@ impl Stream {
             Printer::Csv(out) => out.write_record(csv_names()).map_err(io_error)?,
             Printer::Lines(_) | Printer::Parquet(_) => {}
         }
-        Ok(Stream { printer, naming, begin_ns, shown: 0 })
+        Ok(Stream { printer, naming, arms: KnownArms::default(), begin_ns, shown: 0 })
     }
 
     /// Events shown so far.
@@ -83,19 +87,38 @@ impl Stream {
         self.shown
     }
 
+    /// Shows an event of a source that goes on, and learns from its facts.
+    ///
+    /// Errors: stdout cannot be written.
+    pub fn take(&mut self, arrival: &Arrival) -> io::Result<()> {
+        match arrival {
+            Arrival::Event(event) => {
+                self.show(event)?;
+                if event.kind == EventKind::Close {
+                    self.arms.forget(event.socket);
+                }
+            }
+            Arrival::Fact(fact) => self.arms.learn(fact),
+            Arrival::Restart => {}
+        }
+        Ok(())
+    }
+
     /// Shows one event.
     ///
     /// Errors: stdout cannot be written.
     pub fn show(&mut self, event: &Event) -> io::Result<()> {
         self.shown += 1;
+        let given = self.arms.arm(event.socket);
         if let Printer::Lines(out) = &mut self.printer {
             self.naming.meet(&event.algorithm);
-            serde_json::to_writer(&mut *out, &Line { schema: SCHEMA, named: self.naming.describe(event) })?;
+            let named = self.naming.describe(event, given);
+            serde_json::to_writer(&mut *out, &Line { schema: SCHEMA, named })?;
             return out.write_all(b"\n");
         }
         let named = self.naming.name(event);
         let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
-        let row = Row { event, named: &named, time_s };
+        let row = Row { event, named: &named, given, time_s };
         match &mut self.printer {
             Printer::Table(table, out) => table.write_row(out, &row),
             Printer::Csv(out) => out.write_record(csv_values(&row)).map_err(io_error),

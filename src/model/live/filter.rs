@@ -7,8 +7,17 @@ use super::{Live, Socket};
 use crate::units::{BitsPerSec, Share, parse_duration};
 
 /// A word without a column is looked for in these.
-const SEARCHED: [Column; 7] =
-    [Column::Peer, Column::Local, Column::Process, Column::Cgroup, Column::Algorithm, Column::Phase, Column::CaState];
+const SEARCHED: [Column; 9] = [
+    Column::Peer,
+    Column::Local,
+    Column::Process,
+    Column::Cgroup,
+    Column::Algorithm,
+    Column::Rule,
+    Column::Arm,
+    Column::Phase,
+    Column::CaState,
+];
 
 /// Words that a socket must all have; none: every socket passes.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -14,6 +14,8 @@ pub enum Column {
     Process,
     Cgroup,
     Algorithm,
+    Rule,
+    Arm,
     Phase,
     CaState,
     Cwnd,
@@ -40,12 +42,14 @@ pub enum Cell {
 
 impl Column {
     /// Every column, in the order a reader meets them.
-    pub const ALL: [Column; 16] = [
+    pub const ALL: [Column; 18] = [
         Column::Peer,
         Column::Local,
         Column::Process,
         Column::Cgroup,
         Column::Algorithm,
+        Column::Rule,
+        Column::Arm,
         Column::Phase,
         Column::CaState,
         Column::Cwnd,
@@ -67,6 +71,8 @@ impl Column {
             Column::Process => "process",
             Column::Cgroup => "cgroup",
             Column::Algorithm => "algorithm",
+            Column::Rule => "rule",
+            Column::Arm => "arm",
             Column::Phase => "phase",
             Column::CaState => "ca_state",
             Column::Cwnd => "cwnd",
@@ -90,6 +96,8 @@ impl Column {
                 | Column::Process
                 | Column::Cgroup
                 | Column::Algorithm
+                | Column::Rule
+                | Column::Arm
                 | Column::Phase
                 | Column::CaState
         )
@@ -129,6 +137,8 @@ impl Live {
             }
             Column::Cgroup => text(self.cgroup(socket)),
             Column::Algorithm => text(Some(&event.algorithm)),
+            Column::Rule => text(self.arm(socket).map(|given| given.rule.as_str())),
+            Column::Arm => text(self.arm(socket).map(|given| given.arm.as_str())),
             Column::Phase => text(self.phase(socket)),
             Column::CaState => text(Some(event.ca_state.name())),
             Column::Cwnd => Cell::Number(event.cwnd_pkts.into()),

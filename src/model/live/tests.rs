@@ -147,6 +147,40 @@ fn names_come_with_facts_in_any_order() {
     assert_eq!((live.phase(socket), live.cgroup(socket)), (Some("probe"), Some("/system.slice")));
 }
 
+fn in_arm(socket: u64, rule: &str, arm: &str) -> Arrival {
+    let given = Some(RuleArm { rule: rule.into(), arm: arm.into() });
+    Arrival::Fact(Fact::Arm { socket, given })
+}
+
+#[test]
+fn rule_and_arm_come_with_a_fact_and_go_with_the_connection() {
+    let mut live = Live::default();
+    live.apply(in_arm(1, "web", "dtcp"));
+    (1..4).for_each(|socket| live.apply(arrival(sample(socket, SECOND))));
+    live.apply(in_arm(2, "web", "keep"));
+    let shown = |live: &Live, text: &str| {
+        live.list(&Listing { words: Words::parse(text).unwrap(), by: Column::Peer, reversed: false })
+    };
+    assert_eq!(
+        (shown(&live, "rule:web"), shown(&live, "arm:keep"), shown(&live, "web")),
+        (vec![1, 2], vec![2], vec![1, 2])
+    );
+    live.apply(Arrival::Fact(Fact::Arm { socket: 2, given: None }));
+    assert_eq!(shown(&live, "rule:web"), [1]);
+    live.apply(arrival(Event { kind: EventKind::Close, ..sample(1, 2 * SECOND) }));
+    assert!(live.arm(live.socket(1).unwrap()).is_some(), "it is shown for a while");
+    live.advance(60 * SECOND);
+    assert!(live.arms.is_empty() && live.has_arms());
+}
+
+#[test]
+fn arms_of_more_names_than_a_host_numbers_are_counted_and_not_kept() {
+    let mut live = Live::default();
+    (0..ARMS_MAX as u64 + 3).for_each(|n| live.apply(in_arm(n, &format!("r{n}"), "keep")));
+    live.apply(in_arm(9999, "r0", "keep"));
+    assert_eq!((live.arms.len(), live.arm_names.len(), live.counts().unnamed), (ARMS_MAX + 1, ARMS_MAX, 3));
+}
+
 /// As many names as there may be, each as long as a path can be, were more than a gigabyte.
 #[test]
 fn names_of_cgroups_stay_within_their_room() {

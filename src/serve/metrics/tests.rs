@@ -1,6 +1,7 @@
 //! What a scrape shows of groups with round numbers.
 
 use super::*;
+use crate::trace::arrival::RuleArm;
 use crate::trace::totals::BINS;
 
 fn powers(values: &[(usize, u64)], sum: u64) -> Powers {
@@ -14,6 +15,8 @@ fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
         algorithm: algorithm.into(),
         cgroup,
         path: path.map(str::to_owned),
+        slot: 0,
+        arm: None,
         sockets: 2,
         opened: 3,
         closed: 1,
@@ -58,8 +61,14 @@ fn assert_has(text: &str, line: &str) {
 #[test]
 fn counts_are_by_algorithm_and_cgroup_in_base_units() {
     let text = openmetrics(&shown(vec![group("one", 7, Some("/a\"b"))]));
-    assert_has(&text, "tccc_retransmitted_segments_total{algorithm=\"one\",cgroup=\"/a\\\"b\"} 10.0");
-    assert_has(&text, "tccc_ca_state_seconds_total{algorithm=\"one\",cgroup=\"/a\\\"b\",state=\"Recovery\"} 0.25");
+    assert_has(
+        &text,
+        "tccc_retransmitted_segments_total{algorithm=\"one\",cgroup=\"/a\\\"b\",rule=\"\",arm=\"\"} 10.0",
+    );
+    assert_has(
+        &text,
+        "tccc_ca_state_seconds_total{algorithm=\"one\",cgroup=\"/a\\\"b\",rule=\"\",arm=\"\",state=\"Recovery\"} 0.25",
+    );
     assert_has(&text, "tccc_callback_duration_seconds_total{algorithm=\"one\",op=\"init\"} 0.000001");
     assert_has(&text, "tccc_algorithm_sockets{name=\"one\"} 2.0");
     assert_has(&text, "tccc_algorithm_sockets{name=\"idle\"} 0.0");
@@ -69,24 +78,40 @@ fn counts_are_by_algorithm_and_cgroup_in_base_units() {
 }
 
 #[test]
+fn connections_of_a_policy_are_apart_by_rule_and_arm() {
+    let in_arm = |slot, arm: &str| {
+        let given = RuleArm { rule: "web".into(), arm: arm.into() };
+        Group { slot, arm: Some(given), ..group("one", 7, Some("/")) }
+    };
+    let text = openmetrics(&shown(vec![group("one", 7, Some("/")), in_arm(1, "one"), in_arm(2, "keep")]));
+    let sent = |labels: &str| format!("tccc_segments_sent_total{{algorithm=\"one\",cgroup=\"/\",{labels}}} 110.0");
+    for labels in ["rule=\"\",arm=\"\"", "rule=\"web\",arm=\"one\"", "rule=\"web\",arm=\"keep\""] {
+        assert_has(&text, &sent(labels));
+    }
+    assert_has(&text, "tccc_algorithm_sockets{name=\"one\"} 6.0");
+}
+
+#[test]
 fn histogram_has_its_ends_in_its_outer_buckets() {
     let text = openmetrics(&shown(vec![group("one", 7, Some("/"))]));
-    let bucket = |le: &str| format!("tccc_connection_rtt_seconds_bucket{{le=\"{le}\",algorithm=\"one\",cgroup=\"/\"}}");
+    let bucket = |le: &str| {
+        format!("tccc_connection_rtt_seconds_bucket{{le=\"{le}\",algorithm=\"one\",cgroup=\"/\",rule=\"\",arm=\"\"}}")
+    };
     assert_has(&text, &format!("{} 1", bucket("0.000064")));
     assert_has(&text, &format!("{} 3", bucket("0.065536")));
     assert_has(&text, &format!("{} 3", bucket("16.777216")));
     assert_has(&text, &format!("{} 7", bucket("+Inf")));
-    assert_has(&text, "tccc_connection_rtt_seconds_sum{algorithm=\"one\",cgroup=\"/\"} 5.0");
-    assert_has(&text, "tccc_connection_rtt_seconds_count{algorithm=\"one\",cgroup=\"/\"} 7");
+    assert_has(&text, "tccc_connection_rtt_seconds_sum{algorithm=\"one\",cgroup=\"/\",rule=\"\",arm=\"\"} 5.0");
+    assert_has(&text, "tccc_connection_rtt_seconds_count{algorithm=\"one\",cgroup=\"/\",rule=\"\",arm=\"\"} 7");
 }
 
 #[test]
 fn groups_of_one_name_are_one_series() {
     let groups = vec![group("one", 7, None), group("one", 8, None), group("one", 9, Some("/x"))];
     let text = openmetrics(&shown(groups));
-    assert_has(&text, "tccc_segments_sent_total{algorithm=\"one\",cgroup=\"\"} 220.0");
-    assert_has(&text, "tccc_segments_sent_total{algorithm=\"one\",cgroup=\"/x\"} 110.0");
-    assert_has(&text, "tccc_connection_cwnd_segments_count{algorithm=\"one\",cgroup=\"\"} 4");
+    assert_has(&text, "tccc_segments_sent_total{algorithm=\"one\",cgroup=\"\",rule=\"\",arm=\"\"} 220.0");
+    assert_has(&text, "tccc_segments_sent_total{algorithm=\"one\",cgroup=\"/x\",rule=\"\",arm=\"\"} 110.0");
+    assert_has(&text, "tccc_connection_cwnd_segments_count{algorithm=\"one\",cgroup=\"\",rule=\"\",arm=\"\"} 4");
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name).collect();
     let all = names.len();
     names.sort_unstable();

@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 
 import { element, setText } from "./dom.js";
+import { clock } from "./format.js";
 import { colour } from "./theme.js";
 
 const HEIGHT_PX = 220;
@@ -14,6 +15,10 @@ const BANDS = 6;
 const NEAREST = { focus: { prox: 24 }, points: { one: true } };
 /** Left of a band's name, and at least as much right of it, pixels. */
 const NAME_GAP_PX = 4;
+/** Steps between labels of a long time, seconds: parts of minutes, hours and days. */
+const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+/** Room above and below curves that do not begin at 0, a share of their range. */
+const MARGIN = 0.12;
 
 /**
  * The time that several charts show together. Follows the newest moment until somebody zooms or pans.
@@ -21,6 +26,8 @@ const NAME_GAP_PX = 4;
 export class Span {
   constructor(seconds) {
     this.seconds = seconds;
+    /** Room for the labels of the y axis: the same in all charts, so that their times are below each other. */
+    this.labels_px = 0;
     this.end = 0;
     this.fixed = null;
     this.charts = [];
@@ -31,6 +38,14 @@ export class Span {
     // Nothing is shown before the first moment.
     const begin = Math.max(this.end - this.seconds, this.first ?? 0);
     return [begin, Math.max(this.end, begin + 1)];
+  }
+
+  /** Gives the labels of every chart as much room as the longest needs. */
+  makeRoom(needed_px) {
+    if (needed_px <= this.labels_px) return;
+    const isFirst = this.labels_px === 0;
+    this.labels_px = needed_px;
+    if (!isFirst || this.charts.length > 1) requestAnimationFrame(() => this.charts.forEach((chart) => chart.align()));
   }
 
   /** Fixes what is seen; both null: follows again. */
@@ -77,9 +92,13 @@ export class Span {
 }
 
 export class Chart {
-  /** `series`: label, colour's name, show(value), dash, width; `look`: what is drawn behind and above the curves. */
-  constructor(host, { title, series, span, look = {}, show, legend = true }) {
-    Object.assign(this, { host, title, series, span, look, show, legend });
+  /**
+   * `series`: label, colour's name, show(value), dash, width; `look`: what is drawn behind and above the curves.
+   * `scale`: `log`, or `free` where it need not begin at 0; `ribbon`: two curves with the colour between them; `clock`: a
+   * time that may be days.
+   */
+  constructor(host, { title, series, span, look = {}, show, legend = true, scale = {}, ribbon = null, clock = false }) {
+    Object.assign(this, { host, title, series, span, look, show, legend, scale, ribbon, clock });
     this.figure = element("div", { class: "chart", tabindex: "0", role: "group", "aria-label": title,
       onkeydown: (event) => span.key(event) && event.preventDefault() });
     this.place = element("div", {});
@@ -112,6 +131,11 @@ export class Chart {
     this.plot.setData(this.data, true);
   }
 
+  /** Draws the axes again: another chart's labels are longer. */
+  align() {
+    this.plot.redraw(false, true);
+  }
+
   recolour() {
     this.plot.destroy();
     this.#make();
@@ -126,7 +150,10 @@ export class Chart {
 
   #make() {
     const [ink, lines] = [colour("ink"), colour("lines")];
+    // On an axis of powers of ten, lines for all that is between would be a hatching.
+    const filter = (_, splits) => splits.map((split) => (this.scale.log && Math.abs(Math.log10(split) % 1) > 1e-6 ? null : split));
     const axis = { stroke: ink, grid: { stroke: lines, width: 1 }, ticks: { stroke: lines, width: 1 }, font: "12px system-ui, sans-serif" };
+    const upright = { ...axis, grid: { ...axis.grid, filter }, ticks: { ...axis.ticks, filter } };
     const series = this.series.map((it) => ({
       label: it.label, stroke: typeof it.colour === "function" ? it.colour() : colour(it.colour), width: it.width ?? 1.5, dash: it.dash, scale: "y",
       points: { show: false }, spanGaps: false, value: (_, value) => (value == null ? "–" : it.show(value)),
@@ -138,10 +165,11 @@ export class Chart {
       cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, ...(this.legend ? {} : NEAREST) },
       focus: { alpha: 1 }, // less would draw every curve again whenever the pointer comes to another
       select: { show: true },
-      scales: { x: { time: false, range: () => this.span.range }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      series: [{ label: "time", value: (_, value) => (value == null ? "–" : `${value.toFixed(2)} s`) }, ...series],
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(2)} s`), size: 32 },
-        { ...axis, size: 68, values: (_, ticks) => ticks.map((tick) => (this.data[0].length ? this.show(tick) : "")) }],
+      scales: { x: { time: false, range: () => this.span.range }, y: { distr: this.scale.log ? 3 : 1, range: (_, low, high) => this.#range(low, high) } },
+      bands: this.ribbon ? [{ series: this.ribbon.between, fill: colour(this.ribbon.colour) }] : [],
+      series: [{ label: "time", value: (_, value) => (value == null ? "–" : this.#time(value)) }, ...series],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => (this.clock ? clock(tick) : `${+tick.toFixed(2)} s`)), size: 32, ...(this.clock ? { incrs: CLOCK_STEPS, space: 84 } : {}) },
+        { ...upright, size: (...it) => this.#axisSize(...it), values: (_, ticks) => ticks.map((tick) => (tick != null && this.data[0].length ? this.show(tick) : "")) }],
       hooks: {
         setSelect: [(plot) => this.#select(plot)],
         drawClear: [(plot) => this.#drawBands(plot)],
@@ -151,6 +179,33 @@ export class Chart {
         setCursor: [(plot) => this.#nameFocused(plot)],
       },
     }, this.data, this.place);
+  }
+
+  #time(seconds) {
+    return this.clock ? clock(Math.round(seconds)) : `${seconds.toFixed(2)} s`;
+  }
+
+  /** The ends of the y axis: what is drawn across the chart is seen too. */
+  #range(low, high) {
+    const levels = (this.look.levels?.() ?? []).map((level) => level.value);
+    const values = [low, high, ...levels].filter((value) => value != null);
+    const [least, most] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
+    if (this.scale.log) return [least / 2, Math.max(most, least * 10) * 2];
+    if (!this.scale.free) return [0, most > 0 ? most * 1.08 : 1];
+    const room = (most - least || Math.abs(most) || 1) * MARGIN;
+    return [least - room, most + room];
+  }
+
+  /** As wide as the longest label: a fixed width cut "100 Mbit/s" off. */
+  #axisSize(plot, labels, at, cycle) {
+    const axis = plot.axes[at];
+    if (cycle > 1) return axis._size; // it has to come to an end
+    plot.ctx.save();
+    plot.ctx.font = axis.font[0];
+    const widest = Math.max(0, ...(labels ?? []).map((label) => plot.ctx.measureText(label).width));
+    plot.ctx.restore();
+    this.span.makeRoom(Math.ceil(widest / devicePixelRatio));
+    return axis.ticks.size + axis.gap + this.span.labels_px;
   }
 
   #resize() {
@@ -170,7 +225,7 @@ export class Chart {
     if (this.legend) return;
     const [at, curve] = [cursor.idx, series[this.focused ?? 0]];
     const value = this.focused && at != null ? data[this.focused][at] : null;
-    setText(this.under, value == null ? "" : `${curve.label} at ${data[0][at].toFixed(2)} s: ${this.show(value)}`);
+    setText(this.under, value == null ? "" : `${curve.label} at ${this.#time(data[0][at])}: ${this.show(value)}`);
   }
 
   #listen(plot) {
@@ -213,7 +268,40 @@ export class Chart {
     ctx.restore();
   }
 
+  /** Lines across the chart, each with its name. */
+  #drawLevels(plot) {
+    const { ctx, bbox } = plot;
+    const size = 11 * devicePixelRatio;
+    ctx.save();
+    ctx.font = `${size}px system-ui, sans-serif`;
+    ctx.textAlign = "left";
+    for (const { value, name, colour: of } of this.look.levels?.() ?? []) {
+      const y = plot.valToPos(value, "y", true);
+      ctx.fillStyle = ctx.strokeStyle = colour(of);
+      ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+      ctx.lineWidth = 1.5 * devicePixelRatio;
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, y);
+      ctx.lineTo(bbox.left + bbox.width, y);
+      ctx.stroke();
+      // Above the line, or below it where it is close to the top.
+      const above = y - bbox.top > 2 * size;
+      const [left, gap, width] = [bbox.left + NAME_GAP_PX * devicePixelRatio, 3 * devicePixelRatio, ctx.measureText(name).width];
+      const top = above ? y - gap - size : y + gap;
+      // On paper of its own: a curve may run through it.
+      ctx.fillStyle = colour("paper");
+      ctx.globalAlpha = 0.75;
+      ctx.fillRect(left - gap, top - 1, width + 2 * gap, size + 1);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = colour(of);
+      ctx.textBaseline = "top";
+      ctx.fillText(name, left, top);
+    }
+    ctx.restore();
+  }
+
   #drawMarks(plot) {
+    this.#drawLevels(plot);
     const marks = this.look.marks?.() ?? [];
     const { ctx, bbox } = plot;
     const [size, bottom] = [6 * devicePixelRatio, bbox.top + bbox.height];

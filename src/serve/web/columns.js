@@ -7,6 +7,8 @@ import * as format from "./format.js";
  * unit: what a filter's value is; width: in characters; phone: the same on a phone, when it is shown there.
  */
 const text = (name, label, width, value, phone) => ({ name, label, width, value, phone, isText: true, show: (v) => v ?? format.NOTHING });
+/** A column that is shown where a policy decides connections. */
+const ofPolicy = (...its) => ({ ...text(...its), isOfPolicy: true });
 const number = (name, label, width, value, show, unit, phone) => ({ name, label, width, value, show, unit, phone, isText: false });
 
 /** What somebody in a hurry looks for stands first. */
@@ -14,6 +16,8 @@ export const COLUMNS = [
   text("peer", "Peer", 20, (it) => it.peer, 17),
   text("process", "Process", 14, (it) => it.process),
   text("algorithm", "Algorithm", 11, (it) => it.algorithm, 10),
+  ofPolicy("rule", "Rule", 12, (it) => it.rule),
+  ofPolicy("arm", "Arm", 10, (it) => it.arm, 9),
   text("phase", "Phase", 10, (it) => it.phase),
   text("ca_state", "State", 8, (it) => it.ca_state),
   number("cwnd", "cwnd", 6, (it) => it.cwnd_pkts, format.packets, "packets"),

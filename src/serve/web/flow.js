@@ -14,6 +14,7 @@ const UNKNOWN = "This connection is not known: it ended a while ago, is yet to b
 
 const FACTS = [
   ["Process", (it) => it.process], ["cgroup", (it) => it.cgroup], ["Algorithm", (it) => it.algorithm],
+  ["Rule", (it) => (it.rule == null ? null : `${it.rule}, arm ${it.arm}`)],
   ["Phase", (it) => it.phase], ["State", (it) => it.ca_state + (it.app_limited ? ", app limited" : "")],
   ["cwnd", (it) => `${format.packets(it.cwnd_pkts)} pkts`], ["ssthresh", (it) => (it.ssthresh_pkts == null ? null : `${format.packets(it.ssthresh_pkts)} pkts`)],
   ["In flight", (it) => `${format.packets(it.inflight_pkts)} pkts`], ["srtt", (it) => format.time(it.srtt_us)],

@@ -61,3 +61,34 @@ export function age(ms) {
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
+
+/** Seconds of a time that may be days, in at most two units. */
+export function clock(seconds) {
+  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  let rest = Math.max(0, Math.round(seconds));
+  const words = [];
+  for (const [unit, length] of units) {
+    const count = Math.floor(rest / length);
+    rest -= count * length;
+    if (count > 0) words.push(`${count} ${unit}`);
+  }
+  return words.slice(0, 2).join(" ") || "0 s";
+}
+
+/** A number without a unit. */
+export function plain(value) {
+  if (value == null) return NOTHING;
+  return value !== 0 && Math.abs(value) < 0.1 ? String(+value.toPrecision(2)) : digits(value);
+}
+
+/** A share that somebody wrote down. */
+export function portion(share) {
+  return `${+(share * 100).toFixed(2)} %`;
+}
+
+/** A number over many powers of ten: an e-value. */
+export function evidence(value) {
+  if (value == null) return NOTHING;
+  if (value >= 10_000) return value.toExponential(0).replace("e+", "e");
+  return value >= 0.01 ? String(+value.toPrecision(2)) : value.toPrecision(1);
+}

@@ -8,10 +8,13 @@ import { AlgorithmsView } from "./algorithms.js";
 import { element, setText } from "./dom.js";
 import { FlowView } from "./flow.js";
 import { packets } from "./format.js";
+import { IncidentsView, IncidentView } from "./incidents.js";
 import { Playback } from "./playback.js";
 import { SocketsView } from "./sockets.js";
 import { follow, Refused } from "./stream.js";
 import { followTheme } from "./theme.js";
+import { TrialView } from "./trial.js";
+import { Trials } from "./trials.js";
 
 const host = document.getElementById("view");
 const playback = new Playback(document.getElementById("playback"));
@@ -24,6 +27,7 @@ const shell = {
   /** The table of sockets as it was last seen, and its row: where one comes back to. */
   table: "#/sockets",
   chosen: null,
+  trials: new Trials((known) => view?.seen?.(known)),
   pauseButton() {
     const button = element("button", { type: "button", "aria-pressed": String(this.isPaused), title: "Hold the picture still (p)",
       id: "pause", onclick: () => this.pause(!this.isPaused) }, "Pause");
@@ -40,11 +44,15 @@ const shell = {
 let view = null;
 let stop = new AbortController();
 
+/** Addresses that have a view. */
+const ADDRESSES = /^#\/(sockets|algorithms|trial|incidents|flow\/\d+)/;
+
 /** `#/flow/17` to its view; anything else to the table. */
 function makeView() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const words = new URLSearchParams(query ?? "");
   const socket = /^\/flow\/(\d+)$/.exec(path)?.[1];
+  const incident = /^\/incidents\/([\w.:-]+)$/.exec(path)?.[1];
   document.title = "tccc";
   for (const link of document.querySelectorAll("nav a")) {
     const isHere = socket === undefined && link.getAttribute("href") === `#${path}`;
@@ -52,7 +60,9 @@ function makeView() {
     else link.removeAttribute("aria-current");
   }
   if (socket) return new FlowView(host, socket, shell);
-  return path === "/algorithms" ? new AlgorithmsView(host, words, shell) : new SocketsView(host, words, shell);
+  if (incident) return new IncidentView(host, incident);
+  const views = { "/algorithms": AlgorithmsView, "/trial": TrialView, "/incidents": IncidentsView };
+  return new (views[path] ?? SocketsView)(host, words, shell);
 }
 
 async function show() {
@@ -61,11 +71,13 @@ async function show() {
   view?.close();
   view = null;
   shell.isPaused = false; // what was held still is gone
-  if (!/^#\/(sockets|algorithms|flow\/\d+)/.test(location.hash)) history.replaceState(null, "", "#/sockets");
+  if (!ADDRESSES.test(location.hash)) history.replaceState(null, "", "#/sockets");
   const [shown, signal] = [makeView(), stop.signal];
   view = shown;
+  if (shell.trials.latest) shown.seen?.(shell.trials.latest);
   try {
-    await follow(shown.path, signal, (kind, data) => take(shown, kind, data), say);
+    // A view that has no stream of its own shows the status of the others.
+    await follow(shown.path ?? "/api/stream/algorithms", signal, (kind, data) => take(shown, kind, data), say);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (error.status === 401) askForToken(host, error.message, show);
@@ -80,7 +92,7 @@ function take(shown, kind, data) {
   }
   shell.now_ms = data.status.now_ms;
   showStatus(data.status);
-  if (shown === view) shown.take(kind, data);
+  if (shown === view) shown.take?.(kind, data);
 }
 
 function say(sentence) {
@@ -117,6 +129,7 @@ function key(event) {
     p: () => shell.pause(!shell.isPaused),
     s: () => { location.hash = shell.table; },
     a: () => { location.hash = "#/algorithms"; },
+    t: () => { if (shell.trials.latest?.trial) location.hash = "#/trial"; },
   };
   if (event.key in doings) {
     event.preventDefault();
@@ -136,3 +149,4 @@ addEventListener("hashchange", () => {
 addEventListener("keydown", key);
 await useTokenOfAddress();
 show();
+shell.trials.run();

@@ -86,7 +86,8 @@ export class SocketsView {
 
   /** Columns by the width of the window. */
   #layOut() {
-    this.shown = COLUMNS.filter((column) => column.phone || !this.narrow.matches);
+    this.hadPolicy = this.sockets.hasPolicy;
+    this.shown = COLUMNS.filter((column) => (column.phone || !this.narrow.matches) && (this.hadPolicy || !column.isOfPolicy));
     // The same shares of the same width in every row, and no less than the columns need.
     this.template = this.shown.map((it) => `minmax(0, ${this.narrow.matches ? it.phone : it.width}fr)`).join(" ");
     this.head.style.gridTemplateColumns = this.template;
@@ -146,6 +147,10 @@ export class SocketsView {
   }
 
   #list() {
+    if (this.sockets.hasPolicy !== this.hadPolicy) {
+      this.#layOut(); // lists again
+      return;
+    }
     const all = [...this.sockets.rows.values()].filter((row) => row.cwnd_pkts !== undefined);
     this.listed = sortRows(all.filter(this.passes), this.column, this.reversed);
     const [seen, known] = [packets(this.listed.length), packets(all.length)];

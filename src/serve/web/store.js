@@ -5,20 +5,23 @@ export class Sockets {
   constructor() {
     this.rows = new Map();
     this.now_ms = null;
+    /** Whether any socket was in an arm of a policy. */
+    this.hasPolicy = false;
   }
 
   /** As they are now, whatever comes. */
   copy() {
     const rows = new Map([...this.rows].map(([handle, row]) => [handle, { ...row }]));
-    return Object.assign(new Sockets(), { rows, now_ms: this.now_ms });
+    return Object.assign(new Sockets(), { rows, now_ms: this.now_ms, hasPolicy: this.hasPolicy });
   }
 
   /** Takes in a frame; "sockets" says everything, "changes" what differs. */
   take(kind, frame) {
     if (kind === "sockets") this.rows.clear();
-    for (const [handle, id, peer, local, process, cgroup, algorithm, first_ms] of frame.names) {
+    for (const [handle, id, peer, local, process, cgroup, algorithm, first_ms, rule, arm] of frame.names) {
       const row = this.rows.get(handle) ?? { handle };
-      this.rows.set(handle, Object.assign(row, { id, peer, local, process, cgroup, algorithm, first_ms }));
+      this.rows.set(handle, Object.assign(row, { id, peer, local, process, cgroup, algorithm, first_ms, rule, arm }));
+      this.hasPolicy ||= rule != null;
     }
     for (const values of frame.rows) this.#takeRow(values);
     for (const handle of frame.gone) this.rows.delete(handle);

@@ -264,6 +264,7 @@ fn is_sound(fact: &Fact, bytes: usize) -> bool {
         Fact::Layout { algorithm, layout } => bytes <= LAYOUT_BYTES_MAX && is_name(algorithm) && is_layout(layout),
         Fact::Owner { command, .. } => command.len() <= COMMAND_BYTES_MAX,
         Fact::Cgroup { path, .. } => path.len() <= PATH_BYTES_MAX,
+        Fact::Arm { given, .. } => given.iter().all(|given| is_name(&given.rule) && is_name(&given.arm)),
         Fact::Cost { algorithm, callback, .. } => is_name(algorithm) && is_name(callback),
         Fact::Dropped { .. } | Fact::Swept { .. } => true,
     }

@@ -26,6 +26,7 @@ struct Socket {
     netns: u32,
     cgroup: u64,
     owner: Option<Fact>,
+    arm: Option<Fact>,
 }
 
 impl Standing {
@@ -39,10 +40,10 @@ impl Standing {
         }
     }
 
-    /// Shape: layouts, the drop count and cgroups, then owners in the order of their sockets.
+    /// Shape: layouts, the drop count and cgroups, then owners and arms in the order of their sockets.
     pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
-        let owners = self.sockets.values().filter_map(|socket| socket.owner.as_ref());
-        self.facts.values().chain(self.cgroups.values()).chain(owners)
+        let of_sockets = self.sockets.values().flat_map(|socket| socket.owner.iter().chain(&socket.arm));
+        self.facts.values().chain(self.cgroups.values()).chain(of_sockets)
     }
 
     fn see(&mut self, event: &Event) {
@@ -50,7 +51,7 @@ impl Standing {
             socket.seen_ns = socket.seen_ns.max(event.time_ns);
         } else if self.sockets.len() < SOCKETS_MAX {
             let Event { time_ns: seen_ns, netns, cgroup, .. } = *event;
-            let socket = Socket { seen_ns, netns, cgroup, owner: None };
+            let socket = Socket { seen_ns, netns, cgroup, owner: None, arm: None };
             self.sockets.insert(event.socket, socket);
         }
     }
@@ -64,6 +65,12 @@ impl Standing {
                 // It is looked for after the socket's first event, and may be told after its last.
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.owner = Some(fact.clone());
+                }
+                return;
+            }
+            Fact::Arm { socket, given } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    socket.arm = given.as_ref().map(|_| fact.clone());
                 }
                 return;
             }

@@ -8,6 +8,7 @@ use super::read::{Content, Damage, Reader, Want};
 use super::*;
 use crate::catalog::{Field, FieldKind, Phase, StateLayout};
 use crate::model::live::samples::{SECOND, sample};
+use crate::trace::arrival::RuleArm;
 use crate::trace::event::EventKind;
 
 fn head() -> Head {
@@ -161,6 +162,10 @@ fn phases(count: usize, name: String) -> Fact {
     Fact::Layout { algorithm: "reno".into(), layout: StateLayout { size: 1, phases, fields: Vec::new() } }
 }
 
+fn arm(socket: u64, rule: &str) -> Fact {
+    Fact::Arm { socket, given: Some(RuleArm { rule: rule.into(), arm: "keep".into() }) }
+}
+
 fn cost(algorithm: String, callback: String) -> Fact {
     Fact::Cost { time_ns: 0, algorithm, callback, calls: 0, nanoseconds: 0 }
 }
@@ -171,6 +176,7 @@ fn facts_at_their_bounds(beyond: usize) -> Vec<Fact> {
         Fact::Owner { socket: 1, pid: 1, command: name(64 + beyond) },
         Fact::Cgroup { cgroup: 1, path: name(4096 + beyond) },
         Fact::Layout { algorithm: name(256 + beyond), layout: StateLayout::default() },
+        arm(1, &name(256 + beyond)),
         cost(name(256 + beyond), name(1)),
         cost(name(1), name(256 + beyond)),
         phases(256 + beyond, name(1)),
@@ -280,6 +286,15 @@ fn owners_stand_until_a_sweep_that_looked_does_not_find_their_socket() {
     assert_eq!(after(swept(5 * SECOND, 0, &[])), [owner(2)]);
     assert_eq!(after(swept(5 * SECOND, 1, &[1])), [owner(2)]);
     assert_eq!(after(swept(5 * SECOND, 1, &[8, 9])), [owner(1), owner(2)], "nobody looked where it is");
+}
+
+#[test]
+fn latest_arm_of_an_open_connection_stands() {
+    let open = [1, 2, 3].map(|socket| event(EventKind::Open, socket, SECOND));
+    let none = Fact::Arm { socket: 2, given: None };
+    let told = [arm(1, "web"), arm(2, "web"), arm(3, "web"), arm(1, "mail"), none].map(Arrival::Fact);
+    let end = event(EventKind::Close, 3, 2 * SECOND);
+    assert_eq!(standing_after(open.into_iter().chain(told).chain([end])), [arm(1, "mail")]);
 }
 
 /// They stood for ever: each file of a host that starts many containers began with more of them.

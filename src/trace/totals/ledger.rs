@@ -1,25 +1,26 @@
-//! Names groups by the paths of their cgroups, and keeps their counts when cgroups come and go.
+//! Names groups by the paths of their cgroups and by the arms of the policy, and keeps their counts when these come and go.
 //!
-//! What is shown of an algorithm and path does not count backwards as long as it is shown, and nothing that was counted
+//! What is shown of an algorithm, path and arm does not count backwards as long as it is shown, and nothing that was counted
 //! is left out: cgroups that were gone before anybody could name them are one sum without a path.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::{Group, KEY_BYTES, key_of};
+use crate::trace::arrival::RuleArm;
 
-/// A group whose cgroup is gone is shown so long after it counted last, because scrapes are rarer than sweeps: two of
+/// A group whose cgroup or arm is gone is shown so long after it counted last, because scrapes are rarer than sweeps: two of
 /// Prometheus's own intervals.
 const SHOWN_GONE: Duration = Duration::from_secs(120);
 /// With more groups than half of the kernel's room, it is shown in one sweep more and no longer.
-const CROWDED: usize = 512;
+const CROWDED: usize = 1024;
 /// Sums of forgotten groups; a host has fewer algorithms.
 const CARRIED_MAX: usize = 1024;
 /// Stands for the cgroups of forgotten groups; no cgroup has it.
 const FORGOTTEN: u64 = 0;
 
-/// Algorithm and path: what tells series apart.
-type Label = (String, Option<String>);
+/// Algorithm, path and arm: what tells series apart.
+type Label = (String, Option<String>, Option<RuleArm>);
 
 /// What is known of groups beside their counts.
 #[derive(Debug, Default)]
@@ -28,7 +29,13 @@ pub(super) struct Ledger {
     paths: HashMap<u64, String>,
     /// Of each cgroup that has a group: its path, kept as long as the group; none: it was gone at the first look.
     names: HashMap<u64, Option<String>>,
-    /// Groups whose cgroup is gone, as they were shown, and since when.
+    /// What the numbers of arms mean: the first is number 1.
+    arms: Vec<RuleArm>,
+    /// Arms that the policy has now.
+    current: BTreeSet<RuleArm>,
+    /// Groups of a policy that is gone, and since when: no program counts them any more.
+    left: Vec<(Group, Instant)>,
+    /// Groups whose cgroup or arm is gone, as they were shown, and since when.
     gone: HashMap<[u8; KEY_BYTES], (Group, Instant)>,
     /// What forgotten groups had counted.
     carried: BTreeMap<Label, Group>,
@@ -43,6 +50,18 @@ impl Ledger {
     /// Takes in which cgroups exist; nothing: there is no cgroup v2, and no cgroup can be gone.
     pub(super) fn note_paths(&mut self, paths: impl IntoIterator<Item = (u64, String)>) {
         self.paths = paths.into_iter().collect();
+    }
+
+    /// Takes in what the numbers of arms mean, and which of them the policy has now.
+    pub(super) fn note_arms(&mut self, arms: Vec<RuleArm>, current: BTreeSet<RuleArm>) {
+        (self.arms, self.current) = (arms, current);
+    }
+
+    /// Takes over groups of arms that nothing counts any more, because their policy is gone.
+    pub(super) fn leave(&mut self, mut groups: Vec<Group>, now: Instant) {
+        self.name(&mut groups);
+        self.left.extend(groups.into_iter().map(|group| (group, now)));
+        (self.arms, self.current) = (Vec::new(), BTreeSet::new());
     }
 
     /// The groups of one sweep as they are shown: with their paths, and with what forgotten ones had counted.
@@ -72,22 +91,38 @@ impl Ledger {
             self.gone.insert(key, (group.clone(), since));
             true
         });
+        self.carry_left(now);
+        groups.extend(self.left.iter().map(|(group, _)| group.clone()));
         self.let_go(&groups);
         groups.extend(self.carried.values().cloned());
-        groups.sort_by(|a, b| (&a.algorithm, a.cgroup).cmp(&(&b.algorithm, b.cgroup)));
+        groups.sort_by(Group::order);
         groups
+    }
+
+    /// Lets groups of earlier policies go that were shown for long enough.
+    fn carry_left(&mut self, now: Instant) {
+        for (group, since) in std::mem::take(&mut self.left) {
+            if now.saturating_duration_since(since) < SHOWN_GONE {
+                self.left.push((group, since));
+            } else if self.has_room(&group) {
+                self.carry(&group);
+            }
+        }
     }
 
     fn name(&mut self, groups: &mut [Group]) {
         for group in groups {
             let name = self.names.entry(group.cgroup).or_insert_with(|| self.paths.get(&group.cgroup).cloned());
             group.path = name.clone();
+            group.arm = group.slot.checked_sub(1).and_then(|place| self.arms.get(place as usize)).cloned();
         }
     }
 
-    /// Whether the cgroup was removed and its last connection ended.
+    /// Whether the cgroup was removed, or the policy lost the arm, and the last connection ended.
     fn is_gone(&self, group: &Group) -> bool {
-        group.sockets == 0 && !self.paths.is_empty() && !self.paths.contains_key(&group.cgroup)
+        let has_cgroup = self.paths.is_empty() || self.paths.contains_key(&group.cgroup);
+        let has_arm = group.arm.as_ref().is_none_or(|arm| self.current.contains(arm));
+        group.sockets == 0 && !(has_cgroup && has_arm)
     }
 
     fn has_room(&self, group: &Group) -> bool {
@@ -103,15 +138,13 @@ impl Ledger {
     fn let_go(&mut self, groups: &[Group]) {
         let cgroups: HashSet<u64> = groups.iter().map(|group| group.cgroup).collect();
         self.names.retain(|cgroup, _| cgroups.contains(cgroup));
-        let is_shown = |(algorithm, path): &Label| {
-            path.is_none() || groups.iter().any(|group| group.algorithm == *algorithm && group.path == *path)
-        };
-        self.carried.retain(|label, _| is_shown(label));
+        let shown: HashSet<Label> = groups.iter().map(label_of).collect();
+        self.carried.retain(|label, _| (label.1.is_none() && label.2.is_none()) || shown.contains(label));
     }
 }
 
 fn label_of(group: &Group) -> Label {
-    (group.algorithm.clone(), group.path.clone())
+    (group.algorithm.clone(), group.path.clone(), group.arm.clone())
 }
 
 #[cfg(test)]
@@ -154,6 +187,8 @@ mod tests {
             algorithm: "one".into(),
             cgroup,
             path: None,
+            slot: 0,
+            arm: None,
             sockets,
             opened: 0,
             closed: 0,
@@ -271,6 +306,55 @@ mod tests {
             assert_eq!(host.shown(SHOWN_GONE, &[]), bytes(&[("", 100)]));
         }
         assert!(host.kernel.contains_key(&1));
+    }
+
+    fn arm(rule: &str) -> RuleArm {
+        RuleArm { rule: rule.into(), arm: "keep".into() }
+    }
+
+    /// The bytes that are shown by rule, some time later, on a host whose groups all have a cgroup.
+    fn by_rule(ledger: &mut Ledger, groups: &[Group], now: Instant) -> BTreeMap<String, u64> {
+        let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+        for group in ledger.settle(groups.to_vec(), now, |_| true) {
+            *bytes.entry(group.arm.map_or(String::new(), |arm| arm.rule)).or_default() += group.bytes_acked;
+        }
+        bytes
+    }
+
+    #[test]
+    fn group_of_an_arm_that_the_policy_lost_is_shown_for_a_while() {
+        let mut ledger = Ledger::default();
+        ledger.note_paths([(1, "/".to_owned())]);
+        let in_arm = |slot, sockets| Group { slot, ..group(1, sockets, 100) };
+        let groups = [in_arm(0, 1), in_arm(1, 0), in_arm(2, 0)];
+        ledger.note_arms(vec![arm("web"), arm("mail")], BTreeSet::from([arm("web")]));
+        let now = Instant::now();
+        let all = bytes(&[("", 100), ("mail", 100), ("web", 100)]);
+        assert_eq!(by_rule(&mut ledger, &groups, now), all);
+        assert_eq!(by_rule(&mut ledger, &groups, now + SHOWN_GONE), bytes(&[("", 100), ("web", 100)]));
+        let open = [in_arm(0, 1), in_arm(1, 0), in_arm(2, 1)];
+        assert_eq!(by_rule(&mut ledger, &open, now + 3 * SHOWN_GONE), all, "one of its connections is open");
+    }
+
+    /// Another policy gives the numbers another meaning, and its program counts from zero.
+    #[test]
+    fn counts_of_a_policy_that_is_gone_are_not_those_of_the_next_one() {
+        let mut ledger = Ledger::default();
+        ledger.note_paths([(1, "/".to_owned())]);
+        let in_arm = |bytes_acked| Group { slot: 1, ..group(1, 1, bytes_acked) };
+        ledger.note_arms(vec![arm("web")], BTreeSet::from([arm("web")]));
+        let now = Instant::now();
+        assert_eq!(by_rule(&mut ledger, &[in_arm(100)], now), bytes(&[("web", 100)]));
+        ledger.leave(vec![Group { sockets: 0, ..in_arm(110) }], now);
+        assert_eq!(by_rule(&mut ledger, &[], now + SWEEP), bytes(&[("web", 110)]));
+        ledger.note_arms(vec![arm("mail")], BTreeSet::from([arm("mail")]));
+        assert_eq!(by_rule(&mut ledger, &[in_arm(5)], now + SWEEP), bytes(&[("mail", 5), ("web", 110)]));
+        ledger.note_arms(vec![arm("web")], BTreeSet::from([arm("web")]));
+        for later in [SWEEP, SHOWN_GONE, 2 * SHOWN_GONE] {
+            assert_eq!(by_rule(&mut ledger, &[in_arm(7)], now + later), bytes(&[("web", 117)]), "it counts backwards");
+        }
+        assert_eq!(by_rule(&mut ledger, &[], now + 3 * SHOWN_GONE), bytes(&[]));
+        assert!(ledger.left.is_empty() && ledger.carried.is_empty());
     }
 
     #[test]

@@ -1,0 +1,271 @@
+//! `tccc report FOLDER`: a limit of a trial that was crossed, with the evidence.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
+use crate::report::Format;
+use crate::report::drawing::{Axis, Chart, Figure, Layout, Shape};
+use crate::trial::incident::{self, DOCUMENT, Incident};
+use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
+use crate::trial::view::{LimitPoint, Point};
+use crate::units::BitsPerSec;
+
+mod write;
+
+use write::{Part, Table};
+
+/// Looks that tables show, the last of them.
+const LOOKS: usize = 8;
+/// Height of a chart.
+const HEIGHT: f64 = 260.0;
+/// E-values below this one say nothing more, and a logarithm needs an end.
+const E_LEAST: f64 = 0.001;
+
+/// An incident with where it is, as JSON.
+#[derive(Serialize)]
+struct Placed {
+    folder: PathBuf,
+    #[serde(flatten)]
+    incident: Incident,
+}
+
+/// Whether a path is an incident: its folder, or its document.
+pub fn is_incident(path: &Path) -> bool {
+    path.join(DOCUMENT).is_file() || path.file_name().is_some_and(|name| name == DOCUMENT)
+}
+
+/// The report on several incidents.
+///
+/// Errors: one cannot be read; a format that has no way to show evidence.
+pub fn render(paths: &[PathBuf], format: Format) -> Result<String> {
+    let placed = paths.iter().map(|path| read(path)).collect::<Result<Vec<Placed>>>()?;
+    let documents = || placed.iter().map(document);
+    match format {
+        Format::Json if placed.len() == 1 => Ok(serde_json::to_string_pretty(&placed[0])? + "\n"),
+        Format::Json => Ok(serde_json::to_string_pretty(&placed)? + "\n"),
+        Format::Text => Ok(documents().map(|parts| write::text(&parts)).collect::<Vec<_>>().join("\n")),
+        Format::Markdown => Ok(documents().map(|parts| write::markdown(&parts)).collect::<Vec<_>>().join("\n")),
+        Format::Html => Ok(write::html(&documents().collect::<Vec<_>>())),
+        Format::Csv => {
+            let refusal = Failure::usage("cannot report an incident as csv");
+            Err(refusal.hint("choose `-o text`, `-o markdown`, `-o html` or `-o json`").into())
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Placed> {
+    let incident = incident::read(path)?;
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    Ok(Placed { folder, incident })
+}
+
+/// Everything that the report says, in its order.
+fn document(placed: &Placed) -> Vec<Part> {
+    let Placed { folder, incident } = placed;
+    let [host, kernel] = &incident.host;
+    let mut facts = vec![
+        ("when", incident.at.clone()),
+        ("on trial", incident.title.clone()),
+        ("host", format!("{host}, Linux {kernel}")),
+        ("generation", format!("{}, applied {}", incident.generation, incident.since)),
+    ];
+    facts.extend(incident.file.iter().map(|file| ("policy file", file.display().to_string())));
+    facts.push(("folder", folder.display().to_string()));
+    let mut parts = vec![
+        Part::Title("A limit was crossed".to_owned()),
+        Part::Sentence(format!("{}.", incident.why)),
+        Part::Facts(facts),
+    ];
+    let mut first = 0;
+    for rule in &incident.rules {
+        parts.extend(of_rule(rule, &incident.history, first));
+        first += rule.limits.len();
+    }
+    parts.push(Part::Heading("The rules on trial".to_owned()));
+    parts.push(Part::Code(incident.policy.clone()));
+    parts.push(Part::Heading("The time before".to_owned()));
+    parts.extend(recording(folder, incident));
+    parts
+}
+
+fn recording(folder: &Path, incident: &Incident) -> Vec<Part> {
+    let Some(last) = incident.recordings.last() else {
+        return vec![Part::Sentence("No recording was kept.".to_owned())];
+    };
+    let files = incident.recordings.join(", ");
+    let file = folder.join(last);
+    let file = file.display();
+    vec![
+        Part::Sentence(format!("Every connection before the limit was crossed is recorded in {files}.")),
+        Part::Code(format!("tccc top --replay {file}\ntccc serve --replay {file} --trials\ntccc report {file}\n")),
+    ]
+}
+
+/// The arms of a rule, then each limit; `first` is the place of its first limit in a look.
+fn of_rule(rule: &RuleJudgement, history: &[Point], first: usize) -> Vec<Part> {
+    let metrics = GuardMetric::ALL.map(GuardMetric::name);
+    let columns = ["arm", "share", "connections"].into_iter().chain(metrics).map(str::to_owned).collect();
+    let row = |arm: &ArmSeen| {
+        let values = GuardMetric::ALL.map(|metric| shown(metric, arm.values.get(&metric).copied()));
+        [arm.arm.clone(), portion(arm.share), arm.connections.to_string()].into_iter().chain(values).collect()
+    };
+    let mut parts = vec![
+        Part::Heading(format!("Rule {}", rule.rule)),
+        Part::Table(Table { columns, rows: rule.arms.iter().map(row).collect() }),
+    ];
+    if rule.is_broken {
+        let broken = "The arms do not have the shares of the split, so nothing is judged.";
+        parts.push(Part::Sentence(broken.to_owned()));
+    }
+    for (at, limit) in rule.limits.iter().enumerate() {
+        let points: Vec<(f64, LimitPoint)> =
+            history.iter().filter_map(|point| Some((point.at_s, *point.limits.get(first + at)?))).collect();
+        parts.push(Part::Heading(format!("{}: {}", limit.arm, limit.limit)));
+        parts.push(Part::Sentence(sentence(limit)));
+        parts.extend(figure(limit, &points).map(Part::Figure));
+        parts.push(Part::Table(looks(limit, &points)));
+    }
+    parts
+}
+
+/// What is known of a limit, in sentences.
+fn sentence(limit: &LimitJudgement) -> String {
+    let state = match limit.state {
+        LimitState::Crossed => "Crossed: the arm is worse than the limit allows.",
+        LimitState::Safe => "Shown to hold.",
+        LimitState::Undecided => "Not decided.",
+        LimitState::NotComparable => "Nothing to compare with.",
+    };
+    let mut said = vec![state.to_owned()];
+    if let Some(ratio) = limit.ratio {
+        let interval = limit.interval.map(|[low, high]| format!(", interval {low:.2} to {high:.2}"));
+        let interval = interval.unwrap_or_default();
+        said.push(format!("{} is {ratio:.2} times that of keep{interval}.", limit.metric));
+    } else if let Some(value) = limit.value {
+        said.push(format!("{} was {} in the latest minute.", limit.metric, shown(limit.metric, Some(value))));
+    }
+    if let (Some([worse, safe]), Some(needed)) = (limit.evidence, limit.needed) {
+        let [worse, safe, needed] = [worse, safe, needed].map(evidence);
+        said.push(format!("The e-value of harm is {worse}, that of safety {safe}; {needed} decides."));
+    }
+    said.extend(limit.why_not.iter().map(|why| format!("Why: {why}.")));
+    said.join(" ")
+}
+
+/// The last looks at a limit.
+fn looks(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Table {
+    let columns = ["after", &limit.arm, "keep", "ratio", "interval", "e-value of harm"];
+    let is_relative = is_relative(limit);
+    let row = |(at_s, point): &(f64, LimitPoint)| {
+        let [treated, control] = point.arms.map(|value| shown(limit.metric, value));
+        let ratio = point.ratio.filter(|_| is_relative).map(|ratio| format!("{ratio:.2}"));
+        let interval = point.interval.map(|[low, high]| format!("{low:.2} to {high:.2}"));
+        let cells = [ratio, interval, point.e_worse.map(evidence)].map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+        [format!("{:.1} min", at_s / 60.0), treated, control].into_iter().chain(cells).collect()
+    };
+    let rows = points[points.len().saturating_sub(LOOKS)..].iter().map(row).collect();
+    Table { columns: columns.map(str::to_owned).to_vec(), rows }
+}
+
+fn is_relative(limit: &LimitJudgement) -> bool {
+    matches!(allowed(limit), Some(Allowed::Relative(_)))
+}
+
+fn allowed(limit: &LimitJudgement) -> Option<Allowed> {
+    limit.limit.parse::<GuardLimit>().ok().map(|limit| limit.allowed)
+}
+
+/// The metric of both arms, their ratio beside the limit, and the evidence beside what decides.
+fn figure(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Option<Figure> {
+    let allowed = allowed(limit)?;
+    let (begin, end) = (points.first()?.0 / 60.0, points.last()?.0 / 60.0);
+    let of = |value: &dyn Fn(&LimitPoint) -> Option<f64>| -> Vec<(f64, f64)> {
+        points.iter().filter_map(|(at_s, point)| Some((at_s / 60.0, value(point)?))).collect()
+    };
+    let level = |value: f64| vec![(begin, value), (end, value)];
+    let metric = limit.metric;
+    let unit = move |value: f64| shown(metric, Some(value));
+    let arms = [0, 1].map(|arm| of(&move |point: &LimitPoint| point.arms[arm]));
+    let [treated, control] = arms;
+    let mut charts = Vec::new();
+    match allowed {
+        Allowed::Absolute(value) => {
+            let lines = vec![(0, treated), (1, control), (2, level(value))];
+            charts.push(chart(metric.name(), lines, (false, &unit)));
+        }
+        Allowed::Relative(value) => {
+            charts.push(chart(metric.name(), vec![(0, treated), (1, control)], (false, &unit)));
+            let [low, high] = [0, 1].map(|end| of(&move |point: &LimitPoint| Some(point.interval?[end])));
+            let ratio = vec![(0, of(&|point| point.ratio)), (3, low), (3, high), (2, level(value))];
+            charts.push(chart("ratio to keep", ratio, (false, &|value| format!("{value:.2}"))));
+            let harm = of(&|point| point.e_worse.map(|value| value.max(E_LEAST)));
+            let mut lines = vec![(0, harm)];
+            lines.extend(limit.needed.map(|needed| (2, level(needed))));
+            charts.push(chart("e-value of harm", lines, (true, &evidence)));
+        }
+    }
+    let legend = [(0, limit.arm.as_str()), (1, "keep"), (2, "limit"), (3, "interval")];
+    let drawn = if charts.len() > 1 { 4 } else { 3 };
+    Some(Figure {
+        title: format!("{}: {}", limit.arm, limit.limit),
+        explanation: "each look of the guard since the trial began".to_owned(),
+        legend: legend[..drawn].iter().map(|(series, name)| (*series, (*name).to_owned())).collect(),
+        format: Layout { abreast: 1, height: HEIGHT, stacked: false },
+        charts,
+        folded: false,
+    })
+}
+
+/// Lines over minutes; `log` where they span powers of ten.
+fn chart(title: &str, lines: Vec<(usize, Vec<(f64, f64)>)>, (log, show): (bool, &dyn Fn(f64) -> String)) -> Chart {
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let ends = |values: &mut dyn Iterator<Item = f64>| {
+        values.fold([f64::INFINITY, 0.0], |[low, high], value| [low.min(value), value.max(high)])
+    };
+    let y = ends(&mut points().map(|point| point.1));
+    let [from, to] = ends(&mut points().map(|point| point.0));
+    let mut x = Axis::numbers("minutes".to_owned(), [0.0, to], false, &|value| format!("{value:.0}"));
+    x.ends = [from.min(to), to.max(from + 1.0)];
+    x.ticks.retain(|(value, _)| (x.ends[0]..=x.ends[1]).contains(value));
+    let shapes = lines.into_iter().map(|(series, points)| Shape::Line { series, points }).collect();
+    Chart { heading: None, x, y: Axis::numbers(title.to_owned(), y, log, show), shapes }
+}
+
+/// A value of a metric with its unit.
+fn shown(metric: GuardMetric, value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    match metric {
+        GuardMetric::Retransmitted | GuardMetric::AbnormalEnds => percent(value),
+        GuardMetric::Goodput => BitsPerSec(value as u64).to_string(),
+        GuardMetric::Timeouts => format!("{value:.3}"),
+        GuardMetric::RttInflation => format!("{value:.2}"),
+    }
+}
+
+/// A measured share as percent.
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+/// A share that somebody wrote down, as percent without zeros that say nothing.
+fn portion(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A number over many powers of ten.
+fn evidence(value: f64) -> String {
+    match value {
+        value if value >= 10_000.0 => format!("{value:.0e}"),
+        value if value >= 10.0 => format!("{value:.0}"),
+        value if value >= 0.01 => format!("{value:.2}"),
+        value if value >= 0.001 => format!("{value:.3}"),
+        value => format!("{value:.0e}"),
+    }
+}

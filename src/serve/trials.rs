@@ -1,0 +1,104 @@
+//! What a page is told of trials: the documents are made by whoever started the server, and read again at most once a second.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+/// However many pages ask, the documents are made this rarely.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// What is known of trials on this host, as JSON.
+pub trait Trials: Send + Sync {
+    /// The trial that goes on and when its guard looked last, how the latest one ended, and the incidents.
+    ///
+    /// The history of the trial is part of it for a reader who asks; `seen` names the look that the reader knows.
+    fn now(&self, history: History<'_>) -> Vec<u8>;
+
+    /// One incident by its name.
+    ///
+    /// None: there is none of that name, or it is too large.
+    fn incident(&self, name: &str) -> Option<Vec<u8>>;
+}
+
+/// Whether a reader wants the earlier looks of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History<'a> {
+    /// No.
+    Without,
+    /// Unless nothing was added since the look of this name.
+    Since(&'a str),
+}
+
+/// The documents, with the latest of each kind.
+#[derive(Clone)]
+pub(super) struct Shelf {
+    trials: Arc<dyn Trials>,
+    brief: Arc<Mutex<Option<(Instant, Bytes)>>>,
+    whole: Arc<Mutex<Option<(Instant, String, Bytes)>>>,
+}
+
+impl Shelf {
+    pub(super) fn new(trials: Arc<dyn Trials>) -> Shelf {
+        Shelf { trials, brief: Arc::default(), whole: Arc::default() }
+    }
+
+    pub(super) fn now(&self, history: History<'_>) -> Bytes {
+        match history {
+            History::Without => {
+                let mut kept = self.brief.lock().expect("nobody panics with the shelf");
+                match kept.as_ref().filter(|(since, _)| since.elapsed() < KEPT) {
+                    Some((_, document)) => document.clone(),
+                    None => {
+                        let document = Bytes::from(self.trials.now(history));
+                        *kept = Some((Instant::now(), document.clone()));
+                        document
+                    }
+                }
+            }
+            History::Since(seen) => {
+                let mut kept = self.whole.lock().expect("nobody panics with the shelf");
+                match kept.as_ref().filter(|(since, of, _)| since.elapsed() < KEPT && of == seen) {
+                    Some((.., document)) => document.clone(),
+                    None => {
+                        let document = Bytes::from(self.trials.now(history));
+                        *kept = Some((Instant::now(), seen.to_owned(), document.clone()));
+                        document
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn incident(&self, name: &str) -> Option<Bytes> {
+        self.trials.incident(name).map(Bytes::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl Trials for Counting {
+        fn now(&self, history: History<'_>) -> Vec<u8> {
+            format!("{history:?} {}", self.0.fetch_add(1, Ordering::Relaxed)).into_bytes()
+        }
+
+        fn incident(&self, _: &str) -> Option<Vec<u8>> {
+            None
+        }
+    }
+
+    #[test]
+    fn pages_that_ask_at_once_share_a_document() {
+        let shelf = Shelf::new(Arc::new(Counting::default()));
+        assert_eq!([(); 3].map(|()| shelf.now(History::Without)), ["Without 0"; 3]);
+        assert_eq!([(); 2].map(|()| shelf.now(History::Since("7"))), ["Since(\"7\") 1"; 2]);
+        assert_eq!(shelf.now(History::Since("8")), "Since(\"8\") 2", "another reader knows another look");
+    }
+}

@@ -1,0 +1,166 @@
+//! Which rule and arm of a policy each connection is in, and which sockets are shown because of it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+
+use anyhow::Result;
+
+use super::arrival::{Fact, RuleArm};
+
+/// The labels that a policy left at the connections of this host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labelled {
+    /// Number of the arm of each labelled connection, by its cookie.
+    pub sockets: HashMap<u64, u32>,
+    /// What the numbers mean: the first is number 1.
+    pub names: Vec<RuleArm>,
+}
+
+/// Reads the labels of this host's policy; none while there is no policy.
+pub type ReadArms = Box<dyn FnMut() -> Result<Option<Labelled>> + Send>;
+
+/// The map in which a policy keeps its labels of sockets, for programs that read it in the kernel.
+#[derive(Debug)]
+pub struct LabelMap {
+    /// The kernel's number of the map: another policy may have another map.
+    pub id: u32,
+    /// The map.
+    pub map: OwnedFd,
+    /// What the numbers mean: the first is number 1.
+    pub names: Vec<RuleArm>,
+    /// Arms that the policy's rules have now; the others are of rules that were changed or removed.
+    pub current: BTreeSet<RuleArm>,
+}
+
+/// Finds the labels of this host's policy; none while there is no policy.
+pub type FindLabels = Box<dyn FnMut() -> Option<LabelMap> + Send>;
+
+impl Labelled {
+    /// The arm of a connection.
+    ///
+    /// None: no rule decided it, or nobody knows what its number means.
+    pub fn arm(&self, socket: u64) -> Option<&RuleArm> {
+        self.name(*self.sockets.get(&socket)?)
+    }
+
+    fn name(&self, number: u32) -> Option<&RuleArm> {
+        self.names.get(number.checked_sub(1)? as usize)
+    }
+}
+
+/// Sockets that are remembered at most: twice as many as are watched, because a close may be lost.
+const MET_MAX: usize = 800_000;
+
+/// Remembers which arms were told, so that each is told once.
+pub(super) struct ArmBook {
+    read: ReadArms,
+    /// Sockets that somebody watches, with the number that was told of each; 0: none.
+    met: HashMap<u64, u32>,
+    names: Vec<RuleArm>,
+}
+
+impl ArmBook {
+    pub(super) fn new(read: ReadArms) -> Self {
+        ArmBook { read, met: HashMap::new(), names: Vec::new() }
+    }
+
+    /// From now on the arm of this socket is told.
+    pub(super) fn meet(&mut self, socket: u64) {
+        if self.met.len() >= MET_MAX {
+            self.met.clear();
+        }
+        self.met.entry(socket).or_insert(0);
+    }
+
+    /// The connection ended.
+    pub(super) fn leave(&mut self, socket: u64) {
+        self.met.remove(&socket);
+    }
+
+    /// The arms of watched sockets that were not told yet, or have changed.
+    ///
+    /// Errors: the labels cannot be read.
+    pub(super) fn read(&mut self) -> Result<Vec<Fact>> {
+        if self.met.is_empty() {
+            return Ok(Vec::new());
+        }
+        let labelled = (self.read)()?.unwrap_or_default();
+        // A policy that came after another gives the numbers another meaning.
+        let is_renamed = !labelled.names.starts_with(&self.names);
+        let mut facts = Vec::new();
+        for (&socket, told) in &mut self.met {
+            let given = labelled.arm(socket);
+            let number = if given.is_some() { labelled.sockets[&socket] } else { 0 };
+            if number != *told || (is_renamed && number != 0) {
+                *told = number;
+                facts.push(Fact::Arm { socket, given: given.cloned() });
+            }
+        }
+        self.names = labelled.names;
+        Ok(facts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    fn arm(rule: &str, arm: &str) -> RuleArm {
+        RuleArm { rule: rule.into(), arm: arm.into() }
+    }
+
+    fn labelled(sockets: &[(u64, u32)], names: &[RuleArm]) -> Labelled {
+        Labelled { sockets: sockets.iter().copied().collect(), names: names.to_vec() }
+    }
+
+    /// What one look tells, in the order of the sockets.
+    fn told(book: &mut ArmBook) -> Vec<(u64, Option<RuleArm>)> {
+        let mut told: Vec<_> = book
+            .read()
+            .unwrap()
+            .into_iter()
+            .map(|fact| match fact {
+                Fact::Arm { socket, given } => (socket, given),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        told.sort();
+        told
+    }
+
+    #[test]
+    fn each_arm_is_told_once_and_again_when_it_changes() {
+        let host = Arc::new(Mutex::new(None));
+        let read = Arc::clone(&host);
+        let mut book = ArmBook::new(Box::new(move || Ok(read.lock().unwrap().clone())));
+        let names = [arm("web", "dtcp"), arm("web", "keep")];
+        book.meet(1);
+        book.meet(2);
+        assert_eq!(told(&mut book), [], "there is no policy");
+        *host.lock().unwrap() = Some(labelled(&[(1, 1), (2, 2), (3, 1)], &names));
+        assert_eq!(told(&mut book), [(1, Some(names[0].clone())), (2, Some(names[1].clone()))], "nobody watches 3");
+        assert_eq!(told(&mut book), []);
+        *host.lock().unwrap() = Some(labelled(&[(1, 2)], &names));
+        assert_eq!(told(&mut book), [(1, Some(names[1].clone())), (2, None)]);
+        book.leave(1);
+        let other = [arm("mail", "reno"), arm("mail", "keep")];
+        book.meet(4);
+        *host.lock().unwrap() = Some(labelled(&[(1, 2), (2, 1), (4, 9)], &other));
+        assert_eq!(told(&mut book), [(2, Some(other[0].clone()))], "number 9 has no meaning");
+    }
+
+    #[test]
+    fn numbers_of_another_policy_are_told_again_although_they_are_the_same() {
+        let host = Arc::new(Mutex::new(Some(labelled(&[(1, 1)], &[arm("web", "dtcp")]))));
+        let read = Arc::clone(&host);
+        let mut book = ArmBook::new(Box::new(move || Ok(read.lock().unwrap().clone())));
+        book.meet(1);
+        assert_eq!(told(&mut book).len(), 1);
+        *host.lock().unwrap() = Some(labelled(&[(1, 1)], &[arm("web", "dtcp"), arm("mail", "reno")]));
+        assert_eq!(told(&mut book), [], "a name was added");
+        *host.lock().unwrap() = Some(labelled(&[(1, 1)], &[arm("mail", "reno")]));
+        assert_eq!(told(&mut book), [(1, Some(arm("mail", "reno")))]);
+    }
+}

@@ -1,0 +1,248 @@
+//! A source of the connections of some rules alone.
+//!
+//! The arm of a connection is known about a second after the connection opened, so its first events wait.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::arrival::{Arrival, Fact};
+use super::event::{Event, EventKind};
+use super::source::{Playback, Source};
+
+/// How long an event waits for the arm of its connection, in the time of the stream.
+const PATIENCE_NS: u64 = 3_000_000_000;
+/// Events that wait at most: about 25 MB.
+const WAITING_MAX: usize = 65_536;
+/// Connections whose arm is remembered at most.
+const KNOWN_MAX: usize = 400_000;
+
+/// Passes on the events of connections that are in one of these rules, and every fact. Without rules everything passes.
+pub struct OfRules<S> {
+    source: S,
+    gate: Gate,
+}
+
+struct Gate {
+    rules: BTreeSet<String>,
+    /// Connections whose arm is known, and whether their rule is one of ours.
+    known: HashMap<u64, bool>,
+    /// Events of connections whose arm is not known, oldest first.
+    waiting: VecDeque<Event>,
+}
+
+impl<S: Source> OfRules<S> {
+    /// Narrows a source to the connections of these rules.
+    pub fn new(source: S, rules: BTreeSet<String>) -> Self {
+        OfRules { source, gate: Gate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
+    }
+
+    /// The whole source.
+    pub fn whole(&self) -> &S {
+        &self.source
+    }
+}
+
+impl Gate {
+    fn pass(&mut self, arrival: Arrival, take: &mut dyn FnMut(Arrival)) {
+        match arrival {
+            _ if self.rules.is_empty() => take(arrival),
+            Arrival::Event(event) => self.pass_event(event, take),
+            Arrival::Fact(fact) => {
+                let socket = self.learn(&fact);
+                take(Arrival::Fact(fact));
+                socket.into_iter().for_each(|socket| self.release(socket, take));
+            }
+            Arrival::Restart => {
+                self.known.clear();
+                self.waiting.clear();
+                take(Arrival::Restart);
+            }
+        }
+    }
+
+    fn pass_event(&mut self, event: Event, take: &mut dyn FnMut(Arrival)) {
+        match self.known.get(&event.socket) {
+            Some(is_ours) => {
+                let (is_ours, socket, is_over) = (*is_ours, event.socket, event.kind == EventKind::Close);
+                if is_ours {
+                    take(Arrival::Event(event));
+                }
+                if is_over {
+                    self.known.remove(&socket);
+                }
+            }
+            None => {
+                if self.waiting.len() >= WAITING_MAX {
+                    self.waiting.pop_front();
+                }
+                self.waiting.push_back(event);
+            }
+        }
+    }
+
+    /// The socket whose arm a fact tells.
+    fn learn(&mut self, fact: &Fact) -> Option<u64> {
+        let Fact::Arm { socket, given } = fact else { return None };
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(*socket, given.as_ref().is_some_and(|given| self.rules.contains(&given.rule)));
+        Some(*socket)
+    }
+
+    /// Passes on, or drops, what waits of a socket whose arm has become known.
+    fn release(&mut self, socket: u64, take: &mut dyn FnMut(Arrival)) {
+        if !self.waiting.iter().any(|event| event.socket == socket) {
+            return;
+        }
+        let (own, others) = std::mem::take(&mut self.waiting).into_iter().partition(|event| event.socket == socket);
+        self.waiting = others;
+        let own: VecDeque<Event> = own;
+        own.into_iter().for_each(|event| self.pass_event(event, take));
+    }
+
+    /// Drops what has waited too long: no rule labelled its connection.
+    fn let_go(&mut self, now_ns: u64) {
+        let is_old = |event: &Event| event.time_ns.saturating_add(PATIENCE_NS) < now_ns;
+        while self.waiting.front().is_some_and(is_old) {
+            self.waiting.pop_front();
+        }
+    }
+}
+
+impl<S: Source> Source for OfRules<S> {
+    fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
+        let OfRules { source, gate } = self;
+        let polled = source.poll(timeout, &mut |arrival| gate.pass(arrival, take));
+        gate.let_go(source.now_ns());
+        polled
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.source.now_ns()
+    }
+
+    fn title(&self) -> String {
+        self.source.title()
+    }
+
+    fn notices(&self) -> Vec<String> {
+        self.source.notices()
+    }
+
+    fn counts_costs(&self) -> bool {
+        self.source.counts_costs()
+    }
+
+    fn count_costs(&mut self, counts: bool) -> Result<()> {
+        self.source.count_costs(counts)
+    }
+
+    fn playback(&mut self) -> Option<&mut dyn Playback> {
+        self.source.playback()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::live::samples::{SECOND, sample};
+    use crate::trace::arrival::RuleArm;
+
+    /// Hands over one batch per poll.
+    #[derive(Default)]
+    struct Batches {
+        batches: VecDeque<Vec<Arrival>>,
+        now_ns: u64,
+    }
+
+    impl Source for Batches {
+        fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
+            self.batches.pop_front().into_iter().flatten().for_each(take);
+            Ok(())
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.now_ns
+        }
+
+        fn title(&self) -> String {
+            "made".into()
+        }
+
+        fn notices(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn event(socket: u64, time_ns: u64) -> Arrival {
+        Arrival::Event(sample(socket, time_ns))
+    }
+
+    fn close(socket: u64, time_ns: u64) -> Arrival {
+        Arrival::Event(Event { kind: EventKind::Close, ..sample(socket, time_ns) })
+    }
+
+    fn in_rule(socket: u64, rule: &str) -> Arrival {
+        let given = Some(RuleArm { rule: rule.into(), arm: "keep".into() });
+        Arrival::Fact(Fact::Arm { socket, given })
+    }
+
+    /// Sockets and times of the events that one poll passes on.
+    fn poll(source: &mut OfRules<Batches>) -> Vec<(u64, u64)> {
+        let mut passed = Vec::new();
+        let mut take = |arrival| {
+            if let Arrival::Event(event) = arrival {
+                passed.push((event.socket, event.time_ns));
+            }
+        };
+        source.poll(Duration::ZERO, &mut take).unwrap();
+        passed
+    }
+
+    fn of_web(batches: impl IntoIterator<Item = Vec<Arrival>>) -> OfRules<Batches> {
+        let batches = batches.into_iter().collect();
+        OfRules::new(Batches { batches, now_ns: SECOND }, BTreeSet::from(["web".to_owned()]))
+    }
+
+    #[test]
+    fn first_events_wait_until_the_rule_is_known() {
+        let mut source = of_web([
+            vec![event(1, 1), event(2, 2), event(1, 3)],
+            vec![in_rule(2, "mail"), in_rule(1, "web"), event(1, 4), event(2, 5)],
+            vec![close(1, 6), close(2, 7)],
+        ]);
+        assert_eq!(poll(&mut source), []);
+        assert_eq!(poll(&mut source), [(1, 1), (1, 3), (1, 4)]);
+        assert_eq!(poll(&mut source), [(1, 6)]);
+        assert!(source.gate.known.is_empty() && source.gate.waiting.is_empty());
+    }
+
+    #[test]
+    fn events_of_connections_without_a_rule_are_let_go() {
+        let mut source = of_web([vec![event(1, SECOND)], vec![in_rule(1, "web"), event(1, 9 * SECOND)]]);
+        source.source.now_ns = 9 * SECOND;
+        assert_eq!(poll(&mut source), []);
+        assert!(source.gate.waiting.is_empty(), "nothing told its rule for three seconds");
+        assert_eq!(poll(&mut source), [(1, 9 * SECOND)]);
+    }
+
+    #[test]
+    fn waiting_events_are_bounded_and_a_jump_forgets_them() {
+        let mut source =
+            of_web([(0..WAITING_MAX as u64 + 9).map(|n| event(n, SECOND)).collect(), vec![Arrival::Restart]]);
+        poll(&mut source);
+        assert_eq!(source.gate.waiting.len(), WAITING_MAX);
+        poll(&mut source);
+        assert!(source.gate.waiting.is_empty());
+    }
+
+    #[test]
+    fn without_rules_everything_passes() {
+        let mut source = of_web([vec![event(1, 1)]]);
+        source.gate.rules.clear();
+        assert_eq!(poll(&mut source), [(1, 1)]);
+    }
+}
