@@ -45,6 +45,7 @@ fn main() -> Result<()> {
         catalog += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
     }
     fs::write(out.join("catalog.rs"), catalog + "]\n").context("write the catalogue slice")?;
+    fs::write(out.join("sources.rs"), sources(&bpf)?).context("write the slice of sources")?;
     fs::write(out.join("companions.rs"), companions(&bpf, &out)?).context("write the slice of companions")?;
     for folder in SKELETON_FOLDERS {
         for source in programs(&bpf.join(folder))? {
@@ -80,6 +81,21 @@ fn companions(bpf: &Path, out: &Path) -> Result<String> {
         let object = out.join(format!("{stem}.bpf.o"));
         builder(bpf, &source, &object, None).build().with_context(|| format!("compile {}", source.display()))?;
         slice += &format!("    ({stem:?}, include_bytes!({object:?})),\n");
+    }
+    Ok(slice + "]\n")
+}
+
+/// The slice of what modules of the guest of virtual time are compiled from: path in `bpf`, and text.
+fn sources(bpf: &Path) -> Result<String> {
+    let mut slice = String::from("&[\n");
+    for folder in ["cc", "guest", "include"] {
+        let entries = fs::read_dir(bpf.join(folder)).with_context(|| format!("list bpf/{folder}"))?;
+        let mut names: Vec<OsString> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+        names.sort();
+        for name in names.iter().filter_map(|name| name.to_str()).filter(|name| name.ends_with(".c") || name.ends_with(".h")) {
+            let file = bpf.join(folder).join(name);
+            slice += &format!("    ({:?}, include_str!({file:?})),\n", format!("{folder}/{name}"));
+        }
     }
     Ok(slice + "]\n")
 }

@@ -21,6 +21,7 @@ pub mod doctor;
 mod document;
 mod explain;
 mod guard;
+mod inside;
 mod line;
 pub mod link;
 pub mod list;
@@ -88,6 +89,7 @@ pub enum Command {
     Completions(completions::Args),
     Traffic(traffic::Args),
     Guard(guard::Args),
+    Inside(inside::Args),
 }
 
 /// How a query prints its result.
@@ -149,6 +151,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Completions(args) => args.run(),
         Command::Traffic(args) => args.run(),
         Command::Guard(args) => args.run(),
+        Command::Inside(args) => args.run(),
     }
 }
 

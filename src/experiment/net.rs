@@ -7,7 +7,7 @@ pub mod netns;
 pub mod route;
 pub mod topology;
 pub mod tunlink;
-mod wires;
+pub mod wires;
 
 use anyhow::Result;
 

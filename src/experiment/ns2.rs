@@ -8,18 +8,17 @@ pub mod script;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 
 use crate::experiment::cost::{self, Jobs};
 use crate::experiment::part::Part;
 use crate::experiment::plan::{Plan, PlannedRun};
+use crate::experiment::pool::{Pool, workers};
 use crate::experiment::results::ResultDir;
-use crate::experiment::runner::{Forecast, Outcome, Progress, interrupted, processors};
+use crate::experiment::runner::{Forecast, Outcome, Progress, processors};
 use crate::experiment::scenario::{Ns2Spec, Scenario};
 use crate::failure::Failure;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
@@ -39,8 +38,6 @@ const SEED_MAX: u64 = i32::MAX as u64;
 ///
 /// ns-2.35 took 0.09 s for the 49 525 of a 100 s run over two links on the 2.1 GHz processor this was written on.
 const PACKETS_PER_S: f64 = 500e3;
-/// How often a call that waits for runs looks up.
-const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// How a plan is simulated.
 pub struct Options<'a> {
@@ -80,13 +77,6 @@ pub fn forecast(
     Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected, at_once }
 }
 
-fn workers(jobs: Jobs) -> u32 {
-    match jobs {
-        Jobs::Auto => processors(),
-        Jobs::Fixed(jobs) => jobs.max(1),
-    }
-}
-
 /// Simulates what is left of a plan; `scenario` and plan are of [`Scenario::simulated`].
 ///
 /// Errors: ns-2 is missing or lacks an agent; the directory holds another plan or runs of another ns-2; `stop` was set.
@@ -105,8 +95,12 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     keep_host(&results, plan, &version)?;
     let jobs = workers(options.jobs).min(to_do.len() as u32);
     let simulator = Simulator { plan, spec, results: &results, own_seed: plan.seed == scenario.seed, jobs };
-    let finished = simulator.carry_out(&to_do, options, tell)?;
-    Ok(Outcome { finished, ..Outcome::default() })
+    let make = |run: &PlannedRun, _: usize, is_stopped: &dyn Fn() -> bool| simulator.make(run, is_stopped);
+    let failed = Pool { workers: jobs, stop: options.stop, gives_up: true, make: &make }.make(&to_do, tell)?;
+    match failed.into_iter().next() {
+        Some((id, error)) => Err(error.context(format!("simulate the run {id}"))),
+        None => Ok(Outcome { finished: to_do.len(), ..Outcome::default() }),
+    }
 }
 
 /// Writes what the runs were made with, or checks that it is what the earlier ones were made with.
@@ -146,50 +140,6 @@ struct Simulator<'a> {
 }
 
 impl Simulator<'_> {
-    /// Makes the runs, several at once, and says how many.
-    fn carry_out(&self, to_do: &[&PlannedRun], options: &Options<'_>, tell: &mut dyn FnMut(Progress)) -> Result<usize> {
-        let (next, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let is_stopped = || options.stop.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
-        let begun = Instant::now();
-        let (sender, ended) = mpsc::channel();
-        let mut finished = 0;
-        let mut failure = None;
-        thread::scope(|scope| {
-            for _ in 0..self.jobs {
-                let (sender, next, is_stopped) = (sender.clone(), &next, &is_stopped);
-                scope.spawn(move || {
-                    while !is_stopped()
-                        && let Some(run) = to_do.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let _ = sender.send((run.id.clone(), self.make(run, is_stopped))); // heard until all have ended
-                    }
-                });
-            }
-            drop(sender);
-            loop {
-                match ended.recv_timeout(LOOK_UP) {
-                    Ok((id, Ok(()))) => {
-                        finished += 1;
-                        let left = begun.elapsed() * (to_do.len() - finished) as u32 / finished as u32;
-                        tell(Progress::Finished(id));
-                        tell(Progress::Left { going: self.jobs as usize, left });
-                    }
-                    Ok((id, Err(error))) => {
-                        given_up.store(true, Ordering::Relaxed);
-                        failure.get_or_insert_with(|| error.context(format!("simulate the run {id}")));
-                    }
-                    Err(mpsc::RecvTimeoutError::Timeout) => {}
-                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                }
-            }
-        });
-        match failure {
-            _ if options.stop.load(Ordering::Relaxed) => Err(interrupted()),
-            Some(failure) => Err(failure),
-            None => Ok(finished),
-        }
-    }
-
     /// Makes one run and keeps it.
     fn make(&self, run: &PlannedRun, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         let cell = &self.plan.cells[run.cell];

@@ -102,6 +102,9 @@ pub enum Engine {
     Kernel,
     /// The simulator ns-2 with its own TCP agents: what the papers ran, for comparison beside the measured.
     Ns2,
+    /// Linux' own TCP in a guest whose clock stands still while it computes, with a native build of the same algorithm
+    /// files.
+    Virtual,
 }
 
 impl Engine {
@@ -110,6 +113,7 @@ impl Engine {
         match self {
             Engine::Kernel => "kernel",
             Engine::Ns2 => "ns2",
+            Engine::Virtual => "virtual",
         }
     }
 }

@@ -173,9 +173,11 @@ fn try_module(tree: &Path) -> Result<Flags> {
         fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
     };
     let (object, module) = (saved(&format!("{TRIAL}.o"))?, saved(&format!("{TRIAL}.ko"))?);
-    let plain = saved(&format!("{TRIAL}.mod.o"))?;
-    let mut headers: Vec<String> = headers_in(&object).chain(headers_in(&plain)).collect();
-    headers.extend(["scripts/module.lds".to_owned()]);
+    let (plain, common) = (saved(&format!("{TRIAL}.mod.o"))?, saved(".module-common.o")?);
+    let mut headers: Vec<String> = [&object, &plain, &common].into_iter().flat_map(|one| headers_in(one)).collect();
+    // The first the kernel's build leaves out of its rules, because it keeps a rule for every option by itself.
+    let others = ["include/generated/autoconf.h", "scripts/module.lds", "scripts/module-common.c"];
+    headers.extend(others.map(str::to_owned));
     headers.sort();
     headers.dedup();
     Ok(Flags { compiler: compiler_flags(&object), linker: linker_flags(&module), headers })

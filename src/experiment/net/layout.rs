@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::net::route::shortest_path;
 use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Profile};
@@ -37,7 +37,7 @@ pub const PAPER_SETTINGS: [(&str, &str); 11] = [
 pub const LINK_PREFIX: u8 = 30;
 
 /// A network, ready to be built.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     /// The nodes in the order in which links name them.
     pub nodes: Vec<NodeLayout>,
@@ -46,7 +46,7 @@ pub struct Layout {
 }
 
 /// A node: a host or a router, there is no difference.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeLayout {
     /// Its name in the scenario.
     pub name: String,
@@ -59,7 +59,7 @@ pub struct NodeLayout {
 }
 
 /// How a node reaches another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteLayout {
     /// The other node's own address.
     pub to: Ipv4Addr,
@@ -72,7 +72,7 @@ pub struct RouteLayout {
 }
 
 /// A link between two nodes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkLayout {
     /// Its name in results: `s-r`.
     pub name: String,
@@ -83,7 +83,7 @@ pub struct LinkLayout {
 }
 
 /// One end of a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndLayout {
     /// The node's name.
     pub node: String,

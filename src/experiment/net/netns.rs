@@ -8,7 +8,7 @@ use rtnetlink::packet_route::route::{RouteAttribute, RouteMetric};
 
 use crate::experiment::net::layout::{LINK_PREFIX, Layout, LinkLayout, RouteLayout};
 use crate::experiment::net::topology::{Node, Topology};
-use crate::experiment::net::{Link, LinkDriver, LinkEnd, Network};
+use crate::experiment::net::{LinkDriver, LinkEnd, Network};
 use crate::kernel::netns::Netns;
 use crate::kernel::{netlink, sysctl};
 
@@ -22,22 +22,6 @@ impl Namespaces {
     pub fn new(driver: Box<dyn LinkDriver>) -> Self {
         Namespaces { driver }
     }
-
-    fn connect(&self, nodes: &[Node], link: &LinkLayout) -> Result<Box<dyn Link>> {
-        let netns = |number: usize| -> Result<&Netns> {
-            let name = &link.ends[number].node;
-            let node = nodes.iter().find(|node| node.name == *name);
-            Ok(&node.ok_or_else(|| anyhow!("no node \"{name}\" in the network"))?.netns)
-        };
-        let end = |number: usize| -> Result<LinkEnd> {
-            Ok(LinkEnd { netns: netns(number)?.try_clone()?, interface: link.ends[number].interface.clone() })
-        };
-        let built = self.driver.connect(&link.config, [end(0)?, end(1)?])?;
-        for (number, end) in link.ends.iter().enumerate() {
-            netlink::add_address(netns(number)?, &end.interface, end.address.into(), LINK_PREFIX)?;
-        }
-        Ok(built)
-    }
 }
 
 impl Network for Namespaces {
@@ -50,25 +34,68 @@ impl Network for Namespaces {
     }
 
     fn build(&self, layout: &Layout) -> Result<Topology> {
-        let mut nodes = Vec::new();
-        let mut lacking = Vec::new();
-        for node in &layout.nodes {
-            let built = Node { name: node.name.clone(), netns: Netns::create()?, address: node.address };
-            let settings: Vec<(&str, &str)> = node.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-            lacking = sysctl::set_all(&built.netns, &settings)?;
-            netlink::set_up(&built.netns, "lo")?;
-            netlink::add_address(&built.netns, "lo", built.address.into(), 32)?;
-            nodes.push(built);
-        }
-        let mut links = Vec::new();
-        for link in &layout.links {
-            links.push(self.connect(&nodes, link).with_context(|| format!("build the link {}", link.name))?);
-        }
-        for (node, planned) in nodes.iter().zip(&layout.nodes) {
-            planned.routes.iter().try_for_each(|route| add_route(&node.netns, route))?;
-        }
+        let Built { nodes, links, lacking } =
+            build(layout, &mut |link, ends| self.driver.connect(&link.config, ends))?;
         Ok(Topology { layout: layout.clone(), nodes, links, lacking, keeper: None })
     }
+}
+
+/// Namespaces joined by links of some kind.
+#[derive(Debug)]
+pub struct Built<L> {
+    /// The nodes in the layout's order.
+    pub nodes: Vec<Node>,
+    /// The links in the layout's order.
+    pub links: Vec<L>,
+    /// Settings that this kernel lacks.
+    pub lacking: Vec<String>,
+}
+
+/// Builds a layout of namespaces; `connect` makes a link's two interfaces, up and without an address.
+///
+/// Errors: not permitted; the kernel refuses a setting, an address or a route; those of `connect`.
+/// Side effects: namespaces and interfaces that live as long as the returned value.
+pub fn build<L>(
+    layout: &Layout,
+    connect: &mut dyn FnMut(&LinkLayout, [LinkEnd; 2]) -> Result<L>,
+) -> Result<Built<L>> {
+    let mut built = Built { nodes: Vec::new(), links: Vec::new(), lacking: Vec::new() };
+    for node in &layout.nodes {
+        let made = Node { name: node.name.clone(), netns: Netns::create()?, address: node.address };
+        let settings: Vec<(&str, &str)> = node.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        built.lacking = sysctl::set_all(&made.netns, &settings)?;
+        netlink::set_up(&made.netns, "lo")?;
+        netlink::add_address(&made.netns, "lo", made.address.into(), 32)?;
+        built.nodes.push(made);
+    }
+    for link in &layout.links {
+        let joined = join(&built.nodes, link, connect);
+        built.links.push(joined.with_context(|| format!("build the link {}", link.name))?);
+    }
+    for (node, planned) in built.nodes.iter().zip(&layout.nodes) {
+        planned.routes.iter().try_for_each(|route| add_route(&node.netns, route))?;
+    }
+    Ok(built)
+}
+
+fn join<L>(
+    nodes: &[Node],
+    link: &LinkLayout,
+    connect: &mut dyn FnMut(&LinkLayout, [LinkEnd; 2]) -> Result<L>,
+) -> Result<L> {
+    let netns = |number: usize| -> Result<&Netns> {
+        let name = &link.ends[number].node;
+        let node = nodes.iter().find(|node| node.name == *name);
+        Ok(&node.ok_or_else(|| anyhow!("no node \"{name}\" in the network"))?.netns)
+    };
+    let end = |number: usize| -> Result<LinkEnd> {
+        Ok(LinkEnd { netns: netns(number)?.try_clone()?, interface: link.ends[number].interface.clone() })
+    };
+    let joined = connect(link, [end(0)?, end(1)?])?;
+    for (number, end) in link.ends.iter().enumerate() {
+        netlink::add_address(netns(number)?, &end.interface, end.address.into(), LINK_PREFIX)?;
+    }
+    Ok(joined)
 }
 
 fn add_route(netns: &Netns, route: &RouteLayout) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::kernel::netns::Netns;
 use crate::kernel::offload::turn_offloads_off;
 
 /// Locally administered addresses: one that both ends share, one for the link's own halves.
-const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
+pub const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
 const OWN_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x02];
 /// The link's own halves, in its private namespace: of the first and of the second end.
 pub const OWN_NAMES: [&str; 2] = ["link0", "link1"];

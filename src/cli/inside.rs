@@ -1,0 +1,19 @@
+//! `tccc inside`: the first process of a guest of virtual time; started by its kernel.
+
+use anyhow::Result;
+
+use crate::experiment::virtual_time::inside;
+
+/// Do the job of a guest of virtual time (its kernel starts this)
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub struct Args {}
+
+impl Args {
+    /// Does the job in the shared folder and switches the guest off.
+    ///
+    /// Errors: this is not the first process of a guest.
+    pub fn run(&self) -> Result<()> {
+        inside::run()
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs that do not disturb each other, several at once: those of the simulator and of virtual time.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::experiment::cost::Jobs;
+use crate::experiment::plan::PlannedRun;
+use crate::experiment::runner::{Progress, interrupted, processors};
+
+/// How often a call that waits for runs looks up.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// How many workers a choice means on this host: as many as processors where it is automatic.
+pub fn workers(jobs: Jobs) -> u32 {
+    match jobs {
+        Jobs::Auto => processors(),
+        Jobs::Fixed(jobs) => jobs.max(1),
+    }
+}
+
+/// How runs are made.
+pub struct Pool<'a> {
+    /// Runs at once, at least 1.
+    pub workers: u32,
+    /// Set from outside to stop.
+    pub stop: &'a AtomicBool,
+    /// Whether the rest is not made once a run has failed.
+    pub gives_up: bool,
+    /// Makes a run and keeps it; the number of its worker, from 0; and whether to stop.
+    pub make: &'a (dyn Fn(&PlannedRun, usize, &dyn Fn() -> bool) -> Result<()> + Sync),
+}
+
+impl Pool<'_> {
+    /// Makes the runs, in their order as far as several at once have one; returns those that failed, with the reason.
+    ///
+    /// Errors: `stop` was set.
+    pub fn make(&self, to_do: &[&PlannedRun], tell: &mut dyn FnMut(Progress)) -> Result<Vec<(String, anyhow::Error)>> {
+        let (next, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let is_stopped = || self.stop.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        let (sender, ended) = mpsc::channel();
+        let workers = self.workers.min(to_do.len() as u32) as usize;
+        let (mut done, mut failed) = (0, Vec::new());
+        thread::scope(|scope| {
+            for worker in 0..workers {
+                let (sender, next, is_stopped) = (sender.clone(), &next, &is_stopped);
+                scope.spawn(move || {
+                    while !is_stopped()
+                        && let Some(run) = to_do.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let _ = sender.send((run.id.clone(), (self.make)(run, worker, is_stopped))); // heard to the end
+                    }
+                });
+            }
+            drop(sender);
+            loop {
+                let (id, ended) = match ended.recv_timeout(LOOK_UP) {
+                    Ok(ended) => ended,
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                done += 1;
+                match ended {
+                    Ok(()) => tell(Progress::Finished(id)),
+                    Err(error) => {
+                        given_up.fetch_or(self.gives_up, Ordering::Relaxed);
+                        failed.push((id, error));
+                    }
+                }
+                let left = begun.elapsed() * (to_do.len() - done) as u32 / done as u32;
+                tell(Progress::Left { going: workers, left });
+            }
+        });
+        if self.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(failed) }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a guest is to do, and the files by which it is told and tells: one folder that host and guest share.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::net::layout::Layout;
+
+/// The job, written by the host.
+pub const JOB: &str = "job.json";
+/// The settings in force, written by the guest.
+pub const SETTINGS: &str = "settings.json";
+/// Written by the guest at its end: [`WELL`], or what went wrong.
+pub const END: &str = "end";
+/// The end of a job that was done.
+pub const WELL: &str = "well";
+/// The laboratory's files, in the guest's /proc/tccc and, once all is over, in the shared folder.
+pub const LINKS: &str = "links";
+/// See [`LINKS`].
+pub const FLOWS: &str = "flows";
+/// See [`LINKS`].
+pub const EVENTS: &str = "events";
+/// The laboratory's file that starts everything.
+pub const RUN: &str = "run";
+
+/// A kernel module that the guest loads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Its file in the shared folder.
+    pub file: String,
+    /// Its parameters: `name=value` and blanks.
+    pub parameters: String,
+}
+
+/// Bytes for one of the laboratory's files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Place of the node in the layout whose namespace it is about.
+    pub node: usize,
+    /// The laboratory's file.
+    pub to: String,
+    /// The file in the shared folder that has the bytes.
+    pub file: String,
+}
+
+/// What a guest is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The network, whose links the requests describe once more for the laboratory.
+    pub layout: Layout,
+    /// Modules, in this order.
+    pub modules: Vec<Load>,
+    /// What to write before the start, in this order.
+    pub requests: Vec<Request>,
+    /// How long flows may send, and how long after that they may take to end; nanoseconds.
+    pub run_ns: [u64; 2],
+}
+
+impl Job {
+    /// Writes the job where the guest looks for it.
+    ///
+    /// Errors: the folder cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).context("encode the job")?;
+        fs::write(folder.join(JOB), text).context("write the guest's job")
+    }
+
+    /// Reads the job; called in the guest.
+    ///
+    /// Errors: it is missing or of another version of this program.
+    pub fn read(folder: &Path) -> Result<Job> {
+        let text = fs::read(folder.join(JOB)).context("read the job")?;
+        serde_json::from_slice(&text).context("read the job")
+    }
+}
