@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
+use crate::policy::iterate;
 use crate::policy::rule::GuardMetric;
 
 #[allow(missing_docs, clippy::all)] // generated from guard.bpf.c
@@ -126,9 +127,7 @@ impl Arms {
     ///
     /// Errors: the iterator or the sums cannot be read.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
-        let mut iterator = Iter::new(&self.sweep).context("open the iterator over labels")?;
-        // The program writes nothing: one read goes through all of them.
-        std::io::copy(&mut iterator, &mut std::io::sink()).context("look at the labelled connections")?;
+        iterate::pass(&self.sweep).context("look at the labelled connections")?;
         let arm = |slot: u32| -> Result<ArmCells> {
             let mut cells = ArmCells::default();
             for (cell, fold) in cells.iter_mut().zip(0..) {
