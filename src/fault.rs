@@ -6,7 +6,7 @@
 pub const VARIABLE: &str = "TCCC_FAULT";
 
 /// Every point, in the order in which a command comes to it.
-pub const POINTS: [&str; 24] = [
+pub const POINTS: [&str; 27] = [
     "apply.algorithms",
     "apply.noted",
     "apply.pinned",
@@ -16,14 +16,14 @@ pub const POINTS: [&str; 24] = [
     "remove.detached",
     "remove.cleared",
     "trial.guard",
-    "trial.noted",
     "trial.begun",
     "revert.swapped",
     "revert.noted",
     "revert.cleared",
-    "confirm.default",
-    "confirm.swapped",
     "confirm.noted",
+    "confirm.default",
+    "confirm.upgraded",
+    "confirm.swapped",
     "upgrade.noted",
     "upgrade.companion",
     "upgrade.linked",
@@ -31,6 +31,9 @@ pub const POINTS: [&str; 24] = [
     "upgrade.defaults",
     "rollback.linked",
     "rollback.pinned",
+    "beside.bridged",
+    "beside.loaded",
+    "beside.restored",
 ];
 
 /// Ends or stops this process here, if a test asked for that.
