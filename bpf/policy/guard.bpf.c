@@ -91,28 +91,34 @@ static __always_inline void look_at_rtt(struct guard_cell *cell, const struct tc
 	__sync_fetch_and_add(&cell->looks, 1);
 }
 
-/* Adds what the connection did since it was counted last. Only who has claimed it calls this. */
-static __always_inline struct guard_cell *count(struct policy_label *mark, const struct tcp_sock___trace *tp, bool is_first)
+/*
+ * Adds what the connection did since it was counted last. Only who has claimed it calls this. Its counts may grow
+ * meanwhile: each is read once.
+ */
+static __always_inline struct guard_cell *count(struct policy_label *mark, const struct tcp_sock___trace *tp,
+						bool is_first)
 {
 	struct policy_counted *before = &mark->counted;
 	struct guard_key key = {.slot = mark->slot, .fold = mark->fold};
 	struct guard_cell *cell = bpf_map_lookup_elem(&cells, &key);
+	struct policy_counted now;
 	u64 acked = 0;
 
 	if (!cell)
 		return 0;
+	note_counts(&now, tp);
 	if (is_first)
 		__sync_fetch_and_add(&cell->connections, 1);
-	if (tp->bytes_acked > before->bytes_acked) /* or the socket connected again: its counts begin anew */
-		acked = tp->bytes_acked - before->bytes_acked;
+	if (now.bytes_acked > before->bytes_acked) /* or the socket connected again: its counts begin anew */
+		acked = now.bytes_acked - before->bytes_acked;
 	__sync_fetch_and_add(&cell->bytes_acked, acked);
-	__sync_fetch_and_add(&cell->busy_ticks, grown(busy_ticks_of(tp), before->busy_ticks));
-	__sync_fetch_and_add(&cell->sent_pkts, grown(tp->data_segs_out, before->sent_pkts));
-	__sync_fetch_and_add(&cell->retrans_pkts, grown(tp->total_retrans, before->retrans_pkts));
-	__sync_fetch_and_add(&cell->timeouts, (u16)(timeouts_of(tp) - before->timeouts));
+	__sync_fetch_and_add(&cell->busy_ticks, grown(now.busy_ticks, before->busy_ticks));
+	__sync_fetch_and_add(&cell->sent_pkts, grown(now.sent_pkts, before->sent_pkts));
+	__sync_fetch_and_add(&cell->retrans_pkts, grown(now.retrans_pkts, before->retrans_pkts));
+	__sync_fetch_and_add(&cell->timeouts, (u16)(now.timeouts - before->timeouts));
 	if (acked)
 		look_at_rtt(cell, tp);
-	note_counts(before, tp);
+	keep_counts(before, &now);
 	return cell;
 }
 

@@ -124,7 +124,8 @@ impl Args {
         let request =
             Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
-        if !self.share.is_empty() && !(self.default && self.confirm.is_some()) {
+        let is_trial_of_default = self.default && self.confirm.is_some();
+        if !self.share.is_empty() && !is_trial_of_default {
             let what = "`--percent` and `--guard` are about a trial of the default";
             return Err(Failure::usage(what).hint("add `--default --confirm TIME`, or use `tccc policy apply`").into());
         }

@@ -55,7 +55,8 @@ pub fn with_upgrade(
     for rule in &mut policy.rules {
         rule.split.arms = rule.split.arms.iter().flat_map(|arm| divided(arm, [name, trial_name], portion)).collect();
         if rule.split.arms.len() > SPLIT_ARMS_MAX {
-            let what = format!("rule \"{}\" of the policy has {SPLIT_ARMS_MAX} arms, and the trial divides one", rule.name);
+            let what =
+                format!("rule \"{}\" of the policy has {SPLIT_ARMS_MAX} arms, and the trial divides one", rule.name);
             return Err(Failure::failed(what).hint(FEWER).into());
         }
     }

@@ -47,8 +47,11 @@ pub struct UpgradeTrial {
 pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<Done> {
     super::sweep()?;
     refuse_during_trial()?;
-    let upgraded =
-        if features.link_update { loader::upgrade::upgrade(request, features)? } else { beside(request, features, None)? };
+    let upgraded = if features.link_update {
+        loader::upgrade::upgrade(request, features)?
+    } else {
+        beside(request, features, None)?
+    };
     Ok(Done { refreshes: sweep::refresh(request.name, moves_open)?, upgraded })
 }
 
@@ -126,9 +129,9 @@ pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()>
     let source = Source::of(&record)?;
     if features.link_update {
         // Where a command was killed after this step the code before must not be forgotten by a second upgrade.
-        let is_done = store.record(name).is_some_and(|now| {
-            now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables
-        });
+        let is_done = store
+            .record(name)
+            .is_some_and(|now| now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables);
         if !is_done {
             loader::upgrade::upgrade(&source.request(name)?, features)?;
         }

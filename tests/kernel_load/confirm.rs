@@ -196,7 +196,10 @@ fn what_cannot_be_on_trial_starts_no_guard() {
         let plan = stdout(&run(0, "load dtcp --as ldk_no --confirm 60s --dry-run"));
         assert!(plan.ends_with("start a process that undoes all this after 60s\n"), "{plan}");
         let plan = stdout(&run(0, "load dtcp --as ldk_no --default --confirm 60s --dry-run"));
-        assert!(plan.ends_with("with `tccc confirm ldk_no`, set net.ipv4.tcp_congestion_control to \"ldk_no\"\n"), "{plan}");
+        assert!(
+            plan.ends_with("with `tccc confirm ldk_no`, set net.ipv4.tcp_congestion_control to \"ldk_no\"\n"),
+            "{plan}"
+        );
         run(1, "load dtcp --as reno --confirm 1m");
         run(1, "load dtcp --as reno --default --confirm 1m");
         let processes = std::fs::read_dir("/proc").unwrap().flatten();

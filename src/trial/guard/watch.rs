@@ -183,8 +183,7 @@ impl Watch {
                 let is_done = advance::change_progress(&Turn::take()?, trial, rules, is_step)?;
                 if is_done && is_incident {
                     let facts = Facts { why: &why, trial, generation, judgements: &self.judgements };
-                    let written =
-                        incident::write(&incident::new_folder(), &facts, &self.history, self.recent.take());
+                    let written = incident::write(&incident::new_folder(), &facts, &self.history, self.recent.take());
                     self.recent = Recent::start((self.layouts)()).ok();
                     written?;
                 }

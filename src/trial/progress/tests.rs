@@ -1,3 +1,5 @@
+//! What follows from looks and from the clock, case by case.
+
 use std::time::Duration;
 
 use super::*;
@@ -107,7 +109,8 @@ fn crossed_limit_freezes_where_the_rule_says_so_and_once_only() {
     let crossed = seen(LimitState::Crossed);
     let (rules, is_step) = changed(next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1)));
     assert_eq!((rules[0].state, is_step), (RuleState::Frozen, false));
-    let Next::Change { is_incident: true, why, .. } = next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1))
+    let Next::Change { is_incident: true, why, .. } =
+        next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1))
     else {
         panic!("a crossed limit is an incident whatever follows")
     };
