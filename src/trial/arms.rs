@@ -35,6 +35,11 @@ pub struct Cell {
 pub type ArmCells = [Cell; FOLDS];
 
 impl Cell {
+    /// A cell with these words of `struct guard_cell`.
+    pub fn of(words: [u64; WORDS]) -> Self {
+        Cell { words }
+    }
+
     /// Connections that were counted.
     pub fn connections(&self) -> u64 {
         self.words[0]
@@ -132,9 +137,11 @@ impl Arms {
             let mut cells = ArmCells::default();
             for (cell, fold) in cells.iter_mut().zip(0..) {
                 let value = self.cells.lookup(&key_of(slot, fold), MapFlags::ANY).context("read the guard's sums")?;
-                let words = value.as_deref().unwrap_or_default().chunks_exact(8);
-                let words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-                cell.words.iter_mut().zip(words).for_each(|(to, from)| *to = from);
+                let bytes = value.as_deref().unwrap_or_default().chunks_exact(8);
+                let read = bytes.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+                let mut words = [0; WORDS];
+                words.iter_mut().zip(read).for_each(|(to, from)| *to = from);
+                *cell = Cell::of(words);
             }
             Ok(cells)
         };
