@@ -10,12 +10,17 @@ mod sandbox;
 
 #[path = "kernel_trial/lab.rs"]
 mod lab;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "view/pty.rs"]
+mod pty;
 
 #[path = "kernel_trial/link.rs"]
 mod link;
 
 #[path = "kernel_trial/ended.rs"]
 mod ended;
+#[path = "kernel_trial/guarded.rs"]
+mod guarded;
 #[path = "kernel_trial/killed.rs"]
 mod killed;
 #[path = "kernel_trial/lease.rs"]
@@ -26,3 +31,5 @@ mod refused;
 mod steps;
 #[path = "kernel_trial/sums.rs"]
 mod sums;
+#[path = "kernel_trial/upgraded.rs"]
+mod upgraded;

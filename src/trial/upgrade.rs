@@ -19,6 +19,7 @@ use crate::policy::generation::{Role, refuse_during_trial as refuse};
 use crate::policy::record::{GenerationRecord, PolicyRecord, TrialSubject};
 use crate::policy::rule::{Policy, Portion, RuleTrial};
 use crate::policy::sweep::{self, Refreshes};
+use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 
 /// What an upgrade did.
@@ -129,9 +130,8 @@ pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()>
     let source = Source::of(&record)?;
     if features.link_update {
         // Where a command was killed after this step the code before must not be forgotten by a second upgrade.
-        let is_done = store
-            .record(name)
-            .is_some_and(|now| now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables);
+        let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock()?), features)?;
+        let is_done = now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables;
         if !is_done {
             loader::upgrade::upgrade(&source.request(name)?, features)?;
         }

@@ -132,7 +132,14 @@ pub fn algorithm_of(socket: &TcpStream) -> String {
 /// A connection that carries bytes from before a test to its end.
 struct Stream {
     stop: Arc<AtomicBool>,
-    ends: [JoinHandle<u64>; 2],
+    ends: Option<[JoinHandle<u64>; 2]>,
+}
+
+/// Its threads would keep the mount namespace of a test that failed, with all that is pinned there.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Stream {
@@ -163,12 +170,13 @@ impl Stream {
             }
             received
         });
-        Stream { stop, ends: [sender, receiver] }
+        Stream { stop, ends: Some([sender, receiver]) }
     }
 
-    fn assert_whole(self) {
+    fn assert_whole(mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        let [sent, received] = self.ends.map(|end| end.join().expect("the connection stands"));
+        let ends = self.ends.take().expect("they are joined once");
+        let [sent, received] = ends.map(|end| end.join().expect("the connection stands"));
         assert!(sent == received && sent > 0, "{received} bytes of {sent} arrived");
     }
 }
@@ -194,6 +202,19 @@ pub fn last_trial() -> (String, String) {
 #[track_caller]
 pub fn guard() -> Pid {
     Pid::from_raw(on_trial()["guard_pid"].as_i64().expect("something is on trial") as i32)
+}
+
+/// Makes the lease of the trial that goes on as short as this, so that a test need not wait for a whole one.
+pub fn shorten_lease(lease: Duration) {
+    const RECORD: &str = "/run/tccc/policy/record.json";
+    poll_until(SOON, "the guard has looked", || !on_trial()["view"].is_null());
+    let mut record: Value = serde_json::from_slice(&fs::read(RECORD).unwrap()).unwrap();
+    record["trial"]["lease_ns"] = Value::from(lease.as_nanos() as u64);
+    fs::write("/run/tccc/policy/short", record.to_string()).unwrap();
+    fs::rename("/run/tccc/policy/short", RECORD).unwrap();
+    poll_until(SOON, "the guard renews it by this much", || {
+        on_trial()["lease_s"].as_f64().is_some_and(|left_s| left_s <= lease.as_secs_f64())
+    });
 }
 
 /// A dead process that nobody has collected yet is gone as well.

@@ -42,6 +42,8 @@ pub(super) struct Watch {
     looked_ns: u64,
     judgements: Vec<RuleJudgement>,
     history: History,
+    /// The trial as it was when it was last shown.
+    shown: Option<TrialRecord>,
     recent: Option<Recent>,
     layouts: fn() -> Layouts,
 }
@@ -73,6 +75,7 @@ impl Watch {
             looked_ns: 0,
             judgements: Vec::new(),
             history: History::default(),
+            shown: None,
             recent,
             layouts,
         })
@@ -112,6 +115,9 @@ impl Watch {
         let mut due = due.chain(trial.deadline_ns).filter(|at| (self.looked_ns..=now_ns).contains(at));
         let is_due = due.next().is_some();
         if !is_due && now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY.as_nanos() as u64 {
+            if self.shown.as_ref() != Some(trial) {
+                self.write_view(trial, policy, now_ns);
+            }
             return Ok(Tick::On);
         }
         self.look(trial, policy, record, now_ns)?;
@@ -144,7 +150,8 @@ impl Watch {
     }
 
     /// Nobody but those who look needs this: what cannot be written is left.
-    fn write_view(&self, trial: &TrialRecord, policy: &Policy, now_ns: u64) {
+    fn write_view(&mut self, trial: &TrialRecord, policy: &Policy, now_ns: u64) {
+        self.shown = Some(trial.clone());
         let view = TrialView {
             schema: view::SCHEMA,
             subject: trial.subject.clone(),
