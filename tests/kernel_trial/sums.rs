@@ -230,6 +230,35 @@ fn add(sum: &mut Counts, one: &Counts) {
     sum.looks += one.looks;
 }
 
+/// Open connections that a live policy left as they were had no label: the arms did not have their shares.
+#[test]
+fn open_connections_of_a_live_policy_are_counted_in_both_arms() {
+    const CONNECTIONS: usize = 150;
+    needs!(root, struct_ops, bpffs, cgroup2);
+    in_lab(|lab| {
+        let _inhabitant = lab.inhabit();
+        let open: Vec<[TcpStream; 2]> = (0..CONNECTIONS).map(|_| lab.connect()).collect();
+        let shares = [(1, 30), (2, 60)];
+        for (number, percent) in shares {
+            lab.apply(0, &format!("split = {{ {BEFORE} = {percent}, keep = {} }}", 100 - percent), "--live");
+            let treated = open.iter().flatten().filter(|end| algorithm_of(end) == BEFORE).count() as u64;
+            let labels = bpf::open_pin(&PolicyPins::of_host().unwrap().labels()).unwrap();
+            let arms = Arms::start(&labels, number, &SLOTS).unwrap();
+            let mut cells = cells_of(&arms);
+            cells.retain(|_, (counts, _)| counts.connections > 0);
+            let of = |slot: u32| {
+                cells.iter().filter(|((it, _), _)| *it == slot).map(|(_, (it, _))| it.connections).sum::<u64>()
+            };
+            // The connection that every test has is one of them.
+            let total = 2 * CONNECTIONS as u64 + 2;
+            assert!(of(SLOTS[0]).abs_diff(treated) <= 2, "{percent} %: {} of {treated}", of(SLOTS[0]));
+            assert_eq!(of(SLOTS[0]) + of(SLOTS[1]), total, "{percent} %");
+        }
+        run(0, "policy remove --live");
+        assert!(open.iter().flatten().all(|end| algorithm_of(end) != BEFORE), "all have what they had");
+    });
+}
+
 /// A sweep and the end of a connection once both added what the other had.
 #[test]
 fn nothing_is_counted_twice_where_sweeps_and_ends_meet() {
