@@ -276,6 +276,25 @@ static __always_inline bool want(struct current_key *wanted, const struct decisi
 	return true;
 }
 
+/*
+ * What stays as it is is compared with what moves, where a rule has both: connections of both arms are counted from the
+ * same moment on.
+ */
+static __always_inline void label_unmoved(struct sock_common *common, const struct decision *decision,
+					  const struct ends *ends, u32 outcome)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(common);
+	struct policy_label *mark;
+
+	if (!tp || decision->rule == NO_RULE || !(rules[decision->rule % RULES_MAX].flags & RULE_LABELS_KEPT))
+		return;
+	mark = bpf_sk_storage_get(&labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark || mark->generation == generation) /* this generation decided when the connection began */
+		return;
+	label(mark, decision->arm, outcome, ends);
+	note_counts(&mark->counted, tp);
+}
+
 SEC("iter/tcp")
 int on_move(struct bpf_iter__tcp___trace *ctx)
 {
@@ -302,10 +321,13 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 			return 0;
 		}
 	}
-	if (!want(&wanted, &decision, mark, &now))
+	if (!want(&wanted, &decision, mark, &now)) {
+		label_unmoved(common, &decision, &ends, POLICY_KEPT);
 		return 0;
+	}
 	if (is_same(wanted.name, now.name)) {
 		moves.already++;
+		label_unmoved(common, &decision, &ends, is_ours(mark, &now) ? POLICY_SET : POLICY_KEPT);
 		return 0;
 	}
 	outcome = outcome_of(move(tp, &wanted));
@@ -319,11 +341,12 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 		return 0;
 	if (!is_ours(mark, &now))
 		__builtin_memcpy(mark->before, now.name, sizeof(mark->before));
-	if (decision.rule == NO_RULE || !arms[decision.arm % ARMS_MAX].algorithm[0]) {
-		mark->slot = decision.rule == NO_RULE ? 0 : arms[decision.arm % ARMS_MAX].slot;
+	if (decision.rule == NO_RULE) {
+		mark->slot = 0;
 		mark->outcome = POLICY_KEPT;
 	} else {
-		label(mark, decision.arm, POLICY_SET, &ends);
+		outcome = arms[decision.arm % ARMS_MAX].algorithm[0] ? POLICY_SET : POLICY_KEPT;
+		label(mark, decision.arm, outcome, &ends);
 	}
 	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
 	mark->counted.standing = POLICY_UNCOUNTED;

@@ -19,7 +19,7 @@ use super::rule::Policy;
 use super::table::RuleTables;
 use crate::failure::Failure;
 use crate::fault;
-use crate::kernel::{bpf, cgroup};
+use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
 
@@ -52,8 +52,8 @@ pub enum Role {
 pub struct NewTrial {
     /// The trial.
     pub trial: TrialRecord,
-    /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds.
-    pub until_ns: u64,
+    /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds; none: a whole lease from when it is loaded.
+    pub until_ns: Option<u64>,
 }
 
 impl Role {
@@ -95,7 +95,8 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     record.generations.push(generation.clone());
     record.write(locked)?;
     fault::point("apply.noted");
-    let until_ns = new.role.trial().map(|trial| trial.until_ns);
+    let now_ns = clock::boottime_ns()?;
+    let until_ns = new.role.trial().map(|it| it.until_ns.unwrap_or_else(|| it.trial.lease_from(now_ns)));
     let brought_up = load(&record, number, &pins, (previous, until_ns)).and_then(|loaded| {
         pins.keep(number, &loaded)?;
         fault::point("apply.pinned");

@@ -82,6 +82,9 @@ pub struct TrialRecord {
     pub loaded: Vec<String>,
     /// A person stopped the steps; the guard judges on.
     pub paused: bool,
+    /// It is to be kept: where the command that does so was killed, the guard or the next command goes on with that.
+    #[serde(default)]
+    pub confirmed: bool,
     /// Where each rule with limits or steps is.
     pub rules: Vec<RuleProgress>,
 }
@@ -156,6 +159,16 @@ pub enum TrialResult {
     Kept,
     /// Connections are decided as before.
     Reverted,
+}
+
+impl TrialRecord {
+    /// Until when the kernel lets it decide after a sign of life at `now_ns`: a whole lease, but never past the deadline.
+    ///
+    /// Units: CLOCK_BOOTTIME, nanoseconds.
+    pub fn lease_from(&self, now_ns: u64) -> u64 {
+        let until_ns = now_ns.saturating_add(self.lease_ns);
+        self.deadline_ns.map_or(until_ns, |deadline_ns| until_ns.min(deadline_ns))
+    }
 }
 
 impl TrialSubject {
