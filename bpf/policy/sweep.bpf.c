@@ -126,8 +126,11 @@ static __always_inline const struct tcp_sock___trace *open_socket(struct sock_co
 	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT ? tp : 0;
 }
 
+/* An enumeration matches one of the same name alone, not a number. */
+enum bpf_map_type___policy { ANY_MAP_TYPE___policy };
+
 struct bpf_map___policy {
-	u32 map_type;
+	enum bpf_map_type___policy map_type;
 	u32 id;
 } KERNEL_TYPE;
 
