@@ -134,7 +134,7 @@ pub fn remove(live: bool) -> Result<Removed> {
 pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     let pins = PolicyPins::of(Pins::writable()?);
     let record = PolicyRecord::read(&Store::of_host())?;
-    let tables = RuleTables::of(&generation.policy, &resolve::resolve(&generation.policy, &record)?);
+    let tables = RuleTables::of(&generation.policy, &resolve::resolve_present(&generation.policy, &record)?);
     sweep::move_all(&tables, &shared(&pins, generation.number)?)
 }
 

@@ -1,6 +1,6 @@
 //! What the names in a policy mean on this host: network namespaces, algorithms, numbers of arms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
@@ -20,13 +20,27 @@ const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
 ///
 /// Errors: a network namespace does not exist, or cannot be entered.
 pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
-    let mut resolved = Resolved::default();
+    let mut netns = BTreeMap::new();
     for rule in &policy.rules {
         for name in &rule.when.netns {
-            let netns = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
-            resolved.netns.insert(name.clone(), netns.cookie()?);
+            let found = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
+            netns.insert(name.clone(), found.cookie()?);
         }
     }
+    resolved(policy, record, netns)
+}
+
+/// Looks up the names of a policy that decides already: a namespace that has gone since matches nothing.
+///
+/// Errors: this kernel shows no type information.
+pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
+    let names = policy.rules.iter().flat_map(|rule| &rule.when.netns);
+    let cookie = |name: &String| Some((name.clone(), Netns::find(name).ok()?.cookie().ok()?));
+    resolved(policy, record, names.filter_map(cookie).collect())
+}
+
+fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>) -> Result<Resolved> {
+    let mut resolved = Resolved { netns, ..Resolved::default() };
     for (slot, number) in record.slots.iter().zip(1..) {
         resolved.slots.insert((slot.rule.clone(), slot.arm.clone()), number);
     }
