@@ -91,6 +91,7 @@ impl Args {
     fn print_plan(&self, features: &Features) -> Result<()> {
         let what = self.name.as_ref().map_or("unload".to_owned(), |name| format!("unload \"{name}\""));
         privilege::require(&what, &privilege::FOR_LOAD)?;
+        self.name.as_deref().map_or(Ok(()), free_of_policy)?;
         let store = Store::of_host();
         let wanted = match &self.name {
             Some(name) => vec![loader::ours(name, &store, features)?],
