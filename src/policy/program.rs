@@ -82,7 +82,8 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     }
     let mut cgroup_links = Vec::new();
     if has_cgroups {
-        for (name, program) in [("mkdir", &skel.progs.on_cgroup_mkdir), ("release", &skel.progs.on_cgroup_release)] {
+        // The end first: a cgroup that is noted when it begins is then also forgotten when it ends.
+        for (name, program) in [("release", &skel.progs.on_cgroup_release), ("mkdir", &skel.progs.on_cgroup_mkdir)] {
             let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
             cgroup_links.push((name, link.as_fd().try_clone_to_owned()?));
         }
@@ -94,7 +95,7 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
         ("lease", maps.lease.as_fd()),
         ("fallback", maps.fallback.as_fd()),
         ("cgroups", maps.cgroups.as_fd()),
-        ("bss", maps.bss.as_fd()),
+        ("missed", maps.missed.as_fd()),
         ("labels", maps.labels.as_fd()),
     ];
     let kept = kept.into_iter().map(|(name, map)| Ok((name, map.try_clone_to_owned()?)));
