@@ -19,5 +19,7 @@ mod explain;
 mod live;
 #[path = "kernel_policy/matching.rs"]
 mod matching;
+#[path = "kernel_policy/service.rs"]
+mod service;
 #[path = "kernel_policy/split.rs"]
 mod split;
