@@ -9,6 +9,8 @@ mod lab;
 #[allow(dead_code, reason = "the tests of loading use the rest")]
 mod sandbox;
 
+#[path = "kernel_policy/agree.rs"]
+mod agree;
 #[path = "kernel_policy/choice.rs"]
 mod choice;
 #[path = "kernel_policy/ecn.rs"]
