@@ -1,7 +1,7 @@
 //! The kernel program and `policy::decide` say the same: random policies over a few hundred open connections.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 
 use rand_pcg::Pcg64Mcg;
@@ -15,7 +15,7 @@ use tccc::policy::rule::{
     ARMS_MAX, Arm, CgroupName, Match, Policy, Portion, Ports, RULES_MAX, Rule, Split, SplitBy, Treatment, Way,
 };
 use tccc::policy::sweep::{self, Shared, Sight};
-use tccc::policy::table::RuleTables;
+use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
 
 use crate::common::needs;
@@ -26,6 +26,7 @@ use crate::lab::{Ends, Lab, NAME, Pair, named_netns, with_lab};
 const POLICIES: usize = 200;
 const SEED: u128 = 64;
 const OTHER_NETNS: &str = "ldk_other";
+const NETNS: [&str; 3] = [NAME, OTHER_NETNS, "/proc/self/ns/net"];
 const GROUPS: [&str; 4] =
     ["/ldk_tccc.slice/a.service", "/ldk_tccc.slice/a.service/in", "/ldk_tccc.slice/b.service", "/ldk_tccc_b/a.service"];
 
@@ -48,7 +49,7 @@ impl Random {
 }
 
 /// Connections in every way that rules tell apart, some with a listener that stays.
-fn connections(lab: &Lab) -> (Vec<Pair>, Vec<std::net::TcpListener>) {
+fn connections(lab: &Lab) -> (Vec<Pair>, Vec<TcpListener>, Vec<Group>) {
     let other = named_netns(OTHER_NETNS);
     let mut random = Random(Pcg64Mcg::new(SEED + 1));
     let mut pairs = Vec::new();
@@ -57,7 +58,7 @@ fn connections(lab: &Lab) -> (Vec<Pair>, Vec<std::net::TcpListener>) {
             let [a, b] = [random.below(256), random.below(256)];
             for (from, to, is_dual) in [
                 (format!("127.0.{a}.{b}"), format!("127.{b}.0.{a}"), false),
-                (format!("127.{a}.0.1"), format!("127.0.0.1:{}", 4000 + a), true),
+                (format!("127.{a}.0.1"), format!("127.0.0.1:{}", 4000 + pairs.len()), true),
                 ("::1".into(), "::1".into(), false),
                 (format!("::ffff:127.0.{a}.1"), format!("::ffff:127.{b}.{a}.1"), true),
             ] {
@@ -68,15 +69,13 @@ fn connections(lab: &Lab) -> (Vec<Pair>, Vec<std::net::TcpListener>) {
         }
     };
     open(&other);
-    for path in GROUPS {
-        let group = Group::create(path);
-        group.inside(|| open(&lab.netns));
-        std::mem::forget(group); // removed by the test, when the connections are closed
-    }
+    let groups = GROUPS.map(Group::create);
+    groups.iter().for_each(|group| group.inside(|| open(&lab.netns)));
     let local = |pair: &Pair| pair.server.local_addr().unwrap();
-    let ports = pairs.iter().skip(32).step_by(3).map(|pair| local(pair).port());
-    let listeners = lab.inside(|| ports.map(|port| listen_at(([127, 255, 0, 1], port).into(), false, None)).collect());
-    (pairs, listeners)
+    let ports: BTreeSet<u16> = pairs.iter().skip(32).step_by(3).map(|pair| local(pair).port()).collect();
+    let listen = |port| listen_at(([127, 255, 0, 1], port).into(), false, None);
+    let listeners = lab.inside(|| ports.into_iter().map(listen).collect());
+    (pairs, listeners, groups.into())
 }
 
 fn random_rule(index: usize, random: &mut Random, sights: &[Sight], paths: &[PathBuf]) -> Rule {
@@ -98,7 +97,7 @@ fn random_rule(index: usize, random: &mut Random, sights: &[Sight], paths: &[Pat
         0 => CgroupName::Unit(["a.service", "b.service", "ldk_tccc.slice"][random.below(3)].into()),
         _ => CgroupName::Path(random.one(paths).clone()),
     };
-    let netns = |random: &mut Random| random.one(&[NAME, OTHER_NETNS, "/proc/self/ns/net"]).to_string();
+    let netns = |random: &mut Random| random.one(&NETNS).to_string();
     let when = Match {
         cgroups: random.some(cgroup),
         netns: random.some(netns),
@@ -132,13 +131,24 @@ fn random_split(random: &mut Random) -> Split {
     Split { arms, by: *random.one(&[SplitBy::Connection, SplitBy::Peer, SplitBy::Prefix]) }
 }
 
+/// What the names mean that the random rules draw from.
+fn names_of_all() -> Resolved {
+    let netns = NETNS.map(str::to_owned).to_vec();
+    let split = Split { arms: Vec::new(), by: SplitBy::Connection };
+    let rule = Rule {
+        name: String::new(),
+        line: 0,
+        when: Match { netns, ..Match::default() },
+        split,
+        overrides: false,
+        overrides_route: true,
+        trial: None,
+    };
+    resolve::resolve(&Policy { rules: vec![rule] }, &PolicyRecord::default()).unwrap()
+}
+
 /// Rules that match a connection one by one, and the place of the arm of the first.
-fn expected(
-    policy: &Policy,
-    alone: &[Policy],
-    connection: &Connection,
-    resolved: &tccc::policy::table::Resolved,
-) -> (u64, usize) {
+fn expected(policy: &Policy, alone: &[Policy], connection: &Connection, resolved: &Resolved) -> (u64, usize) {
     let is_match = |(_, one): &(usize, &Policy)| decide(one, connection, resolved).decided.is_some();
     let matching = alone.iter().enumerate().filter(is_match).fold(0, |set, (index, _)| set | 1u64 << index);
     let Some((rule, arm)) = decide(policy, connection, resolved).decided else { return (matching, 0) };
@@ -151,12 +161,13 @@ fn expected(
 fn kernel_decides_as_the_model_does() {
     needs!(root, btf, bpffs, cgroup2);
     with_lab(|lab| {
-        let (pairs, listeners) = connections(lab);
+        let (pairs, _listeners, _groups) = connections(lab);
         let cgroups: HashMap<u64, String> = cgroup::paths(10_000).unwrap().into_iter().collect();
         let mut paths: Vec<PathBuf> = GROUPS.iter().map(PathBuf::from).collect();
         paths.extend(["/ldk_tccc.slice", "/ldk_tccc.slice/a.service/none", "/a.service"].map(PathBuf::from));
         let sights = sweep::look(&RuleTables::default(), None).unwrap();
         assert!(sights.len() >= 2 * pairs.len(), "{} of {}", sights.len(), 2 * pairs.len());
+        let resolved = names_of_all();
         let mut random = Random(Pcg64Mcg::new(SEED));
         let (mut compared, mut matched, mut incoming) = (0, 0, 0);
         for number in 0..POLICIES {
@@ -164,7 +175,6 @@ fn kernel_decides_as_the_model_does() {
             let rules: Vec<Rule> = (0..count).map(|index| random_rule(index, &mut random, &sights, &paths)).collect();
             assert!(rules.iter().map(|rule| rule.split.arms.len()).sum::<usize>() <= ARMS_MAX);
             let policy = Policy { rules };
-            let resolved = resolve::resolve(&policy, &PolicyRecord::default()).unwrap();
             let alone: Vec<Policy> = policy.rules.iter().map(|rule| Policy { rules: vec![rule.clone()] }).collect();
             let tables = RuleTables::of(&policy, &resolved);
             let loaded = program::load(&tables, &Setup { number: 1, ..Setup::default() }).unwrap();
@@ -191,9 +201,5 @@ fn kernel_decides_as_the_model_does() {
             "{compared} decisions of {POLICIES} policies, {matched} by a rule, {incoming} of accepted connections"
         );
         assert!(matched > compared / 4 && matched < compared && incoming > compared / 20);
-        drop((pairs, listeners));
-        ["ldk_tccc.slice", "ldk_tccc_b"]
-            .iter()
-            .for_each(|name| crate::lab::group::remove(&cgroup::mount_point().unwrap().join(name)));
     });
 }

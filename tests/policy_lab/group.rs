@@ -41,7 +41,7 @@ impl Group {
         let home = Home::of_this_process();
         join(&self.path);
         let done = work();
-        drop(home);
+        drop(home); // also after a panic
         done
     }
 }
