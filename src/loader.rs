@@ -30,7 +30,7 @@ use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store};
 pub use load::{Loaded, Options, load, make_default};
 pub use object::{Verified, verify};
 pub use receiver::load_receiver;
-pub use unload::{Unloaded, drain, ours, plan, unload, unload_all};
+pub use unload::{Unloaded, drain, ours, plan, unload, unload_all, unload_with_policy};
 
 /// What is to be registered.
 #[derive(Debug, Clone, Copy)]

@@ -25,3 +25,5 @@ mod matching;
 mod service;
 #[path = "kernel_policy/split.rs"]
 mod split;
+#[path = "kernel_policy/swap.rs"]
+mod swap;

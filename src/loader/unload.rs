@@ -1,5 +1,6 @@
 //! Undoing: what `tccc unload` does, step by step; killed between any two steps, the next one continues.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -85,6 +86,24 @@ pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
         pins.tidy();
     }
     Ok(undone)
+}
+
+/// Unregisters what was loaded because a policy named it, except what is still needed; returns the names.
+///
+/// Errors: as [`unload`].
+/// Side effects: as [`unload`], for each of them.
+pub fn unload_with_policy(locked: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
+    let instances = survey::instances(locked.store(), features)?.into_iter();
+    let is_unneeded = |instance: &Instance| {
+        let with_policy = instance.record.as_ref().is_some_and(|record| record.with_policy);
+        with_policy && !needed.contains(&instance.name) && instance.standing() != Standing::Run
+    };
+    let mut unloaded = Vec::new();
+    for instance in instances.filter(is_unneeded) {
+        let what = format!("unload \"{}\"", instance.name);
+        unloaded.push(undo(instance, locked).context(what)?.name);
+    }
+    Ok(unloaded)
 }
 
 /// What [`unload`] would change, in order.

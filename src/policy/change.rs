@@ -22,6 +22,9 @@ use crate::loader::{self, Options, Request};
 use crate::state::Store;
 use crate::state::pins::Pins;
 
+/// How often an algorithm is loaded again that somebody else unloads at the same time.
+const LOADS_MAX: usize = 5;
+
 /// What applying a policy did.
 #[derive(Debug)]
 pub struct Applied {
@@ -56,29 +59,34 @@ pub fn apply(policy: &Policy, file: Option<&Path>, role: Role, live: bool) -> Re
     let features = Features::probe()?;
     let loaded = load_missing(policy, &features)?;
     fault::point("apply.algorithms");
-    let applied = begin(NewGeneration { policy, file, role }, &loaded);
-    let (generation, unloaded) = match applied {
-        Ok(applied) => applied,
-        Err(error) => {
-            loaded.iter().for_each(|name| drop(loader::unload(name, &features)));
-            return Err(error);
-        }
-    };
+    let begun = begin(NewGeneration { policy, file, role }, loaded, &features);
+    let (generation, loaded) = begun.inspect_err(|_| drop(unload_unneeded()))?;
+    let unloaded = unload_unneeded()?;
     let moves = live.then(|| move_open(&generation)).transpose()?;
     Ok(Applied { generation, loaded, unloaded, moves })
 }
 
-fn begin(new: NewGeneration, loaded: &[String]) -> Result<(GenerationRecord, Vec<String>)> {
+/// The names that a policy gives and that nobody registered.
+fn missing(policy: &Policy) -> Result<Vec<String>> {
+    let available = congestion::available()?;
+    Ok(resolve::algorithms(policy).into_iter().filter(|name| !available.contains(name)).collect())
+}
+
+/// Makes it decide once everything that it gives is registered; also returns the names that were loaded for it.
+fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
-    let generation = {
+    for _ in 0..LOADS_MAX {
         let locked = store.lock()?;
-        let available = congestion::available()?;
-        if let Some(gone) = loaded.iter().find(|name| !available.contains(name)) {
-            return Err(Failure::failed(format!("\"{gone}\" was unloaded meanwhile")).hint("apply it again").into());
+        if missing(new.policy)?.is_empty() {
+            return Ok((generation::apply(&locked, new)?, loaded));
         }
-        generation::apply(&locked, new)?
-    };
-    Ok((generation, unload_unneeded()?))
+        drop(locked);
+        // Another command unloaded it meanwhile, because no rule named it yet.
+        loaded.extend(load_missing(new.policy, features)?);
+    }
+    let gone = missing(new.policy)?.first().cloned().unwrap_or_default();
+    let what = format!("\"{gone}\" is unloaded by another command as often as it is loaded");
+    Err(Failure::failed(what).hint("apply the policy again").into())
 }
 
 /// Loads the algorithms that rules name and that nobody registered; returns their names.
@@ -86,11 +94,15 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
     let mut loaded: Vec<String> = Vec::new();
     for algorithm in resolve::to_load(policy)? {
         let options = Options { with_policy: true, ..Options::default() };
-        if let Err(error) = loader::load(&Request::of(algorithm), options, features) {
-            loaded.iter().for_each(|name| drop(loader::unload(name, features)));
-            return Err(error);
+        match loader::load(&Request::of(algorithm), options, features) {
+            Ok(_) => loaded.push(algorithm.id.clone()),
+            // Another command came first: it is there all the same.
+            Err(_) if congestion::available()?.contains(&algorithm.id) => {}
+            Err(error) => {
+                let _ = unload_unneeded();
+                return Err(error);
+            }
         }
-        loaded.push(algorithm.id.clone());
     }
     Ok(loaded)
 }
@@ -100,15 +112,13 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
 /// Errors: the kernel still lists one afterwards.
 pub fn unload_unneeded() -> Result<Vec<String>> {
     let store = Store::of_host();
-    let record = PolicyRecord::read(&store)?;
-    let needed: Vec<String> = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
-    let unneeded = store.records().into_iter().filter(|it| it.with_policy && !needed.contains(&it.name));
-    let mut unloaded = Vec::new();
-    for record in unneeded {
-        loader::unload(&record.name, &Features::probe()?)?;
-        unloaded.push(record.name);
+    if !store.records().iter().any(|record| record.with_policy) {
+        return Ok(Vec::new());
     }
-    Ok(unloaded)
+    let locked = store.lock()?;
+    let record = PolicyRecord::read(&store)?;
+    let needed = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
+    loader::unload_with_policy(&locked, &needed, &Features::probe()?)
 }
 
 /// Removes the policy, and what was loaded with it; with `live` open connections get back what they had.
