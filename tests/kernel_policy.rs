@@ -21,6 +21,8 @@ mod explain;
 mod live;
 #[path = "kernel_policy/matching.rs"]
 mod matching;
+#[path = "kernel_policy/refused.rs"]
+mod refused;
 #[path = "kernel_policy/service.rs"]
 mod service;
 #[path = "kernel_policy/split.rs"]

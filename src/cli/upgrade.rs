@@ -11,12 +11,16 @@ use super::guard::{forecast, guard_command};
 use super::load::{Share, find};
 use super::note;
 use crate::failure::Failure;
+use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::loader::Request;
 use crate::policy::change;
 use crate::state::Store;
 use crate::trial::upgrade::{self, Done, UpgradeTrial};
 use crate::units::format_duration;
+
+/// What it takes: sockets and defaults of every network namespace are pointed to the code.
+const RIGHTS: [Capability; 4] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin, Capability::SysAdmin];
 
 /// Put other code under the name of a loaded algorithm, without a gap
 ///
@@ -77,6 +81,7 @@ impl Args {
     ///
     /// Errors: the name is not loaded; wrong words; the kernel's refusal.
     pub fn run(&self) -> Result<()> {
+        privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
         let record = Store::of_host().record(&self.name);
         let same = record.as_ref().map(|it| it.file.as_ref().map_or(it.algorithm.clone(), |file| path_text(file)));
         let wanted = self.algorithm.clone().or(same).unwrap_or_else(|| self.name.clone());
@@ -118,6 +123,7 @@ impl Rollback {
     ///
     /// Errors: the name is not loaded; no earlier code is kept.
     pub fn run(&self) -> Result<()> {
+        privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
         let mut out = io::stdout().lock();
         if self.dry_run {
             return write_plan(&mut out, &self.name, "the code before", self.sockets);

@@ -75,6 +75,11 @@ impl PolicyPins {
         !self.folder.exists()
     }
 
+    /// Whether this user may look whether anything is pinned.
+    pub fn may_be_seen(&self) -> bool {
+        self.folder.try_exists().is_ok()
+    }
+
     /// Pins every part of a generation; labels where none are pinned yet.
     ///
     /// Errors: the BPF file system is read-only or full; not permitted.
