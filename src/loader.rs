@@ -16,7 +16,7 @@ mod unload;
 pub mod upgrade;
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
@@ -125,7 +125,8 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         name: request.name.to_owned(),
         algorithm: algorithm.id.clone(),
         title: algorithm.title.clone(),
-        file: request.file.map(PathBuf::from),
+        // Whoever upgrades later may stand in another folder.
+        file: request.file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())),
         digest: object::digest(&algorithm.object),
         tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),

@@ -122,7 +122,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	}
 	is_over = is_routed(tp);
 	read_current(&before, tp);
-	__builtin_memcpy(&wanted, (const void *)arms[decision.arm].algorithm, sizeof(wanted));
+	read_algorithm_of(&wanted, &arms[decision.arm]);
 	outcome = outcome_of(bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)));
 	count(decision.arm, outcome, is_over && outcome == POLICY_SET);
 	mark = bpf_sk_storage_get(&labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);

@@ -126,6 +126,8 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
             (instance.has_link_pin, pins.link(name)),
             (instance.has_map_pin, pins.map(name)),
             (instance.has_companion_pin, pins.companion(name)),
+            (pins.previous(name).exists(), pins.previous(name)),
+            (pins.next(name).exists(), pins.next(name)),
         ];
         changes
             .extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));

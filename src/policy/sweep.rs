@@ -174,8 +174,9 @@ pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
     let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
     keep_only(&mut open, "on_refresh")?;
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;
-    copy_name(&mut rodata.refreshed.name, name);
     rodata.refreshes_open = moves_open;
+    let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
+    copy_name(&mut bss.refreshed.name, name);
     let skel = open.load().map_err(|error| refusal("give listening sockets the latest code", &error))?;
     let link = skel.progs.on_refresh.attach().context("attach the socket iterator")?;
     for netns in namespaces::all()?.reachable {
