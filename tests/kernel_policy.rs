@@ -11,12 +11,16 @@ mod sandbox;
 
 #[path = "kernel_policy/agree.rs"]
 mod agree;
+#[path = "kernel_policy/broken.rs"]
+mod broken;
 #[path = "kernel_policy/choice.rs"]
 mod choice;
 #[path = "kernel_policy/ecn.rs"]
 mod ecn;
 #[path = "kernel_policy/explain.rs"]
 mod explain;
+#[path = "kernel_policy/killed.rs"]
+mod killed;
 #[path = "kernel_policy/live.rs"]
 mod live;
 #[path = "kernel_policy/matching.rs"]

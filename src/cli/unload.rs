@@ -155,14 +155,14 @@ fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes the policy and ends its trial; whether there was one.
+/// Removes the policy and ends its trial; whether there was something of either.
 fn remove_policy(out: &mut impl Write) -> Result<bool> {
     let removed = end::remove_policy(false)?;
     if removed.was_there {
         writeln!(out, "the policy is removed")?;
-        removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
     }
-    Ok(removed.was_there)
+    removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
+    Ok(removed.was_there || !removed.unloaded.is_empty())
 }
 
 /// The first failure ends the command; the others are said before it.

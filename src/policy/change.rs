@@ -225,7 +225,7 @@ pub fn standing() -> Result<Standing> {
     };
     let counts = counts::read(pins, generation.number, &generation.policy).ok();
     let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
-    Ok(Standing { drift: drift_of(&generation), generation: Some(generation), counts, trial })
+    Ok(Standing { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
 /// What there is although no generation of the record decides by a pin of this host.
@@ -250,7 +250,7 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
 }
 
 /// What is not as it was when the policy was applied.
-fn drift_of(generation: &GenerationRecord) -> Vec<String> {
+fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     let available = congestion::available().unwrap_or_default();
     let gone = resolve::algorithms(&generation.policy).into_iter().filter(|name| !available.contains(name));
     let mut drift: Vec<String> =
@@ -260,6 +260,9 @@ fn drift_of(generation: &GenerationRecord) -> Vec<String> {
     drift.extend(
         lost.map(|name| format!("a rule of the policy is for the network namespace \"{name}\", which is gone")),
     );
+    if !pins.is_whole(generation.number) {
+        drift.push("some of its pins are gone: apply it again".to_owned());
+    }
     drift
 }
 

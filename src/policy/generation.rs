@@ -109,7 +109,7 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
         record.next_trial = new.role.trial().map(|it| TrialRecord { generation: number, previous, ..it.trial.clone() });
         record.write(locked)?;
         fault::point("apply.numbered");
-        attach(&pins, &loaded, before, &root)
+        attach(&loaded, before, (&record, &pins), &root)
     });
     if let Err(error) = brought_up {
         record.generations.retain(|generation| generation.number != number);
@@ -144,14 +144,20 @@ fn load(
     let policy = &record.generation(number).context("find the new generation")?.policy;
     let tables = RuleTables::of(policy, &resolve::resolve(policy, record)?);
     let labels = bpf::open_pin(&pins.labels()).ok();
-    let fallback = before.map(|number| pins.open(number, PROGRAM)).transpose()?;
+    let before = before.filter(|_| until_ns.is_some());
+    let fallback = before.map(|number| program_of(number, record, pins)).transpose()?;
     let lease = until_ns.map(|until_ns| Lease { until_ns, fallback: fallback.as_ref().map(OwnedFd::as_fd) });
     program::load(&tables, &Setup { labels: labels.as_ref().map(OwnedFd::as_fd), number, lease })
 }
 
-fn attach(pins: &PolicyPins, loaded: &LoadedPolicy, before: Option<u32>, root: &Path) -> Result<()> {
+fn attach(
+    loaded: &LoadedPolicy,
+    before: Option<u32>,
+    (record, pins): (&PolicyRecord, &PolicyPins),
+    root: &Path,
+) -> Result<()> {
     match before {
-        Some(before) => swap(pins, before, &loaded.program),
+        Some(before) => swap(&program_of(before, record, pins)?, &loaded.program, pins),
         None => {
             let folder = File::open(root).with_context(|| format!("open the cgroup {}", root.display()))?;
             let link = bpf::attach_sock_ops(&loaded.program, &folder);
@@ -161,11 +167,18 @@ fn attach(pins: &PolicyPins, loaded: &LoadedPolicy, before: Option<u32>, root: &
     }
 }
 
-/// Puts a program in the place of the one of generation `before`.
-fn swap(pins: &PolicyPins, before: u32, program: &OwnedFd) -> Result<()> {
+/// Puts a program in the place of the one that decides.
+fn swap(expected: &OwnedFd, program: &OwnedFd, pins: &PolicyPins) -> Result<()> {
     let link = bpf::open_pin(&pins.link())?;
-    let expected = pins.open(before, PROGRAM)?;
-    bpf::replace_program(&link, program, &expected).context("put the policy in the place of the one before")
+    bpf::replace_program(&link, program, expected).context("put the policy in the place of the one before")
+}
+
+/// The program of a generation; by its number where its pin is gone.
+fn program_of(number: u32, record: &PolicyRecord, pins: &PolicyPins) -> Result<OwnedFd> {
+    pins.open(number, PROGRAM).or_else(|error| {
+        let id = record.generation(number).map(|generation| generation.program_id);
+        id.and_then(|id| bpf::open_program(id).ok()).ok_or(error)
+    })
 }
 
 /// A program that allows none beside it is the usual reason: which one is said.
@@ -290,7 +303,10 @@ pub fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>>
     let mut record = settle(locked, pins)?;
     let Some(trial) = record.trial.take() else { return Ok(None) };
     match trial.previous {
-        Some(previous) => swap(pins, trial.generation, &pins.open(previous, PROGRAM)?)?,
+        Some(previous) => {
+            let program = |number| program_of(number, &record, pins);
+            swap(&program(trial.generation)?, &program(previous)?, pins)?;
+        }
         None => pins.remove_all()?,
     }
     fault::point("revert.swapped");

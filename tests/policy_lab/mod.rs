@@ -3,6 +3,7 @@
 //! Its default algorithm is `reno`; rules of the tests give `cubic` or `bbr`, which every kernel of the matrix has.
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+pub mod fault;
 pub mod group;
 pub mod object;
 pub mod pair;
