@@ -11,6 +11,8 @@ mod sandbox;
 mod companion;
 #[path = "kernel_upgrade/defaults.rs"]
 mod defaults;
+#[path = "kernel_upgrade/killed.rs"]
+mod killed;
 #[path = "kernel_upgrade/refused.rs"]
 mod refused;
 #[path = "kernel_upgrade/swap.rs"]

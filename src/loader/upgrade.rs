@@ -157,7 +157,10 @@ fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) ->
         return Err(no_links(name).into());
     }
     let registered = registered_map(name, pins)?;
-    let settled = Record { next: None, ..bring_to_end(record, registered, pins)? };
+    let record = Record { next: None, ..bring_to_end(record, registered, pins)? };
+    // One that an interrupted upgrade had not attached yet is none.
+    let companion = record.companion.clone().filter(|_| pins.companion(name).exists());
+    let settled = Record { companion, ..record };
     locked.write(&settled)?;
     Ok(settled)
 }

@@ -183,6 +183,13 @@ fn policy_is_shown_without_rights_as_far_as_it_is_known() {
         without(ALL, 0, "policy check", Some(&file));
         let status = stdout(&without(ALL, 0, "status", None));
         assert!(status.contains("policy generation 1 from ") && !status.contains("decides nothing"), "{status}");
+        const NOBODY: u32 = 65_534;
+        for words in [["policy", "show"].as_slice(), &["status"]] {
+            let output = check(0, tccc().args(words).uid(NOBODY).gid(NOBODY));
+            let said = stdout(&output) + &stderr(&output);
+            assert!(said.contains("policy: its pins may not be looked at: only root can"), "{said}");
+            assert!(!said.contains("there is no policy") && !said.contains("decides nothing"), "{said}");
+        }
         remove();
     });
 }

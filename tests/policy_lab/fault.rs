@@ -30,7 +30,7 @@ pub fn killed_at(point: &str, words: &[&str]) {
 }
 
 /// A command that stops itself at a point.
-pub struct Stopped(Child);
+pub struct Stopped(Option<Child>);
 
 impl Stopped {
     #[track_caller]
@@ -39,11 +39,12 @@ impl Stopped {
         command.args(words).env(VARIABLE, format!("{point}:stop"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stat = format!("/proc/{}/stat", child.id());
+        let stopped = Stopped(Some(child));
         poll_until(SOON, "the command stops", || {
             std::fs::read_to_string(&stat)
                 .is_ok_and(|text| text.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T')))
         });
-        Stopped(child)
+        stopped
     }
 
     /// Lets it go on, and waits until it ends.
@@ -56,8 +57,19 @@ impl Stopped {
         self.end(Signal::SIGKILL);
     }
 
-    fn end(self, signal: Signal) -> Output {
-        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
-        self.0.wait_with_output().unwrap()
+    fn end(mut self, signal: Signal) -> Output {
+        let child = self.0.take().expect("it is ended once");
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Stopped {
+    /// A test that failed leaves nobody who holds its file systems.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
