@@ -172,7 +172,9 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     let pins = PolicyPins::of(Pins::writable()?);
     let store = Store::of_host();
     let record = PolicyRecord::read(&store)?;
+    generation::refuse_beside_another(&pins, &record)?;
     generation::refuse_during_trial(&record)?;
+    resolve::resolve(policy, &record)?;
     let mut changes = Vec::new();
     for algorithm in resolve::to_load(policy)? {
         changes.push(format!("load \"{}\"", algorithm.id));

@@ -226,8 +226,10 @@ pub fn linked(pins: &PolicyPins) -> Option<CgroupLink> {
     bpf::cgroup_link(&link).ok().filter(|link| link.cgroup != 0)
 }
 
-/// Two policies at once would both decide, and nobody could tell which one did.
-fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result<(), Failure> {
+/// Refuses a second policy: both would decide, and nobody could tell which one did.
+///
+/// Errors: one decides whose pins cannot be opened here; says how to end it.
+pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result<(), Failure> {
     if decides_elsewhere(Some(pins), record).is_none() {
         return Ok(());
     }

@@ -72,13 +72,19 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     for rule in &policy.rules {
         let names = rule.split.arms.iter().filter_map(|arm| arm.treatment.algorithm());
         for name in names.filter(|name| !available.iter().any(|other| other == name)) {
-            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", why))?;
+            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", unknown(name, why)))?;
             if !found.iter().any(|other| other.id == algorithm.id) {
                 found.push(algorithm);
             }
         }
     }
     Ok(found)
+}
+
+/// An algorithm that tccc does not carry may be a module of the kernel, which only a person loads.
+fn unknown(name: &str, why: Failure) -> Failure {
+    let module = format!("`modprobe tcp_{name}` if it is one of the kernel");
+    Failure { hint: Some(why.hint.map_or(module.clone(), |hint| format!("{hint}; {module}"))), ..why }
 }
 
 /// A failure, with the rule that it is about.

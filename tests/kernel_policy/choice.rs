@@ -130,6 +130,9 @@ fn algorithms_of_rules_come_and_go_with_the_policy() {
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), ["tahoe", "tahoe"]);
         let refused = stderr(&lab.policy(2, "apply", "[[rule]]\nname = \"b\"\nuse = \"tahoo\"\n"));
         assert!(refused.contains("policy.toml: rule \"b\", line 2: use: unknown algorithm \"tahoo\""), "{refused}");
+        assert!(refused.contains("did you mean \"tahoe\"?") && refused.contains("`modprobe tcp_tahoo`"), "{refused}");
+        let patented = stderr(&lab.apply("[[rule]]\nname = \"p\"\nuse = \"fast\"\n"));
+        assert!(patented.contains("note: \"fast\" is patented, for research alone: "), "{patented}");
         // One that a person loaded stays.
         run(0, "load bpf_veno");
         lab.apply("[[rule]]\nname = \"v\"\nuse = \"bpf_veno\"\n");

@@ -1,8 +1,16 @@
 //! Which rule a connection matches: every kind of condition, at both ends.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+
 use crate::common::needs;
 use crate::lab::group::Group;
-use crate::lab::{Ends, Lab, count, remove, show, with_lab};
+use crate::lab::pair::{connect_from, listen_at};
+use crate::lab::{Ends, Lab, Pair, count, remove, show, with_lab};
 
 /// Which end a rule that gives `cubic` to what it matches decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +113,46 @@ fn prefix_matches_ipv4_on_a_dual_stack_socket() {
     });
 }
 
+/// Sockets that come into being in other ways than by a plain handshake.
+#[test]
+fn connections_by_cookie_and_by_fast_open_are_decided() {
+    needs!(root, btf, bpffs, cgroup2);
+    with_lab(|lab| {
+        lab.apply(&rule(""));
+        let set = |name: &str, value: &str| tccc::kernel::sysctl::write(&lab.netns, name, value).unwrap();
+        set("net.ipv4.tcp_syncookies", "2"); // always
+        assert_eq!(Hit::of(lab.algorithms("127.0.0.1", "127.0.0.2")), Hit::Both);
+        assert_eq!(Hit::of(lab.algorithms("::1", "::1")), Hit::Both);
+        set("net.ipv4.tcp_syncookies", "1");
+        set("net.ipv4.tcp_fastopen", "1543"); // both sides, without a cookie and without being asked
+        let mut pair = lab.inside(|| {
+            let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
+            let client = connect_fast_open(listener.local_addr().unwrap());
+            (&client).write_all(&[7]).unwrap();
+            let server = listener.accept().unwrap().0;
+            (&server).read_exact(&mut [0]).unwrap();
+            Pair { client, server }
+        });
+        pair.exchange(1000);
+        assert_eq!(Hit::of(pair.algorithms()), Hit::Both);
+        remove();
+    });
+}
+
+/// Connects with the first byte that is sent.
+fn connect_fast_open(to: SocketAddr) -> TcpStream {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    let one: libc::c_int = 1;
+    // SAFETY: the descriptor is open; the number is as long as the call is told and outlives it.
+    let answer = unsafe {
+        let at = (&raw const one).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, at, 4)
+    };
+    assert_eq!(answer, 0);
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(to)).unwrap();
+    TcpStream::from(socket)
+}
+
 #[test]
 fn list_of_prefixes_in_a_file_matches() {
     needs!(root, btf, bpffs, cgroup2);
@@ -196,12 +244,11 @@ fn accepted_connection_has_the_cgroup_of_its_listener() {
     with_lab(|lab| {
         lab.apply(&rule("unit = \"ldk_tccc.socket\""));
         let group = Group::create("/ldk_tccc.socket");
-        let listener =
-            group.inside(|| lab.inside(|| crate::lab::pair::listen_at("127.0.0.1:0".parse().unwrap(), false, None)));
+        let listener = group.inside(|| lab.inside(|| listen_at("127.0.0.1:0".parse().unwrap(), false, None)));
         let to = listener.local_addr().unwrap();
-        let client = lab.inside(|| crate::lab::pair::connect_from("127.0.0.1:0".parse().unwrap(), to, None));
+        let client = lab.inside(|| connect_from("127.0.0.1:0".parse().unwrap(), to, None));
         let server = listener.accept().unwrap().0;
-        let pair = crate::lab::Pair { client, server };
+        let pair = Pair { client, server };
         assert_eq!(Hit::of(pair.algorithms()), Hit::Server);
         remove();
         drop((pair, listener));

@@ -134,6 +134,28 @@ fn two_that_apply_at_once_come_one_after_another() {
     });
 }
 
+/// Whoever comes last decides; what was loaded for a policy that is gone goes with it.
+#[test]
+fn apply_and_remove_at_once_leave_one_of_both() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        for round in 0..6 {
+            lab.apply(&all("cubic"));
+            let applying = start(lab, "one.toml", "dtcp");
+            let removing = Command::spawn(tccc().args(["policy", "remove"]).stdout(Stdio::null())).unwrap();
+            for child in [applying, removing] {
+                let output = child.wait_with_output().unwrap();
+                assert!(output.status.success(), "round {round}: {}", stderr(&output));
+            }
+            let decides = show()["generation"].is_u64();
+            let expected = if decides { "dtcp" } else { "reno" };
+            assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), [expected, expected], "round {round}");
+            assert_eq!(available().contains(&"dtcp".to_owned()), decides, "round {round}");
+        }
+        remove();
+    });
+}
+
 #[test]
 fn dry_runs_and_looks_change_nothing() {
     needs!(root, struct_ops, bpffs, cgroup2);
@@ -145,6 +167,8 @@ fn dry_runs_and_looks_change_nothing() {
         assert!(expected.iter().all(|line| said.contains(&format!("\n  {line}"))), "{said}");
         assert!(said.ends_with("\n  change the algorithm of open connections\n"), "{said}");
         lab.policy(0, "check", &all("dtcp"));
+        let said = stderr(&lab.policy(2, "apply --dry-run", &format!("{}netns = \"ldk_none\"\n", all("cubic"))));
+        assert!(said.contains("no network namespace \"ldk_none\""), "{said}");
         assert_eq!(stdout(&run(0, "policy show")), "there is no policy\n");
         assert_eq!(stdout(&run(0, "policy show -o toml")), "");
         assert!(show()["policy"].is_null());

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::mount::{MsFlags, mount};
 use serde_json::Value;
 use tccc::kernel::netlink;
@@ -41,9 +41,17 @@ pub struct Lab {
 
 /// Runs a test in a sandbox with a lab; afterwards no program of a policy may be left in the kernel.
 pub fn with_lab(test: impl FnOnce(&Lab) + Send) {
-    let before = programs();
+    let before = (programs(), maps());
     sandbox::in_sandbox(Bpffs::Writable, || test(&Lab::create()));
-    poll_until(SOON, "the policy's programs leave the kernel", || programs() <= before);
+    poll_until(SOON, "the policy's programs and maps leave the kernel", || {
+        programs() <= before.0 && maps() <= before.1
+    });
+}
+
+/// Maps of policies and sweeps in the kernel.
+fn maps() -> usize {
+    let names = ["labels", "cgroups", "awaited", "remotes", "counts"];
+    MapInfoIter::default().filter(|map| names.iter().any(|name| map.name == *name)).count()
 }
 
 /// Programs of policies and sweeps in the kernel.
