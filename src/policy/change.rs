@@ -57,10 +57,10 @@ pub struct Removed {
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
 pub fn apply(policy: &Policy, file: Option<&Path>, role: Role, live: bool) -> Result<Applied> {
     privilege::require("apply a policy", &rights(policy, live))?;
-    let features = Features::probe()?;
-    let loaded = load_missing(policy, &features)?;
+    let features = resolve::features()?;
+    let loaded = load_missing(policy, features)?;
     fault::point("apply.algorithms");
-    let begun = begin(NewGeneration { policy, file, role }, loaded, &features);
+    let begun = begin(NewGeneration { policy, file, role }, loaded, features);
     let (generation, loaded) = begun.inspect_err(|_| drop(unload_unneeded()))?;
     let unloaded = unload_unneeded()?;
     let moves = live.then(|| move_open(&generation)).transpose()?;
@@ -125,7 +125,7 @@ pub fn unload_unneeded() -> Result<Vec<String>> {
     let locked = store.lock()?;
     let record = PolicyRecord::read(&store)?;
     let needed = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
-    loader::unload_with_policy(&locked, &needed, &Features::probe()?)
+    loader::unload_with_policy(&locked, &needed, resolve::features()?)
 }
 
 /// Removes the policy, and what was loaded with it; with `live` open connections get back what they had.

@@ -211,7 +211,7 @@ pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
 ///
 /// None: there is none, or it may not be looked for.
 pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Option<u32> {
-    let linked = pins.and_then(|pins| linked(pins)).map(|link| link.program);
+    let linked = pins.and_then(linked).map(|link| link.program);
     let root = File::open(cgroup::mount_point().ok()?).ok()?;
     let attached = bpf::sock_ops_of(&root).ok()?.ids;
     let ours = record.generations.iter().map(|generation| generation.program_id);

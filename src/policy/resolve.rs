@@ -1,6 +1,7 @@
 //! What the names in a policy mean on this host: network namespaces, algorithms, numbers of arms.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use anyhow::Result;
 
@@ -45,8 +46,7 @@ fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>
         resolved.slots.insert((slot.rule.clone(), slot.arm.clone()), number);
     }
     let wanted = algorithms(policy);
-    let features = Features::probe()?;
-    let tables = struct_ops::tables(&features).unwrap_or_default();
+    let tables = struct_ops::tables(features()?).unwrap_or_default();
     resolved.want_ecn = wanted
         .into_iter()
         .filter(|name| match tables.iter().find(|table| table.name == *name) {
@@ -55,6 +55,18 @@ fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>
         })
         .collect();
     Ok(resolved)
+}
+
+/// What this kernel offers, read once: it stays the same while this process runs, and a guard asks at each step.
+///
+/// Errors: this kernel shows no type information.
+pub(super) fn features() -> Result<&'static Features> {
+    static FEATURES: OnceLock<Features> = OnceLock::new();
+    if let Some(features) = FEATURES.get() {
+        return Ok(features);
+    }
+    let features = Features::probe()?;
+    Ok(FEATURES.get_or_init(|| features))
 }
 
 /// Names of the algorithms that rules give.

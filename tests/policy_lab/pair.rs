@@ -89,7 +89,7 @@ impl Drop for Pair {
 
 /// Each byte depends on its place, so that none can be lost, doubled or moved.
 fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
-    let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| from.write_all(&sent).unwrap());
         let mut received = vec![0; bytes];

@@ -65,7 +65,7 @@ fn carry(mut pairs: Vec<Pair>, stops: &AtomicBool) -> (Vec<Pair>, Carried) {
         for pair in &mut pairs {
             let begin = Instant::now();
             let seed = carried.bytes;
-            let sent: Vec<u8> = (0..PIECE as u64).map(|at| (seed + at * 31 >> 3) as u8).collect();
+            let sent: Vec<u8> = (0..PIECE as u64).map(|at| ((seed + at * 31) >> 3) as u8).collect();
             for [from, to] in [[0, 1], [1, 0]] {
                 let ends = [&pair.client, &pair.server];
                 let (mut from, mut to) = (ends[from], ends[to]);
