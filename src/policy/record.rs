@@ -10,6 +10,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::rule::Policy;
+use crate::failure::Failure;
 use crate::kernel::process::Process;
 use crate::state::{Locked, Store};
 
@@ -207,9 +208,15 @@ impl PolicyRecord {
     pub fn read(store: &Store) -> Result<Self> {
         let empty = PolicyRecord { schema: RECORD_SCHEMA, ..PolicyRecord::default() };
         let Ok(bytes) = fs::read(path(store)) else { return Ok(empty) };
-        let record: PolicyRecord = serde_json::from_slice(&bytes)
-            .map_err(|error| anyhow::anyhow!("the record {} is damaged: {error}", path(store).display()))?;
-        anyhow::ensure!(record.schema == RECORD_SCHEMA, "the record {} is of another tccc", path(store).display());
+        let refuse = |why: String| {
+            let what = format!("the record {} {why}", path(store).display());
+            Failure::failed(what).hint("`tccc policy remove` ends the policy and removes its record")
+        };
+        let record: PolicyRecord =
+            serde_json::from_slice(&bytes).map_err(|error| refuse(format!("is damaged: {error}")))?;
+        if record.schema != RECORD_SCHEMA {
+            return Err(refuse("is of another version of tccc".to_owned()).into());
+        }
         Ok(record)
     }
 

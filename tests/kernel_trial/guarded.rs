@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
-use tccc::experiment::net::Direction;
+use tccc::path::Direction;
 use tccc::policy::rule::{OnFail, RuleTrial};
 use tccc::units::{BitsPerSec, QueueSize};
 

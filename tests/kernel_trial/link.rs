@@ -4,9 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::time::Duration;
 
 use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Direction, LinkConfig, LinkDriver as _, LinkEnd};
+use tccc::experiment::net::{LinkDriver as _, LinkEnd};
 use tccc::kernel::netlink;
 use tccc::kernel::netns::Netns;
+use tccc::path::{Direction, LinkConfig};
 use tccc::units::{BitsPerSec, QueueSize, Share};
 
 const INTERFACES: [&str; 2] = ["kgt0", "kgt1"];
