@@ -4,6 +4,7 @@
 //! prefixes as there may be. `cargo xtask bench guard` prints it.
 
 mod common;
+#[allow(dead_code, reason = "other benchmarks use the rest")]
 mod crowd_lab;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "kernel_trial/lab.rs"]
