@@ -33,6 +33,7 @@ use crate::policy::change::{self, Applied};
 use crate::policy::generation::{self, NewTrial, Role};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
+use crate::policy::resolve;
 use crate::policy::rule::Policy;
 use crate::state::Store;
 
@@ -86,10 +87,11 @@ impl Drop for GuardProcess {
 
 /// Begins a trial. `guard` is this program with the words that make it call [`guard::run`].
 ///
-/// Errors: another trial goes on; those of [`change::apply`]. What was loaded for the trial is then unloaded.
+/// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
 pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
-    sweep().inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
+    let ready = resolve::check_limits(&plan.policy).and_then(|()| sweep());
+    ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
     let turn = Turn::take()?;
     let began_ns = clock::boottime_ns()?;
     let begun = GuardProcess::start(guard, began_ns).and_then(|mut process| {
