@@ -21,7 +21,7 @@ pub mod view;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -41,6 +41,11 @@ pub use turn::Turn;
 
 /// How long the kernel lets a trial decide after the guard's latest sign of life; it never decides past its deadline.
 pub const LEASE: Duration = Duration::from_secs(15);
+
+/// A guard that cannot do its work has died before this.
+const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(6);
+/// How often whoever begins a trial looks whether the guard has.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
@@ -101,6 +106,7 @@ pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Ap
         let role = Role::Begins(NewTrial { trial, until_ns: None });
         let applied = change::apply(&plan.policy, file, role, plan.live)?;
         fault::point("trial.begun");
+        await_first_look(&process.process);
         check_guarded(&process.process, deadline_ns)?;
         process.child = None; // dropping a child neither ends it nor waits for it
         Ok(applied)
@@ -126,11 +132,21 @@ fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
     }
 }
 
+/// Waits until the guard has looked for the first time, or died: the kernel may refuse its programs.
+///
+/// One that lives and cannot write what it sees guards all the same.
+fn await_first_look(guard: &Process) {
+    let begin = Instant::now();
+    while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
 /// Refuses a trial that nothing guards, or whose time is over already.
 fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
     if !guard.lives() {
         return Err(Failure::failed("the trial's guard ended at once: everything is as before")
-            .hint("the kernel's log says why: `dmesg | grep tccc`")
+            .hint("`tccc doctor` says what this kernel lacks")
             .into());
     }
     let now_ns = clock::boottime_ns()?;
