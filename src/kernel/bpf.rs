@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -42,6 +43,24 @@ pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
 /// Errors: not a map.
 pub fn map_id(map: &OwnedFd) -> Result<u32> {
     Ok(map_info(map).context("ask for the number of a map")?.id)
+}
+
+/// Waits until the kernel has let go of a map that nothing holds any more, or until the limit.
+///
+/// It never opens the map: Linux clears an array of programs in the background once its last descriptor is closed, and
+/// never frees one that is opened and closed again meanwhile (`prog_array_map_clear`, kernel/bpf/arraymap.c).
+pub fn await_map_gone(id: u32, limit: Duration) {
+    let begin = Instant::now();
+    while map_is_there(id) && begin.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn map_is_there(id: u32) -> bool {
+    let mut next = 0;
+    // SAFETY: the call writes one number.
+    let answer = unsafe { libbpf_sys::bpf_map_get_next_id(id.saturating_sub(1), &raw mut next) };
+    answer == 0 && next == id
 }
 
 /// Opens a program by its number.

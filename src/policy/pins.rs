@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -15,6 +16,8 @@ use crate::state::pins::Pins;
 
 /// Name of the pin of a generation's program.
 pub const PROGRAM: &str = "program";
+/// The kernel takes less to clear what a generation held; where another process still holds it, this is no loss.
+const CLEARED_WITHIN: Duration = Duration::from_millis(200);
 
 /// The pins of the policy under one BPF file system.
 #[derive(Debug, Clone)]
@@ -117,8 +120,12 @@ impl PolicyPins {
     /// Errors: the BPF file system is read-only; not permitted.
     pub fn remove_generation(&self, number: u32) -> Result<()> {
         let folder = self.generation(number);
+        let array = self.open(number, "fallback").and_then(|array| bpf::map_id(&array)).ok();
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             remove(&entry.path())?;
+        }
+        if let Some(array) = array {
+            bpf::await_map_gone(array, CLEARED_WITHIN);
         }
         match fs::remove_dir(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
