@@ -6,8 +6,6 @@
  *
  * Module parameters: every tunable under its name, refused outside its range, and `name=`, the name under which the
  * algorithm registers. One guest may run an algorithm with several sets of tunables: each is a module of its own.
- *
- * SHARED_STORAGE is missing: a companion program needs BPF, which the guest does not have.
  */
 #ifndef TCCC_NATIVE_H
 #define TCCC_NATIVE_H
@@ -130,6 +128,11 @@ static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = t
 	};                                                                                                             \
 	static_assert((default_) >= (low_) && (default_) <= (high_));                                                  \
 	module_param_cb(name, &tccc_tunable_ops, (void *)&tccc_tunable_##name, 0)
+
+/* The compiler's first error says why the guest cannot have such an algorithm. */
+#define SHARED_STORAGE(program, name, kind)                                                                            \
+	static_assert(false, "it needs the companion program " #program ", which is BPF: the guest has none")
+#define TIMES_SINGLE_PACKETS
 
 #define PHASES(...) enum tccc_phase { __VA_ARGS__ }
 #define STATE_FITS(type)                                                                                               \
