@@ -32,6 +32,7 @@ bool jobs_are_served(void);
 struct watched {
 	u64 number; /* in events; 0: it has none yet */
 	u64 sampled_ns;
+	unsigned long sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
 	u32 lost_pkts;
 	u32 retrans_pkts;

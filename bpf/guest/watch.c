@@ -23,6 +23,7 @@
 #define CHUNKS_MAX (1 << 15)
 
 static struct tccc_watch_request asked;
+static unsigned long interval_jiffies; /* whole ticks in the interval: fewer have passed, then no sample is due */
 static u64 sockets; /* that have a number */
 
 static struct tccc_event **chunks; /* none: nothing is traced */
@@ -144,6 +145,15 @@ static void send_sample(struct sender *sender, const struct sock *sk)
 	struct tccc_event *event = new_event(sender, sk, TCCC_EVENT_SAMPLE);
 
 	sender->watched.sampled_ns = event ? event->time_ns : ktime_get_ns();
+	sender->watched.sampled_jiffies = jiffies;
+}
+
+/* Reading the clock costs more than the count of ticks, which refuses most packets. */
+static bool is_sample_due(const struct watched *watched)
+{
+	if (jiffies - watched->sampled_jiffies < interval_jiffies)
+		return false;
+	return ktime_get_ns() - watched->sampled_ns >= asked.interval_ns;
 }
 
 static bool is_loss_due(const struct watched *watched, const struct tcp_sock *tp)
@@ -174,7 +184,7 @@ static void look(struct sender *sender, const struct sock *sk)
 		send_state(sender, sk, watched->ca_state, state);
 	else if (is_loss_due(watched, tcp_sk(sk)))
 		send_loss(sender, sk);
-	else if (opens || ktime_get_ns() - watched->sampled_ns >= asked.interval_ns)
+	else if (opens || is_sample_due(watched))
 		send_sample(sender, sk);
 }
 
@@ -305,6 +315,7 @@ static ssize_t events_write(struct file *file, const char __user *from, size_t l
 	if (chunks)
 		return -EBUSY;
 	asked = request;
+	interval_jiffies = div_u64(asked.interval_ns, TICK_NSEC);
 	chunks_max = request.bytes_max / CHUNK_BYTES;
 	chunks = kvcalloc(chunks_max, sizeof(*chunks), GFP_KERNEL);
 	if (!chunks)
