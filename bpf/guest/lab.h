@@ -129,7 +129,6 @@ u32 traffic_run(u64 begin_ns, u64 end_ns);
 void traffic_exit(void);
 
 int watch_init(struct proc_dir_entry *folder);
-void watch_exit(void);
 
 /* What a file in /proc/tccc answers: made when it is opened, in file->private_data. */
 struct answer {

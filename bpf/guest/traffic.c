@@ -347,11 +347,8 @@ int traffic_init(struct proc_dir_entry *folder)
 	return 0;
 }
 
+/* No flow was made yet. */
 void traffic_exit(void)
 {
-	u32 index;
-
-	for (index = 0; index < flow_count; index++)
-		free_flow(flows[index]);
 	__free_pages(payload, get_order(PAYLOAD_BYTES));
 }

@@ -24,7 +24,7 @@
 
 static struct tccc_watch_request asked;
 static unsigned long interval_jiffies; /* whole ticks in the interval: fewer have passed, then no sample is due */
-static u64 sockets; /* that have a number */
+static u64 sockets;		       /* that have a number */
 
 static struct tccc_event **chunks; /* none: nothing is traced */
 static u32 chunks_max;
@@ -367,12 +367,4 @@ int watch_init(struct proc_dir_entry *folder)
 	if (!proc_create("events", 0600, folder, &events_file))
 		return -ENOMEM;
 	return add_probes();
-}
-
-void watch_exit(void)
-{
-	remove_probes(ARRAY_SIZE(probes));
-	while (chunk_count)
-		kvfree(chunks[--chunk_count]);
-	kvfree(chunks);
 }

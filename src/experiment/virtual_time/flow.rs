@@ -197,11 +197,11 @@ impl GuestFlow<'_> {
 
     /// Errors: the flow failed, or was given up; it ran another algorithm.
     fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<Report> {
-        if report.error != 0 {
-            bail!("{}", Errno::from_raw(-report.error).desc());
-        }
         if report.is_done == 0 {
             bail!("it was not over at the end of the run");
+        }
+        if report.error != 0 {
+            bail!("{}", Errno::from_raw(-report.error).desc());
         }
         Ok(match self.flow.sends {
             Sends::Bulk => Report::Bulk(self.bulk(report)?),
