@@ -1,6 +1,7 @@
 //! What the names in a policy mean on this host: network namespaces, algorithms, numbers of arms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use anyhow::Result;
 
@@ -20,19 +21,32 @@ const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
 ///
 /// Errors: a network namespace does not exist, or cannot be entered.
 pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
-    let mut resolved = Resolved::default();
+    let mut netns = BTreeMap::new();
     for rule in &policy.rules {
         for name in &rule.when.netns {
-            let netns = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
-            resolved.netns.insert(name.clone(), netns.cookie()?);
+            let found = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
+            netns.insert(name.clone(), found.cookie()?);
         }
     }
+    resolved(policy, record, netns)
+}
+
+/// Looks up the names of a policy that decides already: a namespace that has gone since matches nothing.
+///
+/// Errors: this kernel shows no type information.
+pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
+    let names = policy.rules.iter().flat_map(|rule| &rule.when.netns);
+    let cookie = |name: &String| Some((name.clone(), Netns::find(name).ok()?.cookie().ok()?));
+    resolved(policy, record, names.filter_map(cookie).collect())
+}
+
+fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>) -> Result<Resolved> {
+    let mut resolved = Resolved { netns, ..Resolved::default() };
     for (slot, number) in record.slots.iter().zip(1..) {
         resolved.slots.insert((slot.rule.clone(), slot.arm.clone()), number);
     }
     let wanted = algorithms(policy);
-    let features = Features::probe()?;
-    let tables = struct_ops::tables(&features).unwrap_or_default();
+    let tables = struct_ops::tables(features()?).unwrap_or_default();
     resolved.want_ecn = wanted
         .into_iter()
         .filter(|name| match tables.iter().find(|table| table.name == *name) {
@@ -41,6 +55,18 @@ pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
         })
         .collect();
     Ok(resolved)
+}
+
+/// What this kernel offers, read once: it stays the same while this process runs, and a guard asks at each step.
+///
+/// Errors: this kernel shows no type information.
+pub(super) fn features() -> Result<&'static Features> {
+    static FEATURES: OnceLock<Features> = OnceLock::new();
+    if let Some(features) = FEATURES.get() {
+        return Ok(features);
+    }
+    let features = Features::probe()?;
+    Ok(FEATURES.get_or_init(|| features))
 }
 
 /// Names of the algorithms that rules give.
@@ -58,13 +84,19 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     for rule in &policy.rules {
         let names = rule.split.arms.iter().filter_map(|arm| arm.treatment.algorithm());
         for name in names.filter(|name| !available.iter().any(|other| other == name)) {
-            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", why))?;
+            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", unknown(name, why)))?;
             if !found.iter().any(|other| other.id == algorithm.id) {
                 found.push(algorithm);
             }
         }
     }
     Ok(found)
+}
+
+/// An algorithm that tccc does not carry may be a module of the kernel, which only a person loads.
+fn unknown(name: &str, why: Failure) -> Failure {
+    let module = format!("`modprobe tcp_{name}` if it is one of the kernel");
+    Failure { hint: Some(why.hint.map_or(module.clone(), |hint| format!("{hint}; {module}"))), ..why }
 }
 
 /// A failure, with the rule that it is about.

@@ -10,7 +10,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{EVENTS, END, FLOWS, Job, LINKS, RUN, SETTINGS, WELL};
+use super::job::{END, EVENTS, FLOWS, Job, LINKS, RUN, SETTINGS, WELL};
 use crate::experiment::net::layout::LinkLayout;
 use crate::experiment::net::netns::build;
 use crate::experiment::net::topology::Topology;
@@ -68,8 +68,13 @@ fn work() -> Result<()> {
             .with_context(|| format!("load \"{}\" with \"{}\"", load.file, load.parameters))?;
     }
     let built = build(&job.layout, &mut connect)?;
-    let topology =
-        Topology { layout: job.layout.clone(), nodes: built.nodes, links: Vec::new(), lacking: built.lacking, keeper: None };
+    let topology = Topology {
+        layout: job.layout.clone(),
+        nodes: built.nodes,
+        links: Vec::new(),
+        lacking: built.lacking,
+        keeper: None,
+    };
     for request in &job.requests {
         let Some(node) = topology.nodes.get(request.node) else { bail!("node {} is not in the layout", request.node) };
         let bytes = fs::read(shared.join(&request.file)).with_context(|| format!("read \"{}\"", request.file))?;
@@ -88,11 +93,13 @@ fn work() -> Result<()> {
 
 /// One write is one request.
 fn tell(file: &str, bytes: &[u8]) -> Result<()> {
-    fs::write(Path::new(LABORATORY).join(file), bytes).with_context(|| format!("write {} bytes to \"{file}\"", bytes.len()))
+    fs::write(Path::new(LABORATORY).join(file), bytes)
+        .with_context(|| format!("write {} bytes to \"{file}\"", bytes.len()))
 }
 
 fn hand_over(file: &str, shared: &Path) -> Result<()> {
-    let mut from = File::open(Path::new(LABORATORY).join(file)).with_context(|| format!("open the laboratory's {file}"))?;
+    let mut from =
+        File::open(Path::new(LABORATORY).join(file)).with_context(|| format!("open the laboratory's {file}"))?;
     let mut to = File::create(shared.join(file)).with_context(|| format!("create \"{file}\""))?;
     std::io::copy(&mut from, &mut to).with_context(|| format!("hand over \"{file}\"")).map(drop)
 }
