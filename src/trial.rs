@@ -21,7 +21,7 @@ pub mod view;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -33,6 +33,7 @@ use crate::policy::change::{self, Applied};
 use crate::policy::generation::{self, NewTrial, Role};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
+use crate::policy::resolve;
 use crate::policy::rule::Policy;
 use crate::state::Store;
 
@@ -40,6 +41,11 @@ pub use turn::Turn;
 
 /// How long the kernel lets a trial decide after the guard's latest sign of life; it never decides past its deadline.
 pub const LEASE: Duration = Duration::from_secs(15);
+
+/// A guard that cannot do its work has died before this.
+const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(6);
+/// How often whoever begins a trial looks whether the guard has.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
@@ -86,10 +92,11 @@ impl Drop for GuardProcess {
 
 /// Begins a trial. `guard` is this program with the words that make it call [`guard::run`].
 ///
-/// Errors: another trial goes on; those of [`change::apply`]. What was loaded for the trial is then unloaded.
+/// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
 pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
-    sweep().inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
+    let ready = resolve::check_limits(&plan.policy).and_then(|()| sweep());
+    ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
     let turn = Turn::take()?;
     let began_ns = clock::boottime_ns()?;
     let begun = GuardProcess::start(guard, began_ns).and_then(|mut process| {
@@ -99,6 +106,7 @@ pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Ap
         let role = Role::Begins(NewTrial { trial, until_ns: None });
         let applied = change::apply(&plan.policy, file, role, plan.live)?;
         fault::point("trial.begun");
+        await_first_look(&process.process);
         check_guarded(&process.process, deadline_ns)?;
         process.child = None; // dropping a child neither ends it nor waits for it
         Ok(applied)
@@ -124,11 +132,21 @@ fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
     }
 }
 
+/// Waits until the guard has looked for the first time, or died: the kernel may refuse its programs.
+///
+/// One that lives and cannot write what it sees guards all the same.
+fn await_first_look(guard: &Process) {
+    let begin = Instant::now();
+    while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
 /// Refuses a trial that nothing guards, or whose time is over already.
 fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
     if !guard.lives() {
         return Err(Failure::failed("the trial's guard ended at once: everything is as before")
-            .hint("the kernel's log says why: `dmesg | grep tccc`")
+            .hint("`tccc doctor` says what this kernel lacks")
             .into());
     }
     let now_ns = clock::boottime_ns()?;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use anyhow::Result;
 
 use super::record::PolicyRecord;
-use super::rule::{Policy, Rule};
+use super::rule::{GuardMetric, Policy, Rule};
 use super::table::Resolved;
 use crate::catalog;
 use crate::failure::Failure;
@@ -93,6 +93,26 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     Ok(found)
 }
 
+/// Checks that this kernel counts what the limits of the rules are about.
+///
+/// Errors: a limit on timeouts, which the sockets of kernels before 6.7 do not count; says the rule's line.
+pub fn check_limits(policy: &Policy) -> Result<()> {
+    limits_are_counted(policy, features()?.counts_timeouts)
+}
+
+fn limits_are_counted(policy: &Policy, counts_timeouts: bool) -> Result<()> {
+    for rule in &policy.rules {
+        let limits = rule.trial.iter().flat_map(|trial| &trial.limits);
+        let limit = limits.into_iter().find(|limit| limit.metric == GuardMetric::Timeouts && !counts_timeouts);
+        if let Some(limit) = limit {
+            let what = format!("\"{limit}\" would never be crossed: sockets count timeouts from Linux 6.7 on");
+            let failure = Failure::unmet(what).hint("a limit on \"retransmitted\" sees what timeouts send again");
+            return Err(at_rule(rule, "guard", failure).into());
+        }
+    }
+    Ok(())
+}
+
 /// An algorithm that tccc does not carry may be a module of the kernel, which only a person loads.
 fn unknown(name: &str, why: Failure) -> Failure {
     let module = format!("`modprobe tcp_{name}` if it is one of the kernel");
@@ -102,4 +122,21 @@ fn unknown(name: &str, why: Failure) -> Failure {
 /// A failure, with the rule that it is about.
 pub fn at_rule(rule: &Rule, field: &str, why: Failure) -> Failure {
     Failure { what: format!("rule \"{}\", line {}: {field}: {}", rule.name, rule.line, why.what), ..why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    #[test]
+    fn limit_on_what_the_kernel_does_not_count_is_refused_by_line() {
+        let rule = "[[rule]]\nname = \"web\"\nlocal_port = 443\nsplit = { dtcp = 5, keep = 95 }\nguard = ";
+        let policy = |limits: &str| file::parse("p.toml", &format!("version = 1\n{rule}{limits}\n")).unwrap();
+        let timeouts = policy("[\"retransmitted<1.2x\", \"timeouts<2x\"]");
+        assert!(limits_are_counted(&timeouts, true).is_ok());
+        assert!(limits_are_counted(&policy("\"retransmitted<1.2x\""), false).is_ok());
+        let refused = limits_are_counted(&timeouts, false).unwrap_err().to_string();
+        assert!(refused.starts_with("rule \"web\", line 2: guard: \"timeouts<2x\" would never be crossed"), "{refused}");
+    }
 }
