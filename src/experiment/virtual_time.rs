@@ -5,6 +5,7 @@
 //! scenario and seed give the same results to the byte, however busy the host is.
 
 pub mod archive;
+pub mod checks;
 pub mod guest;
 pub mod image;
 pub mod inside;
