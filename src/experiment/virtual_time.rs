@@ -5,7 +5,9 @@
 //! scenario and seed give the same results to the byte, however busy the host is.
 
 pub mod archive;
+mod bytes;
 pub mod checks;
+pub mod flow;
 pub mod guest;
 pub mod image;
 pub mod inside;
@@ -15,6 +17,12 @@ pub mod process;
 pub mod recipe;
 mod sandbox;
 mod setting;
+
+/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
+#[cfg(test)]
+#[path = "../../tests/host/compile.rs"]
+#[allow(dead_code, reason = "the algorithms' tests use the rest")]
+pub(in crate::experiment) mod compile;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The bytes of the files in /proc/tccc, by which user space and the laboratory inside the guest kernel talk.
+ *
+ * One write is one request: a struct of this file, then its arrays, little endian and without padding. A request is about
+ * the network namespace of whoever writes. src/experiment/virtual_time has the same structs in Rust; a test compares them.
+ */
+#ifndef TCCC_LAB_H
+#define TCCC_LAB_H
+
+/* A test compiles this file outside the kernel and brings the integer types along. */
+#ifdef __KERNEL__
+#include <linux/types.h>
+#endif
+
+/* ---- /proc/tccc/flows: traffic.c and src/experiment/virtual_time/flow.rs ---- */
+
+#define TCCC_FLOWS_MAX 256
+#define TCCC_FLOW_ALGORITHM 16 /* with the final zero, as the kernel's TCP_CA_NAME_MAX */
+
+enum tccc_end {
+	TCCC_END_RECEIVES = 1,
+	TCCC_END_SENDS = 2,
+};
+
+enum tccc_sends {
+	TCCC_SENDS_BULK = 1,
+	TCCC_SENDS_TRANSFERS = 2, /* each over a connection of its own, from a port of its own */
+	TCCC_SENDS_MESSAGES = 3,  /* over one connection */
+	TCCC_SENDS_DATAGRAMS = 4,
+};
+
+/* One end of a flow. The receiving end of a flow is written before the sending end, and both say the same of the flow. */
+struct tccc_flow_request {
+	u64 start_ns;	 /* from the start of the run */
+	u64 length_ns;	 /* of a bulk flow from its first data, of the others from their start */
+	u64 interval_ns; /* from the start of one transfer, message or datagram to the start of the next */
+	u64 bytes;	 /* payload of each transfer, message or datagram */
+	u64 settle_ns;	 /* the path is empty of datagrams when none came for this long */
+	u32 flow;	 /* its place among the flows, from 0 */
+	u32 end;	 /* enum tccc_end */
+	u32 sends;	 /* enum tccc_sends */
+	u32 count;	 /* transfers or messages; 1 for others */
+	u32 window_cap;	 /* packets; this and the next two: 0 leaves the kernel's value */
+	u32 initial_ssthresh;
+	u32 initial_cwnd;
+	u32 netns; /* what events tell as the sender's network namespace */
+	u8 from_address[4];
+	u8 to_address[4];
+	u32 from_port; /* of the first connection */
+	u32 to_port;
+	char algorithm[TCCC_FLOW_ALGORITHM];
+};
+
+/* Read: for each flow, in their order, this and then its struct tccc_transfer_report. */
+struct tccc_flow_report {
+	u64 received_bytes; /* payload that arrived while it counted: within the length of a bulk flow or of datagrams */
+	u64 counted_ns;	    /* how long the receiver of a bulk flow counted; 0: it did not begin */
+	u64 sent_pkts;	    /* datagrams, this and what follows up to latest_ns */
+	u64 arrived_pkts;   /* once each, late ones too */
+	u64 received_pkts;  /* once each, within the length from the first */
+	u64 first_ns;	    /* when the first arrived */
+	u64 last_ns;	    /* when the last of received_pkts arrived */
+	u64 latest_ns;	    /* longest that one left after its moment */
+	u32 flow;
+	u32 is_done; /* 0: it was given up at the end of the run */
+	s32 error;   /* why a bulk flow or datagrams failed, as a negative errno; 0: they did not */
+	u32 retrans_pkts;
+	u32 mss_bytes;
+	u32 transfers;
+	char algorithm[TCCC_FLOW_ALGORITHM];
+};
+
+/* A transfer or message that was begun. It is done when all of its bytes arrived. */
+struct tccc_transfer_report {
+	u64 begun_ns; /* CLOCK_MONOTONIC */
+	u64 last_ns;  /* when the last byte that arrived did; 0: none did */
+	u64 received_bytes;
+	u32 port;  /* the sender's */
+	s32 error; /* why its connection failed, as a negative errno; 0: it did not */
+};
+
+/* ---- /proc/tccc/events: watch.c and src/experiment/virtual_time/flow.rs ---- */
+
+/* Written before the run; without it nothing is traced. */
+struct tccc_watch_request {
+	u64 interval_ns; /* between samples of one socket */
+	u64 loss_gap_ns; /* between its LOSS events */
+	u64 bytes_max;	 /* memory for events; those that find none are dropped */
+};
+
+/* Read: this and then struct tccc_event of trace_event.h, in order of time. */
+struct tccc_watch_report {
+	u64 dropped;
+	u32 version; /* TCCC_EVENT_VERSION */
+	u32 event_bytes;
+};
+
+/* ---- /proc/tccc/run: lab.c and src/experiment/virtual_time/flow.rs ---- */
+
+/* Written: starts links and flows, and returns when all flows are over, or after both times together. */
+struct tccc_run_request {
+	u64 length_ns;
+	u64 grace_ns;
+};
+
+/* Read. */
+struct tccc_run_report {
+	u64 begin_ns; /* CLOCK_MONOTONIC: moment 0 of links and flows */
+	u64 end_ns;
+	u64 unfinished; /* flows that were given up */
+};
+
+#ifdef __KERNEL__
+
+/* ---- Between the files of the module ---- */
+
+struct file;
+struct inode;
+struct proc_dir_entry;
+
+int link_init(struct proc_dir_entry *folder);
+void link_start(u64 begin_ns);
+void link_exit(void);
+
+int traffic_init(struct proc_dir_entry *folder);
+bool traffic_is_complete(void); /* every flow has both ends */
+u32 traffic_run(u64 begin_ns, u64 end_ns);
+void traffic_exit(void);
+
+int watch_init(struct proc_dir_entry *folder);
+void watch_exit(void);
+
+/* What a file in /proc/tccc answers: made when it is opened, in file->private_data. */
+struct answer {
+	size_t length;
+	u8 bytes[];
+};
+
+struct answer *answer_new(size_t length);
+ssize_t answer_read(struct file *file, char __user *to, size_t length, loff_t *place);
+int answer_release(struct inode *inode, struct file *file);
+
+#endif
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Receivers of TCP inside the guest kernel: they discard what arrives where it arrives, without waking a process.
+ *
+ * Reading opens the window, grows the receive buffer and acknowledges, as the read of a process does that is never late.
+ */
+#include <net/tcp.h>
+
+#include "traffic.h"
+
+#define BACKLOG 4096
+/* What a bulk flow begins with; see sender.c. */
+#define COOKIE_BYTES 37
+
+static struct receiver *receiver_of(struct flow *flow, const struct sock *sk)
+{
+	const u32 index = ntohs(inet_sk(sk)->inet_dport) - flow->asked.from_port;
+
+	return index < flow->connections ? &flow->receivers[index] : NULL;
+}
+
+/* ---- Counting ---- */
+
+/* The receiver's time begins with the cookie, as that of iperf3's server. */
+static void count_bulk(struct flow *flow, u64 now_ns)
+{
+	if (flow->arrived_bytes < COOKIE_BYTES)
+		return;
+	if (!flow->counted_from_ns) {
+		flow->counted_from_ns = now_ns;
+		flow->report.counted_ns = flow->asked.length_ns;
+	}
+	if (now_ns - flow->counted_from_ns <= flow->asked.length_ns)
+		flow->report.received_bytes = flow->arrived_bytes - COOKIE_BYTES;
+}
+
+static void count_messages(struct flow *flow, u64 now_ns)
+{
+	const u64 size = flow->asked.bytes;
+	u64 rest;
+
+	while (flow->complete < flow->asked.count) {
+		struct tccc_transfer_report *message = &flow->transfers[flow->complete];
+
+		rest = flow->arrived_bytes - flow->complete * size;
+		if (!rest)
+			return;
+		message->received_bytes = min(rest, size);
+		message->last_ns = now_ns;
+		if (rest < size)
+			return;
+		flow->complete++;
+	}
+}
+
+static void count(struct flow *flow, const struct receiver *receiver, u32 bytes)
+{
+	struct tccc_transfer_report *transfer = &flow->transfers[receiver - flow->receivers];
+	const u64 now_ns = ktime_get_ns();
+
+	flow->arrived_bytes += bytes;
+	switch (flow->asked.sends) {
+	case TCCC_SENDS_BULK:
+		count_bulk(flow, now_ns);
+		break;
+	case TCCC_SENDS_MESSAGES:
+		count_messages(flow, now_ns);
+		break;
+	default:
+		transfer->received_bytes += bytes;
+		transfer->last_ns = now_ns;
+	}
+}
+
+/* ---- What the socket says ---- */
+
+static int discard(read_descriptor_t *descriptor, struct sk_buff *skb, unsigned int offset, size_t length)
+{
+	return length;
+}
+
+/* Connections inherit this function and the flow from the socket that listens, before anybody accepts them. */
+static void data_ready(struct sock *sk)
+{
+	read_descriptor_t descriptor = {.count = 1};
+	struct flow *flow = sk->sk_user_data;
+	struct receiver *receiver;
+	int bytes;
+
+	if (sk->sk_state == TCP_LISTEN) {
+		job_wake(&flow->accept);
+		return;
+	}
+	receiver = receiver_of(flow, sk);
+	bytes = tcp_read_sock(sk, &descriptor, discard);
+	if (receiver && bytes > 0)
+		count(flow, receiver, bytes);
+}
+
+static void state_change(struct sock *sk)
+{
+	struct receiver *receiver = receiver_of(sk->sk_user_data, sk);
+
+	if (receiver)
+		job_wake(&receiver->job);
+}
+
+/* ---- Jobs ---- */
+
+void receiver_release(struct receiver *receiver)
+{
+	struct socket *sock = receiver->sock;
+
+	receiver->sock = NULL;
+	if (sock)
+		sock_release(sock);
+}
+
+/* Closes after the sender. Only then the socket goes: the kernel limits how many connections may have no owner. */
+static void act(struct job *job)
+{
+	struct receiver *receiver = container_of(job, struct receiver, job);
+	const struct sock *sk;
+
+	if (!receiver->sock)
+		return;
+	sk = receiver->sock->sk;
+	if (sk->sk_state == TCP_CLOSE)
+		receiver_release(receiver);
+	else if (sk->sk_shutdown & RCV_SHUTDOWN && !(sk->sk_shutdown & SEND_SHUTDOWN))
+		kernel_sock_shutdown(receiver->sock, SHUT_WR);
+}
+
+static void accept_all(struct job *job)
+{
+	struct flow *flow = container_of(job, struct flow, accept);
+	struct socket *sock;
+
+	while (!kernel_accept(flow->listener, &sock, O_NONBLOCK)) {
+		struct receiver *receiver = receiver_of(flow, sock->sk);
+
+		if (!receiver || receiver->sock) {
+			sock_release(sock);
+			continue;
+		}
+		receiver->sock = sock;
+		act(&receiver->job); /* its sender may have closed before */
+	}
+}
+
+void receiver_init(struct receiver *receiver)
+{
+	job_init(&receiver->job, act);
+}
+
+int receiver_listen(struct flow *flow)
+{
+	struct sockaddr_in at = address_of(flow->asked.to_address, flow->asked.to_port);
+	struct sock *sk;
+	int error = sock_create_kern(flow->to, AF_INET, SOCK_STREAM, IPPROTO_TCP, &flow->listener);
+
+	if (error) {
+		flow->listener = NULL;
+		return error;
+	}
+	job_init(&flow->accept, accept_all);
+	sk = flow->listener->sk;
+	sk->sk_user_data = flow;
+	sk->sk_data_ready = data_ready;
+	sk->sk_state_change = state_change;
+	error = kernel_bind(flow->listener, (struct sockaddr *)&at, sizeof(at));
+	return error ?: kernel_listen(flow->listener, BACKLOG);
+}
