@@ -9,11 +9,18 @@ pub mod guest;
 pub mod image;
 pub mod inside;
 pub mod job;
+pub mod link;
 pub mod modules;
 pub mod process;
 pub mod recipe;
 mod sandbox;
 mod setting;
+
+/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
+#[cfg(test)]
+#[path = "../../tests/host/compile.rs"]
+#[allow(dead_code, reason = "the algorithms' tests use the rest")]
+pub(in crate::experiment) mod compile;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
