@@ -12,6 +12,7 @@ pub mod guest;
 pub mod image;
 pub mod inside;
 pub mod job;
+pub mod link;
 pub mod modules;
 pub mod process;
 pub mod recipe;
