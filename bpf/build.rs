@@ -92,7 +92,9 @@ fn sources(bpf: &Path) -> Result<String> {
         let entries = fs::read_dir(bpf.join(folder)).with_context(|| format!("list bpf/{folder}"))?;
         let mut names: Vec<OsString> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
         names.sort();
-        for name in names.iter().filter_map(|name| name.to_str()).filter(|name| name.ends_with(".c") || name.ends_with(".h")) {
+        for name in
+            names.iter().filter_map(|name| name.to_str()).filter(|name| name.ends_with(".c") || name.ends_with(".h"))
+        {
             let file = bpf.join(folder).join(name);
             slice += &format!("    ({:?}, include_str!({file:?})),\n", format!("{folder}/{name}"));
         }

@@ -1,12 +1,15 @@
 //! Points at which a test lets this process die or stop, to see what it leaves behind.
 //!
-//! Builds for release have none of them. Layer 0: no other room is used.
+//! Builds for release have none of them. Layer 0: uses no other module.
+
+#[cfg(debug_assertions)]
+use nix::sys::signal::{Signal, raise};
 
 /// Environment variable that names the point, with `:stop` after it to stop there instead of dying.
 pub const VARIABLE: &str = "TCCC_FAULT";
 
 /// Every point, in the order in which a command comes to it.
-pub const POINTS: [&str; 24] = [
+pub const POINTS: [&str; 27] = [
     "apply.algorithms",
     "apply.noted",
     "apply.pinned",
@@ -16,14 +19,14 @@ pub const POINTS: [&str; 24] = [
     "remove.detached",
     "remove.cleared",
     "trial.guard",
-    "trial.noted",
     "trial.begun",
     "revert.swapped",
     "revert.noted",
     "revert.cleared",
-    "confirm.default",
-    "confirm.swapped",
     "confirm.noted",
+    "confirm.default",
+    "confirm.upgraded",
+    "confirm.swapped",
     "upgrade.noted",
     "upgrade.companion",
     "upgrade.linked",
@@ -31,6 +34,9 @@ pub const POINTS: [&str; 24] = [
     "upgrade.defaults",
     "rollback.linked",
     "rollback.pinned",
+    "beside.bridged",
+    "beside.loaded",
+    "beside.restored",
 ];
 
 /// Ends or stops this process here, if a test asked for that.
@@ -44,13 +50,11 @@ pub fn point(name: &'static str) {
 
 #[cfg(debug_assertions)]
 fn meet(name: &str) {
-    use nix::sys::signal::{Signal, raise};
-
     let Ok(wanted) = std::env::var(VARIABLE) else { return };
     let signal = match wanted.strip_prefix(name) {
         Some("") => Signal::SIGKILL,
         Some(":stop") => Signal::SIGSTOP,
         _ => return,
     };
-    let _ = raise(signal); // it cannot fail, and a test would see
+    let _ = raise(signal); // neither can be refused
 }

@@ -16,7 +16,7 @@ mod unload;
 pub mod upgrade;
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
@@ -30,7 +30,7 @@ use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store};
 pub use load::{Loaded, Options, load, make_default};
 pub use object::{Verified, verify};
 pub use receiver::load_receiver;
-pub use unload::{Unloaded, drain, ours, plan, unload, unload_all};
+pub use unload::{Unloaded, drain, ours, plan, unload, unload_all, unload_with_policy};
 
 /// What is to be registered.
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +125,8 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         name: request.name.to_owned(),
         algorithm: algorithm.id.clone(),
         title: algorithm.title.clone(),
-        file: request.file.map(PathBuf::from),
+        // Whoever upgrades later may stand in another folder.
+        file: request.file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())),
         digest: object::digest(&algorithm.object),
         tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),

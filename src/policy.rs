@@ -9,7 +9,7 @@ pub mod decide;
 pub mod file;
 pub mod generation;
 pub mod hash;
-mod iterate;
+pub mod iterate;
 pub mod label;
 pub mod limit;
 mod nearest;

@@ -4,6 +4,7 @@
 //! both arms of each rule, and ends the trial. When the guard dies, the lease ends, and the generation before decides again:
 //! in the kernel, without anybody's help. What is left then is cleared by the next command, through [`sweep`].
 
+pub mod advance;
 pub mod arms;
 pub mod end;
 pub mod guard;
@@ -13,27 +14,38 @@ pub mod judge;
 pub mod overlay;
 pub mod progress;
 pub mod steer;
+mod turn;
 pub mod upgrade;
 pub mod view;
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use crate::failure::Failure;
 use crate::fault;
-use crate::kernel::clock;
 use crate::kernel::process::{self, Process};
+use crate::kernel::{bpf, clock};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::{NewTrial, Role};
+use crate::policy::generation::{self, NewTrial, Role};
+use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
+use crate::policy::resolve;
 use crate::policy::rule::Policy;
 use crate::state::Store;
 
-/// How long the kernel lets a trial decide after the guard's latest sign of life.
+pub use turn::Turn;
+
+/// How long the kernel lets a trial decide after the guard's latest sign of life; it never decides past its deadline.
 pub const LEASE: Duration = Duration::from_secs(15);
+
+/// A guard that cannot do its work has died before this.
+const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(6);
+/// How often whoever begins a trial looks whether the guard has.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
@@ -46,7 +58,7 @@ pub struct Plan {
     pub patience: Option<Duration>,
     /// Move open connections too.
     pub live: bool,
-    /// Algorithms that were loaded for it before, and go if it fails.
+    /// Algorithms that were loaded for it before; they go if it fails, or cannot begin.
     pub loaded: Vec<String>,
 }
 
@@ -58,9 +70,12 @@ struct GuardProcess {
 }
 
 impl GuardProcess {
-    /// `command` is this program with the words that make it call [`guard::run`]; the number of the trial is added.
+    /// `command` is this program with the words that make it call [`guard::run`]; the numbers of the trial and of this
+    /// process are added.
     fn start(command: &mut Command, began_ns: u64) -> Result<Self> {
-        let child = process::spawn_detached(command.arg(began_ns.to_string())).context("start the trial's guard")?;
+        let starter = Process::this().context("see this process in /proc")?.owner_text();
+        let command = command.args([&began_ns.to_string(), "--starter", &starter]);
+        let child = process::spawn_detached(command).context("start the trial's guard")?;
         let process = Process::of(child.id()).context("see the trial's guard in /proc")?;
         Ok(GuardProcess { child: Some(child), process })
     }
@@ -77,39 +92,69 @@ impl Drop for GuardProcess {
 
 /// Begins a trial. `guard` is this program with the words that make it call [`guard::run`].
 ///
-/// Errors: another trial goes on; those of [`change::apply`].
+/// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
 pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
-    sweep()?;
+    let ready = resolve::check_limits(&plan.policy).and_then(|()| sweep());
+    ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
+    let turn = Turn::take()?;
     let began_ns = clock::boottime_ns()?;
-    let deadline_ns = plan.patience.map(|patience| began_ns + patience.as_nanos() as u64);
-    let lease = plan.patience.map_or(LEASE, |patience| patience.min(LEASE));
-    let mut process = GuardProcess::start(guard, began_ns)?;
-    fault::point("trial.guard");
-    let trial = TrialRecord {
+    let begun = GuardProcess::start(guard, began_ns).and_then(|mut process| {
+        fault::point("trial.guard");
+        let trial = trial_of(plan, began_ns, process.process);
+        let deadline_ns = trial.deadline_ns;
+        let role = Role::Begins(NewTrial { trial, until_ns: None });
+        let applied = change::apply(&plan.policy, file, role, plan.live)?;
+        fault::point("trial.begun");
+        await_first_look(&process.process);
+        check_guarded(&process.process, deadline_ns)?;
+        process.child = None; // dropping a child neither ends it nor waits for it
+        Ok(applied)
+    });
+    // The guard is dead by now where this failed.
+    begun.inspect_err(|_| drop(end::undo_begin(&turn, began_ns, &plan.loaded)))
+}
+
+fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
+    TrialRecord {
         subject: plan.subject.clone(),
         generation: 0,
         previous: None,
         began_ns,
-        deadline_ns,
-        lease_ns: lease.as_nanos() as u64,
-        guard: process.process,
+        deadline_ns: plan.patience.map(|patience| began_ns + patience.as_nanos() as u64),
+        lease_ns: LEASE.as_nanos() as u64,
+        guard,
         live: plan.live,
         loaded: plan.loaded.clone(),
         paused: false,
+        confirmed: false,
         rules: progress_of(&plan.policy, began_ns),
-    };
-    let until_ns = clock::boottime_ns()? + trial.lease_ns;
-    let applied = change::apply(&plan.policy, file, Role::Begins(NewTrial { trial, until_ns }), plan.live)?;
-    fault::point("trial.begun");
-    if !process.process.lives() {
-        end::revert("the guard ended before the trial had begun")?;
+    }
+}
+
+/// Waits until the guard has looked for the first time, or died: the kernel may refuse its programs.
+///
+/// One that lives and cannot write what it sees guards all the same.
+fn await_first_look(guard: &Process) {
+    let begin = Instant::now();
+    while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Refuses a trial that nothing guards, or whose time is over already.
+fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
+    if !guard.lives() {
         return Err(Failure::failed("the trial's guard ended at once: everything is as before")
-            .hint("the kernel's log says why: `dmesg | grep tccc`")
+            .hint("`tccc doctor` says what this kernel lacks")
             .into());
     }
-    process.child = None; // dropping a child neither ends it nor waits for it
-    Ok(applied)
+    let now_ns = clock::boottime_ns()?;
+    if deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
+        let what = "the time of the trial was over before it could begin: everything is as before";
+        return Err(Failure::failed(what).hint("give it more time").into());
+    }
+    Ok(())
 }
 
 fn progress_of(policy: &Policy, began_ns: u64) -> Vec<RuleProgress> {
@@ -123,23 +168,58 @@ fn progress_of(policy: &Policy, began_ns: u64) -> Vec<RuleProgress> {
     progress.collect()
 }
 
-/// The trial that goes on, if any.
+/// The trial that goes on, if any: the one whose generation decides.
 ///
 /// Errors: the record is damaged.
 pub fn current() -> Result<Option<TrialRecord>> {
-    let record = PolicyRecord::read(&Store::of_host())?;
-    Ok(record.trial.or(record.next_trial))
+    Ok(deciding(&PolicyRecord::read(&Store::of_host())?))
+}
+
+/// The trial of the generation that decides; where that may not be looked at, the one that is written down.
+fn deciding(record: &PolicyRecord) -> Option<TrialRecord> {
+    let mut trials = [&record.next_trial, &record.trial].into_iter().flatten();
+    match PolicyPins::of_host().filter(may_look) {
+        Some(pins) => {
+            let active = generation::active(&pins, record);
+            trials.find(|trial| active == Some(trial.generation)).cloned()
+        }
+        None => record.trial.clone().or_else(|| record.next_trial.clone()),
+    }
+}
+
+/// Whether this process can see which generation decides: false without the rights to, as for anybody but root.
+fn may_look(pins: &PolicyPins) -> bool {
+    match std::fs::symlink_metadata(pins.link()) {
+        Ok(_) => bpf::open_pin(&pins.link()).is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Clears what a trial left whose guard is dead or was stopped past its lease: connections are decided as before already.
 ///
 /// Errors: not permitted; the record is damaged.
 pub fn sweep() -> Result<()> {
-    let Some(trial) = current()? else { return Ok(()) };
-    if let Some(why) = why_over(&trial)? {
-        end::revert(&why)?;
+    let store = Store::of_host();
+    let record = PolicyRecord::read(&store)?;
+    if record.trial.is_none() && record.next_trial.is_none() {
+        if view::is_there(&store) {
+            view::tidy();
+        }
+        return Ok(());
     }
-    Ok(())
+    if over(&record)?.is_some() { end::clear() } else { Ok(()) }
+}
+
+/// A trial that nobody ended although it is over, and why it is.
+///
+/// Errors: the lease cannot be read.
+fn over(record: &PolicyRecord) -> Result<Option<(TrialRecord, String)>> {
+    if let Some(trial) = deciding(record) {
+        return Ok(why_over(&trial)?.map(|why| (trial, why)));
+    }
+    let written = record.trial.clone().or_else(|| record.next_trial.clone());
+    let interrupted = written.filter(|trial| !trial.guard.lives());
+    Ok(interrupted.map(|trial| (trial, "the command that began or ended it was killed".to_owned())))
 }
 
 /// Why a trial is over although nobody ended it.
@@ -147,11 +227,15 @@ pub fn sweep() -> Result<()> {
 /// None: it goes on.
 /// Errors: the lease cannot be read.
 pub fn why_over(trial: &TrialRecord) -> Result<Option<String>> {
-    let until_ns = guard::lease_of(trial)?;
-    let is_over = until_ns.is_some_and(|until_ns| clock::boottime_ns().is_ok_and(|now_ns| now_ns >= until_ns));
-    Ok(match (is_over, trial.guard.lives()) {
-        (true, true) => Some("its guard was stopped, and the lease was over".to_owned()),
-        (true, false) => Some("its guard died, and the lease was over".to_owned()),
-        (false, _) => None,
-    })
+    let Some(until_ns) = guard::lease_of(trial)? else { return Ok(None) };
+    let now_ns = clock::boottime_ns()?;
+    if now_ns < until_ns {
+        return Ok(None);
+    }
+    let is_late = trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
+    Ok(Some(match (is_late, trial.guard.lives()) {
+        (true, _) => progress::TOO_LATE.to_owned(),
+        (false, true) => "its guard was stopped, and the lease was over".to_owned(),
+        (false, false) => "its guard died, and the lease was over".to_owned(),
+    }))
 }

@@ -1,5 +1,7 @@
 //! Wrong policies: each message names file, line and field, shows the value, says what is allowed and what to do next.
 
+use std::process::Command;
+
 use tccc::failure::{Failure, Kind};
 use tccc::policy::file;
 
@@ -296,6 +298,31 @@ fn every_mistake_is_reported_with_its_place_what_is_allowed_and_the_next_step() 
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Neither rights nor a policy before are needed to be told what is wrong with a file, and nothing is changed for it.
+#[test]
+fn wrong_file_ends_every_verb_with_2_and_says_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |verb: &str| {
+        let mut tccc = Command::new(env!("CARGO_BIN_EXE_tccc"));
+        tccc.args(["policy", verb, "p.toml"]).current_dir(folder.path()).env("NO_COLOR", "1");
+        tccc.output().unwrap()
+    };
+    for Mistake { good, bad, .. } in [OF_FILE, OF_RULES, OF_CONDITIONS, OF_TREATMENTS, OF_TRIALS].into_iter().flatten()
+    {
+        let text = GOOD.replacen(good, bad, 1);
+        std::fs::write(folder.path().join("p.toml"), &text).unwrap();
+        let expected = format!("tccc: error: {}\n", mistakes_of(&text));
+        for verb in ["check", "apply", "diff"] {
+            let output = run(verb);
+            assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{verb}: {bad}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), expected, "{verb}: {bad}");
+        }
+    }
+    std::fs::write(folder.path().join("p.toml"), GOOD).unwrap();
+    let output = run("check");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().next(), Some("p.toml: 3 rules, no mistakes"));
 }
 
 #[test]

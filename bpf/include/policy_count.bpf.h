@@ -30,7 +30,7 @@ static __always_inline u32 timeouts_of(const struct tcp_sock___trace *tp)
 	return bpf_core_field_exists(policy_tp(tp)->total_rto) ? policy_tp(tp)->total_rto : 0;
 }
 
-/* From here on only what the connection does more is counted. */
+/* What the connection did so far; each count is read once. */
 static __always_inline void note_counts(struct policy_counted *counted, const struct tcp_sock___trace *tp)
 {
 	counted->bytes_acked = tp->bytes_acked;
@@ -38,6 +38,16 @@ static __always_inline void note_counts(struct policy_counted *counted, const st
 	counted->sent_pkts = tp->data_segs_out;
 	counted->retrans_pkts = tp->total_retrans;
 	counted->timeouts = timeouts_of(tp);
+}
+
+/* From here on only what the connection does more is counted. */
+static __always_inline void keep_counts(struct policy_counted *counted, const struct policy_counted *now)
+{
+	counted->bytes_acked = now->bytes_acked;
+	counted->busy_ticks = now->busy_ticks;
+	counted->sent_pkts = now->sent_pkts;
+	counted->retrans_pkts = now->retrans_pkts;
+	counted->timeouts = now->timeouts;
 }
 
 #endif

@@ -104,7 +104,7 @@ struct {
 } netns_rules SEC(".maps");
 
 struct current_key {
-	char name[POLICY_NAME];
+	char name[POLICY_NAME] __attribute__((aligned(8)));
 };
 
 struct {
@@ -242,6 +242,16 @@ static __always_inline u32 bucket_of(const struct ends *ends, u32 by, u64 salt)
 static __always_inline u8 fold_of(const struct ends *ends)
 {
 	return mixed(mixed(FOLD_SALT, ends->remote_hi), ends->remote_lo) >> 59;
+}
+
+/* Word by word: a plain copy of a constant is the zeros that the compiler sees, not what was written before loading. */
+static __always_inline void read_algorithm_of(struct current_key *name, const volatile struct policy_arm *arm)
+{
+	const volatile u32 *from = (const volatile u32 *)arm->algorithm;
+	u32 *to = (u32 *)name;
+
+	for (u32 i = 0; i < POLICY_NAME / sizeof(u32); i++)
+		to[i] = from[i];
 }
 
 /* Place in `arms` of the arm of a rule that a bucket belongs to. */

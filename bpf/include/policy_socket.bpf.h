@@ -122,6 +122,8 @@ static __always_inline void label(struct policy_label *label, u32 arm, u32 outco
 	label->outcome = outcome;
 	label->fold = fold_of(ends);
 	label->generation = generation;
+	/* A socket that connects again: its counts begin anew, and so does what was counted of it. */
+	__builtin_memset(&label->counted, 0, sizeof(label->counted));
 }
 
 #endif

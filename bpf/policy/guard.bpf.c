@@ -91,29 +91,57 @@ static __always_inline void look_at_rtt(struct guard_cell *cell, const struct tc
 	__sync_fetch_and_add(&cell->looks, 1);
 }
 
-static __always_inline struct guard_cell *count(struct policy_label *mark, const struct tcp_sock___trace *tp)
+/*
+ * Adds what the connection did since it was counted last. Only who has claimed it calls this. Its counts may grow
+ * meanwhile: each is read once.
+ */
+static __always_inline struct guard_cell *count(struct policy_label *mark, const struct tcp_sock___trace *tp,
+						bool is_first)
 {
 	struct policy_counted *before = &mark->counted;
 	struct guard_key key = {.slot = mark->slot, .fold = mark->fold};
 	struct guard_cell *cell = bpf_map_lookup_elem(&cells, &key);
-	u64 acked;
+	struct policy_counted now;
+	u64 acked = 0;
 
-	if (!cell || before->standing == POLICY_ENDED)
+	if (!cell)
 		return 0;
-	if (before->standing != POLICY_COUNTED)
+	note_counts(&now, tp);
+	if (is_first)
 		__sync_fetch_and_add(&cell->connections, 1);
-	before->standing = POLICY_COUNTED;
-	acked = tp->bytes_acked - before->bytes_acked;
+	if (now.bytes_acked > before->bytes_acked) /* or the socket connected again: its counts begin anew */
+		acked = now.bytes_acked - before->bytes_acked;
 	__sync_fetch_and_add(&cell->bytes_acked, acked);
-	__sync_fetch_and_add(&cell->busy_ticks, grown(busy_ticks_of(tp), before->busy_ticks));
-	__sync_fetch_and_add(&cell->sent_pkts, grown(tp->data_segs_out, before->sent_pkts));
-	__sync_fetch_and_add(&cell->retrans_pkts, grown(tp->total_retrans, before->retrans_pkts));
-	__sync_fetch_and_add(&cell->timeouts, (u16)(timeouts_of(tp) - before->timeouts));
+	__sync_fetch_and_add(&cell->busy_ticks, grown(now.busy_ticks, before->busy_ticks));
+	__sync_fetch_and_add(&cell->sent_pkts, grown(now.sent_pkts, before->sent_pkts));
+	__sync_fetch_and_add(&cell->retrans_pkts, grown(now.retrans_pkts, before->retrans_pkts));
+	__sync_fetch_and_add(&cell->timeouts, (u16)(now.timeouts - before->timeouts));
 	if (acked)
 		look_at_rtt(cell, tp);
-	note_counts(before, tp);
+	keep_counts(before, &now);
 	return cell;
 }
+
+/* The last count of a connection. */
+static __always_inline void count_end(struct policy_label *mark, const struct sock *sk,
+				      const struct tcp_sock___trace *tp, bool is_first)
+{
+	struct guard_cell *cell = count(mark, tp, is_first);
+
+	if (cell) {
+		__sync_fetch_and_add(&cell->ended, 1);
+		if (((const struct sock___policy *)sk)->sk_err)
+			__sync_fetch_and_add(&cell->abnormal, 1);
+	}
+	mark->counted.standing = POLICY_ENDED;
+}
+
+/*
+ * A sweep and the end of a connection may meet, on two processors or one within the other: what both add were counted
+ * twice. So a sweep claims a connection, the end of one says so, and who comes second leaves it to the first.
+ */
+#define CLAIMED 0x100u /* a sweep is at it */
+#define ENDING 0x200u  /* it has ended */
 
 struct bpf_iter__bpf_sk_storage_map___guard {
 	struct bpf_iter_meta___trace *meta;
@@ -127,11 +155,19 @@ int on_guard_sweep(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 	struct policy_label *mark = ctx->value;
 	struct sock *sk = ctx->sk;
 	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
+	u32 before, found;
 
-	if (!tp || !mark || mark->generation != judged_generation)
+	if (!tp || !mark || mark->generation != judged_generation || !was_connected(sk_of(tp)->__sk_common.skc_state))
 		return 0;
-	if (was_connected(sk_of(tp)->__sk_common.skc_state))
-		count(mark, tp);
+	before = mark->counted.standing;
+	if (before != POLICY_UNCOUNTED && before != POLICY_COUNTED)
+		return 0;
+	if (__sync_val_compare_and_swap(&mark->counted.standing, before, before | CLAIMED) != before)
+		return 0;
+	count(mark, tp, before == POLICY_UNCOUNTED);
+	found = __sync_val_compare_and_swap(&mark->counted.standing, before | CLAIMED, POLICY_COUNTED);
+	if (found & ENDING)
+		count_end(mark, sk, tp, false);
 	return 0;
 }
 
@@ -140,7 +176,7 @@ int BPF_PROG(on_guard_end, const struct sock *sk, int old_state, int new_state)
 {
 	const struct tcp_sock___trace *tp;
 	struct policy_label *mark;
-	struct guard_cell *cell;
+	u32 before;
 
 	if (new_state != STATE_CLOSE || !was_connected(old_state))
 		return 0;
@@ -148,12 +184,10 @@ int BPF_PROG(on_guard_end, const struct sock *sk, int old_state, int new_state)
 	if (!mark || mark->generation != judged_generation)
 		return 0;
 	tp = tcp_sock_of(sk);
-	cell = tp ? count(mark, tp) : 0;
-	if (!cell)
+	if (!tp)
 		return 0;
-	__sync_fetch_and_add(&cell->ended, 1);
-	if (((const struct sock___policy *)sk)->sk_err)
-		__sync_fetch_and_add(&cell->abnormal, 1);
-	mark->counted.standing = POLICY_ENDED; /* a sweep may still find it */
+	before = __sync_fetch_and_or(&mark->counted.standing, ENDING);
+	if (before == POLICY_UNCOUNTED || before == POLICY_COUNTED)
+		count_end(mark, sk, tp, before == POLICY_UNCOUNTED);
 	return 0;
 }

@@ -122,7 +122,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	}
 	is_over = is_routed(tp);
 	read_current(&before, tp);
-	__builtin_memcpy(&wanted, (const void *)arms[decision.arm].algorithm, sizeof(wanted));
+	read_algorithm_of(&wanted, &arms[decision.arm]);
 	outcome = outcome_of(bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)));
 	count(decision.arm, outcome, is_over && outcome == POLICY_SET);
 	mark = bpf_sk_storage_get(&labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -224,8 +224,22 @@ struct {
 	__type(value, struct awaited_key);
 } awaited_scratch SEC(".maps");
 
-/* cgroups that found no room: connections in them are decided as if no rule were for them. */
-u64 cgroups_missed;
+/* How many cgroups found no room: connections in them are decided as if no rule were for them. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} missed SEC(".maps");
+
+static __always_inline void count_missed(void)
+{
+	u32 zero = 0;
+	u64 *count = bpf_map_lookup_elem(&missed, &zero);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
 
 static __always_inline void add_awaited(struct cgroup_place *place, struct awaited_key *key, u32 node)
 {
@@ -240,6 +254,17 @@ static __always_inline void add_awaited(struct cgroup_place *place, struct await
 		place->node = awaits->node;
 }
 
+/* False: the name is longer than any that a rule waits for. */
+static __always_inline bool read_name(struct awaited_key *key, const char *name)
+{
+	char end = 0;
+
+	if (bpf_probe_read_kernel_str(key->name, CGROUP_NAME, name) < CGROUP_NAME)
+		return true;
+	bpf_probe_read_kernel(&end, sizeof(end), name + CGROUP_NAME - 1);
+	return !end;
+}
+
 static __always_inline struct cgroup___policy *policy_cgroup(struct cgroup *cgroup)
 {
 	return (struct cgroup___policy *)cgroup;
@@ -252,6 +277,7 @@ int BPF_PROG(on_cgroup_mkdir, struct cgroup *created)
 	const struct cgroup_place *parent;
 	struct cgroup_place place = {};
 	struct awaited_key *key;
+	bool has_name;
 	u32 zero = 0;
 	u64 id;
 
@@ -261,19 +287,20 @@ int BPF_PROG(on_cgroup_mkdir, struct cgroup *created)
 	if (!key)
 		return 0;
 	__builtin_memset(key, 0, sizeof(*key));
-	bpf_probe_read_kernel_str(key->name, CGROUP_NAME, cgroup->kn->name);
+	has_name = read_name(key, cgroup->kn->name);
 	id = BPF_CORE_READ(cgroup, self.parent, cgroup, kn, id);
 	parent = bpf_map_lookup_elem(&cgroups, &id);
 	if (parent)
 		place.rules = parent->rules;
-	add_awaited(&place, key, ANYWHERE);
-	if (parent && parent->node)
+	if (has_name)
+		add_awaited(&place, key, ANYWHERE);
+	if (has_name && parent && parent->node)
 		add_awaited(&place, key, parent->node);
 	if (!place.rules && !place.node)
 		return 0;
 	id = cgroup->kn->id;
 	if (bpf_map_update_elem(&cgroups, &id, &place, MAP_ANY))
-		__sync_fetch_and_add(&cgroups_missed, 1);
+		count_missed();
 	return 0;
 }
 

@@ -126,8 +126,11 @@ static __always_inline const struct tcp_sock___trace *open_socket(struct sock_co
 	return state == STATE_ESTABLISHED || state == STATE_CLOSE_WAIT ? tp : 0;
 }
 
+/* An enumeration matches one of the same name alone, not a number. */
+enum bpf_map_type___policy { ANY_MAP_TYPE___policy };
+
 struct bpf_map___policy {
-	enum bpf_map_type map_type;
+	enum bpf_map_type___policy map_type;
 	u32 id;
 } KERNEL_TYPE;
 
@@ -268,12 +271,31 @@ static __always_inline bool want(struct current_key *wanted, const struct decisi
 				 const struct policy_label *mark, const struct current_key *now)
 {
 	if (decision->rule != NO_RULE && arms[decision->arm % ARMS_MAX].algorithm[0])
-		__builtin_memcpy(wanted, (const void *)arms[decision->arm % ARMS_MAX].algorithm, sizeof(*wanted));
+		read_algorithm_of(wanted, &arms[decision->arm % ARMS_MAX]);
 	else if (is_ours(mark, now))
 		__builtin_memcpy(wanted, mark->before, sizeof(*wanted));
 	else
 		return false;
 	return true;
+}
+
+/*
+ * What stays as it is is compared with what moves, where a rule has both: connections of both arms are counted from the
+ * same moment on.
+ */
+static __always_inline void label_unmoved(struct sock_common *common, const struct decision *decision,
+					  const struct ends *ends, u32 outcome)
+{
+	const struct tcp_sock___trace *tp = tcp_sock_of(common);
+	struct policy_label *mark;
+
+	if (!tp || decision->rule == NO_RULE || !(rules[decision->rule % RULES_MAX].flags & RULE_LABELS_KEPT))
+		return;
+	mark = bpf_sk_storage_get(&labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark || mark->generation == generation) /* this generation decided when the connection began */
+		return;
+	label(mark, decision->arm, outcome, ends);
+	note_counts(&mark->counted, tp);
 }
 
 SEC("iter/tcp")
@@ -302,10 +324,13 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 			return 0;
 		}
 	}
-	if (!want(&wanted, &decision, mark, &now))
+	if (!want(&wanted, &decision, mark, &now)) {
+		label_unmoved(common, &decision, &ends, POLICY_KEPT);
 		return 0;
+	}
 	if (is_same(wanted.name, now.name)) {
 		moves.already++;
+		label_unmoved(common, &decision, &ends, is_ours(mark, &now) ? POLICY_SET : POLICY_KEPT);
 		return 0;
 	}
 	outcome = outcome_of(move(tp, &wanted));
@@ -319,11 +344,12 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 		return 0;
 	if (!is_ours(mark, &now))
 		__builtin_memcpy(mark->before, now.name, sizeof(mark->before));
-	if (decision.rule == NO_RULE || !arms[decision.arm % ARMS_MAX].algorithm[0]) {
-		mark->slot = decision.rule == NO_RULE ? 0 : arms[decision.arm % ARMS_MAX].slot;
+	if (decision.rule == NO_RULE) {
+		mark->slot = 0;
 		mark->outcome = POLICY_KEPT;
 	} else {
-		label(mark, decision.arm, POLICY_SET, &ends);
+		outcome = arms[decision.arm % ARMS_MAX].algorithm[0] ? POLICY_SET : POLICY_KEPT;
+		label(mark, decision.arm, outcome, &ends);
 	}
 	__builtin_memcpy(mark->given, wanted.name, sizeof(mark->given));
 	mark->counted.standing = POLICY_UNCOUNTED;
@@ -331,8 +357,9 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* Which name gets its latest code, for on_refresh; and whether connections do, or listening sockets alone. */
-const volatile struct current_key refreshed;
+/* Which name gets its latest code, for on_refresh: not a constant, or the compiler would copy the zeros that it sees. */
+struct current_key refreshed;
+/* Whether connections get it too, or listening sockets alone. */
 const volatile bool refreshes_open;
 
 struct policy_refreshes {
@@ -345,7 +372,8 @@ struct policy_refreshes refreshes;
 
 /*
  * After an upgrade: who chose the name before has the old code until the name is set again. A listening socket would give
- * it to all that it accepts.
+ * it to all that it accepts. One that chose nothing gives the default, which follows by itself; if the name were set there,
+ * it would count as chosen, and stay when the default changes.
  */
 SEC("iter/tcp")
 int on_refresh(struct bpf_iter__tcp___trace *ctx)
@@ -361,8 +389,8 @@ int on_refresh(struct bpf_iter__tcp___trace *ctx)
 	if (!is_listening && !(refreshes_open && open_socket(common)))
 		return 0;
 	read_current(&now, tp);
-	__builtin_memcpy(&wanted, (const void *)&refreshed, sizeof(wanted));
-	if (!is_same(now.name, wanted.name))
+	__builtin_memcpy(&wanted, &refreshed, sizeof(wanted));
+	if (!is_same(now.name, wanted.name) || (is_listening && !is_chosen(tp)))
 		return 0;
 	if (bpf_setsockopt((void *)tp, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)))
 		refreshes.failed++;

@@ -45,7 +45,7 @@ impl Args {
         let name = self.name.as_deref();
         let trial = trial::current()?.filter(|trial| name.is_none_or(|name| name == trial.subject.name()));
         if trial.is_some() {
-            let kept = end::keep(name, "a person confirmed it")?;
+            let kept = end::keep(name)?;
             writeln!(out, "{} is confirmed and stays", kept.subject.phrase())?;
             // Without a name everything is confirmed; that nothing else waits is no mistake then.
             if name.is_some() || !Store::of_host().records().iter().any(|record| record.unconfirmed.is_some()) {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::Format;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
+use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, socket};
 use crate::policy::change;
 use crate::policy::decide::{self, Connection, Mismatch, Verdict};
@@ -18,11 +19,13 @@ use crate::policy::label::Outcome;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, Slot};
 use crate::policy::resolve;
-use crate::policy::rule::{Rule, Way};
+use crate::policy::rule::{Portion, Rule, Way};
 use crate::policy::sweep::{self, Sight};
 use crate::policy::table::{Resolved, RuleTables};
 use crate::state::Store;
 
+/// What looking at the sockets of every network namespace takes.
+const RIGHTS: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::SysAdmin];
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 /// More cgroups than a host has.
@@ -97,6 +100,8 @@ struct Now {
     rule: Option<String>,
     arm: Option<String>,
     share: Option<f64>,
+    #[serde(skip)]
+    portion: Option<Portion>,
     passed_over: Vec<PassedOver>,
 }
 
@@ -112,6 +117,7 @@ impl Args {
     /// Errors: no such process, descriptor or namespace; a text that is none of the three.
     pub fn run(&self) -> Result<()> {
         let asked = self.asked()?;
+        privilege::require("explain a connection", &RIGHTS)?;
         let generation = change::current()?;
         let connections = self.explained(&asked, generation.as_ref())?;
         let mut out = io::stdout().lock();
@@ -147,7 +153,7 @@ impl Args {
                 Ok(Asked::Process { pid, descriptor })
             }
             [local, remote] => {
-                let end = |text: &str| text.parse::<SocketAddr>().map_err(|_| refuse(text));
+                let end = |text: &str| text.parse::<SocketAddr>().map(canonical).map_err(|_| refuse(text));
                 Ok(Asked::Ends { local: end(local)?, remote: end(remote)? })
             }
             _ => Err(refuse(&self.what.join(" "))),
@@ -182,21 +188,33 @@ impl Args {
     /// A connection that is not open, as far as the options tell of it.
     fn imagined(&self, local: SocketAddr, remote: SocketAddr, host: &Host) -> Result<Explained> {
         let netns = self.netns.as_deref().map(Netns::find).transpose()?;
-        if let Some(path) = &self.cgroup {
-            cgroup::resolve(Path::new(path))?;
-        }
+        let cgroup = self.cgroup.as_ref().map(|path| below_mount(Path::new(path))).transpose()?;
         let way = self.direction.as_deref().map(|text| if text == "in" { Way::In } else { Way::Out });
         let connection = Connection {
             local,
             remote,
             way,
-            cgroup: self.cgroup.clone(),
+            cgroup,
             netns_cookie: netns.as_ref().map(Netns::cookie).transpose()?,
             algorithm: None,
         };
         let netns = netns.map(|netns| netns.inode());
         Ok(host.explain(&connection, netns, None))
     }
+}
+
+/// An IPv4 address in its IPv6 form is the IPv4 address, as in everything that is shown of a connection.
+fn canonical(end: SocketAddr) -> SocketAddr {
+    SocketAddr::new(end.ip().to_canonical(), end.port())
+}
+
+/// The path of a cgroup as rules write it.
+///
+/// Errors: there is no such cgroup.
+fn below_mount(path: &Path) -> Result<String> {
+    let whole = cgroup::resolve(path)?;
+    let below = whole.strip_prefix(cgroup::mount_point()?).unwrap_or(&whole);
+    Ok(format!("/{}", below.display()))
 }
 
 /// What there is on this host to explain by.
@@ -211,7 +229,8 @@ struct Host<'a> {
 impl<'a> Host<'a> {
     fn look(generation: Option<&'a GenerationRecord>) -> Result<Self> {
         let record = PolicyRecord::read(&Store::of_host())?;
-        let resolved = generation.map(|it| resolve::resolve(&it.policy, &record)).transpose()?.unwrap_or_default();
+        let resolved =
+            generation.map(|it| resolve::resolve_present(&it.policy, &record)).transpose()?.unwrap_or_default();
         let sights = match (generation, PolicyPins::of_host()) {
             (Some(generation), Some(pins)) => {
                 let tables = RuleTables::of(&generation.policy, &resolved);
@@ -266,6 +285,7 @@ fn now_of(verdict: Option<&Verdict>) -> Now {
         rule: decided.map(|(rule, _)| rule.name.clone()),
         arm: decided.map(|(_, arm)| arm.treatment.to_string()),
         share: decided.map(|(_, arm)| arm.portion.fraction()),
+        portion: decided.map(|(_, arm)| arm.portion),
         passed_over: over
             .iter()
             .map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: phrase(rule, *why) })
@@ -320,9 +340,9 @@ fn write(out: &mut impl Write, one: &Explained) -> Result<()> {
             "no rule: the policy labels what it changes or compares; programs and routes may choose".into(),
         )?;
     }
-    match (&one.now.rule, &one.now.arm, one.now.share) {
-        (Some(rule), Some(arm), Some(share)) => {
-            line("the rules", format!("rule \"{rule}\" gives arm {arm}, {} % of its connections", share * 100.0))?;
+    match (&one.now.rule, &one.now.arm, one.now.portion) {
+        (Some(rule), Some(arm), Some(portion)) => {
+            line("the rules", format!("rule \"{rule}\" gives arm {arm}, {portion} of its connections"))?;
         }
         _ => line("the rules", "no rule matches".to_owned())?,
     }

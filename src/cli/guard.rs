@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use super::naming;
 use crate::kernel::congestion::connection_rate;
+use crate::kernel::process::Process;
 use crate::model::guard::{Plan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Rule, RuleTrial, Treatment};
 use crate::trial::guard;
@@ -27,6 +28,14 @@ pub struct Args {
     /// When the trial began, nanoseconds of CLOCK_BOOTTIME
     #[arg(long)]
     trial: u64,
+    /// The process that begins it: number and start time
+    #[arg(long, value_parser = parse_process)]
+    starter: Process,
+}
+
+fn parse_process(text: &str) -> Result<Process, String> {
+    let numbers = text.split_once('-').and_then(|(pid, started)| Some((pid.parse().ok()?, started.parse().ok()?)));
+    numbers.map(|(pid, started)| Process { pid, started }).ok_or_else(|| "expected NUMBER-STARTED".to_owned())
 }
 
 impl Args {
@@ -34,7 +43,7 @@ impl Args {
     ///
     /// Errors: those of [`guard::run`]; nobody sees them but the kernel's log.
     pub fn run(&self) -> Result<()> {
-        let guarded = guard::run(self.trial, naming::layouts);
+        let guarded = guard::run(self.trial, self.starter, naming::layouts);
         if let Err(error) = &guarded {
             let _ = fs::write(KERNEL_LOG, format!("<3>tccc: the guard of a trial failed: {error:#}\n"));
         }

@@ -20,7 +20,7 @@ use crate::policy::change;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
-use crate::trial::{self, Plan, overlay};
+use crate::trial::{self, Plan, end, overlay};
 use crate::units::format_duration;
 
 /// Register an algorithm with the kernel, until `tccc unload`
@@ -124,8 +124,8 @@ impl Args {
         let request =
             Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
-        let is_default_on_trial = self.default && self.confirm.is_some();
-        if !(self.share.is_empty() || is_default_on_trial) {
+        let is_trial_of_default = self.default && self.confirm.is_some();
+        if !self.share.is_empty() && !is_trial_of_default {
             let what = "`--percent` and `--guard` are about a trial of the default";
             return Err(Failure::usage(what).hint("add `--default --confirm TIME`, or use `tccc policy apply`").into());
         }
@@ -178,7 +178,8 @@ impl Args {
         congestion::check_settable()?;
         let (name, portion) = (request.name, self.share.portion()?);
         let features = Features::probe()?;
-        let options = Options { dry_run: self.dry_run, ..Options::default() };
+        // Until it is confirmed it stays only as long as a rule names it.
+        let options = Options { dry_run: self.dry_run, with_policy: true, ..Options::default() };
         let loaded = load(request, options, &features)?;
         self.finish(request.algorithm, &loaded)?;
         let current = change::current()?;
@@ -188,7 +189,9 @@ impl Args {
         let time = format_duration(patience);
         let mut out = io::stdout().lock();
         if self.dry_run {
-            change::plan(&policy?, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
+            policy?;
+            // Of the rules that are there: the algorithm that the trial adds is not loaded yet.
+            change::plan(&base, false)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             writeln!(out, "  give it to {portion} of the new connections that choose none, for {time}")?;
             writeln!(out, "  with `tccc confirm {name}`, set net.ipv4.tcp_congestion_control to \"{name}\"")?;
             return Ok(());
@@ -201,7 +204,7 @@ impl Args {
             trial::begin(&plan, file.as_deref(), &mut guard_command())
         });
         if let Err(error) = begun {
-            loader::unload(name, &features)?;
+            let _ = end::unload_all(&[name.to_owned()]); // the trial has done so unless it never came to begin
             return Err(error);
         }
         writeln!(out, "{portion} of the new connections that choose no algorithm get \"{name}\", for {time}")?;

@@ -91,6 +91,7 @@ impl Args {
     fn print_plan(&self, features: &Features) -> Result<()> {
         let what = self.name.as_ref().map_or("unload".to_owned(), |name| format!("unload \"{name}\""));
         privilege::require(&what, &privilege::FOR_LOAD)?;
+        self.name.as_deref().map_or(Ok(()), free_of_policy)?;
         let store = Store::of_host();
         let wanted = match &self.name {
             Some(name) => vec![loader::ours(name, &store, features)?],
@@ -154,14 +155,14 @@ fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes the policy and ends its trial; whether there was one.
+/// Removes the policy and ends its trial; whether there was something of either.
 fn remove_policy(out: &mut impl Write) -> Result<bool> {
     let removed = end::remove_policy(false)?;
     if removed.was_there {
         writeln!(out, "the policy is removed")?;
-        removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
     }
-    Ok(removed.was_there)
+    removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
+    Ok(removed.was_there || !removed.unloaded.is_empty())
 }
 
 /// The first failure ends the command; the others are said before it.

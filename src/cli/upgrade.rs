@@ -11,12 +11,17 @@ use super::guard::{forecast, guard_command};
 use super::load::{Share, find};
 use super::note;
 use crate::failure::Failure;
+use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
-use crate::loader::Request;
+use crate::loader::{self, Request};
 use crate::policy::change;
-use crate::state::Store;
+use crate::policy::rule::Portion;
+use crate::state::Record;
 use crate::trial::upgrade::{self, Done, UpgradeTrial};
 use crate::units::format_duration;
+
+/// What it takes: sockets and defaults of every network namespace are pointed to the code.
+const RIGHTS: [Capability; 4] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin, Capability::SysAdmin];
 
 /// Put other code under the name of a loaded algorithm, without a gap
 ///
@@ -34,7 +39,7 @@ use crate::units::format_duration;
 pub struct Args {
     /// The name under which it is loaded
     name: String,
-    /// The new code: an algorithm of `tccc list`, or an object file; what the name has now when absent
+    /// The new code: an algorithm of `tccc list`, or an object file; when absent what the name has, with its tunables
     #[arg(value_name = "ID|FILE.bpf.o")]
     algorithm: Option<String>,
     /// Value of a tunable, in its own unit; may be given several times
@@ -77,13 +82,14 @@ impl Args {
     ///
     /// Errors: the name is not loaded; wrong words; the kernel's refusal.
     pub fn run(&self) -> Result<()> {
-        let record = Store::of_host().record(&self.name);
-        let same = record.as_ref().map(|it| it.file.as_ref().map_or(it.algorithm.clone(), path_text));
-        let wanted = self.algorithm.clone().or(same).unwrap_or_else(|| self.name.clone());
-        let (algorithm, file) = find(&wanted)?;
-        let settings = algorithm.settings(&self.settings)?;
-        let request = Request { algorithm: &algorithm, name: &self.name, settings: &settings, file, cgroup: None };
+        privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
         let features = Features::probe()?;
+        let record = loader::upgrade::check(&self.name, &features, false)?;
+        let same = || record.file.as_ref().map_or(record.algorithm.clone(), path_text);
+        let wanted = self.algorithm.clone().unwrap_or_else(same);
+        let (algorithm, file) = find(&wanted)?;
+        let settings = algorithm.settings(&self.settings(&record))?;
+        let request = Request { algorithm: &algorithm, name: &self.name, settings: &settings, file, cgroup: None };
         if !features.link_update {
             note(&format!(
                 "this kernel cannot swap code under a name: \"{}\" is not there for a moment, in which programs that ask for it \
@@ -91,15 +97,20 @@ impl Args {
                 self.name
             ));
         }
+        if self.trial.is_none() && !self.share.is_empty() {
+            let what = "`--percent` and `--guard` are about a trial";
+            return Err(Failure::usage(what).hint("add `--trial TIME`").into());
+        }
         let mut out = io::stdout().lock();
         if self.dry_run {
-            return write_plan(&mut out, &self.name, "the new code", self.sockets);
+            loader::verify(&request, &features)?;
+            writeln!(out, "the new code passes the verifier; upgrading \"{}\" would", self.name)?;
+            return match self.trial {
+                Some(patience) => write_trial_plan(&mut out, &self.name, self.share.portion()?, patience),
+                None => write_plan(&mut out, &self.name, "the new code", self.sockets),
+            };
         }
         let Some(patience) = self.trial else {
-            if !self.share.is_empty() {
-                let what = "`--percent` and `--guard` are about a trial";
-                return Err(Failure::usage(what).hint("add `--trial TIME`").into());
-            }
             return write_done(&mut out, &upgrade::at_once(&request, &features, self.sockets)?);
         };
         let portion = self.share.portion()?;
@@ -113,16 +124,29 @@ impl Args {
     }
 }
 
+impl Args {
+    /// The tunables: without another algorithm those that the name has now, unless they are given anew.
+    fn settings(&self, record: &Record) -> Vec<String> {
+        let is_given = |name: &str| self.settings.iter().any(|text| text.split('=').next() == Some(name));
+        let kept = record.tunables.iter().filter(|(name, _)| self.algorithm.is_none() && !is_given(name));
+        kept.map(|(name, value)| format!("{name}={value}")).chain(self.settings.iter().cloned()).collect()
+    }
+}
+
 impl Rollback {
     /// Rolls back, and says what was done.
     ///
     /// Errors: the name is not loaded; no earlier code is kept.
     pub fn run(&self) -> Result<()> {
+        privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
+        let features = Features::probe()?;
         let mut out = io::stdout().lock();
         if self.dry_run {
+            loader::upgrade::check(&self.name, &features, true)?;
+            writeln!(out, "rolling back \"{}\" would", self.name)?;
             return write_plan(&mut out, &self.name, "the code before", self.sockets);
         }
-        write_done(&mut out, &upgrade::rollback(&self.name, &Features::probe()?, self.sockets)?)
+        write_done(&mut out, &upgrade::rollback(&self.name, &features, self.sockets)?)
     }
 }
 
@@ -136,12 +160,20 @@ fn write_plan(out: &mut impl Write, name: &str, code: &str, sockets: bool) -> Re
         Some(generation) => format!("; policy generation {} stays", generation.number),
         None => String::new(),
     };
-    writeln!(out, "this would")?;
     writeln!(out, "  point the name \"{name}\" to {code}{generation}")?;
     writeln!(out, "  keep the code that it has now, for `tccc rollback {name}`")?;
     writeln!(out, "  write \"{name}\" again where it is the default of a network namespace")?;
     let which = if sockets { "listening sockets and open connections" } else { "listening sockets" };
     writeln!(out, "  give {which} with \"{name}\" that code")?;
+    Ok(())
+}
+
+fn write_trial_plan(out: &mut impl Write, name: &str, portion: Portion, patience: Duration) -> Result<()> {
+    let time = format_duration(patience);
+    writeln!(out, "  load it beside the code of \"{name}\", under a name of its own")?;
+    writeln!(out, "  give it to {portion} of the new connections that would get \"{name}\", for {time}")?;
+    writeln!(out, "  start a process that guards it and undoes all this")?;
+    writeln!(out, "  with `tccc confirm {name}`, point the name \"{name}\" to it")?;
     Ok(())
 }
 
@@ -162,6 +194,9 @@ fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
     }
     if refreshes.listening + refreshes.open > 0 {
         writeln!(out, "{} listening sockets and {} open connections have it now", refreshes.listening, refreshes.open)?;
+    }
+    if refreshes.failed > 0 {
+        note(&format!("the kernel refused to give {} sockets that code: they keep the old one", refreshes.failed));
     }
     done.upgraded.notes.iter().for_each(|phrase| note(phrase));
     Ok(())

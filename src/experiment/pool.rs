@@ -22,6 +22,9 @@ pub fn workers(jobs: Jobs) -> u32 {
     }
 }
 
+/// Makes one run: which, by which worker, and whether to stop.
+type Make<'a> = dyn Fn(&PlannedRun, usize, &dyn Fn() -> bool) -> Result<()> + Sync + 'a;
+
 /// How runs are made.
 pub struct Pool<'a> {
     /// Runs at once, at least 1.
@@ -31,7 +34,7 @@ pub struct Pool<'a> {
     /// Whether the rest is not made once a run has failed.
     pub gives_up: bool,
     /// Makes a run and keeps it; the number of its worker, from 0; and whether to stop.
-    pub make: &'a (dyn Fn(&PlannedRun, usize, &dyn Fn() -> bool) -> Result<()> + Sync),
+    pub make: &'a Make<'a>,
 }
 
 impl Pool<'_> {

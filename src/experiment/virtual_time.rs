@@ -6,11 +6,13 @@
 
 pub mod archive;
 mod bytes;
+pub mod checks;
 pub mod flow;
 pub mod guest;
 pub mod image;
 pub mod inside;
 pub mod job;
+pub mod link;
 pub mod modules;
 pub mod process;
 pub mod recipe;
@@ -36,6 +38,7 @@ use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
 use self::setting::{Measured, Setting};
 use crate::experiment::cost::{self, Jobs};
+use crate::experiment::net::layout::Layout;
 use crate::experiment::part::Part;
 use crate::experiment::plan::{Plan, PlannedRun};
 use crate::experiment::pool::{Pool, workers};
@@ -242,7 +245,7 @@ fn keep_host(results: &ResultDir, plan: &Plan, guest: &Guest, modules: &setting:
         network: "netns".to_owned(),
         offloads: "off".to_owned(),
         profile: plan.profile.name().to_owned(),
-        sysctls: BTreeMap::new(),
+        sysctls: Layout::new(&plan.cells[0], &plan.link_configs(&plan.runs[0]), plan.profile).nodes[0].settings.iter().cloned().collect(),
         tools: tools.map(|(name, value)| (name.to_owned(), value)).into(),
         algorithms: modules.digests(),
         calibration: Vec::new(),

@@ -173,6 +173,27 @@ pub struct AttachedPrograms {
     pub allows_others: bool,
 }
 
+/// Every link in the kernel that attaches one of these programs to a cgroup which still exists.
+///
+/// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
+pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
+    let mut found = Vec::new();
+    let mut id = 0;
+    loop {
+        // SAFETY: the second argument points to a number that outlives the call.
+        let answer = unsafe { libbpf_sys::bpf_link_get_next_id(id, &raw mut id) };
+        if answer == -nix::libc::ENOENT {
+            return Ok(found);
+        }
+        checked(answer)?;
+        // SAFETY: the call takes a plain number.
+        let link = owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) });
+        let is_it =
+            |link: &OwnedFd| cgroup_link(link).is_ok_and(|info| info.cgroup != 0 && programs.contains(&info.program));
+        found.extend(link.ok().filter(is_it));
+    }
+}
+
 /// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.
 pub fn is_attached_to_cgroup(link: &OwnedFd) -> bool {
     let mut info = libbpf_sys::bpf_link_info::default();

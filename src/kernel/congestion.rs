@@ -34,6 +34,20 @@ pub fn is_allowed(name: &str) -> Result<bool> {
     Ok(names.split_whitespace().any(|other| other == name))
 }
 
+/// Lets everybody choose an algorithm, or only those who may change networks; writes nothing where that is so already.
+///
+/// Errors: no such algorithm; not permitted.
+/// Side effects: the kernel's list of allowed algorithms, for every network namespace.
+pub fn set_allowed(name: &str, is_allowed: bool) -> Result<()> {
+    if self::is_allowed(name)? == is_allowed {
+        return Ok(());
+    }
+    let names = fs::read_to_string(ALLOWED).with_context(|| format!("read {ALLOWED}"))?;
+    let others = names.split_whitespace().filter(|other| *other != name);
+    let names: Vec<&str> = others.chain(is_allowed.then_some(name)).collect();
+    fs::write(ALLOWED, names.join(" ")).with_context(|| format!("write \"{}\" to {ALLOWED}", names.join(" ")))
+}
+
 /// The default algorithm of this network namespace.
 ///
 /// Errors: the kernel has no TCP, or /proc is not mounted.

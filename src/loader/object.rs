@@ -40,14 +40,23 @@ pub fn digest(object: &[u8]) -> String {
 /// Errors: as [`verify`].
 /// Side effects: a refusal leaves the log where the user stands.
 pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, (Some(load::log_folder()), None))
+    verify_in(request, features, (Some(load::log_folder()), Successor::default()))
 }
 
-/// As [`verify_logged`], with the map that the companion of the code before shares with it.
+/// What code has of the code whose place it is to take.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Successor<'a> {
+    /// The map that the companion shares with its algorithm.
+    pub companion_map: Option<BorrowedFd<'a>>,
+    /// Every user and network namespace may choose the name (net.ipv4.tcp_allowed_congestion_control).
+    pub is_allowed: bool,
+}
+
+/// As [`verify_logged`], for code that takes the place of other code.
 ///
 /// Errors: as [`verify`].
-pub(super) fn verify_successor(request: &Request, features: &Features, shared: Option<BorrowedFd>) -> Result<Verified> {
-    verify_in(request, features, (Some(load::log_folder()), shared))
+pub(super) fn verify_successor(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
+    verify_in(request, features, (Some(load::log_folder()), successor))
 }
 
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.
@@ -55,13 +64,13 @@ pub(super) fn verify_successor(request: &Request, features: &Features, shared: O
 /// Errors: the name is not possible; the kernel has no struct_ops; the object's callbacks do not fit this kernel; the
 /// kernel refuses a program.
 pub fn verify(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, (None, None))
+    verify_in(request, features, (None, Successor::default()))
 }
 
 fn verify_in(
     request: &Request,
     features: &Features,
-    (logs, shared): (Option<&Path>, Option<BorrowedFd>),
+    (logs, successor): (Option<&Path>, Successor),
 ) -> Result<Verified> {
     check_name(request.name)?;
     if !features.struct_ops {
@@ -72,11 +81,15 @@ fn verify_in(
     let mut object = open(request)?;
     let types = types_of(&object)?;
     let companion = request.algorithm.companion.as_ref();
-    let shared = companion.map(|wanted| Companion::verify(wanted, request.name, shared)).transpose()?;
+    let verify = |wanted| Companion::verify(wanted, request.name, successor.companion_map);
+    let shared = companion.map(verify).transpose()?;
     let mut adapted = Vec::new();
     for mut map in object.maps_mut() {
         if map.map_type() == MapType::StructOps && map.name() == OsStr::new(&request.algorithm.ops_table) {
             adapted = prepare_table(&mut map, &types, request.name, features)?;
+            if successor.is_allowed {
+                allow_everybody(&mut map, &types);
+            }
         } else if map.name().to_string_lossy().ends_with(".rodata") {
             let rodata = map.initial_value_mut().unwrap_or_default();
             request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
@@ -140,13 +153,27 @@ fn phrase(member: &str, fate: &adapt::Fate) -> Option<String> {
 }
 
 fn write_name(map: &mut OpenMapMut, types: &Types, name: &str) {
-    let members = types.find(Kind::Struct, "tcp_congestion_ops").map(|id| types.members(id)).unwrap_or_default();
-    let table = map.initial_value_mut().unwrap_or_default();
-    let at = members.iter().find(|member| member.name == "name").map_or(table.len(), |member| member.offset);
-    if let Some(place) = table.get_mut(at..at + crate::catalog::NAME_LENGTH_MAX + 1) {
+    if let Some(place) = member_of(map, types, "name", crate::catalog::NAME_LENGTH_MAX + 1) {
         place.fill(0);
         place[..name.len()].copy_from_slice(name.as_bytes());
     }
+}
+
+/// The kernel keeps who may choose a name with its code; an object without flags is allowed after it is registered.
+fn allow_everybody(map: &mut OpenMapMut, types: &Types) {
+    /// The kernel's TCP_CONG_NON_RESTRICTED.
+    const NON_RESTRICTED: u32 = 1;
+    if let Some(place) = member_of(map, types, "flags", size_of::<u32>()) {
+        let flags = u32::from_ne_bytes(place.try_into().expect("four bytes"));
+        place.copy_from_slice(&(flags | NON_RESTRICTED).to_ne_bytes());
+    }
+}
+
+/// The bytes of a member of the ops table in an opened object.
+fn member_of<'a>(map: &'a mut OpenMapMut, types: &Types, name: &str, length: usize) -> Option<&'a mut [u8]> {
+    let members = types.members(types.find(Kind::Struct, "tcp_congestion_ops")?);
+    let at = members.iter().find(|member| member.name == name)?.offset;
+    map.initial_value_mut()?.get_mut(at..at + length)
 }
 
 impl Verified {

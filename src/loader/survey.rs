@@ -73,12 +73,11 @@ impl Instance {
         self.is_registered && is_ours && !self.has_link_pin && !self.is_map_held()
     }
 
-    /// The record says what is registered: an upgrade was not interrupted between the two.
+    /// The record says what is registered, and defaults follow it: no upgrade was interrupted on the way.
     pub fn is_as_recorded(&self) -> bool {
-        match (&self.record, &self.table) {
-            (Some(record), Some(table)) => !self.has_link_pin || record.map_id == table.map_id,
-            _ => true,
-        }
+        let (Some(record), Some(table)) = (&self.record, &self.table) else { return true };
+        let is_on_the_way = record.next.as_ref().is_some_and(|next| next.map_id == table.map_id);
+        !self.has_link_pin || (record.map_id == table.map_id && !is_on_the_way)
     }
 
     /// The map itself is the registration: there is no link.

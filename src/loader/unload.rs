@@ -1,5 +1,6 @@
 //! Undoing: what `tccc unload` does, step by step; killed between any two steps, the next one continues.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -87,6 +88,24 @@ pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
     Ok(undone)
 }
 
+/// Unregisters what was loaded because a policy named it, except what is still needed; returns the names.
+///
+/// Errors: as [`unload`].
+/// Side effects: as [`unload`], for each of them.
+pub fn unload_with_policy(locked: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
+    let instances = survey::instances(locked.store(), features)?.into_iter();
+    let is_unneeded = |instance: &Instance| {
+        let with_policy = instance.record.as_ref().is_some_and(|record| record.with_policy);
+        with_policy && !needed.contains(&instance.name) && instance.standing() != Standing::Run
+    };
+    let mut unloaded = Vec::new();
+    for instance in instances.filter(is_unneeded) {
+        let what = format!("unload \"{}\"", instance.name);
+        unloaded.push(undo(instance, locked).context(what)?.name);
+    }
+    Ok(unloaded)
+}
+
 /// What [`unload`] would change, in order.
 ///
 /// Errors: the kernel has no TCP.
@@ -107,6 +126,8 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
             (instance.has_link_pin, pins.link(name)),
             (instance.has_map_pin, pins.map(name)),
             (instance.has_companion_pin, pins.companion(name)),
+            (pins.previous(name).exists(), pins.previous(name)),
+            (pins.next(name).exists(), pins.next(name)),
         ];
         changes
             .extend(present.iter().filter(|(is, _)| *is).map(|(_, path)| format!("remove the pin {}", path.display())));

@@ -16,11 +16,15 @@ use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::bpf;
 use crate::kernel::netns::Netns;
+use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
-use crate::kernel::{cgroup, congestion, privilege};
+use crate::kernel::{cgroup, congestion};
 use crate::loader::{self, Options, Request};
 use crate::state::Store;
 use crate::state::pins::Pins;
+
+/// How often an algorithm is loaded again that somebody else unloads at the same time.
+const LOADS_MAX: usize = 5;
 
 /// What applying a policy did.
 #[derive(Debug)]
@@ -52,33 +56,44 @@ pub struct Removed {
 /// before then decides as it did, and what was loaded is unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
 pub fn apply(policy: &Policy, file: Option<&Path>, role: Role, live: bool) -> Result<Applied> {
-    privilege::require("apply a policy", &privilege::FOR_LOAD)?;
-    let features = Features::probe()?;
-    let loaded = load_missing(policy, &features)?;
+    privilege::require("apply a policy", &rights(policy, live))?;
+    let features = resolve::features()?;
+    let loaded = load_missing(policy, features)?;
     fault::point("apply.algorithms");
-    let applied = begin(NewGeneration { policy, file, role }, &loaded);
-    let (generation, unloaded) = match applied {
-        Ok(applied) => applied,
-        Err(error) => {
-            loaded.iter().for_each(|name| drop(loader::unload(name, &features)));
-            return Err(error);
-        }
-    };
+    let begun = begin(NewGeneration { policy, file, role }, loaded, features);
+    let (generation, loaded) = begun.inspect_err(|_| drop(unload_unneeded()))?;
+    let unloaded = unload_unneeded()?;
     let moves = live.then(|| move_open(&generation)).transpose()?;
     Ok(Applied { generation, loaded, unloaded, moves })
 }
 
-fn begin(new: NewGeneration, loaded: &[String]) -> Result<(GenerationRecord, Vec<String>)> {
+/// What applying takes; network namespaces are entered for their cookies and for open connections.
+fn rights(policy: &Policy, live: bool) -> Vec<Capability> {
+    let enters = live || policy.rules.iter().any(|rule| !rule.when.netns.is_empty());
+    privilege::FOR_LOAD.into_iter().chain(enters.then_some(Capability::SysAdmin)).collect()
+}
+
+/// The names that a policy gives and that nobody registered.
+fn missing(policy: &Policy) -> Result<Vec<String>> {
+    let available = congestion::available()?;
+    Ok(resolve::algorithms(policy).into_iter().filter(|name| !available.contains(name)).collect())
+}
+
+/// Makes it decide once everything that it gives is registered; also returns the names that were loaded for it.
+fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
-    let generation = {
+    for _ in 0..LOADS_MAX {
         let locked = store.lock()?;
-        let available = congestion::available()?;
-        if let Some(gone) = loaded.iter().find(|name| !available.contains(name)) {
-            return Err(Failure::failed(format!("\"{gone}\" was unloaded meanwhile")).hint("apply it again").into());
+        if missing(new.policy)?.is_empty() {
+            return Ok((generation::apply(&locked, new)?, loaded));
         }
-        generation::apply(&locked, new)?
-    };
-    Ok((generation, unload_unneeded()?))
+        drop(locked);
+        // Another command unloaded it meanwhile, because no rule named it yet.
+        loaded.extend(load_missing(new.policy, features)?);
+    }
+    let gone = missing(new.policy)?.first().cloned().unwrap_or_default();
+    let what = format!("\"{gone}\" is unloaded by another command as often as it is loaded");
+    Err(Failure::failed(what).hint("apply the policy again").into())
 }
 
 /// Loads the algorithms that rules name and that nobody registered; returns their names.
@@ -86,11 +101,15 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
     let mut loaded: Vec<String> = Vec::new();
     for algorithm in resolve::to_load(policy)? {
         let options = Options { with_policy: true, ..Options::default() };
-        if let Err(error) = loader::load(&Request::of(algorithm), options, features) {
-            loaded.iter().for_each(|name| drop(loader::unload(name, features)));
-            return Err(error);
+        match loader::load(&Request::of(algorithm), options, features) {
+            Ok(_) => loaded.push(algorithm.id.clone()),
+            // Another command came first: it is there all the same.
+            Err(_) if congestion::available()?.contains(&algorithm.id) => {}
+            Err(error) => {
+                let _ = unload_unneeded();
+                return Err(error);
+            }
         }
-        loaded.push(algorithm.id.clone());
     }
     Ok(loaded)
 }
@@ -100,30 +119,30 @@ fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
 /// Errors: the kernel still lists one afterwards.
 pub fn unload_unneeded() -> Result<Vec<String>> {
     let store = Store::of_host();
-    let record = PolicyRecord::read(&store)?;
-    let needed: Vec<String> = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
-    let unneeded = store.records().into_iter().filter(|it| it.with_policy && !needed.contains(&it.name));
-    let mut unloaded = Vec::new();
-    for record in unneeded {
-        loader::unload(&record.name, &Features::probe()?)?;
-        unloaded.push(record.name);
+    if !store.records().iter().any(|record| record.with_policy) {
+        return Ok(Vec::new());
     }
-    Ok(unloaded)
+    let locked = store.lock()?;
+    let record = PolicyRecord::read(&store)?;
+    let needed = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
+    loader::unload_with_policy(&locked, &needed, resolve::features()?)
 }
 
 /// Removes the policy, and what was loaded with it; with `live` open connections get back what they had.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
 pub fn remove(live: bool) -> Result<Removed> {
-    privilege::require("remove the policy", &privilege::FOR_LOAD)?;
-    let Some(pins) = PolicyPins::of_host() else { return Ok(Removed::default()) };
+    privilege::require("remove the policy", &rights(&Policy::default(), live))?;
+    let pins = PolicyPins::of_host();
     let store = Store::of_host();
-    let was_there = !pins.is_empty() || super::record::path(&store).exists();
+    let was_there = pins.as_ref().is_some_and(|pins| !pins.is_empty()) || super::record::path(&store).exists();
     // Held open: the labels of open connections outlive the policy's pins.
     let record = PolicyRecord::read(&store).unwrap_or_default();
-    let active = generation::active(&pins, &record).filter(|_| live);
-    let shared = active.map(|number| shared(&pins, number)).transpose()?;
-    generation::remove(&store.lock()?, &pins)?;
+    let active = pins.as_ref().filter(|_| live).and_then(|pins| Some((pins, generation::active(pins, &record)?)));
+    let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
+    if was_there {
+        generation::remove(&store.lock()?, pins.as_ref())?;
+    }
     let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
 }
@@ -134,7 +153,7 @@ pub fn remove(live: bool) -> Result<Removed> {
 pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
     let pins = PolicyPins::of(Pins::writable()?);
     let record = PolicyRecord::read(&Store::of_host())?;
-    let tables = RuleTables::of(&generation.policy, &resolve::resolve(&generation.policy, &record)?);
+    let tables = RuleTables::of(&generation.policy, &resolve::resolve_present(&generation.policy, &record)?);
     sweep::move_all(&tables, &shared(&pins, generation.number)?)
 }
 
@@ -149,11 +168,13 @@ pub fn shared(pins: &PolicyPins, number: u32) -> Result<Shared> {
 ///
 /// Errors: as [`apply`], as far as they can be known before.
 pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
-    privilege::require("apply a policy", &privilege::FOR_LOAD)?;
+    privilege::require("apply a policy", &rights(policy, live))?;
     let pins = PolicyPins::of(Pins::writable()?);
     let store = Store::of_host();
     let record = PolicyRecord::read(&store)?;
+    generation::refuse_beside_another(&pins, &record)?;
     generation::refuse_during_trial(&record)?;
+    resolve::resolve(policy, &record)?;
     let mut changes = Vec::new();
     for algorithm in resolve::to_load(policy)? {
         changes.push(format!("load \"{}\"", algorithm.id));
@@ -198,29 +219,40 @@ pub fn current() -> Result<Option<GenerationRecord>> {
 /// Errors: the record is damaged.
 pub fn standing() -> Result<Standing> {
     let record = PolicyRecord::read(&Store::of_host())?;
-    let Some(pins) = PolicyPins::of_host() else {
-        let drift = without_pins(&record);
-        return Ok(Standing { drift, ..Standing::default() });
+    let pins = PolicyPins::of_host();
+    let active = pins.as_ref().and_then(|pins| generation::active(pins, &record));
+    let generation = active.and_then(|number| record.generation(number).cloned());
+    let (Some(pins), Some(generation)) = (&pins, generation) else {
+        return Ok(Standing { drift: without_policy(pins.as_ref(), &record), ..Standing::default() });
     };
-    let active = generation::active(&pins, &record);
-    let Some(generation) = active.and_then(|number| record.generation(number).cloned()) else {
-        let is_left = !pins.is_empty() || !record.generations.is_empty();
-        let left = "something of a policy is left that decides nothing: `tccc policy remove` removes it";
-        return Ok(Standing { drift: is_left.then(|| left.to_owned()).into_iter().collect(), ..Standing::default() });
-    };
-    let counts = counts::read(&pins, generation.number, &generation.policy).ok();
+    let counts = counts::read(pins, generation.number, &generation.policy).ok();
     let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
-    Ok(Standing { drift: drift_of(&generation), generation: Some(generation), counts, trial })
+    Ok(Standing { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
-fn without_pins(record: &PolicyRecord) -> Vec<String> {
-    let is_recorded = !record.generations.is_empty();
-    let what = "the policy's pins are not in the BPF file system mounted here, or may not be looked at";
-    is_recorded.then(|| what.to_owned()).into_iter().collect()
+/// What there is although no generation of the record decides by a pin of this host.
+fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<String> {
+    const REMOVE: &str = "`tccc policy remove`";
+    let has_pins = pins.is_some_and(|pins| !pins.is_empty());
+    let what = if generation::decides_elsewhere(pins, record).is_some() {
+        format!(
+            "it decides, but its pins are in another BPF file system than the one mounted here, or in a read-only one: \
+             {REMOVE} detaches it"
+        )
+    } else if pins.and_then(generation::linked).is_some() {
+        format!("one decides that is not in the record, which was lost: {REMOVE} ends it")
+    } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
+        "its pins may not be looked at: only root can".to_owned()
+    } else if has_pins || !record.generations.is_empty() {
+        format!("something of a policy is left that decides nothing: {REMOVE} removes it")
+    } else {
+        return Vec::new();
+    };
+    vec![what]
 }
 
 /// What is not as it was when the policy was applied.
-fn drift_of(generation: &GenerationRecord) -> Vec<String> {
+fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     let available = congestion::available().unwrap_or_default();
     let gone = resolve::algorithms(&generation.policy).into_iter().filter(|name| !available.contains(name));
     let mut drift: Vec<String> =
@@ -230,6 +262,9 @@ fn drift_of(generation: &GenerationRecord) -> Vec<String> {
     drift.extend(
         lost.map(|name| format!("a rule of the policy is for the network namespace \"{name}\", which is gone")),
     );
+    if !pins.is_whole(generation.number) {
+        drift.push("some of its pins are gone: apply it again".to_owned());
+    }
     drift
 }
 
@@ -237,9 +272,8 @@ fn drift_of(generation: &GenerationRecord) -> Vec<String> {
 ///
 /// Errors: not permitted.
 pub fn removal_plan(live: bool) -> Result<Vec<String>> {
-    privilege::require("remove the policy", &privilege::FOR_LOAD)?;
+    privilege::require("remove the policy", &rights(&Policy::default(), live))?;
     let store = Store::of_host();
-    let record = PolicyRecord::read(&store).unwrap_or_default();
     let pins = PolicyPins::of_host().filter(|pins| !pins.is_empty());
     let mut changes = Vec::new();
     if live && pins.is_some() {
@@ -248,8 +282,9 @@ pub fn removal_plan(live: bool) -> Result<Vec<String>> {
     if let Some(pins) = &pins {
         changes.push(format!("detach the policy and remove the pins in {}", pins.folder().display()));
     }
-    if !record.generations.is_empty() {
-        changes.push(format!("remove the record {}", super::record::path(&store).display()));
+    let path = super::record::path(&store);
+    if path.exists() {
+        changes.push(format!("remove the record {}", path.display()));
     }
     let loaded = store.records().into_iter().filter(|record| record.with_policy);
     changes.extend(loaded.map(|record| format!("unload \"{}\"", record.name)));

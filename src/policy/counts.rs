@@ -107,10 +107,9 @@ pub fn read(pins: &PolicyPins, number: u32, policy: &Policy) -> Result<PolicyCou
     })
 }
 
-/// The first word of the program's variables.
 fn missed_cgroups(pins: &PolicyPins, number: u32) -> Result<u64> {
-    let variables = MapHandle::from_pinned_path(pins.part(number, "bss")).context("open the policy's variables")?;
-    let value = variables.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).context("read the policy's variables")?;
-    let word = value.as_ref().and_then(|value| value.get(..8));
-    Ok(word.map_or(0, |word| u64::from_ne_bytes(word.try_into().expect("eight bytes"))))
+    let missed = MapHandle::from_pinned_path(pins.part(number, "missed")).context("open the count of cgroups")?;
+    let value = missed.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).context("read the count of cgroups")?;
+    let word = value.and_then(|value| value.try_into().ok());
+    Ok(word.map_or(0, u64::from_ne_bytes))
 }

@@ -19,9 +19,13 @@ use super::rule::Policy;
 use super::table::RuleTables;
 use crate::failure::Failure;
 use crate::fault;
-use crate::kernel::{bpf, cgroup};
+use crate::kernel::bpf::CgroupLink;
+use crate::kernel::{bpf, cgroup, clock};
 use crate::state::Locked;
 use crate::state::pins::Pins;
+
+/// What stands before the reason why something of a detached policy could not be removed.
+const LEFT: &str = "the policy decides no more, but something of it is left";
 
 /// A policy that is to decide from now on.
 #[derive(Debug)]
@@ -52,8 +56,8 @@ pub enum Role {
 pub struct NewTrial {
     /// The trial.
     pub trial: TrialRecord,
-    /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds.
-    pub until_ns: u64,
+    /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds; none: a whole lease from when it is loaded.
+    pub until_ns: Option<u64>,
 }
 
 impl Role {
@@ -73,6 +77,7 @@ impl Role {
 pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let pins = PolicyPins::of(Pins::writable()?);
     let root = cgroup::mount_point()?;
+    refuse_beside_another(&pins, &PolicyRecord::read(locked.store())?)?;
     let mut record = settle(locked, &pins)?;
     let within = record.trial.clone();
     match new.role {
@@ -95,7 +100,8 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     record.generations.push(generation.clone());
     record.write(locked)?;
     fault::point("apply.noted");
-    let until_ns = new.role.trial().map(|trial| trial.until_ns);
+    let now_ns = clock::boottime_ns()?;
+    let until_ns = new.role.trial().map(|it| it.until_ns.unwrap_or_else(|| it.trial.lease_from(now_ns)));
     let brought_up = load(&record, number, &pins, (previous, until_ns)).and_then(|loaded| {
         pins.keep(number, &loaded)?;
         fault::point("apply.pinned");
@@ -104,18 +110,19 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
         record.next_trial = new.role.trial().map(|it| TrialRecord { generation: number, previous, ..it.trial.clone() });
         record.write(locked)?;
         fault::point("apply.numbered");
-        attach(&pins, &loaded, before, &root)
+        attach(&loaded, before, (&record, &pins), &root)
     });
     if let Err(error) = brought_up {
         record.generations.retain(|generation| generation.number != number);
         record.next_trial = None;
-        pins.remove_generation(number)?;
-        clear_if_unused(&pins, &record)?;
-        record.write(locked)?;
+        // What cannot be taken back now is cleared by the next command; why it failed matters more.
+        let _ = pins.remove_generation(number).and_then(|()| clear_if_unused(&pins, &record));
+        let _ = record.write(locked);
         return Err(error);
     }
     fault::point("apply.attached");
-    settle(locked, &pins)?;
+    // It decides already: what cannot be cleared now is cleared by the next command.
+    let _ = settle(locked, &pins);
     fault::point("apply.settled");
     Ok(generation)
 }
@@ -138,14 +145,20 @@ fn load(
     let policy = &record.generation(number).context("find the new generation")?.policy;
     let tables = RuleTables::of(policy, &resolve::resolve(policy, record)?);
     let labels = bpf::open_pin(&pins.labels()).ok();
-    let fallback = before.map(|number| pins.open(number, PROGRAM)).transpose()?;
+    let before = before.filter(|_| until_ns.is_some());
+    let fallback = before.map(|number| program_of(number, record, pins)).transpose()?;
     let lease = until_ns.map(|until_ns| Lease { until_ns, fallback: fallback.as_ref().map(OwnedFd::as_fd) });
     program::load(&tables, &Setup { labels: labels.as_ref().map(OwnedFd::as_fd), number, lease })
 }
 
-fn attach(pins: &PolicyPins, loaded: &LoadedPolicy, before: Option<u32>, root: &Path) -> Result<()> {
+fn attach(
+    loaded: &LoadedPolicy,
+    before: Option<u32>,
+    (record, pins): (&PolicyRecord, &PolicyPins),
+    root: &Path,
+) -> Result<()> {
     match before {
-        Some(before) => swap(pins, before, &loaded.program),
+        Some(before) => swap(&program_of(before, record, pins)?, &loaded.program, pins),
         None => {
             let folder = File::open(root).with_context(|| format!("open the cgroup {}", root.display()))?;
             let link = bpf::attach_sock_ops(&loaded.program, &folder);
@@ -155,11 +168,18 @@ fn attach(pins: &PolicyPins, loaded: &LoadedPolicy, before: Option<u32>, root: &
     }
 }
 
-/// Puts a program in the place of the one of generation `before`.
-fn swap(pins: &PolicyPins, before: u32, program: &OwnedFd) -> Result<()> {
+/// Puts a program in the place of the one that decides.
+fn swap(expected: &OwnedFd, program: &OwnedFd, pins: &PolicyPins) -> Result<()> {
     let link = bpf::open_pin(&pins.link())?;
-    let expected = pins.open(before, PROGRAM)?;
-    bpf::replace_program(&link, program, &expected).context("put the policy in the place of the one before")
+    bpf::replace_program(&link, program, expected).context("put the policy in the place of the one before")
+}
+
+/// The program of a generation; by its number where its pin is gone.
+fn program_of(number: u32, record: &PolicyRecord, pins: &PolicyPins) -> Result<OwnedFd> {
+    pins.open(number, PROGRAM).or_else(|error| {
+        let id = record.generation(number).map(|generation| generation.program_id);
+        id.and_then(|id| bpf::open_program(id).ok()).ok_or(error)
+    })
 }
 
 /// A program that allows none beside it is the usual reason: which one is said.
@@ -183,10 +203,39 @@ fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Erro
 ///
 /// None: nothing decides, or a generation that the record does not know.
 pub fn active(pins: &PolicyPins, record: &PolicyRecord) -> Option<u32> {
-    let link = bpf::open_pin(&pins.link()).ok()?;
-    let attached = bpf::cgroup_link(&link).ok().filter(|link| link.cgroup != 0)?;
+    let attached = linked(pins)?;
     let generation = record.generations.iter().find(|generation| generation.program_id == attached.program)?;
     Some(generation.number)
+}
+
+/// The program of this record that decides although no pin here attaches it: its pin is in another BPF file system.
+///
+/// None: there is none, or it may not be looked for.
+pub fn decides_elsewhere(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Option<u32> {
+    let linked = pins.and_then(linked).map(|link| link.program);
+    let root = File::open(cgroup::mount_point().ok()?).ok()?;
+    let attached = bpf::sock_ops_of(&root).ok()?.ids;
+    let ours = record.generations.iter().map(|generation| generation.program_id);
+    ours.filter(|id| Some(*id) != linked).find(|id| attached.contains(id))
+}
+
+/// What the pinned link attaches.
+///
+/// None: no link is pinned, or it attaches nothing any more.
+pub fn linked(pins: &PolicyPins) -> Option<CgroupLink> {
+    let link = bpf::open_pin(&pins.link()).ok()?;
+    bpf::cgroup_link(&link).ok().filter(|link| link.cgroup != 0)
+}
+
+/// Refuses a second policy: both would decide, and nobody could tell which one did.
+///
+/// Errors: one decides whose pins cannot be opened here; says how to end it.
+pub fn refuse_beside_another(pins: &PolicyPins, record: &PolicyRecord) -> Result<(), Failure> {
+    if decides_elsewhere(Some(pins), record).is_none() {
+        return Ok(());
+    }
+    let what = "cannot apply a policy: one decides already whose pins are not in the BPF file system mounted here";
+    Err(Failure::failed(what).hint("`tccc policy remove` detaches it; then apply again"))
 }
 
 /// Removes whatever interrupted commands left: generations that neither decide nor wait behind a trial.
@@ -219,17 +268,34 @@ fn clear_if_unused(pins: &PolicyPins, record: &PolicyRecord) -> Result<()> {
     if record.generations.is_empty() && !pins.is_empty() { pins.remove_all() } else { Ok(()) }
 }
 
-/// Ends the policy: connections are decided by no rule any more.
+/// Ends the policy: connections are decided by no rule any more. Without pins of this host only what is attached ends.
 ///
 /// Errors: not permitted; the BPF file system is read-only.
-pub fn remove(locked: &Locked, pins: &PolicyPins) -> Result<()> {
-    pins.remove_all()?;
-    fault::point("remove.detached");
+pub fn remove(locked: &Locked, pins: Option<&PolicyPins>) -> Result<()> {
     // A record that cannot be read says nothing that the pins did not.
     let record = PolicyRecord::read(locked.store()).unwrap_or_default();
-    PolicyRecord { generations: Vec::new(), trial: None, next_trial: None, ..record }.write(locked)?;
+    if decides_elsewhere(pins, &record).is_some() {
+        detach_unpinned(&record)?;
+    }
+    pins.map_or(Ok(()), PolicyPins::remove_all).context(LEFT)?;
+    fault::point("remove.detached");
+    PolicyRecord { generations: Vec::new(), trial: None, next_trial: None, ..record }.write(locked).context(LEFT)?;
     fault::point("remove.cleared");
     Ok(())
+}
+
+/// Detaches the programs of a record whose pins are not in the BPF file system mounted here.
+fn detach_unpinned(record: &PolicyRecord) -> Result<()> {
+    let ids: Vec<u32> = record.generations.iter().map(|generation| generation.program_id).collect();
+    let links = bpf::cgroup_links_of(&ids).context("find the policy, which is pinned in another BPF file system")?;
+    links.iter().for_each(bpf::detach_link);
+    match decides_elsewhere(None, record) {
+        None => Ok(()),
+        Some(id) => {
+            let what = format!("the policy's program {id} is attached still, by something that is not tccc");
+            Err(Failure::failed(what).hint("`bpftool cgroup tree` shows it").into())
+        }
+    }
 }
 
 /// Makes the generation before decide again, and forgets the one on trial.
@@ -240,7 +306,10 @@ pub fn revert(locked: &Locked, pins: &PolicyPins) -> Result<Option<TrialRecord>>
     let mut record = settle(locked, pins)?;
     let Some(trial) = record.trial.take() else { return Ok(None) };
     match trial.previous {
-        Some(previous) => swap(pins, trial.generation, &pins.open(previous, PROGRAM)?)?,
+        Some(previous) => {
+            let program = |number| program_of(number, &record, pins);
+            swap(&program(trial.generation)?, &program(previous)?, pins)?;
+        }
         None => pins.remove_all()?,
     }
     fault::point("revert.swapped");

@@ -75,6 +75,17 @@ impl PolicyPins {
         !self.folder.exists()
     }
 
+    /// Whether this user may look whether anything is pinned.
+    pub fn may_be_seen(&self) -> bool {
+        self.folder.try_exists().is_ok()
+    }
+
+    /// Whether the parts of a generation are there that commands open later.
+    pub fn is_whole(&self, number: u32) -> bool {
+        let parts = [PROGRAM, "counts", "cgroups", "missed"].map(|name| self.part(number, name));
+        parts.iter().chain([&self.labels()]).all(|pin| pin.exists())
+    }
+
     /// Pins every part of a generation; labels where none are pinned yet.
     ///
     /// Errors: the BPF file system is read-only or full; not permitted.

@@ -74,7 +74,7 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     let has_cgroups = !tables.cgroups.awaited.is_empty();
     open.progs.on_cgroup_mkdir.set_autoload(has_cgroups);
     open.progs.on_cgroup_release.set_autoload(has_cgroups);
-    let skel = open.load().map_err(|error| refusal(&error))?;
+    let skel = open.load().map_err(|error| refusal("apply a policy", &error))?;
     fill!(&skel.maps, tables);
     write_all(&skel.maps.awaited, tables.cgroups.entries())?;
     if let Some(lease) = &setup.lease {
@@ -82,7 +82,8 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     }
     let mut cgroup_links = Vec::new();
     if has_cgroups {
-        for (name, program) in [("mkdir", &skel.progs.on_cgroup_mkdir), ("release", &skel.progs.on_cgroup_release)] {
+        // The end first: a cgroup that is noted when it begins is then also forgotten when it ends.
+        for (name, program) in [("release", &skel.progs.on_cgroup_release), ("mkdir", &skel.progs.on_cgroup_mkdir)] {
             let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
             cgroup_links.push((name, link.as_fd().try_clone_to_owned()?));
         }
@@ -94,7 +95,7 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
         ("lease", maps.lease.as_fd()),
         ("fallback", maps.fallback.as_fd()),
         ("cgroups", maps.cgroups.as_fd()),
-        ("bss", maps.bss.as_fd()),
+        ("missed", maps.missed.as_fd()),
         ("labels", maps.labels.as_fd()),
     ];
     let kept = kept.into_iter().map(|(name, map)| Ok((name, map.try_clone_to_owned()?)));
@@ -115,13 +116,13 @@ impl LoadedPolicy {
     }
 }
 
-/// Why the kernel did not take a program of the policy.
-pub(super) fn refusal(error: &libbpf_rs::Error) -> anyhow::Error {
+/// Why the kernel did not take a program of the policy; `what` cannot be done without it, in a verb phrase.
+pub(super) fn refusal(what: &str, error: &libbpf_rs::Error) -> anyhow::Error {
     let log = libbpf_log::take();
     // The verifier's verdict is the last line before its counts.
     let verdict = log.lines().rev().find(|line| !is_about_the_log(line));
     let why = verdict.map_or(error.to_string(), |line| line.trim().to_owned());
-    let what = format!("cannot apply a policy: the kernel refuses its program: {why}");
+    let what = format!("cannot {what}: the kernel refuses its program: {why}");
     Failure::unmet(what).hint("`tccc -v` shows the verifier's log; `tccc doctor` lists what this host lacks").into()
 }
 

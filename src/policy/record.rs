@@ -10,6 +10,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::rule::Policy;
+use crate::failure::Failure;
 use crate::kernel::process::Process;
 use crate::state::{Locked, Store};
 
@@ -82,6 +83,9 @@ pub struct TrialRecord {
     pub loaded: Vec<String>,
     /// A person stopped the steps; the guard judges on.
     pub paused: bool,
+    /// It is to be kept: where the command that does so was killed, the guard or the next command goes on with that.
+    #[serde(default)]
+    pub confirmed: bool,
     /// Where each rule with limits or steps is.
     pub rules: Vec<RuleProgress>,
 }
@@ -158,6 +162,16 @@ pub enum TrialResult {
     Reverted,
 }
 
+impl TrialRecord {
+    /// Until when the kernel lets it decide after a sign of life at `now_ns`: a whole lease, but never past the deadline.
+    ///
+    /// Units: CLOCK_BOOTTIME, nanoseconds.
+    pub fn lease_from(&self, now_ns: u64) -> u64 {
+        let until_ns = now_ns.saturating_add(self.lease_ns);
+        self.deadline_ns.map_or(until_ns, |deadline_ns| until_ns.min(deadline_ns))
+    }
+}
+
 impl TrialSubject {
     /// The word for it in commands: the name of an algorithm, or `policy`.
     pub fn name(&self) -> &str {
@@ -194,9 +208,15 @@ impl PolicyRecord {
     pub fn read(store: &Store) -> Result<Self> {
         let empty = PolicyRecord { schema: RECORD_SCHEMA, ..PolicyRecord::default() };
         let Ok(bytes) = fs::read(path(store)) else { return Ok(empty) };
-        let record: PolicyRecord = serde_json::from_slice(&bytes)
-            .map_err(|error| anyhow::anyhow!("the record {} is damaged: {error}", path(store).display()))?;
-        anyhow::ensure!(record.schema == RECORD_SCHEMA, "the record {} is of another tccc", path(store).display());
+        let refuse = |why: String| {
+            let what = format!("the record {} {why}", path(store).display());
+            Failure::failed(what).hint("`tccc policy remove` ends the policy and removes its record")
+        };
+        let record: PolicyRecord =
+            serde_json::from_slice(&bytes).map_err(|error| refuse(format!("is damaged: {error}")))?;
+        if record.schema != RECORD_SCHEMA {
+            return Err(refuse("is of another version of tccc".to_owned()).into());
+        }
         Ok(record)
     }
 

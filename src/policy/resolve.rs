@@ -1,11 +1,12 @@
 //! What the names in a policy mean on this host: network namespaces, algorithms, numbers of arms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use anyhow::Result;
 
 use super::record::PolicyRecord;
-use super::rule::{Policy, Rule};
+use super::rule::{GuardMetric, Policy, Rule};
 use super::table::Resolved;
 use crate::catalog;
 use crate::failure::Failure;
@@ -20,19 +21,32 @@ const KERNEL_WANTS_ECN: [&str; 2] = ["dctcp", "dctcp-reno"];
 ///
 /// Errors: a network namespace does not exist, or cannot be entered.
 pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
-    let mut resolved = Resolved::default();
+    let mut netns = BTreeMap::new();
     for rule in &policy.rules {
         for name in &rule.when.netns {
-            let netns = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
-            resolved.netns.insert(name.clone(), netns.cookie()?);
+            let found = Netns::find(name).map_err(|why| at_rule(rule, "netns", why))?;
+            netns.insert(name.clone(), found.cookie()?);
         }
     }
+    resolved(policy, record, netns)
+}
+
+/// Looks up the names of a policy that decides already: a namespace that has gone since matches nothing.
+///
+/// Errors: this kernel shows no type information.
+pub fn resolve_present(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
+    let names = policy.rules.iter().flat_map(|rule| &rule.when.netns);
+    let cookie = |name: &String| Some((name.clone(), Netns::find(name).ok()?.cookie().ok()?));
+    resolved(policy, record, names.filter_map(cookie).collect())
+}
+
+fn resolved(policy: &Policy, record: &PolicyRecord, netns: BTreeMap<String, u64>) -> Result<Resolved> {
+    let mut resolved = Resolved { netns, ..Resolved::default() };
     for (slot, number) in record.slots.iter().zip(1..) {
         resolved.slots.insert((slot.rule.clone(), slot.arm.clone()), number);
     }
     let wanted = algorithms(policy);
-    let features = Features::probe()?;
-    let tables = struct_ops::tables(&features).unwrap_or_default();
+    let tables = struct_ops::tables(features()?).unwrap_or_default();
     resolved.want_ecn = wanted
         .into_iter()
         .filter(|name| match tables.iter().find(|table| table.name == *name) {
@@ -41,6 +55,18 @@ pub fn resolve(policy: &Policy, record: &PolicyRecord) -> Result<Resolved> {
         })
         .collect();
     Ok(resolved)
+}
+
+/// What this kernel offers, read once: it stays the same while this process runs, and a guard asks at each step.
+///
+/// Errors: this kernel shows no type information.
+pub(super) fn features() -> Result<&'static Features> {
+    static FEATURES: OnceLock<Features> = OnceLock::new();
+    if let Some(features) = FEATURES.get() {
+        return Ok(features);
+    }
+    let features = Features::probe()?;
+    Ok(FEATURES.get_or_init(|| features))
 }
 
 /// Names of the algorithms that rules give.
@@ -58,7 +84,7 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     for rule in &policy.rules {
         let names = rule.split.arms.iter().filter_map(|arm| arm.treatment.algorithm());
         for name in names.filter(|name| !available.iter().any(|other| other == name)) {
-            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", why))?;
+            let algorithm = catalog::find(name).map_err(|why| at_rule(rule, "use", unknown(name, why)))?;
             if !found.iter().any(|other| other.id == algorithm.id) {
                 found.push(algorithm);
             }
@@ -67,7 +93,50 @@ pub fn to_load(policy: &Policy) -> Result<Vec<&'static catalog::Algorithm>> {
     Ok(found)
 }
 
+/// Checks that this kernel counts what the limits of the rules are about.
+///
+/// Errors: a limit on timeouts, which the sockets of kernels before 6.7 do not count; says the rule's line.
+pub fn check_limits(policy: &Policy) -> Result<()> {
+    limits_are_counted(policy, features()?.counts_timeouts)
+}
+
+fn limits_are_counted(policy: &Policy, counts_timeouts: bool) -> Result<()> {
+    for rule in &policy.rules {
+        let limits = rule.trial.iter().flat_map(|trial| &trial.limits);
+        let limit = limits.into_iter().find(|limit| limit.metric == GuardMetric::Timeouts && !counts_timeouts);
+        if let Some(limit) = limit {
+            let what = format!("\"{limit}\" would never be crossed: sockets count timeouts from Linux 6.7 on");
+            let failure = Failure::unmet(what).hint("a limit on \"retransmitted\" sees what timeouts send again");
+            return Err(at_rule(rule, "guard", failure).into());
+        }
+    }
+    Ok(())
+}
+
+/// An algorithm that tccc does not carry may be a module of the kernel, which only a person loads.
+fn unknown(name: &str, why: Failure) -> Failure {
+    let module = format!("`modprobe tcp_{name}` if it is one of the kernel");
+    Failure { hint: Some(why.hint.map_or(module.clone(), |hint| format!("{hint}; {module}"))), ..why }
+}
+
 /// A failure, with the rule that it is about.
 pub fn at_rule(rule: &Rule, field: &str, why: Failure) -> Failure {
     Failure { what: format!("rule \"{}\", line {}: {field}: {}", rule.name, rule.line, why.what), ..why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    #[test]
+    fn limit_on_what_the_kernel_does_not_count_is_refused_by_line() {
+        let rule = "[[rule]]\nname = \"web\"\nlocal_port = 443\nsplit = { dtcp = 5, keep = 95 }\nguard = ";
+        let policy = |limits: &str| file::parse("p.toml", &format!("version = 1\n{rule}{limits}\n")).unwrap();
+        let timeouts = policy("[\"retransmitted<1.2x\", \"timeouts<2x\"]");
+        assert!(limits_are_counted(&timeouts, true).is_ok());
+        assert!(limits_are_counted(&policy("\"retransmitted<1.2x\""), false).is_ok());
+        let refused = limits_are_counted(&timeouts, false).unwrap_err().to_string();
+        assert!(refused.starts_with("rule \"web\", line 2: guard: \"timeouts<2x\" would never be crossed"), "{refused}");
+    }
 }

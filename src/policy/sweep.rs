@@ -26,6 +26,8 @@ use skeleton::{OpenSweepSkel, SweepSkel};
 const SIGHT_BYTES: usize = 120;
 /// A kernel before 6.17 may miss a socket while others come and go: so often a sweep is repeated at most.
 const PASSES_MAX: usize = 4;
+/// What cannot be done without the programs that look alone.
+const LOOK: &str = "look at open connections";
 
 /// The parts of a generation that sweeps use.
 #[derive(Debug)]
@@ -105,7 +107,7 @@ pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> 
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, tables, shared)?;
     keep_only(&mut open, "on_sight")?;
-    let skel = open.load().map_err(|error| refusal(&error))?;
+    let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
     fill!(&skel.maps, tables);
     let link = skel.progs.on_sight.attach().context("attach the socket iterator")?;
     let mut sights = Vec::new();
@@ -128,7 +130,7 @@ pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
     copy_name(&mut bss.reset_name, &name);
     keep_only(&mut open, "on_move")?;
-    let mut skel = open.load().map_err(|error| refusal(&error))?;
+    let mut skel = open.load().map_err(|error| refusal("change open connections", &error))?;
     fill!(&skel.maps, tables);
     let _reset = skel.maps.pacing_reset.attach_struct_ops().context("register the algorithm that resets pacing")?;
     let link = skel.progs.on_move.attach().context("attach the socket iterator")?;
@@ -172,9 +174,10 @@ pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
     let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
     keep_only(&mut open, "on_refresh")?;
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;
-    copy_name(&mut rodata.refreshed.name, name);
     rodata.refreshes_open = moves_open;
-    let skel = open.load().map_err(|error| refusal(&error))?;
+    let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
+    copy_name(&mut bss.refreshed.name, name);
+    let skel = open.load().map_err(|error| refusal("give listening sockets the latest code", &error))?;
     let link = skel.progs.on_refresh.attach().context("attach the socket iterator")?;
     for netns in namespaces::all()?.reachable {
         netns.run(|| iterate::pass(&link))?;
@@ -221,7 +224,7 @@ pub(super) fn attach_labels(labels: &OwnedFd) -> Result<Link> {
     let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
     keep_only(&mut open, "on_label")?;
     open.maps.labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
-    let skel = open.load().map_err(|error| refusal(&error))?;
+    let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
     skel.progs.on_label.attach_iter(labels.as_fd()).context("attach the iterator over labels")
 }
 

@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
+use crate::policy::iterate;
 use crate::policy::rule::GuardMetric;
 
 #[allow(missing_docs, clippy::all)] // generated from guard.bpf.c
@@ -34,6 +35,11 @@ pub struct Cell {
 pub type ArmCells = [Cell; FOLDS];
 
 impl Cell {
+    /// A cell with these words of `struct guard_cell`.
+    pub fn of(words: [u64; WORDS]) -> Self {
+        Cell { words }
+    }
+
     /// Connections that were counted.
     pub fn connections(&self) -> u64 {
         self.words[0]
@@ -126,16 +132,16 @@ impl Arms {
     ///
     /// Errors: the iterator or the sums cannot be read.
     pub fn read(&self) -> Result<BTreeMap<u32, ArmCells>> {
-        let mut iterator = Iter::new(&self.sweep).context("open the iterator over labels")?;
-        // The program writes nothing: one read goes through all of them.
-        std::io::copy(&mut iterator, &mut std::io::sink()).context("look at the labelled connections")?;
+        iterate::pass(&self.sweep).context("look at the labelled connections")?;
         let arm = |slot: u32| -> Result<ArmCells> {
             let mut cells = ArmCells::default();
             for (cell, fold) in cells.iter_mut().zip(0..) {
                 let value = self.cells.lookup(&key_of(slot, fold), MapFlags::ANY).context("read the guard's sums")?;
-                let words = value.as_deref().unwrap_or_default().chunks_exact(8);
-                let words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-                cell.words.iter_mut().zip(words).for_each(|(to, from)| *to = from);
+                let bytes = value.as_deref().unwrap_or_default().chunks_exact(8);
+                let read = bytes.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+                let mut words = [0; WORDS];
+                words.iter_mut().zip(read).for_each(|(to, from)| *to = from);
+                *cell = Cell::of(words);
             }
             Ok(cells)
         };

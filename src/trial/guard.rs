@@ -1,41 +1,30 @@
 //! The process that guards a trial: it renews the lease, looks at both arms, and ends the trial.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+mod watch;
+
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::arms::{ArmCells, Arms};
-use super::incident::Recent;
-use super::judge::{self, RuleJudgement, Seen};
-use super::progress::{self, Next};
-use super::view::{self, History, TrialView};
-use super::{end, incident};
+use self::watch::Watch;
+use super::{end, view};
 use crate::kernel::process::Process;
-use crate::kernel::{bpf, clock};
-use crate::policy::change;
-use crate::policy::generation::{self, NewGeneration, NewTrial, Role};
+use crate::policy::generation;
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{GenerationRecord, PolicyRecord, RuleProgress, TrialRecord};
-use crate::policy::rule::{Policy, Treatment};
+use crate::policy::record::{self, GenerationRecord, PolicyRecord, TrialRecord};
 use crate::state::Store;
-use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
 
 /// Between two signs of life.
 const TICK: Duration = Duration::from_secs(1);
-/// Between two looks at the arms, unless something is due.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// What absolute limits are about.
-const WINDOW: Duration = Duration::from_secs(60);
-/// How long the guard waits for the command that started it.
-const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 /// How often it looks whether a signal came, or the trial began.
 const NAP: Duration = Duration::from_millis(50);
+/// So many ticks in a row may fail: what passes by itself, such as a held lock, ends no trial.
+const FAILURES_MAX: u32 = 3;
 
 /// Until when a trial may decide, by the kernel's own lease.
 ///
@@ -49,68 +38,96 @@ pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes))
 }
 
-/// Guards the trial that began at `began_ns`, until it is over.
+/// Guards the trial that began at `began_ns`, until it is over. `starter` is the process that begins it.
 ///
-/// Errors: the kernel refuses the guard's programs, or a part of the trial is gone: the lease then ends the trial.
+/// Errors: the kernel refuses the guard's programs, or a part of the trial is gone: the trial is over then.
 /// Side effects: ends the trial, or lets its share rise.
-pub fn run(began_ns: u64, layouts: fn() -> Layouts) -> Result<()> {
+pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("take signals")?;
     }
-    if !has_begun(began_ns)? {
+    let mut known = Known::default();
+    if !has_begun(&mut known, began_ns, starter)? {
         return Ok(());
     }
+    let guarded = guard(&mut known, began_ns, &stop, layouts);
+    let ended = guarded.inspect_err(|error| {
+        // At once, and not when the lease is over; where this fails too, the lease does it.
+        let _ = end::revert_where(|trial| trial.began_ns == began_ns, &format!("its guard failed: {error:#}"), None);
+    });
+    view::tidy();
+    ended
+}
+
+/// What one tick means.
+enum Tick {
+    /// The trial goes on.
+    On,
+    /// It is over, by this guard or by somebody else.
+    Over,
+}
+
+fn guard(known: &mut Known, began_ns: u64, stop: &AtomicBool, layouts: fn() -> Layouts) -> Result<()> {
     let mut watch: Option<Watch> = None;
+    let mut failures = 0;
     loop {
-        let Some((trial, generation)) = of_trial(began_ns)? else { return Ok(()) };
-        if watch.as_ref().is_none_or(|watch| watch.generation != generation.number) {
-            let earlier = watch.take();
-            watch = Some(Watch::start(&trial, &generation, (earlier, layouts))?);
+        match tick(known, &mut watch, began_ns, (stop, layouts)) {
+            Ok(Tick::On) => failures = 0,
+            Ok(Tick::Over) => return Ok(()),
+            Err(_) if known.is_over(began_ns) => return Ok(()),
+            Err(error) => {
+                failures += 1;
+                if failures > FAILURES_MAX {
+                    return Err(error);
+                }
+            }
         }
-        let watch = watch.as_mut().expect("it was just begun");
-        if stop.load(Ordering::Relaxed) {
-            return end::revert("its guard was told to end").map(drop);
-        }
-        if let Some(gap) = watch.renew(&trial)? {
-            let seconds = gap.as_secs_f64();
-            let why = format!("its guard did not run for {seconds:.0} s, so that the lease was over");
-            return end::revert(&why).map(drop);
-        }
-        if watch.act(&trial, &generation)? {
-            return Ok(());
-        }
-        nap(TICK, &stop);
+        nap(TICK, stop);
     }
 }
 
-/// Waits until the command that started this process has begun the trial; false where it failed or died.
-fn has_begun(began_ns: u64) -> Result<bool> {
-    let parent = Process::of(nix::unistd::getppid().as_raw() as u32);
-    let until_ns = began_ns + BEGIN_WITHIN.as_nanos() as u64;
+fn tick(
+    known: &mut Known,
+    watch: &mut Option<Watch>,
+    began_ns: u64,
+    (stop, layouts): (&AtomicBool, fn() -> Layouts),
+) -> Result<Tick> {
+    let is_own = |trial: &TrialRecord| trial.began_ns == began_ns;
+    known.read_again()?;
+    let Some((trial, generation)) = known.of_trial(began_ns) else { return Ok(Tick::Over) };
+    if stop.load(Ordering::Relaxed) {
+        return end::revert_where(is_own, "its guard was told to end", None).map(|_| Tick::Over);
+    }
+    if watch.as_ref().is_none_or(|watch| watch.generation != generation.number) {
+        *watch = Some(Watch::start(trial, (generation, &known.record), (watch.take(), layouts))?);
+    }
+    let watch = watch.as_mut().context("find what the guard knows")?;
+    if let Some(gap) = watch.renew(trial)? {
+        let why = format!("its guard did not run for {:.0} s, so that the lease was over", gap.as_secs_f64());
+        return end::revert_where(is_own, &why, None).map(|_| Tick::Over);
+    }
+    if trial.confirmed {
+        // Whoever confirmed it holds the turn, or was killed: then this goes on with it.
+        return end::keep_where(is_own, end::CONFIRMED).map(|_| Tick::Over);
+    }
+    watch.act(trial, generation, &known.record)
+}
+
+/// Waits until the process that started this one has begun the trial; false where it failed or died.
+fn has_begun(known: &mut Known, began_ns: u64, starter: Process) -> Result<bool> {
     loop {
-        if of_trial(began_ns)?.is_some() {
+        // In this order: it may begin the trial as the last thing it does.
+        let is_waited_for = starter.lives();
+        known.read_again()?;
+        if known.of_trial(began_ns).is_some() {
             return Ok(true);
         }
-        let is_waited_for = parent.is_some_and(|parent| parent.lives());
-        if !is_waited_for || clock::boottime_ns()? > until_ns {
-            // It may have begun the trial as the last thing it did.
-            return Ok(of_trial(began_ns)?.is_some());
+        if !is_waited_for {
+            return Ok(false);
         }
         std::thread::sleep(NAP);
     }
-}
-
-/// The trial and the generation that decides, if it is this one.
-fn of_trial(began_ns: u64) -> Result<Option<(TrialRecord, GenerationRecord)>> {
-    let record = PolicyRecord::read(&Store::of_host())?;
-    let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
-    let active = generation::active(&pins, &record);
-    let trials = [record.next_trial.clone(), record.trial.clone()];
-    let trial = trials.into_iter().flatten().find(|trial| Some(trial.generation) == active);
-    let Some(trial) = trial.filter(|trial| trial.began_ns == began_ns) else { return Ok(None) };
-    let generation = record.generation(trial.generation).cloned();
-    Ok(generation.map(|generation| (trial, generation)))
 }
 
 fn nap(time: Duration, stop: &AtomicBool) {
@@ -123,193 +140,39 @@ fn nap(time: Duration, stop: &AtomicBool) {
     }
 }
 
-/// What the guard knows of one generation.
-struct Watch {
-    generation: u32,
-    lease: MapHandle,
-    until_ns: u64,
-    arms: Option<Arms>,
-    ticks_per_s: f64,
-    /// Readings of the latest window, oldest first.
-    readings: VecDeque<(u64, BTreeMap<u32, ArmCells>)>,
-    looked_ns: u64,
-    judgements: Vec<RuleJudgement>,
-    history: History,
-    recent: Option<Recent>,
+/// The policy's record, read again only when it has changed: one with many prefixes has megabytes.
+#[derive(Default)]
+struct Known {
+    record: PolicyRecord,
+    stamp: Option<Stamp>,
 }
 
-impl Watch {
-    fn start(
-        trial: &TrialRecord,
-        generation: &GenerationRecord,
-        (earlier, layouts): (Option<Watch>, fn() -> Layouts),
-    ) -> Result<Self> {
-        let pins = PolicyPins::of(Pins::writable()?);
-        let lease = MapHandle::from_pinned_path(pins.part(trial.generation, "lease")).context("open the lease")?;
-        let record = PolicyRecord::read(&Store::of_host())?;
-        let slots = slots_of(&generation.policy, &record);
-        let labels: OwnedFd = bpf::open_pin(&pins.labels())?;
-        let arms = (!slots.is_empty()).then(|| Arms::start(&labels, generation.number, &slots)).transpose()?;
-        let recent = match earlier.and_then(|earlier| earlier.recent) {
-            Some(recent) => Some(recent),
-            None if is_guarded(&generation.policy) => Recent::start(layouts()).ok(), // an incident without a recording is one too
-            None => None,
-        };
-        Ok(Watch {
-            generation: generation.number,
-            lease,
-            until_ns: lease_of(trial)?.context("read the lease")?,
-            arms,
-            ticks_per_s: ticks_per_s(),
-            readings: VecDeque::new(),
-            looked_ns: 0,
-            judgements: Vec::new(),
-            history: History::default(),
-            recent,
-        })
+/// Device, inode, size and time of the record's file. Each change makes another file.
+type Stamp = (u64, u64, u64, i64, i64);
+
+impl Known {
+    /// The trial and the generation that decides, if it is this one.
+    fn of_trial(&self, began_ns: u64) -> Option<(&TrialRecord, &GenerationRecord)> {
+        let record = &self.record;
+        let active = generation::active(&PolicyPins::of_host()?, record)?;
+        let mut trials = [&record.next_trial, &record.trial].into_iter().flatten();
+        let trial = trials.find(|trial| trial.generation == active && trial.began_ns == began_ns)?;
+        Some((trial, record.generation(active)?))
     }
 
-    /// Gives a sign of life; returns how long there was none, where that was too long.
-    fn renew(&mut self, trial: &TrialRecord) -> Result<Option<Duration>> {
-        let now_ns = clock::boottime_ns()?;
-        if now_ns >= self.until_ns {
-            let since_ns = self.until_ns.saturating_sub(trial.lease_ns);
-            return Ok(Some(Duration::from_nanos(now_ns.saturating_sub(since_ns))));
-        }
-        self.until_ns = now_ns + trial.lease_ns;
-        let value = self.until_ns.to_ne_bytes();
-        self.lease.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY).context("renew the lease")?;
-        Ok(None)
+    /// Somebody else ended the trial, which may be why a tick failed.
+    fn is_over(&mut self, began_ns: u64) -> bool {
+        self.read_again().is_ok() && self.of_trial(began_ns).is_none()
     }
 
-    /// Looks if that is due, and does what follows; true when the trial is over.
-    fn act(&mut self, trial: &TrialRecord, generation: &GenerationRecord) -> Result<bool> {
-        let now_ns = clock::boottime_ns()?;
-        let policy = &generation.policy;
-        let is_due = |at: Option<u64>| at.is_some_and(|at| now_ns >= at);
-        let rules = trial.rules.iter().filter_map(|progress| {
-            let rule = policy.rules.iter().find(|rule| rule.name == progress.rule)?;
-            view::due_ns(rule, progress)
-        });
-        let is_something_due = is_due(trial.deadline_ns) || rules.into_iter().any(|at| is_due(Some(at)));
-        if !is_something_due && now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY.as_nanos() as u64 {
-            return Ok(false);
+    fn read_again(&mut self) -> Result<()> {
+        let store = Store::of_host();
+        let stamp = std::fs::metadata(record::path(&store)).ok();
+        let stamp = stamp.map(|it| (it.dev(), it.ino(), it.size(), it.mtime(), it.mtime_nsec()));
+        if stamp.is_none() || stamp != self.stamp {
+            self.record = PolicyRecord::read(&store)?;
+            self.stamp = stamp; // of a file that is as old as what was read, or older
         }
-        self.look(trial, policy, now_ns)?;
-        let next = progress::next(trial, policy, &self.judgements, now_ns);
-        self.write_view(trial, policy, now_ns);
-        self.follow(next, trial, generation)
-    }
-
-    fn look(&mut self, trial: &TrialRecord, policy: &Policy, now_ns: u64) -> Result<()> {
-        self.looked_ns = now_ns;
-        let Some(arms) = &self.arms else { return Ok(()) };
-        let whole = arms.read()?;
-        let is_old = |at_ns: u64| now_ns.saturating_sub(at_ns) > WINDOW.as_nanos() as u64;
-        while self.readings.len() > 1 && is_old(self.readings[1].0) {
-            self.readings.pop_front();
-        }
-        let first = self.readings.front().map(|(_, cells)| cells);
-        let recent = whole.iter().map(|(slot, cells)| {
-            let earlier = first.and_then(|first| first.get(slot));
-            let cells = earlier.map_or(*cells, |earlier| std::array::from_fn(|at| cells[at] - earlier[at]));
-            (*slot, cells)
-        });
-        let recent: BTreeMap<u32, ArmCells> = recent.collect();
-        let record = PolicyRecord::read(&Store::of_host())?;
-        let seen = Seen { whole: &whole, recent: &recent, ticks_per_s: self.ticks_per_s };
-        self.judgements = judge::judge(policy, &record, seen);
-        self.readings.push_back((now_ns, whole));
-        let at_s = now_ns.saturating_sub(trial.began_ns) as f64 / 1e9;
-        self.history.add(at_s, &self.judgements);
         Ok(())
     }
-
-    /// Nobody but those who look needs this: what cannot be written is left.
-    fn write_view(&self, trial: &TrialRecord, policy: &Policy, now_ns: u64) {
-        let view = TrialView {
-            schema: view::SCHEMA,
-            subject: trial.subject.clone(),
-            title: trial.subject.phrase(),
-            generation: trial.generation,
-            began_ns: trial.began_ns,
-            now_ns,
-            at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            deadline_ns: trial.deadline_ns,
-            lease_until_ns: self.until_ns,
-            paused: trial.paused,
-            rules: view::rules(trial, policy, &self.judgements),
-            history: self.history.points(),
-        };
-        let _ = view::write(&Store::of_host(), &view);
-    }
-
-    fn follow(&mut self, next: Next, trial: &TrialRecord, generation: &GenerationRecord) -> Result<bool> {
-        match next {
-            Next::Wait => Ok(false),
-            Next::Revert { why, is_incident } => {
-                // First back, then the paperwork.
-                let folder = is_incident.then(incident::new_folder);
-                end::revert_with(&why, folder.clone())?;
-                if let Some(folder) = folder {
-                    let facts = incident::Facts { why: &why, trial, generation, judgements: &self.judgements };
-                    incident::write(&folder, &facts, &self.history, self.recent.take())?;
-                }
-                Ok(true)
-            }
-            Next::Conclude { why } => end::keep(None, &why).map(|_| true),
-            Next::Change { rules, is_step, .. } => {
-                change_progress(trial, generation, rules, is_step)?;
-                Ok(false)
-            }
-        }
-    }
-}
-
-/// Writes the rules' progress down; where a share rises, another generation decides from now on.
-///
-/// Errors: the trial is over meanwhile; the kernel refuses the generation.
-/// Side effects: those of [`generation::apply`].
-pub fn change_progress(
-    trial: &TrialRecord,
-    generation: &GenerationRecord,
-    rules: Vec<RuleProgress>,
-    is_step: bool,
-) -> Result<()> {
-    let store = Store::of_host();
-    let trial = TrialRecord { rules, ..trial.clone() };
-    let applied = {
-        let locked = store.lock()?;
-        if !is_step {
-            let mut record = PolicyRecord::read(&store)?;
-            record.trial = Some(trial);
-            return record.write(&locked);
-        }
-        let policy = progress::at_progress(&generation.policy, &trial.rules);
-        let until_ns = clock::boottime_ns()? + trial.lease_ns;
-        let role = Role::Continues(NewTrial { trial: trial.clone(), until_ns });
-        generation::apply(&locked, NewGeneration { policy: &policy, file: generation.file.as_deref(), role })?
-    };
-    if trial.live {
-        change::move_open(&applied)?;
-    }
-    Ok(())
-}
-
-/// Numbers of the arms of rules that are on trial.
-fn slots_of(policy: &Policy, record: &PolicyRecord) -> Vec<u32> {
-    let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
-    let arms = tried.flat_map(|rule| rule.split.arms.iter().map(|arm| (&rule.name, &arm.treatment)));
-    arms.filter_map(|(rule, treatment): (&String, &Treatment)| judge::slot_of(record, rule, treatment)).collect()
-}
-
-fn is_guarded(policy: &Policy) -> bool {
-    policy.rules.iter().any(|rule| rule.trial.as_ref().is_some_and(|trial| trial.is_guarded()))
-}
-
-/// The kernel's tick, in which it counts the time that a connection is busy.
-fn ticks_per_s() -> f64 {
-    use nix::time::{ClockId, clock_getres};
-    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0.004, |tick| tick.tv_nsec() as f64 / 1e9);
-    1.0 / tick
 }

@@ -9,7 +9,7 @@ use crate::model::guard::{
     self, ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Limit, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, Verdict, Worse,
 };
 use crate::policy::record::PolicyRecord;
-use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, Treatment};
+use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, SplitBy, Treatment};
 
 /// What the guard thinks of one rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,8 +88,6 @@ pub struct Seen<'a> {
 }
 
 /// Judges every rule that is on trial.
-///
-/// `looks`: how many decisions the whole trial makes by each limit: its steps.
 pub fn judge(policy: &Policy, record: &PolicyRecord, seen: Seen) -> Vec<RuleJudgement> {
     let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
     tried.map(|rule| judge_rule(rule, record, seen)).collect()
@@ -112,7 +110,7 @@ fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: Seen) -> RuleJudgement {
             }
         })
         .collect();
-    let is_broken = is_broken(&arms);
+    let is_broken = is_broken(&arms, rule.split.by);
     let trial = rule.trial.as_ref().expect("only rules on trial are judged");
     let treated: Vec<&Arm> = rule.split.arms.iter().filter(|arm| arm.treatment != Treatment::Keep).collect();
     let control = rule.split.arms.iter().find(|arm| arm.treatment == Treatment::Keep && arm.portion.0 > 0);
@@ -160,8 +158,13 @@ fn values_of(cells: &ArmCells, ticks_per_s: f64) -> BTreeMap<GuardMetric, f64> {
     GuardMetric::ALL.into_iter().filter_map(|metric| Some((metric, value(metric)?))).collect()
 }
 
-/// Whether chance explains the numbers of connections; a hash that is not even, or connections that one arm loses.
-fn is_broken(arms: &[ArmSeen]) -> bool {
+/// Whether chance does not explain the numbers of connections: a hash that is not even, or connections that one arm loses.
+///
+/// Where peers or prefixes are split, connections come in bunches: their numbers say nothing.
+fn is_broken(arms: &[ArmSeen], by: SplitBy) -> bool {
+    if by != SplitBy::Connection {
+        return false;
+    }
     let observed: Vec<u64> = arms.iter().map(|arm| arm.connections).collect();
     let expected: Vec<f64> = arms.iter().map(|arm| arm.share).collect();
     guard::sample_ratio_e(&observed, &expected).is_some_and(|e| e >= MISMATCH)
@@ -238,3 +241,6 @@ fn phrase(why: NotYet) -> String {
         NotYet::NoSpread => "nothing varies between groups of peers, so that no error can be given".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,16 @@ use anyhow::Result;
 
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
-use crate::policy::rule::{Arm, Match, Policy, Portion, RULES_MAX, Rule, RuleTrial, Split, SplitBy, Treatment};
+use crate::policy::rule::{
+    ARMS_MAX, Arm, Match, Policy, Portion, RULES_MAX, Rule, RuleTrial, Split, SplitBy, Treatment,
+};
 
 /// Where the rule of a default is for: the network namespace of whoever runs the command, as the sysctl is.
 const HERE: &str = "/proc/self/ns/net";
+/// Most arms of one rule, as the kernel program goes through them.
+const SPLIT_ARMS_MAX: usize = 16;
 
-/// The policy with a last rule that gives an algorithm to every connection that chooses none.
+/// The policy with another rule, which gives an algorithm to every connection that chooses none.
 ///
 /// It does what the default would do: a program's choice and a route's are respected, and other network namespaces have
 /// their own.
@@ -17,8 +21,7 @@ const HERE: &str = "/proc/self/ns/net";
 /// Errors: the policy has as many rules as there may be; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    let mut policy = with_room(base)?;
-    policy.rules.push(Rule {
+    let rule = Rule {
         name: format!("default-{algorithm}"),
         line: 0,
         when: Match { netns: vec![place_of(&here)], ..Match::default() },
@@ -26,8 +29,8 @@ pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, po
         overrides: false,
         overrides_route: false,
         trial,
-    });
-    Ok(policy)
+    };
+    with_rule(base.clone(), rule)
 }
 
 /// A path that names a namespace as long as this process, or the first one of this host, is in it.
@@ -48,9 +51,14 @@ pub fn with_upgrade(
     trial: Option<RuleTrial>,
     portion: Portion,
 ) -> Result<Policy> {
-    let mut policy = with_room(base)?;
+    let mut policy = base.clone();
     for rule in &mut policy.rules {
         rule.split.arms = rule.split.arms.iter().flat_map(|arm| divided(arm, [name, trial_name], portion)).collect();
+        if rule.split.arms.len() > SPLIT_ARMS_MAX {
+            let what =
+                format!("rule \"{}\" of the policy has {SPLIT_ARMS_MAX} arms, and the trial divides one", rule.name);
+            return Err(Failure::failed(what).hint(FEWER).into());
+        }
     }
     let rule = Rule {
         name: format!("upgrade-{name}"),
@@ -61,18 +69,29 @@ pub fn with_upgrade(
         overrides_route: true,
         trial,
     };
-    // The first: rules below are about connections that have another algorithm.
-    policy.rules.insert(0, rule);
-    Ok(policy)
+    with_rule(policy, rule)
 }
 
-/// A copy with room for another rule.
-fn with_room(base: &Policy) -> Result<Policy, Failure> {
-    if base.rules.len() < RULES_MAX {
-        return Ok(base.clone());
+const FEWER: &str = "apply a smaller policy for the time of the trial";
+
+/// Adds a rule that decides for connections that no other rule changes: the last, but before a rule that keeps all the rest.
+///
+/// Errors: the policy has as many rules or arms as there may be.
+fn with_rule(mut policy: Policy, rule: Rule) -> Result<Policy> {
+    let keeps_the_rest = |other: &Rule| {
+        other.when == Match::default() && other.split.arms.iter().all(|arm| arm.treatment == Treatment::Keep)
+    };
+    let place = policy.rules.iter().position(keeps_the_rest).unwrap_or(policy.rules.len());
+    policy.rules.insert(place, rule);
+    let arms: usize = policy.rules.iter().map(|rule| rule.split.arms.len()).sum();
+    let too_many = [(policy.rules.len(), RULES_MAX, "rules"), (arms, ARMS_MAX, "arms")];
+    match too_many.into_iter().find(|(count, most, _)| count > most) {
+        None => Ok(policy),
+        Some((_, most, what)) => {
+            let what = format!("a policy has at most {most} {what}, and with what the trial adds this one has more");
+            Err(Failure::failed(what).hint(FEWER).into())
+        }
     }
-    let what = format!("the policy has {RULES_MAX} rules, and the trial needs one more");
-    Err(Failure::failed(what).hint("apply a policy with fewer rules for the time of the trial"))
 }
 
 /// An arm of the old code becomes two.
@@ -103,31 +122,85 @@ fn split(algorithm: &str, portion: Portion) -> Split {
 mod tests {
     use super::*;
 
+    fn rule(name: &str, when: Match, arms: &[(&str, u16)]) -> Rule {
+        let treatment = |name: &str| match name {
+            "keep" => Treatment::Keep,
+            name => Treatment::Algorithm(name.to_owned()),
+        };
+        let arms = arms.iter().map(|(name, part)| Arm { treatment: treatment(name), portion: Portion(*part) });
+        Rule {
+            name: name.to_owned(),
+            line: 1,
+            when,
+            split: Split { arms: arms.collect(), by: SplitBy::Peer },
+            overrides: false,
+            overrides_route: true,
+            trial: None,
+        }
+    }
+
+    fn port(port: u16) -> Match {
+        Match { local_port: vec![port.to_string().parse().unwrap()], ..Match::default() }
+    }
+
+    fn shape(policy: &Policy) -> Vec<(&str, Vec<(String, u16)>)> {
+        let arms = |rule: &Rule| -> Vec<(String, u16)> {
+            rule.split.arms.iter().map(|arm| (arm.treatment.to_string(), arm.portion.0)).collect()
+        };
+        policy.rules.iter().map(|rule| (rule.name.as_str(), arms(rule))).collect()
+    }
+
+    /// The rule of an upgrade once came first: connections with the old code by default were taken from the rules below.
     #[test]
-    fn upgrade_divides_the_arms_of_the_old_code_and_what_has_it_anyway() {
-        let base = Policy {
-            rules: vec![Rule {
-                name: "web".into(),
-                line: 1,
-                when: Match::default(),
-                split: Split {
-                    arms: vec![
-                        Arm { treatment: Treatment::Algorithm("dtcp".into()), portion: Portion(1000) },
-                        Arm { treatment: Treatment::Keep, portion: Portion(9000) },
-                    ],
-                    by: SplitBy::Peer,
-                },
-                overrides: false,
-                overrides_route: true,
-                trial: None,
-            }],
+    fn upgrade_divides_the_arms_of_the_old_code_and_what_has_it_without_a_rule() {
+        let rules = vec![
+            rule("ssh", port(22), &[("cubic", 10_000)]),
+            rule("web", port(443), &[("dtcp", 1000), ("keep", 9000)]),
+            rule("rest", Match::default(), &[("keep", 10_000)]),
+        ];
+        let policy = with_upgrade(&Policy { rules }, ["dtcp", "dtcp_g2"], None, Portion(5000)).unwrap();
+        let expected = [
+            ("ssh", vec![("cubic".into(), 10_000)]),
+            ("web", vec![("dtcp_g2".into(), 500), ("dtcp".into(), 500), ("keep".into(), 9000)]),
+            ("upgrade-dtcp", vec![("dtcp_g2".into(), 5000), ("keep".into(), 5000)]),
+            ("rest", vec![("keep".into(), 10_000)]),
+        ];
+        assert_eq!(shape(&policy), expected);
+        assert_eq!(policy.rules[2].when.current, ["dtcp"]);
+    }
+
+    /// Below a rule for all the rest it was never reached.
+    #[test]
+    fn default_on_trial_is_above_a_rule_that_keeps_the_rest_and_below_all_others() {
+        let names = |rules: Vec<Rule>| -> Vec<String> {
+            let policy = with_default(&Policy { rules }, "dtcp", None, Portion(5000)).unwrap();
+            policy.rules.iter().map(|rule| rule.name.clone()).collect()
         };
-        let policy = with_upgrade(&base, ["dtcp", "dtcp_g2"], None, Portion(5000)).unwrap();
-        let arms = |at: usize| -> Vec<(String, u16)> {
-            policy.rules[at].split.arms.iter().map(|arm| (arm.treatment.to_string(), arm.portion.0)).collect()
+        let web = || rule("web", port(443), &[("cubic", 10_000)]);
+        assert_eq!(names(vec![]), ["default-dtcp"]);
+        assert_eq!(names(vec![web()]), ["web", "default-dtcp"]);
+        let rest = |arm| rule("rest", Match::default(), &[(arm, 10_000)]);
+        assert_eq!(names(vec![web(), rest("keep")]), ["web", "default-dtcp", "rest"]);
+        assert_eq!(names(vec![web(), rest("reno")]), ["web", "rest", "default-dtcp"]);
+    }
+
+    /// What was beyond the kernel program's tables was left out without a word.
+    #[test]
+    fn trial_that_does_not_fit_beside_the_rules_is_refused() {
+        let upgrade = |rules: Vec<Rule>| {
+            let refusal = with_upgrade(&Policy { rules }, ["dtcp", "dtcp_g2"], None, Portion(5000));
+            refusal.unwrap_err().to_string()
         };
-        assert_eq!(policy.rules[0].when.current, ["dtcp"]);
-        assert_eq!(arms(0), [("dtcp_g2".into(), 5000), ("keep".into(), 5000)]);
-        assert_eq!(arms(1), [("dtcp_g2".into(), 500), ("dtcp".into(), 500), ("keep".into(), 9000)]);
+        let ports = |count: u16, arms: &[(&str, u16)]| -> Vec<Rule> {
+            (0..count).map(|number| rule(&format!("r{number}"), port(number + 1), arms)).collect()
+        };
+        let of_one: Vec<String> = (0..15).map(|number| format!("a{number}")).collect();
+        let mut full: Vec<(&str, u16)> = of_one.iter().map(|name| (name.as_str(), 600)).collect();
+        full.push(("dtcp", 1000));
+        assert!(upgrade(ports(1, &full)).contains("rule \"r0\" of the policy has 16 arms"));
+        full.truncate(15);
+        full.push(("keep", 1000));
+        assert!(upgrade(ports(16, &full)).contains("at most 256 arms"));
+        assert!(upgrade(ports(64, &[("keep", 10_000)])).contains("at most 64 rules"));
     }
 }

@@ -4,7 +4,10 @@ use crate::policy::record::{RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::{OnFail, Policy, Rule, RuleTrial, Undecided};
 use crate::units::format_duration;
 
-use super::judge::{LimitState, RuleJudgement};
+use super::judge::{LimitJudgement, LimitState, RuleJudgement};
+
+/// Why a trial with a time limit of its own ends when that is over.
+pub const TOO_LATE: &str = "nobody confirmed it in time";
 
 /// What happens next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub enum Next {
         rules: Vec<RuleProgress>,
         /// A share rises: another generation has to decide.
         is_step: bool,
+        /// A limit was crossed, and the rule says `freeze`.
+        is_incident: bool,
         /// Why, in one sentence.
         why: String,
     },
@@ -37,13 +42,13 @@ pub enum Next {
 /// Decides by the latest look.
 ///
 /// A crossed limit counts in every state: while a person has paused the steps, while a step waits until the guard can tell,
-/// and at the moment of the last promotion.
+/// and at the moment of the last promotion. While a person has paused the steps, the time of a step does nothing.
 pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], now_ns: u64) -> Next {
     if let Some(crossed) = crossed(trial, policy, judgements) {
         return crossed;
     }
     if trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
-        return Next::Revert { why: "nobody confirmed it in time".to_owned(), is_incident: false };
+        return Next::Revert { why: TOO_LATE.to_owned(), is_incident: false };
     }
     let mut rules = trial.rules.clone();
     let mut reasons = Vec::new();
@@ -51,14 +56,16 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
     for progress in rules.iter_mut().filter(|progress| progress.state == RuleState::Judged) {
         let Some(rule) = policy.rules.iter().find(|rule| rule.name == progress.rule) else { continue };
         let judgement = judgements.iter().find(|judgement| judgement.rule == rule.name);
+        if trial.paused && rule.trial.as_ref().is_some_and(|trial| !trial.steps.is_empty()) {
+            continue;
+        }
         match due(rule, progress, judgement, now_ns) {
             Due::Later => {}
             Due::Revert(why) => return Next::Revert { why, is_incident: false },
-            Due::Pass(why) if !trial.paused => {
+            Due::Pass(why) => {
                 is_step |= advance(progress, rule, now_ns);
                 reasons.push(why);
             }
-            Due::Pass(_) => {}
         }
     }
     // A trial with a time limit of its own is kept by a person alone.
@@ -67,37 +74,39 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
     match (reasons.is_empty(), is_passed && trial.deadline_ns.is_none()) {
         (_, true) => Next::Conclude { why: if why.is_empty() { "every rule has passed".to_owned() } else { why } },
         (true, false) => Next::Wait,
-        (false, false) => Next::Change { rules, is_step, why },
+        (false, false) => Next::Change { rules, is_step, is_incident: false, why },
     }
 }
 
-/// The first limit that is crossed by a rule that is not frozen already.
+/// What follows from limits that are crossed, by rules that are not frozen already: one rule that reverts is enough.
 fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -> Option<Next> {
-    let crossed = judgements.iter().filter_map(|judgement| {
-        let limit = judgement.limits.iter().find(|limit| limit.state == LimitState::Crossed)?;
-        Some((judgement, limit))
-    });
-    let frozen = |rule: &str| trial.rules.iter().any(|it| it.rule == rule && it.state == RuleState::Frozen);
-    let mut crossed = crossed.filter(|(judgement, _)| !frozen(&judgement.rule));
-    let (judgement, limit) = crossed.next()?;
+    let mut rules = trial.rules.clone();
+    let mut frozen = None;
+    for judgement in judgements {
+        let Some(limit) = judgement.limits.iter().find(|limit| limit.state == LimitState::Crossed) else { continue };
+        let Some(progress) = rules.iter_mut().find(|it| it.rule == judgement.rule) else { continue };
+        if progress.state == RuleState::Frozen {
+            continue;
+        }
+        let rule = policy.rules.iter().find(|rule| rule.name == judgement.rule)?;
+        let why = phrase(judgement, limit);
+        if rule.trial.as_ref().is_none_or(|trial| trial.on_fail == OnFail::Revert) {
+            return Some(Next::Revert { why, is_incident: true });
+        }
+        progress.state = RuleState::Frozen;
+        frozen.get_or_insert(why);
+    }
+    frozen.map(|why| Next::Change { rules, is_step: false, is_incident: true, why })
+}
+
+fn phrase(judgement: &RuleJudgement, limit: &LimitJudgement) -> String {
     let measured = match (limit.ratio, limit.value) {
         (Some(ratio), _) => format!("{ratio:.2} times that of the connections that keep theirs"),
         (None, Some(value)) => format!("{value:.3}"),
         (None, None) => "unknown".to_owned(),
     };
-    let why = format!(
-        "rule \"{}\": \"{}\" crossed the limit {}: {} is {measured}",
-        judgement.rule, limit.arm, limit.limit, limit.metric
-    );
-    let rule = policy.rules.iter().find(|rule| rule.name == judgement.rule)?;
-    let freezes = rule.trial.as_ref().is_some_and(|trial| trial.on_fail == OnFail::Freeze);
-    if !freezes {
-        return Some(Next::Revert { why, is_incident: true });
-    }
-    let mut rules = trial.rules.clone();
-    let frozen = rules.iter_mut().filter(|progress| progress.rule == judgement.rule);
-    frozen.for_each(|progress| progress.state = RuleState::Frozen);
-    Some(Next::Change { rules, is_step: false, why })
+    let LimitJudgement { arm, limit, metric, .. } = limit;
+    format!("rule \"{}\": \"{arm}\" crossed the limit {limit}: {metric} is {measured}", judgement.rule)
 }
 
 /// What the time means for a rule.

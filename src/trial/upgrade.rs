@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::overlay;
+use super::{end, overlay};
 use crate::catalog::{self, Algorithm, NAME_LENGTH_MAX};
 use crate::failure::Failure;
+use crate::fault;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Options, Request};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::Role;
-use crate::policy::record::TrialSubject;
+use crate::policy::generation::{Role, refuse_during_trial as refuse};
+use crate::policy::record::{GenerationRecord, PolicyRecord, TrialSubject};
 use crate::policy::rule::{Policy, Portion, RuleTrial};
 use crate::policy::sweep::{self, Refreshes};
+use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 
 /// What an upgrade did.
@@ -46,8 +48,11 @@ pub struct UpgradeTrial {
 pub fn at_once(request: &Request, features: &Features, moves_open: bool) -> Result<Done> {
     super::sweep()?;
     refuse_during_trial()?;
-    let upgraded =
-        if features.link_update { loader::upgrade::upgrade(request, features)? } else { beside(request, features)? };
+    let upgraded = if features.link_update {
+        loader::upgrade::upgrade(request, features)?
+    } else {
+        beside(request, features, None)?
+    };
     Ok(Done { refreshes: sweep::refresh(request.name, moves_open)?, upgraded })
 }
 
@@ -66,8 +71,8 @@ pub fn rollback(name: &str, features: &Features, moves_open: bool) -> Result<Don
 }
 
 fn refuse_during_trial() -> Result<()> {
-    let record = crate::policy::record::PolicyRecord::read(&Store::of_host())?;
-    Ok(crate::policy::generation::refuse_during_trial(&record)?)
+    let record = PolicyRecord { trial: super::current()?, ..PolicyRecord::default() };
+    Ok(refuse(&record)?)
 }
 
 /// Loads new code beside the old one, and gives it to a part of the connections that would get the old one.
@@ -85,15 +90,16 @@ pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, gu
     let file = current.as_ref().and_then(|generation| generation.file.clone());
     let base = current.map(|generation| generation.policy).unwrap_or_default();
     let trial_name = free_name(request.name, record.generation + 1)?;
+    let limits = Some(trial.limits.clone().unwrap_or_default());
+    let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion)?;
     let own = Request { name: &trial_name, ..*request };
-    loader::load(&own, Options::default(), features)?;
-    let mut begun = || {
-        let limits = Some(trial.limits.clone().unwrap_or_default());
-        let policy = overlay::with_upgrade(&base, [request.name, &trial_name], limits, trial.portion)?;
-        super::begin(&plan_of(request.name, &trial_name, policy, trial.patience), file.as_deref(), guard)
-    };
-    begun().inspect_err(|_| drop(loader::unload(&trial_name, features)))
+    loader::load(&own, FOR_RULES, features)?;
+    super::begin(&plan_of(request.name, &trial_name, policy, trial.patience), file.as_deref(), guard)
 }
+
+/// Code under a name of its own goes when no rule names it any more.
+const FOR_RULES: Options =
+    Options { make_default: false, replace: false, dry_run: false, with_policy: true, unconfirmed: None };
 
 fn plan_of(name: &str, trial_name: &str, policy: Policy, patience: Duration) -> super::Plan {
     super::Plan {
@@ -115,31 +121,27 @@ fn free_name(name: &str, generation: u32) -> Result<String> {
     names.take(100).find(|name| !taken.contains(name)).context("find a free name for the new code")
 }
 
-/// The upgrade on trial becomes the code of its name.
+/// The upgrade on trial becomes the code of its name, and the trial is over.
 ///
 /// Errors: the object file changed since the trial began; as [`loader::upgrade::upgrade`].
-pub(super) fn conclude(name: &str, trial_name: &str) -> Result<()> {
+pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
     let record = store.record(trial_name).with_context(|| format!("find \"{trial_name}\", which was on trial"))?;
     let source = Source::of(&record)?;
-    let features = Features::probe()?;
-    let done = if features.link_update {
-        loader::upgrade::upgrade(&source.request(name)?, &features)?
-    } else {
-        beside(&source.request(name)?, &features)?
-    };
-    drop(done);
-    sweep::refresh(name, false).map(drop)
-}
-
-/// Ends the name that the new code had while it was on trial; connections that have it keep it.
-///
-/// Errors: as [`loader::unload`].
-pub(super) fn drop_trial_name(trial_name: &str) -> Result<()> {
-    if Store::of_host().record(trial_name).is_none() {
-        return Ok(());
+    if features.link_update {
+        // Where a command was killed after this step the code before must not be forgotten by a second upgrade.
+        let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock()?), features)?;
+        let is_done = now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables;
+        if !is_done {
+            loader::upgrade::upgrade(&source.request(name)?, features)?;
+        }
+        fault::point("confirm.upgraded");
+        sweep::refresh(name, false)?;
+        end::swap_back()?;
+        return end::unload_all(&[trial_name.to_owned()]);
     }
-    loader::unload(trial_name, &Features::probe()?).map(drop)
+    beside(&source.request(name)?, features, Some(trial_name))?;
+    sweep::refresh(name, false).map(drop)
 }
 
 /// Where code that was loaded before can be loaded from again.
@@ -178,35 +180,56 @@ impl<'a> Source<'a> {
 /// The nearest safe thing where the kernel has no links: the new code under a name of its own serves rules and defaults
 /// while the old name is given to it. Programs that ask for the name in that moment are told that there is none.
 ///
+/// `on_trial` is the name that the new code has already, where it is on trial: the trial is over then.
+///
 /// Errors: as [`loader::load`] and [`change::apply`].
-fn beside(request: &Request, features: &Features) -> Result<Upgraded> {
+fn beside(request: &Request, features: &Features, on_trial: Option<&str>) -> Result<Upgraded> {
     let name = request.name;
-    let store = Store::of_host();
-    let earlier = store.record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
-    let bridge = free_name(name, earlier.generation + 1)?;
-    loader::load(&Request { name: &bridge, ..*request }, Options::default(), features)?;
-    let policy = change::current()?;
+    let earlier = Store::of_host().record(name).with_context(|| format!("find the algorithm \"{name}\""))?;
+    let policy = without_trial()?;
     let base = policy.as_ref().map(|generation| generation.policy.clone()).unwrap_or_default();
     let file = policy.as_ref().and_then(|generation| generation.file.clone());
+    let bridge = match on_trial {
+        Some(name) => name.to_owned(),
+        None => free_name(name, earlier.generation + 1)?,
+    };
     let bridged = overlay::with_upgrade(&base, [name, &bridge], None, Portion::ALL)?;
-    change::apply(&bridged, file.as_deref(), Role::Permanent, false)?;
+    if on_trial.is_none() {
+        loader::load(&Request { name: &bridge, ..*request }, FOR_RULES, features)?;
+    }
     let was_default = congestion::default()? == name;
     if was_default {
-        congestion::set_default(&bridge)?;
+        loader::make_default(&bridge)?;
     }
-    loader::unload(name, features)?;
-    let loaded = loader::load(request, Options { with_policy: earlier.with_policy, ..Options::default() }, features)?;
+    let role = if on_trial.is_some() { Role::Concludes } else { Role::Permanent };
+    change::apply(&bridged, file.as_deref(), role, false)?;
+    fault::point("beside.bridged");
+    end::unload_all(&[name.to_owned()])?; // the rules may have unloaded it already, since none names it
+    let loaded = loader::load(request, Options { with_policy: earlier.with_policy, ..FOR_RULES }, features)?;
+    fault::point("beside.loaded");
     let mut record = loader::succeed(name, &earlier)?;
     if was_default {
         record = loader::make_default(name)?;
-        record = loader::remember_default(record, earlier.previous_default.clone())?;
     }
     match &policy {
         Some(generation) => drop(change::apply(&generation.policy, file.as_deref(), Role::Permanent, false)?),
         None => drop(change::remove(false)?),
     }
-    loader::unload(&bridge, features)?;
+    fault::point("beside.restored");
+    end::unload_all(&[bridge])?;
+    let record = Store::of_host().record(name).unwrap_or(record); // which default was before is known without the bridge
     Ok(Upgraded { record, adapted: loaded.adapted, defaults: Vec::new(), notes: Vec::new() })
+}
+
+/// The policy as it is without the trial that goes on.
+fn without_trial() -> Result<Option<GenerationRecord>> {
+    match super::current()? {
+        Some(trial) => {
+            let record = PolicyRecord::read(&Store::of_host())?;
+            Ok(trial.previous.and_then(|number| record.generation(number).cloned()))
+        }
+        None => change::current(),
+    }
 }
 
 fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
@@ -217,5 +240,5 @@ fn rollback_beside(name: &str, features: &Features) -> Result<Upgraded> {
         return Err(Failure::failed(what).hint("`tccc upgrade` remembers the code that it replaces").into());
     };
     let earlier = record.with_code(previous);
-    beside(&Source::of(&earlier)?.request(name)?, features)
+    beside(&Source::of(&earlier)?.request(name)?, features, None)
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::judge::{LimitState, RuleJudgement};
+use super::turn::Turn;
 use crate::policy::record::{self, PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::{OnFail, Policy, Rule, Undecided};
 use crate::state::Store;
@@ -204,13 +205,29 @@ pub fn read(store: &Store) -> Option<TrialView> {
     (view.schema == SCHEMA && view.began_ns == trial.began_ns).then_some(view)
 }
 
-/// Removes it, when the trial is over.
-pub fn remove(store: &Store) {
-    for name in ["trial.json", "trial.new"].into_iter().chain(super::incident::TRANSIENT) {
-        let _ = fs::remove_file(record::folder(store).join(name));
+/// Whether a guard wrote something here that nobody has removed.
+pub fn is_there(store: &Store) -> bool {
+    files(store).any(|file| file.exists())
+}
+
+/// Removes what a guard wrote, unless something is on trial.
+///
+/// Only a trial that begins could disagree, and it cannot while this holds the turn.
+pub fn tidy() {
+    let Ok(_turn) = Turn::take() else { return };
+    let store = Store::of_host();
+    let record = PolicyRecord::read(&store).unwrap_or_default();
+    if record.trial.is_some() || record.next_trial.is_some() {
+        return;
     }
-    let _ = fs::remove_dir(record::folder(store)); // one that holds the record of a policy stays
+    files(&store).for_each(|file| drop(fs::remove_file(file)));
+    let _ = fs::remove_dir(record::folder(&store)); // one that holds the record of a policy stays
     let _ = fs::remove_dir(store.folder());
+}
+
+fn files(store: &Store) -> impl Iterator<Item = PathBuf> {
+    let folder = record::folder(store);
+    ["trial.json", "trial.new"].into_iter().chain(super::incident::TRANSIENT).map(move |name| folder.join(name))
 }
 
 /// A trial's rules with what the guard thinks of them.

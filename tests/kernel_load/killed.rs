@@ -11,7 +11,7 @@ use tccc::kernel::probe::Features;
 use tccc::loader::{self, Options, Request};
 
 use crate::common::{needs, poll_until, tccc};
-use crate::sandbox::{Bpffs, assert_nothing_left, available, default, in_sandbox, run, status};
+use crate::sandbox::{Bpffs, assert_nothing_left, available, default, in_sandbox, registered, run, status};
 
 const KILLS: u32 = 30;
 /// The host is changed within about this time, once that has begun.
@@ -45,8 +45,7 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
         // Whatever is registered is listed as well.
         let listed: Vec<String> = status().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
         poll_until(Duration::from_secs(5), "every registration is listed by `tccc status`", || {
-            let ours = available().into_iter().filter(|name| name.starts_with("ldk"));
-            ours.into_iter().all(|name| listed.contains(&name))
+            registered().iter().all(|name| listed.contains(name))
         });
         left_something += u32::from(!listed.is_empty());
         run(0, "unload --all");

@@ -6,6 +6,7 @@ use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tccc::catalog;
 use tccc::kernel::probe::Features;
+use tccc::kernel::{bpf, struct_ops};
 use tccc::loader::{self, Options, Request};
 
 use crate::common::needs;
@@ -91,8 +92,11 @@ fn two_names_of_one_algorithm_have_their_own_tunables() {
 /// Values of dtcp's tunables in the read-only data that the registered programs use.
 fn in_kernel(name: &str) -> [i128; 3] {
     let features = Features::probe().unwrap();
-    let tables = tccc::kernel::struct_ops::tables(&features).unwrap();
-    let table = tables.iter().find(|table| table.name == name).unwrap();
+    let tables = struct_ops::tables(&features).unwrap();
+    // The kernel also has the code that a replacement keeps, under the same name.
+    let link = bpf::open_pin(format!("/sys/fs/bpf/tccc/links/{name}").as_ref()).unwrap();
+    let registered = struct_ops::link_target(&link).unwrap().map_id;
+    let table = tables.iter().find(|table| table.map_id == registered).unwrap();
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let mut programs = ProgInfoIter::with_query_opts(options);
     let program = programs.find(|program| program.id == table.programs["ssthresh"]).unwrap();
@@ -193,7 +197,7 @@ fn kernel_without_links_registers_by_the_map() {
         let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
         let request = Request { name: "ldk_map", ..Request::of(catalog::find("dtcp").unwrap()) };
         loader::load(&request, Options::default(), &features).unwrap();
-        let table = tccc::kernel::struct_ops::tables(&features).unwrap();
+        let table = struct_ops::tables(&features).unwrap();
         assert!(!table.iter().find(|table| table.name == "ldk_map").unwrap().by_link);
         let mut connection = Connection::open(&network(), "ldk_map");
         connection.transfer();

@@ -1,5 +1,6 @@
 //! A place where tccc can pin and record without touching the host's own: a mount namespace of one thread.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,6 +20,11 @@ const NONE: Option<&str> = None;
 /// Words in the names of all algorithms that these tests load.
 pub const NAMES: &str = "ldk";
 
+thread_local! {
+    /// Algorithms that were registered before the sandbox: another test on this host may have its own.
+    static EARLIER: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
 /// What is mounted where pins go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bpffs {
@@ -32,6 +38,7 @@ pub fn in_sandbox(bpffs: Bpffs, test: impl FnOnce() + Send) {
     let before = HostSnapshot::take(&[NAMES]);
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
+            EARLIER.set(available());
             unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
             mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("private mounts");
             mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), NONE).expect("an own /run");
@@ -64,8 +71,15 @@ pub fn assert_nothing_left() {
     for place in ["/run/tccc", "/sys/fs/bpf/tccc"] {
         assert!(!Path::new(place).exists(), "{place} was left: {:?}", fs::read_dir(place).unwrap().collect::<Vec<_>>());
     }
-    let listed = available().into_iter().filter(|name| name.contains(NAMES)).collect::<Vec<_>>();
+    let listed = registered();
     assert!(listed.is_empty(), "still registered: {listed:?}");
+}
+
+/// Algorithms that were registered in this sandbox and still are.
+pub fn registered() -> Vec<String> {
+    let is_of_this_test =
+        |name: &String| name.contains(NAMES) && EARLIER.with_borrow(|earlier| !earlier.contains(name));
+    available().into_iter().filter(is_of_this_test).collect()
 }
 
 pub fn available() -> Vec<String> {

@@ -38,6 +38,8 @@ pub enum Bench {
     Serve,
     /// Time that a policy takes to decide a connection, by its number of prefixes
     Policy,
+    /// Processor and memory of the guard of a trial, with ten thousand sockets and with a hundred thousand prefixes
+    Guard,
 }
 
 impl Bench {
@@ -52,6 +54,7 @@ impl Bench {
             Bench::Record => "record_bench",
             Bench::Serve => "serve_bench",
             Bench::Policy => "policy_bench",
+            Bench::Guard => "guard_bench",
         }
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::File;
 use super::check::in_file;
+use crate::catalog;
 use crate::cli::confirm::parse_trial;
 use crate::cli::guard::{forecast, guard_command};
 use crate::cli::note;
@@ -120,6 +121,9 @@ fn guard_all(policy: &mut Policy, limits: &[GuardLimit]) -> Result<(), Failure> 
 fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     let generation = &applied.generation;
     applied.loaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" loaded"))?;
+    for (name, patents) in applied.loaded.iter().filter_map(|name| Some((name, catalog::find(name).ok()?.patents()?))) {
+        note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
+    }
     let rules = generation.policy.rules.len();
     writeln!(
         out,

@@ -22,10 +22,11 @@ pub struct Args {
 impl Args {
     /// Checks, and says what was found.
     ///
-    /// Errors: mistakes in the file; an algorithm that does not exist.
+    /// Errors: mistakes in the file; an algorithm that does not exist; a limit on what this kernel does not count.
     pub fn run(&self) -> Result<()> {
         let policy = self.file.read()?;
         let to_load = resolve::to_load(&policy).map_err(|error| in_file(&self.file, error))?;
+        resolve::check_limits(&policy).map_err(|error| in_file(&self.file, error))?;
         let mut out = io::stdout().lock();
         let rules = policy.rules.len();
         writeln!(out, "{}: {rules} rule{}, no mistakes", self.file.file.display(), if rules == 1 { "" } else { "s" })?;

@@ -44,15 +44,13 @@ impl Args {
             return Ok(());
         }
         let removed = end::remove_policy(self.live)?;
-        if !removed.was_there {
-            writeln!(out, "there is no policy")?;
-            return Ok(());
-        }
-        writeln!(out, "the policy is removed")?;
+        let what = if removed.was_there { "the policy is removed" } else { "there is no policy" };
+        writeln!(out, "{what}")?;
         removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded"))?;
         match &removed.moves {
             Some(moves) => write_moves(&mut out, moves)?,
-            None => note("open connections keep their algorithm until they close"),
+            None if removed.was_there => note("open connections keep their algorithm until they close"),
+            None => {}
         }
         Ok(())
     }

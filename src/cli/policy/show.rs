@@ -67,10 +67,11 @@ impl Args {
             Form::Toml => write!(out, "{}", generation.map(|it| write(&it.policy)).unwrap_or_default())?,
             Form::Table => match generation {
                 Some(generation) => write_table(&mut out, generation, standing.counts.as_ref())?,
-                None => writeln!(out, "there is no policy")?,
+                None if standing.drift.is_empty() => writeln!(out, "there is no policy")?,
+                None => {}
             },
         }
-        standing.drift.iter().for_each(|drift| warn(drift, None));
+        standing.drift.iter().for_each(|drift| warn(&format!("policy: {drift}"), None));
         Ok(())
     }
 }

@@ -34,8 +34,7 @@ impl Network for Namespaces {
     }
 
     fn build(&self, layout: &Layout) -> Result<Topology> {
-        let Built { nodes, links, lacking } =
-            build(layout, &mut |link, ends| self.driver.connect(&link.config, ends))?;
+        let Built { nodes, links, lacking } = build(layout, &mut |link, ends| self.driver.connect(&link.config, ends))?;
         Ok(Topology { layout: layout.clone(), nodes, links, lacking, keeper: None })
     }
 }
@@ -55,10 +54,7 @@ pub struct Built<L> {
 ///
 /// Errors: not permitted; the kernel refuses a setting, an address or a route; those of `connect`.
 /// Side effects: namespaces and interfaces that live as long as the returned value.
-pub fn build<L>(
-    layout: &Layout,
-    connect: &mut dyn FnMut(&LinkLayout, [LinkEnd; 2]) -> Result<L>,
-) -> Result<Built<L>> {
+pub fn build<L>(layout: &Layout, connect: &mut dyn FnMut(&LinkLayout, [LinkEnd; 2]) -> Result<L>) -> Result<Built<L>> {
     let mut built = Built { nodes: Vec::new(), links: Vec::new(), lacking: Vec::new() };
     for node in &layout.nodes {
         let made = Node { name: node.name.clone(), netns: Netns::create()?, address: node.address };

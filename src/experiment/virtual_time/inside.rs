@@ -10,10 +10,9 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{EVENTS, END, FLOWS, Job, LINKS, RUN, SETTINGS, WELL};
+use super::job::{END, EVENTS, FLOWS, Job, LINKS, RUN, WELL};
 use crate::experiment::net::layout::LinkLayout;
 use crate::experiment::net::netns::build;
-use crate::experiment::net::topology::Topology;
 use crate::experiment::net::{LinkEnd, wires};
 use crate::failure::Failure;
 use crate::kernel::netlink::{VethEnd, create_veth, set_up};
@@ -68,19 +67,18 @@ fn work() -> Result<()> {
             .with_context(|| format!("load \"{}\" with \"{}\"", load.file, load.parameters))?;
     }
     let built = build(&job.layout, &mut connect)?;
-    let topology =
-        Topology { layout: job.layout.clone(), nodes: built.nodes, links: Vec::new(), lacking: built.lacking, keeper: None };
+    if let Some(name) = built.lacking.iter().next() {
+        bail!("the guest's kernel has no {name}, which the scenario's profile sets");
+    }
     for request in &job.requests {
-        let Some(node) = topology.nodes.get(request.node) else { bail!("node {} is not in the layout", request.node) };
+        let Some(node) = built.nodes.get(request.node) else { bail!("node {} is not in the layout", request.node) };
         let bytes = fs::read(shared.join(&request.file)).with_context(|| format!("read \"{}\"", request.file))?;
         node.netns
             .run(|| tell(&request.to, &bytes))
             .with_context(|| format!("tell the laboratory of \"{}\" on node \"{}\"", request.file, node.name))?;
     }
-    let settings = serde_json::to_vec(&topology.settings_in_force()?).context("encode the settings")?;
-    fs::write(shared.join(SETTINGS), settings).context("write the settings")?;
     tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("let the time pass")?;
-    for file in [LINKS, FLOWS, EVENTS] {
+    for file in [RUN, LINKS, FLOWS, EVENTS] {
         hand_over(file, shared)?;
     }
     Ok(())
@@ -88,11 +86,13 @@ fn work() -> Result<()> {
 
 /// One write is one request.
 fn tell(file: &str, bytes: &[u8]) -> Result<()> {
-    fs::write(Path::new(LABORATORY).join(file), bytes).with_context(|| format!("write {} bytes to \"{file}\"", bytes.len()))
+    fs::write(Path::new(LABORATORY).join(file), bytes)
+        .with_context(|| format!("write {} bytes to \"{file}\"", bytes.len()))
 }
 
 fn hand_over(file: &str, shared: &Path) -> Result<()> {
-    let mut from = File::open(Path::new(LABORATORY).join(file)).with_context(|| format!("open the laboratory's {file}"))?;
+    let mut from =
+        File::open(Path::new(LABORATORY).join(file)).with_context(|| format!("open the laboratory's {file}"))?;
     let mut to = File::create(shared.join(file)).with_context(|| format!("create \"{file}\""))?;
     std::io::copy(&mut from, &mut to).with_context(|| format!("hand over \"{file}\"")).map(drop)
 }

@@ -85,7 +85,8 @@ impl<'a> Workshop<'a> {
 
     fn module(&self, name: &str, parts: &[Part<'_>]) -> Result<Module> {
         let digest = digest_of(parts);
-        let kept = hex(Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name));
+        let kept =
+            hex(Sha256::new().chain_update(&self.guest.facts.kernel_sha256).chain_update(&digest).chain_update(name));
         let file = self.shelf.join(format!("{}.ko", &kept[..32]));
         if !file.exists() {
             if self.bench.get().is_none() {

@@ -128,7 +128,9 @@ impl Launch<'_> {
             }
             let reason = match (is_stopped(), Instant::now() >= deadline) {
                 (true, _) => Some("interrupted".to_owned()),
-                (_, true) => Some(format!("the guest was not done in {} of real time", humantime::format_duration(self.limit))),
+                (_, true) => {
+                    Some(format!("the guest was not done in {} of real time", humantime::format_duration(self.limit)))
+                }
                 _ => None,
             };
             if let (Some(reason), Some(pid), None) = (reason, guest, &why) {

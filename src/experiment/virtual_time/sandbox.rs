@@ -66,5 +66,7 @@ fn rules() -> Result<RulesetCreated> {
 /// A file that is not there cannot be reached either.
 fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated> {
     let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
-    rules.add_rule(PathBeneath::new(opened, access)).with_context(|| format!("open \"{}\" to the guest", path.display()))
+    rules
+        .add_rule(PathBeneath::new(opened, access))
+        .with_context(|| format!("open \"{}\" to the guest", path.display()))
 }

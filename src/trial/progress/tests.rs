@@ -1,4 +1,4 @@
-//! What happens next in a trial, by state, time and look.
+//! What follows from looks and from the clock, case by case.
 
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
         live: false,
         loaded: Vec::new(),
         paused: false,
+        confirmed: false,
         rules: vec![RuleProgress { rule: "web".into(), step: 0, since_ns: BEGAN, state }],
     }
 }
@@ -108,6 +109,12 @@ fn crossed_limit_freezes_where_the_rule_says_so_and_once_only() {
     let crossed = seen(LimitState::Crossed);
     let (rules, is_step) = changed(next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1)));
     assert_eq!((rules[0].state, is_step), (RuleState::Frozen, false));
+    let Next::Change { is_incident: true, why, .. } =
+        next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1))
+    else {
+        panic!("a crossed limit is an incident whatever follows")
+    };
+    assert!(why.contains("crossed the limit retransmitted<1.2x"), "{why}");
     assert_eq!(next(&trial_of(None, RuleState::Frozen), &policy, &crossed, at(999)), Next::Wait);
 }
 
@@ -125,11 +132,31 @@ fn share_rises_when_the_time_is_over_and_every_limit_is_shown_to_hold() {
     assert!(matches!(next(&last, &policy, &safe, at(20)), Next::Conclude { .. }));
 }
 
+/// The first rule that crossed a limit decided for all: one that freezes kept another from being reverted.
+#[test]
+fn one_rule_that_reverts_is_enough() {
+    let mut policy = policy_of(|trial| trial.on_fail = OnFail::Freeze);
+    let mut other = policy_of(|_| {}).rules.remove(0);
+    other.name = "mail".into();
+    policy.rules.push(other);
+    let mut trial = trial_of(None, RuleState::Judged);
+    trial.rules.push(RuleProgress { rule: "mail".into(), ..trial.rules[0].clone() });
+    let mut crossed = seen(LimitState::Crossed);
+    crossed.push(RuleJudgement { rule: "mail".into(), ..crossed[0].clone() });
+    assert_reverts(&next(&trial, &policy, &crossed, at(1)), true, "rule \"mail\"");
+    let (rules, _) = changed(next(&trial, &policy, &crossed[..1], at(1)));
+    assert_eq!([rules[0].state, rules[1].state], [RuleState::Frozen, RuleState::Judged]);
+}
+
+/// A step that was paused was reverted when its time was over and the guard could not tell.
 #[test]
 fn paused_steps_wait_for_a_person() {
     let policy = policy_of(|_| {});
     let paused = TrialRecord { paused: true, ..trial_of(None, RuleState::Judged) };
-    assert_eq!(next(&paused, &policy, &seen(LimitState::Safe), at(999)), Next::Wait);
+    for state in [LimitState::Safe, LimitState::Undecided] {
+        assert_eq!(next(&paused, &policy, &seen(state), at(999)), Next::Wait);
+    }
+    assert_eq!(next(&paused, &policy, &broken(), at(999)), Next::Wait);
 }
 
 #[test]

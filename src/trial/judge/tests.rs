@@ -1,0 +1,107 @@
+//! What follows for limits from sums of the arms.
+
+use super::*;
+use crate::policy::record::Slot;
+use crate::policy::rule::{Match, Portion, RuleTrial, Split};
+use crate::trial::arms::Cell;
+
+const TICKS_PER_S: f64 = 250.0;
+
+/// An arm with about as much in each fold: connections, segments, retransmissions, ends, abnormal ends.
+fn cells(number: usize, [connections, sent, retrans, ended, abnormal]: [u64; 5]) -> ArmCells {
+    std::array::from_fn(|fold| {
+        let extra = (fold + number) as u64 % 3;
+        Cell::of([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal])
+    })
+}
+
+fn policy(limits: &[&str], by: SplitBy, shares: &[(&str, u16)]) -> Policy {
+    let treatment = |name: &str| match name {
+        "keep" => Treatment::Keep,
+        name => Treatment::Algorithm(name.to_owned()),
+    };
+    let arms = shares.iter().map(|(name, part)| Arm { treatment: treatment(name), portion: Portion(*part) });
+    let limits = limits.iter().map(|limit| limit.parse().unwrap()).collect();
+    let rule = Rule {
+        name: "web".into(),
+        line: 1,
+        when: Match::default(),
+        split: Split { arms: arms.collect(), by },
+        overrides: false,
+        overrides_route: true,
+        trial: Some(RuleTrial { limits, ..RuleTrial::default() }),
+    };
+    Policy { rules: vec![rule] }
+}
+
+/// Judges a rule whose treated arm did the first and whose control arm did the second.
+fn judged(policy: &Policy, arms: [[u64; 5]; 2]) -> RuleJudgement {
+    let slots = ["dtcp", "keep"].map(|arm| Slot { rule: "web".into(), arm: arm.into() });
+    let record = PolicyRecord { slots: slots.into(), ..PolicyRecord::default() };
+    let arms = arms.into_iter().enumerate();
+    let whole: BTreeMap<u32, ArmCells> = arms.map(|(number, arm)| (number as u32 + 1, cells(number, arm))).collect();
+    let seen = Seen { whole: &whole, recent: &whole, ticks_per_s: TICKS_PER_S };
+    judge(policy, &record, seen).remove(0)
+}
+
+const HALVES: [(&str, u16); 2] = [("dtcp", 5000), ("keep", 5000)];
+
+#[track_caller]
+fn check(limit: &str, arms: [[u64; 5]; 2], expected: LimitState) -> LimitJudgement {
+    let judgement = judged(&policy(&[limit], SplitBy::Connection, &HALVES), arms);
+    assert_eq!(judgement.limits[0].state, expected, "{judgement:?}");
+    judgement.limits[0].clone()
+}
+
+#[test]
+fn relative_limit_is_crossed_held_or_undecided() {
+    let equal = [100, 10_000, 100, 90, 0];
+    let crossed = check("retransmitted<1.2x", [[100, 10_000, 200, 90, 0], equal], LimitState::Crossed);
+    assert!((crossed.ratio.unwrap() - 2.0).abs() < 0.05, "{crossed:?}");
+    let [worse, better] = crossed.evidence.unwrap();
+    assert!(worse > crossed.needed.unwrap() && better < 1.0, "{crossed:?}");
+    check("retransmitted<1.2x", [equal, equal], LimitState::Safe);
+    let few = check("retransmitted<1.2x", [[10, 1000, 20, 9, 0], [10, 1000, 10, 9, 0]], LimitState::Undecided);
+    assert_eq!(few.why_not.unwrap(), "the smaller arm has 320 connections of the 500 that a comparison needs");
+}
+
+#[test]
+fn absolute_limit_is_about_the_treated_arm_alone() {
+    let fine = [100, 10_000, 100, 90, 0];
+    let crossed = check("abnormal_ends<1%", [[100, 10_000, 100, 90, 2], fine], LimitState::Crossed);
+    assert!((crossed.value.unwrap() - 2.0 / 90.0).abs() < 1e-9);
+    check("abnormal_ends<1%", [fine, [100, 10_000, 100, 90, 50]], LimitState::Safe);
+}
+
+/// One arm lost a fifth of its connections before they could be counted.
+#[test]
+fn arms_without_their_shares_are_not_judged() {
+    let limits = ["retransmitted<1.2x", "abnormal_ends<1%"];
+    let arms = [[80, 10_000, 500, 80, 50], [100, 10_000, 100, 90, 0]];
+    let judgement = judged(&policy(&limits, SplitBy::Connection, &HALVES), arms);
+    assert!(judgement.is_broken);
+    let said: Vec<_> = judgement.limits.iter().map(|limit| (limit.state, limit.why_not.clone().unwrap())).collect();
+    let words = "the arms do not have the shares of the split, so that nothing is judged".to_owned();
+    assert_eq!(said, vec![(LimitState::Undecided, words); 2]);
+    // The same numbers of connections are no surprise under a split that says so.
+    let shares = [("dtcp", 4444), ("keep", 5556)];
+    assert!(!judged(&policy(&limits, SplitBy::Connection, &shares), arms).is_broken);
+}
+
+/// A peer with many connections was taken for a broken split.
+#[test]
+fn numbers_of_connections_say_nothing_where_peers_are_split() {
+    let arms = [[80, 10_000, 500, 80, 50], [100, 10_000, 100, 90, 0]];
+    for by in [SplitBy::Peer, SplitBy::Prefix] {
+        let judgement = judged(&policy(&["retransmitted<1.2x"], by, &HALVES), arms);
+        assert_eq!((judgement.is_broken, judgement.limits[0].state), (false, LimitState::Crossed));
+    }
+}
+
+#[test]
+fn nothing_is_left_to_compare_with_at_all_connections() {
+    let policy = policy(&["retransmitted<1.2x"], SplitBy::Connection, &[("dtcp", 10_000)]);
+    let judgement = judged(&policy, [[100, 10_000, 500, 90, 0], [0; 5]]);
+    assert_eq!(judgement.limits[0].state, LimitState::NotComparable);
+    assert!(!judgement.is_broken);
+}

@@ -1,0 +1,81 @@
+//! Flows that go on until they are told to end, each byte compared with what was sent.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Pair;
+
+/// Bytes of one round of a flow: they fit into the buffers of both sockets.
+const PIECE: usize = 16 << 10;
+const WORKERS: usize = 2;
+/// Between two rounds, so that what is tested gets the processors too.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Connections that carry bytes both ways, one after another, in the background.
+pub struct Traffic {
+    stops: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<(Vec<Pair>, Carried)>>,
+}
+
+/// What flows carried.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Carried {
+    pub bytes: u64,
+    /// The longest time that one round of a flow took.
+    pub longest: Duration,
+}
+
+impl Traffic {
+    /// Begins on all of them.
+    pub fn begin(mut pairs: Vec<Pair>) -> Self {
+        let stops = Arc::new(AtomicBool::new(false));
+        let each = pairs.len().div_ceil(WORKERS).max(1);
+        let mut workers = Vec::new();
+        while !pairs.is_empty() {
+            let own = pairs.split_off(pairs.len() - each.min(pairs.len()));
+            let stops = Arc::clone(&stops);
+            workers.push(std::thread::spawn(move || carry(own, &stops)));
+        }
+        Traffic { stops, workers }
+    }
+
+    /// Ends, and gives the connections back.
+    ///
+    /// Panics: a connection was reset, or a byte was not what was sent.
+    pub fn end(self) -> (Vec<Pair>, Carried) {
+        self.stops.store(true, Ordering::Relaxed);
+        let (mut pairs, mut all) = (Vec::new(), Carried::default());
+        for worker in self.workers {
+            let (own, carried) = worker.join().expect("every byte arrives");
+            pairs.extend(own);
+            all = Carried { bytes: all.bytes + carried.bytes, longest: all.longest.max(carried.longest) };
+        }
+        (pairs, all)
+    }
+}
+
+fn carry(mut pairs: Vec<Pair>, stops: &AtomicBool) -> (Vec<Pair>, Carried) {
+    let mut carried = Carried::default();
+    let mut piece = vec![0; PIECE];
+    while !stops.load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE); // the pace of the load, not a wait for a condition
+        for pair in &mut pairs {
+            let begin = Instant::now();
+            let seed = carried.bytes;
+            let sent: Vec<u8> = (0..PIECE as u64).map(|at| ((seed + at * 31) >> 3) as u8).collect();
+            for [from, to] in [[0, 1], [1, 0]] {
+                let ends = [&pair.client, &pair.server];
+                let (mut from, mut to) = (ends[from], ends[to]);
+                from.write_all(&sent).unwrap();
+                to.read_exact(&mut piece).unwrap();
+                assert!(piece == sent, "the bytes arrive as they were sent");
+            }
+            carried.bytes += 2 * PIECE as u64;
+            carried.longest = carried.longest.max(begin.elapsed());
+        }
+    }
+    (pairs, carried)
+}
