@@ -153,6 +153,16 @@ void receiver_init(struct receiver *receiver)
 	job_init(&receiver->job, act);
 }
 
+/* DCTCP and others that want ECN have a part at the receiver (RFC 8257, section 3.2). The others have none. */
+static int choose_algorithm(struct socket *sock, const char *name)
+{
+	int error = sock->ops->setsockopt(sock, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR((void *)name), strlen(name));
+
+	if (error || tcp_ca_needs_ecn(sock->sk))
+		return error;
+	return sock->ops->setsockopt(sock, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR("reno"), strlen("reno"));
+}
+
 int receiver_listen(struct flow *flow)
 {
 	struct sockaddr_in at = address_of(flow->asked.to_address, flow->asked.to_port);
@@ -163,6 +173,9 @@ int receiver_listen(struct flow *flow)
 		flow->listener = NULL;
 		return error;
 	}
+	error = choose_algorithm(flow->listener, flow->asked.algorithm);
+	if (error)
+		return error;
 	job_init(&flow->accept, accept_all);
 	sk = flow->listener->sk;
 	sk->sk_user_data = flow;
