@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs of flows: what is to be done at once or at a moment, done by one process in an order that depends on nothing else.
+ * Jobs of flows: one process does them, at once or at a given moment, in an order that depends only on their moments.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched.h>
@@ -11,7 +11,7 @@
 static LIST_HEAD(ready_jobs);
 static DEFINE_SPINLOCK(ready_lock);
 static struct timerqueue_head due_jobs = {.rb_root = RB_ROOT_CACHED};
-static struct task_struct *worker; /* the process that serves; none before and after the run */
+static struct task_struct *worker; /* the process that does the jobs; NULL before and after the run */
 
 void job_init(struct job *job, void (*act)(struct job *job))
 {
@@ -20,7 +20,7 @@ void job_init(struct job *job, void (*act)(struct job *job))
 	timerqueue_init(&job->due);
 }
 
-/* From anywhere: the job acts once the softirq or the job that calls this is over, at the same moment. */
+/* May be called from anywhere. The job acts at the same moment, after the softirq or job that called this. */
 void job_wake(struct job *job)
 {
 	spin_lock_bh(&ready_lock);
@@ -32,7 +32,7 @@ void job_wake(struct job *job)
 	spin_unlock_bh(&ready_lock);
 }
 
-/* From jobs alone: sets or moves the moment. Jobs of one moment act in the order in which it was set. */
+/* Sets or moves the job's moment; only jobs may call this. Jobs of one moment act in the order of these calls. */
 void job_at(struct job *job, u64 time_ns)
 {
 	job_cancel(job);

@@ -3,7 +3,7 @@
  * The laboratory inside the guest kernel of virtual time: the folder /proc/tccc, and the run.
  *
  * Links, traffic and tracer live in one module and in the kernel, so that no process is in the data path. A process
- * configures them by the files of lab.h, and starts all of them by a write to /proc/tccc/run.
+ * configures them through the files that lab.h describes, and starts all of them by a write to /proc/tccc/run.
  */
 #include <linux/hrtimer.h>
 #include <linux/module.h>
@@ -16,10 +16,10 @@
 #include "lab.h"
 
 #define FOLDER "tccc"
-/* A day. Longer runs are mistakes; and sums of two times stay far from wrapping. */
+/* A day. Longer runs are mistakes, and with this limit the sum of two times does not overflow. */
 #define RUN_NS_MAX (86400 * (u64)NSEC_PER_SEC)
 
-/* The kernel's timers are exact only from a tick after its start on, and what was configured last settles meanwhile. */
+/* The kernel's timers are exact to the nanosecond only after the first tick, and the network settles meanwhile. */
 #define SETTLE_NS ((u64)NSEC_PER_SEC / 2)
 
 static struct proc_dir_entry *folder;
@@ -71,7 +71,7 @@ static u64 await_begin(void)
 	return begin_ns;
 }
 
-/* Links and flows have one start: a guest makes one run. */
+/* A guest makes one run. */
 static ssize_t run_write(struct file *file, const char __user *from, size_t length, loff_t *place)
 {
 	struct tccc_run_request asked;
@@ -127,7 +127,7 @@ no_folder:
 	return error;
 }
 
-/* There is no exit: sockets that close later than the run keep functions of this module. A guest is switched off instead. */
+/* The module cannot be unloaded: sockets that close after the run still call its functions. A guest is switched off. */
 module_init(lab_init);
 MODULE_DESCRIPTION("links, traffic and tracer of virtual time");
 MODULE_LICENSE("GPL");

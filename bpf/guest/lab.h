@@ -157,7 +157,7 @@ struct tccc_flow_request {
 	u32 window_cap;	 /* packets; this and the next two: 0 leaves the kernel's value */
 	u32 initial_ssthresh;
 	u32 initial_cwnd;
-	u32 netns; /* what events tell as the sender's network namespace */
+	u32 netns; /* the events' number of the sender's network namespace */
 	u8 from_address[4];
 	u8 to_address[4];
 	u32 from_port; /* of the first connection */
@@ -168,16 +168,16 @@ struct tccc_flow_request {
 /* Read: for each flow, in their order, this and then its struct tccc_transfer_report. */
 struct tccc_flow_report {
 	u64 received_bytes; /* payload that arrived while it counted: within the length of a bulk flow or of datagrams */
-	u64 counted_ns;	    /* how long the receiver of a bulk flow counted; 0: it did not begin */
-	u64 sent_pkts;	    /* datagrams, this and what follows up to latest_ns */
+	u64 counted_ns;	    /* how long the receiver of a bulk flow counted; 0: it got no cookie */
+	u64 sent_pkts;	    /* this and the fields up to latest_ns: datagrams */
 	u64 arrived_pkts;   /* once each, late ones too */
 	u64 received_pkts;  /* once each, within the length from the first */
 	u64 first_ns;	    /* when the first arrived */
 	u64 last_ns;	    /* when the last of received_pkts arrived */
-	u64 latest_ns;	    /* longest that one left after its moment */
+	u64 latest_ns;	    /* the largest delay of a datagram behind its moment at the sender */
 	u32 flow;
 	u32 is_done; /* 0: it was given up at the end of the run */
-	s32 error;   /* why a bulk flow or datagrams failed, as a negative errno; 0: they did not */
+	s32 error;   /* why a bulk flow or datagrams failed: a negative errno, or 0 */
 	u32 retrans_pkts;
 	u32 mss_bytes;
 	u32 transfers;
@@ -187,10 +187,10 @@ struct tccc_flow_report {
 /* A transfer or message that was begun. It is done when all of its bytes arrived. */
 struct tccc_transfer_report {
 	u64 begun_ns; /* CLOCK_MONOTONIC */
-	u64 last_ns;  /* when the last byte that arrived did; 0: none did */
+	u64 last_ns;  /* arrival of the last byte; 0: nothing arrived */
 	u64 received_bytes;
 	u32 port;  /* the sender's */
-	s32 error; /* why its connection failed, as a negative errno; 0: it did not */
+	s32 error; /* why its connection failed: a negative errno, or 0 */
 };
 
 /* ---- /proc/tccc/events: watch.c and src/experiment/virtual_time/flow.rs ---- */
@@ -199,7 +199,7 @@ struct tccc_transfer_report {
 struct tccc_watch_request {
 	u64 interval_ns; /* between samples of one socket */
 	u64 loss_gap_ns; /* between its LOSS events */
-	u64 bytes_max;	 /* memory for events; those that find none are dropped */
+	u64 bytes_max;	 /* memory for events; further events are dropped */
 };
 
 /* Read: this and then struct tccc_event of trace_event.h, in order of time. */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Receivers of TCP inside the guest kernel: they discard what arrives where it arrives, without waking a process.
+ * TCP receivers inside the guest kernel: they discard data in the softirq in which it arrives, and wake no process.
  *
- * Reading opens the window, grows the receive buffer and acknowledges, as the read of a process does that is never late.
+ * To the connection this is a process that reads at once: the window stays open, the receive buffer grows.
  */
 #include <net/tcp.h>
 
 #include "traffic.h"
 
 #define BACKLOG 4096
-/* What a bulk flow begins with; see sender.c. */
+/* Length of iperf3's cookie; see sender.c. */
 #define COOKIE_BYTES 37
 
 static struct receiver *receiver_of(struct flow *flow, const struct sock *sk)
@@ -21,7 +21,7 @@ static struct receiver *receiver_of(struct flow *flow, const struct sock *sk)
 
 /* ---- Counting ---- */
 
-/* The receiver's time begins with the cookie, as that of iperf3's server. */
+/* The receiver counts from the arrival of the cookie, as iperf3's server does. */
 static void count_bulk(struct flow *flow, u64 now_ns)
 {
 	if (flow->arrived_bytes < COOKIE_BYTES)
@@ -79,7 +79,7 @@ static int discard(read_descriptor_t *descriptor, struct sk_buff *skb, unsigned 
 	return length;
 }
 
-/* Connections inherit this function and the flow from the socket that listens, before anybody accepts them. */
+/* A connection inherits this function and the flow from the listening socket, before it is accepted. */
 static void data_ready(struct sock *sk)
 {
 	read_descriptor_t descriptor = {.count = 1};
@@ -116,7 +116,7 @@ void receiver_release(struct receiver *receiver)
 		sock_release(sock);
 }
 
-/* Closes after the sender. Only then the socket goes: the kernel limits how many connections may have no owner. */
+/* Closes after the sender, and releases the socket at the end: the kernel limits the sockets without owner. */
 static void act(struct job *job)
 {
 	struct receiver *receiver = container_of(job, struct receiver, job);
@@ -153,7 +153,7 @@ void receiver_init(struct receiver *receiver)
 	job_init(&receiver->job, act);
 }
 
-/* DCTCP and others that want ECN have a part at the receiver (RFC 8257, section 3.2). The others have none. */
+/* Algorithms that want ECN, as DCTCP does, need their code at the receiver too (RFC 8257, section 3.2). */
 static int choose_algorithm(struct socket *sock, const char *name)
 {
 	int error = sock->ops->setsockopt(sock, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR((void *)name), strlen(name));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Senders of TCP inside the guest kernel: one connection each, driven by jobs and never asleep.
+ * TCP senders inside the guest kernel: one connection each, driven by jobs, which never sleep.
  *
- * Bulk flows send as iperf3 does over its data connection: a cookie of 37 bytes, and, once that is acknowledged, writes
- * of 128 KB until the length is over. The receiver hears of the end as if a message of the sender had passed the queue,
- * and closes; what it is sent after that it answers by resets. Transfers and messages write 64 KB at a time, then close
- * and wait for the receiver to close, as src/experiment/traffic/child.rs does.
+ * A bulk flow sends what iperf3 sends over its data connection: a cookie of 37 bytes, and after its acknowledgement
+ * writes of 128 KB until the length is over. Then the receiver closes the connection, at the moment at which a message
+ * from the sender would have passed the queue. It answers later data with resets. Transfers and messages write 64 KB at
+ * a time, close, and wait for the receiver to close, as in src/experiment/traffic/child.rs.
  */
 #include <linux/bvec.h>
 #include <net/tcp.h>
@@ -24,7 +24,7 @@ static void (*kernel_write_space)(struct sock *sk);
 
 /* ---- Writing ---- */
 
-/* Bytes that the socket took, which may be fewer; negative: it took none. */
+/* Returns how many bytes the socket took, which may be fewer; negative if it took none. */
 static int send_some(struct socket *sock, u32 bytes)
 {
 	struct msghdr message = {.msg_flags = MSG_SPLICE_PAGES | MSG_DONTWAIT | MSG_NOSIGNAL};
@@ -74,7 +74,7 @@ static void begin_message(struct sender *sender, u64 now_ns)
 	sender->left_bytes = flow->asked.bytes;
 }
 
-/* A message begins when it is due and the socket took the one before it. */
+/* A message begins when it is due and the socket has taken all of the message before it. */
 static void send_messages(struct sender *sender)
 {
 	const struct flow *flow = sender->flow;
@@ -98,9 +98,9 @@ static void send_messages(struct sender *sender)
 }
 
 /*
- * When a word of the sender that left now would reach the receiver: after what is queued on the way there. The last
- * round trip is the empty path's and the queue's; half of the empty path's is the way back. Both ways may differ: then
- * a receiver hears of the end by so much earlier or later.
+ * How long a packet that leaves now takes to the receiver, behind what is queued. The latest RTT includes the queue; half
+ * of the lowest RTT is subtracted for the way back. On a path with two different delays the receiver closes earlier or
+ * later by half of the difference.
  */
 static u64 heard_after_ns(const struct tcp_sock *tp)
 {
@@ -198,7 +198,7 @@ static void close(struct sender *sender)
 	flow_end_one(sender->flow);
 }
 
-/* The kernel has closed the connection. A receiver that heard of a bulk flow's end closes it by a reset. */
+/* The kernel has closed the connection. At the end of a bulk flow, the receiver's reset is expected. */
 static void end(struct sender *sender)
 {
 	const bool is_expected = sender->flow->asked.sends == TCCC_SENDS_BULK && sender->stage == SENDER_FINISHING;
@@ -263,9 +263,9 @@ static void state_change(struct sock *sk)
 /* ---- The beginning ---- */
 
 /*
- * The conditions of a scenario, imposed where the kernel calls the algorithm's init: the connection is established, and
- * the kernel has chosen its initial window. In the order of bpf/path/conditions.bpf.c: with ssthresh alone, init sees a
- * window of that many packets, and the window itself is set after init.
+ * Imposes the scenario's conditions where the kernel calls the algorithm's init: the connection is established, and the
+ * kernel has chosen its initial window. The order is that of bpf/path/conditions.bpf.c: with initial_ssthresh, init sees
+ * a window of that many packets, and the initial window is set after init.
  */
 static void impose_conditions(struct sock *sk)
 {
@@ -292,7 +292,7 @@ static void impose_conditions(struct sock *sk)
 		tcp_snd_cwnd_set(tp, cwnd);
 }
 
-/* Until the connection is established its algorithm is the one that is asked for, with another init. */
+/* Until the connection is established, the socket has a copy of its algorithm with another init. */
 static void prepare_conditions(struct sender *sender)
 {
 	const struct tccc_flow_request *asked = &sender->flow->asked;

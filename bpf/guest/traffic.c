@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flows inside the guest kernel: /proc/tccc/flows, and when each flow starts, stops and is over.
+ * Flows inside the guest kernel: /proc/tccc/flows, and the start, stop and end of each flow.
  *
  * The flows are those of src/experiment/traffic: bulk flows as iperf3 sends them, transfers of a size, messages over one
  * connection, datagrams at a constant rate.
@@ -13,11 +13,11 @@
 
 #include "traffic.h"
 
-/* As many connections of one flow as FIRST_SENDER_PORT and the last port leave room for. */
+/* Connections of one flow: there are this many ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
 #define TRANSFERS_MAX 45000
-/* Numbers of datagrams that are kept, 32 MB of bits. */
+/* Datagrams of one flow: a bit for each takes 32 MB. */
 #define DATAGRAMS_MAX (1u << 28)
-/* A quarter of an hour more than the longest run: sums of times stay far from wrapping. */
+/* A day and a quarter of an hour: more than the longest run, and the sum of two times does not overflow. */
 #define FLOW_NS_MAX (87300 * (u64)NSEC_PER_SEC)
 
 struct page *payload;
@@ -28,7 +28,7 @@ static u32 unfinished;
 
 /* ---- The life of a flow ---- */
 
-/* One of what a flow waits for is over: a connection, or the arrival of datagrams. */
+/* A connection is closed, or the path is empty of datagrams. The flow is over after the last of these. */
 void flow_end_one(struct flow *flow)
 {
 	if (--flow->open)
@@ -37,7 +37,7 @@ void flow_end_one(struct flow *flow)
 	unfinished--;
 }
 
-/* The next of the transfers, each at its moment, whatever became of those before it. */
+/* Starts the next transfer. It does not wait for the transfers before it. */
 static void start_transfer(struct flow *flow)
 {
 	const u32 planned = flow->asked.count;
@@ -65,7 +65,7 @@ static void start_flow(struct job *job)
 	}
 }
 
-/* What is not done when the length is over is given up. A bulk flow's sender stops by itself: sender.c. */
+/* Gives up transfers and messages that are not done within the flow's length. A bulk flow's sender stops by itself. */
 static void stop_flow(struct job *job)
 {
 	struct flow *flow = container_of(job, struct flow, stop);
@@ -96,7 +96,7 @@ static void begin_flow(struct flow *flow, u64 begin_ns)
 		job_at(&flow->stop, flow->start_ns + asked->length_ns);
 }
 
-/* Ends what the end of the run finds unfinished, so that its sockets close and their last events come. */
+/* Ends a flow that is not over at the end of the run: its sockets close, and the tracer sees that. */
 static void give_up(struct flow *flow)
 {
 	u32 index;
@@ -165,7 +165,7 @@ static bool is_valid(const struct tccc_flow_request *asked)
 	       asked->to_port <= U16_MAX;
 }
 
-/* Those that would begin after the length are none: the traffic of processes does not begin them either. */
+/* Leaves out transfers that would begin after the flow's length, as src/experiment/traffic/child.rs does. */
 static void cut_count(struct tccc_flow_request *asked)
 {
 	u64 in_time;
@@ -241,7 +241,7 @@ static int add_receiver(const struct tccc_flow_request *asked)
 	return 0;
 }
 
-/* The receiving end has said everything but whose namespace sends. */
+/* Adds the sender's namespace to a flow. Everything else is known from the receiving end. */
 static int add_sender(struct tccc_flow_request *asked)
 {
 	struct flow *flow = asked->flow < flow_count ? flows[asked->flow] : NULL;
@@ -347,7 +347,7 @@ int traffic_init(struct proc_dir_entry *folder)
 	return 0;
 }
 
-/* No flow was made yet. */
+/* Called only before there are flows. */
 void traffic_exit(void)
 {
 	__free_pages(payload, get_order(PAYLOAD_BYTES));

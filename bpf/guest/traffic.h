@@ -12,8 +12,8 @@
 #include "lab.h"
 
 /*
- * Something to do, either at once or at a moment. Softirqs only say that there is something: the process that wrote to
- * /proc/tccc/run does it, where sockets can be locked and closed. At most one moment is set.
+ * Something to do at once or at a moment. Softirqs only wake a job. The process that wrote to /proc/tccc/run does it,
+ * because it may lock and close sockets. A job has at most one moment.
  */
 struct job {
 	void (*act)(struct job *job);
@@ -30,7 +30,7 @@ bool jobs_are_served(void);
 
 /* What the tracer remembers of a socket. */
 struct watched {
-	u64 number; /* in events; 0: it has none yet */
+	u64 number; /* the socket's number in events; 0: none yet */
 	u64 sampled_ns;
 	unsigned long sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
@@ -40,10 +40,10 @@ struct watched {
 	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS */
 };
 
-/* A connection from its sender's side: what it waits for. */
+/* What the sender of a connection waits for. */
 enum sender_stage {
 	SENDER_CONNECTING,
-	SENDER_COOKIE,	  /* the acknowledgement of what a bulk flow begins with */
+	SENDER_COOKIE,	  /* the acknowledgement of iperf3's cookie */
 	SENDER_SENDING,	  /* room in the socket */
 	SENDER_PAUSING,	  /* the moment of the next message */
 	SENDER_FINISHING, /* the receiver's close */
@@ -55,7 +55,7 @@ struct sender {
 	struct flow *flow;
 	struct socket *sock;
 	struct watched watched;
-	u64 left_bytes;	 /* of the transfer or message, that the socket has not taken */
+	u64 left_bytes;	 /* of the transfer or message: not yet taken by the socket */
 	u32 chunk_bytes; /* the same of one write */
 	u8 stage;
 };
@@ -78,18 +78,18 @@ struct flow {
 	unsigned long *numbers; /* a bit for each datagram that arrived */
 	struct job start;	/* the next transfer or datagram is due */
 	struct job stop;	/* the length is over */
-	struct job hear;	/* the receiver of a bulk flow hears of the end, or the path is empty of datagrams */
+	struct job hear;	/* a bulk flow's receiver closes, or the path may be empty of datagrams */
 	struct job accept;
 	struct tcp_congestion_ops ops; /* imposes the conditions; see sender.c */
 	const struct tcp_congestion_ops *own_ops;
-	u64 start_ns; /* of a bulk flow its first data */
+	u64 start_ns; /* of a bulk flow: when its first data left */
 	u32 connections;
 	u64 arrived_bytes;
-	u64 counted_from_ns; /* a receiver's time 0 */
+	u64 counted_from_ns; /* when a bulk flow's receiver began to count */
 	u64 heard_ns;	     /* when the last datagram arrived */
 	u32 begun;	     /* transfers or messages */
 	u32 complete;	     /* messages that arrived */
-	u32 open;	     /* what must end before the flow is over */
+	u32 open;	     /* connections, or 1 for datagrams, that are not over */
 	struct tccc_flow_report report;
 };
 
@@ -112,7 +112,7 @@ void sender_init(struct sender *sender, struct flow *flow);
 void sender_open(struct sender *sender);
 void sender_abort(struct sender *sender);
 
-/* The sender that owns a socket; none of others: the receivers' and those of other traffic. */
+/* Returns the sender that owns a socket, or NULL for a socket of a receiver or of other traffic. */
 static inline struct sender *sender_of(const struct sock *sk)
 {
 	return sk->sk_write_space == sender_write_space ? sk->sk_user_data : NULL;

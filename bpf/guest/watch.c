@@ -2,8 +2,8 @@
 /*
  * The tracer inside the guest kernel: OPEN, SAMPLE, STATE, LOSS and CLOSE of every sender's socket, in /proc/tccc/events.
  *
- * What is sent and when is that of bpf/trace/tcp_trace.bpf.c by packet, function by function, on the same tracepoints;
- * only how a socket is found differs, and where events go. Sockets are numbered from 1 in the order in which they open.
+ * It follows bpf/trace/tcp_trace.bpf.c with samples by packet, function by function, on the same tracepoints. Only the
+ * way to a socket and the place of the events differ. Sockets are numbered from 1 in the order in which they open.
  */
 #include <linux/mm.h>
 #include <linux/proc_fs.h>
@@ -17,16 +17,16 @@
 /* As in tcp_trace.bpf.c. */
 #define OPENING_PKTS 8
 
-/* Events lie in chunks, so that more room costs no copy. One chunk is kept free for softirqs, which cannot ask for one. */
+/* Events are stored in chunks. One chunk is allocated in advance, because softirqs cannot allocate so much. */
 #define CHUNK_BYTES (1 << 20)
 #define CHUNK_EVENTS (CHUNK_BYTES / sizeof(struct tccc_event))
 #define CHUNKS_MAX (1 << 15)
 
 static struct tccc_watch_request asked;
-static unsigned long interval_jiffies; /* whole ticks in the interval: fewer have passed, then no sample is due */
-static u64 sockets;		       /* that have a number */
+static unsigned long interval_jiffies; /* whole ticks in the interval */
+static u64 sockets;		       /* numbers given so far */
 
-static struct tccc_event **chunks; /* none: nothing is traced */
+static struct tccc_event **chunks; /* NULL: nothing is traced */
 static u32 chunks_max;
 static u32 chunk_count; /* that are allocated; the last may be the free one */
 static u64 event_count;
@@ -34,7 +34,7 @@ static u64 dropped;
 
 /* ---- Room for events ---- */
 
-/* One chunk more than the events need, as long as there is memory. */
+/* Allocates one chunk more than the events need, while there is memory. */
 static void refill(struct job *job)
 {
 	const u32 needed = event_count / CHUNK_EVENTS + 2;
@@ -63,7 +63,7 @@ static struct tccc_event *reserve(void)
 	return &chunks[chunk][place];
 }
 
-/* ---- What a socket says of itself ---- */
+/* ---- The contents of an event ---- */
 
 static void fill_addresses(struct tccc_event *event, const struct sock *sk)
 {
@@ -106,7 +106,7 @@ static void fill_window(struct tccc_event *event, const struct tcp_sock *tp)
 		memcpy(event->private_state, icsk->icsk_ca_priv, sizeof(event->private_state));
 }
 
-/* None: there is no room, which is counted. */
+/* Returns NULL, and counts the event as dropped, when there is no room. */
 static struct tccc_event *new_event(struct sender *sender, const struct sock *sk, u8 kind)
 {
 	struct tccc_event *event = reserve();
@@ -127,7 +127,7 @@ static struct tccc_event *new_event(struct sender *sender, const struct sock *sk
 	return event;
 }
 
-/* ---- What is sent ---- */
+/* ---- Which events are sent ---- */
 
 static void send_state(struct sender *sender, const struct sock *sk, u8 prior, u8 state)
 {
@@ -148,7 +148,7 @@ static void send_sample(struct sender *sender, const struct sock *sk)
 	sender->watched.sampled_jiffies = jiffies;
 }
 
-/* Reading the clock costs more than the count of ticks, which refuses most packets. */
+/* The count of ticks is cheaper than the clock and rules out most packets. */
 static bool is_sample_due(const struct watched *watched)
 {
 	if (jiffies - watched->sampled_jiffies < interval_jiffies)
@@ -215,7 +215,7 @@ static void on_packet(void *data, struct sock *sk, struct sk_buff *skb)
 		look(sender, sk);
 }
 
-/* Before the change. */
+/* Called before the state changes. */
 static void on_ca_state(void *data, struct sock *sk, const u8 state)
 {
 	struct sender *sender = traced_sender_of(sk);
@@ -324,7 +324,7 @@ static ssize_t events_write(struct file *file, const char __user *from, size_t l
 	return length;
 }
 
-/* The part of a chunk that the place lies in, as far as it holds events. */
+/* Copies events up to the end of their chunk. */
 static ssize_t copy_events(char __user *to, size_t length, u64 from)
 {
 	const u32 bytes = sizeof(struct tccc_event), chunk_bytes = CHUNK_EVENTS * bytes;

@@ -1,14 +1,14 @@
-//! Structs as the laboratory in the guest kernel reads and writes them: their fields' bytes one after the other.
+//! Encodes and decodes structs as the laboratory in the guest kernel does: the bytes of their fields without padding.
 
-/// A value with its bytes, little endian.
+/// A value that is encoded little endian.
 pub trait Bytes: Sized {
-    /// Writes the bytes behind others.
+    /// Appends the value's bytes.
     fn append_to(&self, bytes: &mut Vec<u8>);
 
-    /// Reads a value and leaves the bytes behind it; none where there are too few.
+    /// Decodes a value and leaves the bytes that follow; none when there are too few.
     fn take_from(bytes: &mut &[u8]) -> Option<Self>;
 
-    /// The bytes alone.
+    /// The value's bytes.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.append_to(&mut bytes);
@@ -48,7 +48,7 @@ impl<T: Bytes + Default + Copy, const N: usize> Bytes for [T; N] {
     }
 }
 
-/// Structs whose bytes are those of their fields. A test compares them with the structs in C by [`assert_same_in_c`].
+/// Structs with the same layout as in C. [`assert_same_in_c`] compares their `LAYOUT` in a test.
 macro_rules! structs {
     ($($(#[$about:meta])* $name:ident in C: $c_name:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
         $(
@@ -69,7 +69,7 @@ macro_rules! structs {
             }
         )*
 
-        /// Expressions in C and their values here: the offset of every field, and the size of every struct.
+        /// The offset of every field and the size of every struct: the expression in C, and its value here.
         #[cfg(test)]
         pub const LAYOUT: &[(&str, usize)] = &[
             $($((concat!("offsetof(struct ", $c_name, ", ", stringify!($field), ")"), std::mem::offset_of!($name, $field)),)*

@@ -1,7 +1,7 @@
-//! Flows of a guest: the bytes that describe them to the laboratory, and its reports and events read back. Pure.
+//! Flows of a guest: encodes the requests to the laboratory, and decodes its reports and events. Pure.
 //!
-//! What is written, in this order: to `/proc/tccc/flows` every flow's [`GuestFlow::requests`], to `/proc/tccc/events`
-//! [`watch_request`], then to `/proc/tccc/run` [`run_ns`]. What is read afterwards: [`reports`], [`events`], [`begin_ns`].
+//! Written in this order: every flow's [`GuestFlow::requests`] to `/proc/tccc/flows`, [`watch_request`] to
+//! `/proc/tccc/events`, then [`run_ns`] to `/proc/tccc/run`. Read afterwards: [`reports`], [`events`], [`begin_ns`].
 //! `bpf/guest/lab.h` has the same structs in C.
 
 use std::net::Ipv4Addr;
@@ -28,15 +28,15 @@ mod layout;
 
 use layout::{ALGORITHM_NAME, FlowReport, Request, RunReport, WatchReport, WatchRequest};
 
-/// Numbers of datagrams of one flow that a guest tells apart: `DATAGRAMS_MAX` of `traffic.c`.
+/// How many datagrams of one flow a guest can count: `DATAGRAMS_MAX` of `traffic.c`.
 const DATAGRAMS_MAX: u128 = 1 << 28;
-/// Seeds of start moments are apart from those of links, which count from 0.
+/// Keeps the seeds of start moments apart from those of links.
 const START_STREAM: u64 = 0x0073_7461_7274;
 
 /// A flow of a cell, as a guest sends it.
 #[derive(Debug, Clone)]
 pub struct GuestFlow<'a> {
-    /// What it is.
+    /// The scenario's flow.
     pub flow: &'a FlowSpec,
     /// Place of the node that sends among the layout's nodes.
     pub from: usize,
@@ -60,13 +60,13 @@ pub struct GuestFlow<'a> {
 pub struct Traced {
     /// In order of time.
     pub events: Vec<Event>,
-    /// Those that found no memory.
+    /// Events that found no memory.
     pub dropped: u64,
 }
 
 /// Checks that a guest can have the flows of a cell.
 ///
-/// Errors: more datagrams than it tells apart; the message names the fields.
+/// Errors: a flow has more datagrams than a guest can count.
 pub fn check(cell: &Cell) -> Result<()> {
     for flow in &cell.flows {
         let Sends::Datagrams { rate, packet_bytes } = flow.sends else { continue };
@@ -122,12 +122,12 @@ fn node(layout: &Layout, name: &str) -> Result<usize> {
     place.with_context(|| format!("find node \"{name}\" in the layout"))
 }
 
-/// A time from none to the whole spread. The remainder prefers none by less than 1e-9.
+/// A time from zero to the whole spread. The bias of the remainder is below 1e-9.
 fn offset(spread: Duration, random: u64) -> Duration {
     Duration::from_nanos(random % (nanos(spread) + 1))
 }
 
-/// From one datagram to the next, as [`crate::experiment::traffic::child`] has it.
+/// From one datagram to the next; the same number as in [`crate::experiment::traffic::child`].
 fn gap_ns(rate_bps: u64, packet_bytes: u32) -> u64 {
     nanos(Duration::from_secs_f64(8.0 * f64::from(packet_bytes) / rate_bps as f64))
 }
@@ -137,7 +137,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 impl GuestFlow<'_> {
-    /// Its requests, each with the place of the node that writes it: the receiver's, and then the sender's.
+    /// The requests of the receiver and then of the sender, each with the place of the node that writes it.
     pub fn requests(&self) -> [(usize, Vec<u8>); 2] {
         let of_end = |end| Request { end, ..self.request() }.to_bytes();
         [(self.to, of_end(layout::END_RECEIVES)), (self.from, of_end(layout::END_SENDS))]
@@ -190,7 +190,7 @@ impl GuestFlow<'_> {
         }
     }
 
-    /// What events tell as the sender's network namespace: the node's number, from 1.
+    /// The events' number of the sender's network namespace: the node's place, from 1.
     fn netns(&self) -> u32 {
         self.from as u32 + 1
     }
@@ -249,19 +249,19 @@ fn datagrams(report: &FlowReport) -> Datagrams {
     }
 }
 
-/// What `/proc/tccc/events` is told: samples at this interval, and the most memory that events may take.
+/// The request to `/proc/tccc/events`: the interval of samples, and the most memory that events may take.
 pub fn watch_request(interval: Duration, bytes_max: u64) -> Vec<u8> {
     let loss_gap_ns = nanos(interval) / u64::from(LOSS_GAPS_PER_INTERVAL);
     WatchRequest { interval_ns: nanos(interval), loss_gap_ns, bytes_max }.to_bytes()
 }
 
-/// What `/proc/tccc/run` is told: how long flows may send, and how long they may take after that to end; nanoseconds.
+/// The request to `/proc/tccc/run`, nanoseconds: how long flows may send, and how long they may then take to end.
 pub fn run_ns(flows: &[GuestFlow<'_>]) -> [u64; 2] {
     let end = flows.iter().map(|flow| flow.start + flow.length).max().unwrap_or_default();
     [nanos(end), nanos(slack(end))]
 }
 
-/// Reads what `/proc/tccc/flows` says of all flows, in their order.
+/// Decodes `/proc/tccc/flows`: a report of each flow, in their order.
 ///
 /// Errors: the bytes end too early or go on; a flow failed, was given up, or ran another algorithm.
 pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<Report>> {
@@ -280,9 +280,9 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<Report>>
     Ok(reports)
 }
 
-/// Reads what `/proc/tccc/events` says.
+/// Decodes `/proc/tccc/events`.
 ///
-/// Errors: the events are those of another version, or no events.
+/// Errors: the events have another version; the bytes are no events.
 pub fn events(mut bytes: &[u8]) -> Result<Traced> {
     let report = WatchReport::take_from(&mut bytes).context("the guest's events have no beginning")?;
     if (report.version, report.event_bytes as usize) != (EVENT_VERSION, EVENT_BYTES) {
@@ -295,7 +295,7 @@ pub fn events(mut bytes: &[u8]) -> Result<Traced> {
     Ok(Traced { events: events.context("read the guest's events")?, dropped: report.dropped })
 }
 
-/// Reads from `/proc/tccc/run` when the run began, on the clock of the events.
+/// Decodes `/proc/tccc/run`: when the run began, on the clock of the events.
 ///
 /// Errors: the bytes end too early; no run was made.
 pub fn begin_ns(mut bytes: &[u8]) -> Result<u64> {
