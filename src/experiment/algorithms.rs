@@ -1,5 +1,7 @@
 //! The algorithms of an experiment: those of the catalogue registered for its time, the kernel's own looked up.
 
+pub mod source;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -88,6 +90,12 @@ impl Algorithms {
 pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     for cell in cells {
         for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
+            if source::is_source(&flow.algorithm) {
+                let text = scenario.text_of(&flow.algorithm);
+                let checked = source::check_tunables(&flow.algorithm, text, &flow.tunables);
+                checked.map_err(|failure| scenario.mistake_in_flow(cell, flow, "tunables", failure))?;
+                continue;
+            }
             let algorithm = match catalog::find(&flow.algorithm) {
                 Ok(algorithm) => Ok(algorithm),
                 Err(_) if engine_has(engine, &flow.algorithm)? => Err(&flow.algorithm),
@@ -110,9 +118,18 @@ pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<I
 pub fn first_unknown(cells: &[Cell], engine: Engine) -> Option<(&Cell, &FlowSpec, Failure)> {
     let flows = cells.iter().flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow)));
     flows.filter(|(_, flow)| flow.is_tcp()).find_map(|(cell, flow)| {
-        let unknown = catalog::find(&flow.algorithm).err()?;
+        let unknown = match (source::is_source(&flow.algorithm), engine) {
+            (true, Engine::Virtual) => return None,
+            (true, _) => only_in_virtual_time(&flow.algorithm),
+            (false, _) => catalog::find(&flow.algorithm).err()?,
+        };
         (!engine_has(engine, &flow.algorithm).ok()?).then_some((cell, flow, unknown))
     })
+}
+
+fn only_in_virtual_time(file: &str) -> Failure {
+    Failure::usage(format!("\"{file}\" is a source file, which virtual time alone compiles"))
+        .hint("`--engine virtual`; or compile it, `tccc load` its object, and give the name under which it is loaded")
 }
 
 /// The kernel's own algorithms are chosen as they are.

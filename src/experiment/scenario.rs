@@ -368,6 +368,11 @@ impl Scenario {
         Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
     }
 
+    /// What a file holds that the scenario names; nothing where it names none of that name.
+    pub fn text_of(&self, name: &str) -> &str {
+        self.files.iter().find(|file| file.name == name).map_or("", |file| &file.text)
+    }
+
     /// The variable along which results are compared: `variant`, else `algorithm`, else none.
     pub fn series_variable(&self) -> Option<&str> {
         let names = || self.sweep.iter().map(|variable| variable.name.as_str());

@@ -25,7 +25,7 @@ mod setting;
 #[allow(dead_code, reason = "the algorithms' tests use the rest")]
 pub(in crate::experiment) mod compile;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -50,8 +50,23 @@ use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus}
 
 /// The kernel's own algorithms in a guest: those of the configuration, and reno.
 pub const ALGORITHMS: [&str; 17] = [
-    "reno", "bbr", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable",
-    "vegas", "veno", "westwood", "yeah",
+    "reno",
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
 ];
 
 /// The start of every run by the guest's wall clock: results have no other, because equal runs give equal files.
@@ -118,7 +133,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     }
     let workshop = Workshop::open(options.guest)?;
     let flows = to_do.iter().flat_map(|run| &plan.cells[run.cell].flows);
-    let modules = setting::Modules::prepare(&workshop, flows)?;
+    let modules = setting::Modules::prepare(&workshop, scenario, flows)?;
     keep_host(&results, plan, options.guest, &modules)?;
     let laboratory = Laboratory {
         plan,
@@ -128,7 +143,8 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
         image: image::prepare()?,
         processors: process::processors()?,
     };
-    let make = |run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool| laboratory.make(run, worker, is_stopped);
+    let make =
+        |run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool| laboratory.make(run, worker, is_stopped);
     let pool = Pool { workers: workers(options.jobs), stop: options.stop, gives_up: false, make: &make };
     let failed: Vec<(String, String)> =
         pool.make(&to_do, tell)?.into_iter().map(|(id, error)| (id, format!("{error:#}"))).collect();
@@ -245,14 +261,19 @@ fn keep_host(results: &ResultDir, plan: &Plan, guest: &Guest, modules: &setting:
         network: "netns".to_owned(),
         offloads: "off".to_owned(),
         profile: plan.profile.name().to_owned(),
-        sysctls: Layout::new(&plan.cells[0], &plan.link_configs(&plan.runs[0]), plan.profile).nodes[0].settings.iter().cloned().collect(),
+        sysctls: Layout::new(&plan.cells[0], &plan.link_configs(&plan.runs[0]), plan.profile).nodes[0]
+            .settings
+            .iter()
+            .cloned()
+            .collect(),
         tools: tools.map(|(name, value)| (name.to_owned(), value)).into(),
         algorithms: modules.digests(),
         calibration: Vec::new(),
     };
     if let Some(earlier) = results.host()? {
         if earlier.tools != host.tools {
-            let what = format!("\"{}\" has runs of another guest or tccc, and this would add some", results.path().display());
+            let what =
+                format!("\"{}\" has runs of another guest or tccc, and this would add some", results.path().display());
             return Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into());
         }
         check_same_algorithms(&earlier, &host)?;

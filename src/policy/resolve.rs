@@ -137,6 +137,9 @@ mod tests {
         assert!(limits_are_counted(&timeouts, true).is_ok());
         assert!(limits_are_counted(&policy("\"retransmitted<1.2x\""), false).is_ok());
         let refused = limits_are_counted(&timeouts, false).unwrap_err().to_string();
-        assert!(refused.starts_with("rule \"web\", line 2: guard: \"timeouts<2x\" would never be crossed"), "{refused}");
+        assert!(
+            refused.starts_with("rule \"web\", line 2: guard: \"timeouts<2x\" would never be crossed"),
+            "{refused}"
+        );
     }
 }

@@ -11,6 +11,7 @@ use super::job::{EVENTS, FLOWS, Job, LINKS, Load, RUN, Request};
 use super::link::{self, Outlet};
 use super::modules::{Module, Source, Workshop, source_of};
 use crate::catalog;
+use crate::experiment::algorithms::source;
 use crate::experiment::cost;
 use crate::experiment::measure::{Time, flow_record};
 use crate::experiment::net::layout::Layout;
@@ -35,6 +36,7 @@ pub struct Modules {
 /// A module with its parameters, as the kernel takes them.
 #[derive(PartialEq)]
 struct Configured {
+    id: String,
     module: Module,
     parameters: String,
 }
@@ -43,22 +45,24 @@ impl Modules {
     /// Compiles what the flows ask for, or takes it from the cache.
     ///
     /// Errors: a tunable is refused; the compiler is missing or refuses a file.
-    pub fn prepare<'a>(workshop: &Workshop<'_>, flows: impl Iterator<Item = &'a FlowSpec>) -> Result<Modules> {
+    pub fn prepare<'a>(
+        workshop: &Workshop<'_>,
+        scenario: &Scenario,
+        flows: impl Iterator<Item = &'a FlowSpec>,
+    ) -> Result<Modules> {
         let mut modules = Modules { laboratory: workshop.laboratory()?, algorithms: BTreeMap::new() };
         for flow in flows.filter(|flow| flow.is_tcp()) {
             let asked: Asked = (flow.algorithm.clone(), flow.tunables.clone());
-            let Some(source) = source_of(&flow.algorithm).filter(|_| !modules.algorithms.contains_key(&asked)) else {
+            if modules.algorithms.contains_key(&asked) {
                 continue;
-            };
+            }
+            let Some((id, source, tunables)) = described(scenario, flow)? else { continue };
             // The kernel loads a module once under each name.
-            let others = modules.algorithms.keys().filter(|(id, _)| *id == flow.algorithm).count();
-            let name = if others == 0 { flow.algorithm.clone() } else { format!("{}_{others}", flow.algorithm) };
+            let others = modules.algorithms.values().filter(|other| other.id == id).count();
+            let name = if others == 0 { id.to_owned() } else { format!("{id}_{others}") };
             let module = workshop.algorithm(&name, source)?;
-            let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let settings = catalog::find(&flow.algorithm)?.settings(&texts)?;
-            let tunables = settings.iter().map(|setting| format!(" {}={}", setting.name, setting.value));
-            let parameters = format!("name={name}{}", tunables.collect::<String>());
-            modules.algorithms.insert(asked, Configured { module, parameters });
+            let parameters = format!("name={name}{tunables}");
+            modules.algorithms.insert(asked, Configured { id: id.to_owned(), module, parameters });
         }
         Ok(modules)
     }
@@ -78,6 +82,21 @@ impl Modules {
         let modules = self.algorithms.values().map(|configured| &configured.module);
         modules.map(|module| (module.name.clone(), module.digest.clone())).collect()
     }
+}
+
+/// An algorithm of ours, or of the user's own: its id, its source, and its tunables as the kernel takes them.
+fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(&'a str, Source<'a>, String)>, Failure> {
+    let file = flow.algorithm.as_str();
+    if source::is_source(file) {
+        let id = source::id_of(file).map_err(Failure::usage)?;
+        let tunables = flow.tunables.iter().map(|(name, value)| format!(" {name}={value}"));
+        return Ok(Some((id, Source { file, text: scenario.text_of(file) }, tunables.collect())));
+    }
+    let Some(source) = source_of(file) else { return Ok(None) };
+    let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let settings = catalog::find(file)?.settings(&texts)?;
+    let tunables = settings.iter().map(|setting| format!(" {}={}", setting.name, setting.value));
+    Ok(Some((file, source, tunables.collect())))
 }
 
 /// What a run measured.
@@ -173,7 +192,8 @@ impl<'a> Setting<'a> {
         for (module, parameters) in std::iter::once((self.laboratory, "")).chain(algorithms) {
             let file = format!("{}.ko", module.name);
             // A copy: what the guest can write to must not be what the next one loads.
-            fs::copy(&module.file, folder.join(&file)).with_context(|| format!("copy \"{}\"", module.file.display()))?;
+            fs::copy(&module.file, folder.join(&file))
+                .with_context(|| format!("copy \"{}\"", module.file.display()))?;
             job.modules.push(Load { file, parameters: parameters.to_owned() });
         }
         for (number, (node, to, bytes)) in self.requests.iter().enumerate() {
