@@ -102,7 +102,7 @@ static inline bool waiting_push(struct waiting_queue *queue, u64 serialised_from
 		queue->last = page;
 		queue->end_place = 0;
 	}
-	page->packets[queue->end_place++] = (struct waiting){ serialised_from_ns, bytes };
+	page->packets[queue->end_place++] = (struct waiting){serialised_from_ns, bytes};
 	queue->packets++;
 	queue->bytes += bytes;
 	return true;
@@ -151,7 +151,7 @@ static inline void waiting_free(struct waiting_queue *queue)
 	}
 	if (queue->spare)
 		waiting_page_free(queue->spare);
-	*queue = (struct waiting_queue){ 0 };
+	*queue = (struct waiting_queue){0};
 }
 
 /* Whether as much waits as this, or more. */
@@ -207,7 +207,7 @@ static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
 /* Counts from here. */
 static inline void shaper_restart_counters(struct shaper *shaper)
 {
-	shaper->counters = (struct tccc_link_counters){ 0 };
+	shaper->counters = (struct tccc_link_counters){0};
 	losses_restart_runs(&shaper->losses);
 }
 
@@ -243,7 +243,7 @@ static inline u64 shaper_arrival_ns(struct shaper *shaper, u64 now_ns)
 static inline struct chances draw_chances(struct shaper *shaper)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	struct chances chances = { .jitter_ns = draw_up_to(&shaper->jitter_draws, request->jitter_ns) };
+	struct chances chances = {.jitter_ns = draw_up_to(&shaper->jitter_draws, request->jitter_ns)};
 
 	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
 		chances.held_back_ns = request->held_back_ns;
@@ -279,14 +279,14 @@ static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 seriali
 static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, struct chances chances,
 					 struct tccc_limit limit)
 {
-	struct verdict verdict = { .kind = VERDICT_DUE, .is_held_back = chances.held_back_ns > 0 };
+	struct verdict verdict = {.kind = VERDICT_DUE, .is_held_back = chances.held_back_ns > 0};
 	u64 from_ns, left_ns;
 
 	waiting_leave(&shaper->queue, arrival_ns);
 	from_ns = serialiser_begins_ns(&shaper->serialiser, arrival_ns);
 	if (from_ns > arrival_ns && !queue_fits(&shaper->queue, &limit, bytes)) {
 		shaper->counters.overflow_pkts++;
-		return (struct verdict){ .kind = VERDICT_OVERFLOW };
+		return (struct verdict){.kind = VERDICT_OVERFLOW};
 	}
 	shaper->is_marked = queue_holds(&shaper->queue, &shaper->direction.request->mark);
 	if (from_ns > arrival_ns) {
@@ -316,7 +316,7 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 	shaper->counters.received_pkts++;
 	if (!steps_at(&shaper->is_up, arrival_ns)) {
 		shaper->counters.down_pkts++;
-		return (struct verdict){ .kind = VERDICT_DOWN };
+		return (struct verdict){.kind = VERDICT_DOWN};
 	}
 	/* Drawn for lost packets too: what happens to a packet depends on its number alone. */
 	chances = draw_chances(shaper);
@@ -325,7 +325,7 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 		losses_change(&shaper->losses, shaper->loss.value);
 	if (losses_take_next(&shaper->losses)) {
 		shaper->counters.lost_pkts++;
-		return (struct verdict){ .kind = VERDICT_LOST };
+		return (struct verdict){.kind = VERDICT_LOST};
 	}
 	return enter_queue(shaper, arrival_ns, bytes, chances, *limit);
 }
@@ -334,7 +334,7 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 static inline struct verdict shaper_admit_copy(struct shaper *shaper, u64 arrival_ns, u32 bytes)
 {
 	if (!shaper->has_copy)
-		return (struct verdict){ .kind = VERDICT_NONE };
+		return (struct verdict){.kind = VERDICT_NONE};
 	shaper->has_copy = false;
 	shaper->counters.duplicated_pkts++;
 	return enter_queue(shaper, arrival_ns, bytes, shaper->copy_chances, shaper->copy_limit);
