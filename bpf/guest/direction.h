@@ -54,8 +54,8 @@ static inline bool is_link_request(const struct tccc_link_request *request)
 	return !request->device[TCCC_DEVICE_NAME - 1] && request->rate_bps <= RATE_BPS_MAX &&
 	       request->delay_ns <= TIME_NS_MAX && request->jitter_ns <= TIME_NS_MAX &&
 	       request->held_back_ns <= TIME_NS_MAX && request->host_delay_ns <= TIME_NS_MAX &&
-	       request->splits_packets <= 1 && is_limit(&request->queue, false) &&
-	       is_limit(&request->queue_low, true) && is_limit(&request->mark, true) && request->loss_count > 0;
+	       is_limit(&request->queue, false) && is_limit(&request->queue_low, true) &&
+	       is_limit(&request->mark, true) && request->loss_count > 0;
 }
 
 /* Whether a step sets its value to something that shaper.h can compute with. */
@@ -142,7 +142,7 @@ static inline const void *take_array(struct unread *unread, u64 count, u64 size)
 static inline bool direction_read(struct direction *direction, const void *bytes, u64 length)
 {
 	const struct tccc_link_request *request = bytes;
-	struct unread unread = { .bytes = bytes, .length = length };
+	struct unread unread = {.bytes = bytes, .length = length};
 	int change;
 
 	take_array(&unread, 1, sizeof(*request));

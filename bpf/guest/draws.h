@@ -29,9 +29,9 @@ static inline wide joined(u64 high, u64 low)
 /* The next number of PCG64: the state's step, then its output function XSL-RR. Multiplies 128 bits and divides nothing. */
 static inline u64 next_number(struct tccc_generator *generator)
 {
-	const wide state = joined(generator->state_high, generator->state_low) *
-				       joined(PCG_MULTIPLIER_HIGH, PCG_MULTIPLIER_LOW) +
-			       joined(generator->increment_high, generator->increment_low);
+	const wide state =
+		joined(generator->state_high, generator->state_low) * joined(PCG_MULTIPLIER_HIGH, PCG_MULTIPLIER_LOW) +
+		joined(generator->increment_high, generator->increment_low);
 	const u64 high = (u64)(state >> 64), low = (u64)state;
 	const u32 rotation = (u32)(high >> (64 - PCG_ROTATION_BITS));
 	const u64 mixed = high ^ low;

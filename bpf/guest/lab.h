@@ -92,12 +92,11 @@ struct tccc_link_request {
 	char device[TCCC_DEVICE_NAME];
 	u64 rate_bps; /* 0: sending takes no time */
 	u64 delay_ns;
-	u64 jitter_ns;	    /* uniform addition to the delay, up to this, without reordering */
-	u64 held_back_ns;   /* how much longer packets take that others overtake */
-	u64 held_back;	    /* share */
-	u64 duplicate;	    /* share */
-	u64 host_delay_ns;  /* uniform delay before the link, up to this, without reordering */
-	u64 splits_packets; /* 1: packets of several segments are segmented; 0: the device never gets any */
+	u64 jitter_ns;	   /* uniform addition to the delay, up to this, without reordering */
+	u64 held_back_ns;  /* how much longer packets take that others overtake */
+	u64 held_back;	   /* share */
+	u64 duplicate;	   /* share */
+	u64 host_delay_ns; /* uniform delay before the link, up to this, without reordering */
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
 	struct tccc_limit mark;	     /* what waits in front of a packet that is marked */
@@ -108,7 +107,7 @@ struct tccc_link_request {
 	u64 opportunity_count; /* 0: the rate holds; else milliseconds, ascending, the last one is the trace's length */
 };
 
-/* Read: for each direction, in the order of the first requests about it, this and then the positions of lost packets. */
+/* Read: for each direction, in the order of the requests, this and then the positions of lost packets. */
 struct tccc_link_counters {
 	u64 received_pkts;
 	u64 sent_pkts;

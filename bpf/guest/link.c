@@ -12,16 +12,13 @@
 #include <linux/proc_fs.h>
 #include <linux/rtnetlink.h>
 #include <net/gso.h>
-#include <net/inet_ecn.h>
 #include <net/pkt_sched.h>
 
 #include "lab.h"
 #include "line.h"
+#include "packet.h"
 #include "shaper.h"
 
-/* Class selector 1: what may be dropped first (RFC 3662). */
-#define DSCP_LOW 8
-#define DSCP_SHIFT 2
 /* The sender never learns of a drop: the link is not part of its host. */
 #define TAKEN (NET_XMIT_SUCCESS | __NET_XMIT_BYPASS)
 
@@ -57,39 +54,6 @@ static void waiting_page_free(struct waiting_page *page)
 static struct link *link_of(struct Qdisc *sch)
 {
 	return ((struct outlet *)qdisc_priv(sch))->link;
-}
-
-static struct parcel *parcel_of(struct sk_buff *skb)
-{
-	qdisc_cb_private_validate(skb, sizeof(struct parcel));
-	return (struct parcel *)qdisc_skb_cb(skb)->data;
-}
-
-static struct sk_buff *packet_of(struct parcel *parcel)
-{
-	return (struct sk_buff *)((char *)parcel - offsetof(struct sk_buff, cb) - offsetof(struct qdisc_skb_cb, data));
-}
-
-static bool is_low(struct sk_buff *skb)
-{
-	switch (skb->protocol) {
-	case htons(ETH_P_IP):
-		return pskb_network_may_pull(skb, sizeof(struct iphdr)) &&
-		       ipv4_get_dsfield(ip_hdr(skb)) >> DSCP_SHIFT == DSCP_LOW;
-	case htons(ETH_P_IPV6):
-		return pskb_network_may_pull(skb, sizeof(struct ipv6hdr)) &&
-		       ipv6_get_dsfield(ipv6_hdr(skb)) >> DSCP_SHIFT == DSCP_LOW;
-	default:
-		return false;
-	}
-}
-
-/* Whether the packet is marked now: its ends have to understand marks. A copy of it keeps its own header. */
-static bool mark_congestion(struct sk_buff *skb)
-{
-	const int header = skb->protocol == htons(ETH_P_IPV6) ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
-
-	return !skb_ensure_writable(skb, skb_network_offset(skb) + header) && INET_ECN_set_ce(skb);
 }
 
 static void line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict)

@@ -56,10 +56,11 @@ struct verdict {
 	u64 due_ns;
 };
 
-/* What chance adds to the time of a packet. */
-struct chances {
+/* On what terms a packet enters the queue: what chance adds to its time, and what the queue holds for its priority. */
+struct terms {
 	u64 jitter_ns;
 	u64 held_back_ns;
+	struct tccc_limit limit;
 };
 
 /* One direction of a link: the loss draw, the drop-tail queue, the serialiser, the delay. */
@@ -73,8 +74,7 @@ struct shaper {
 	struct tccc_generator reorder_draws;
 	struct tccc_generator duplicate_draws;
 	struct tccc_generator host_draws;
-	struct chances copy_chances;
-	struct tccc_limit copy_limit;
+	struct terms copy_terms;
 	bool has_copy;
 	bool is_marked;
 	u64 last_arrival_ns;
@@ -102,7 +102,7 @@ static inline bool waiting_push(struct waiting_queue *queue, u64 serialised_from
 		queue->last = page;
 		queue->end_place = 0;
 	}
-	page->packets[queue->end_place++] = (struct waiting){ serialised_from_ns, bytes };
+	page->packets[queue->end_place++] = (struct waiting){serialised_from_ns, bytes};
 	queue->packets++;
 	queue->bytes += bytes;
 	return true;
@@ -151,7 +151,7 @@ static inline void waiting_free(struct waiting_queue *queue)
 	}
 	if (queue->spare)
 		waiting_page_free(queue->spare);
-	*queue = (struct waiting_queue){ 0 };
+	*queue = (struct waiting_queue){0};
 }
 
 /* Whether as much waits as this, or more. */
@@ -207,7 +207,7 @@ static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
 /* Counts from here. */
 static inline void shaper_restart_counters(struct shaper *shaper)
 {
-	shaper->counters = (struct tccc_link_counters){ 0 };
+	shaper->counters = (struct tccc_link_counters){0};
 	losses_restart_runs(&shaper->losses);
 }
 
@@ -240,14 +240,14 @@ static inline u64 shaper_arrival_ns(struct shaper *shaper, u64 now_ns)
 	return shaper->last_arrival_ns;
 }
 
-static inline struct chances draw_chances(struct shaper *shaper)
+static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_limit *limit)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	struct chances chances = { .jitter_ns = draw_up_to(&shaper->jitter_draws, request->jitter_ns) };
+	struct terms terms = {.jitter_ns = draw_up_to(&shaper->jitter_draws, request->jitter_ns), .limit = *limit};
 
 	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
-		chances.held_back_ns = request->held_back_ns;
-	return chances;
+		terms.held_back_ns = request->held_back_ns;
+	return terms;
 }
 
 static inline void draw_copy(struct shaper *shaper, const struct tccc_limit *limit)
@@ -255,10 +255,8 @@ static inline void draw_copy(struct shaper *shaper, const struct tccc_limit *lim
 	const u64 share = shaper->direction.request->duplicate;
 
 	shaper->has_copy = share && draw_share(&shaper->duplicate_draws, share);
-	if (!shaper->has_copy)
-		return;
-	shaper->copy_chances = draw_chances(shaper);
-	shaper->copy_limit = *limit;
+	if (shaper->has_copy)
+		shaper->copy_terms = draw_terms(shaper, limit);
 }
 
 /* A packet that finds the serialiser idle is sent at once, whatever the queue holds. */
@@ -276,17 +274,16 @@ static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 seriali
 	return VERDICT_DUE;
 }
 
-static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, struct chances chances,
-					 struct tccc_limit limit)
+static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, const struct terms *terms)
 {
-	struct verdict verdict = { .kind = VERDICT_DUE, .is_held_back = chances.held_back_ns > 0 };
+	struct verdict verdict = {.kind = VERDICT_DUE, .is_held_back = terms->held_back_ns > 0};
 	u64 from_ns, left_ns;
 
 	waiting_leave(&shaper->queue, arrival_ns);
 	from_ns = serialiser_begins_ns(&shaper->serialiser, arrival_ns);
-	if (from_ns > arrival_ns && !queue_fits(&shaper->queue, &limit, bytes)) {
+	if (from_ns > arrival_ns && !queue_fits(&shaper->queue, &terms->limit, bytes)) {
 		shaper->counters.overflow_pkts++;
-		return (struct verdict){ .kind = VERDICT_OVERFLOW };
+		return (struct verdict){.kind = VERDICT_OVERFLOW};
 	}
 	shaper->is_marked = queue_holds(&shaper->queue, &shaper->direction.request->mark);
 	if (from_ns > arrival_ns) {
@@ -295,10 +292,10 @@ static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, 
 			return verdict;
 	}
 	left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
-	left_ns += steps_at(&shaper->delay, left_ns) + chances.jitter_ns;
+	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
 	if (left_ns > shaper->last_due_ns)
 		shaper->last_due_ns = left_ns;
-	verdict.due_ns = shaper->last_due_ns + chances.held_back_ns;
+	verdict.due_ns = shaper->last_due_ns + terms->held_back_ns;
 	return verdict;
 }
 
@@ -311,33 +308,33 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 	const struct tccc_link_request *request = shaper->direction.request;
 	const bool has_own_limit = is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
 	const struct tccc_limit *limit = has_own_limit ? &request->queue_low : &request->queue;
-	struct chances chances;
+	struct terms terms;
 
 	shaper->counters.received_pkts++;
 	if (!steps_at(&shaper->is_up, arrival_ns)) {
 		shaper->counters.down_pkts++;
-		return (struct verdict){ .kind = VERDICT_DOWN };
+		return (struct verdict){.kind = VERDICT_DOWN};
 	}
 	/* Drawn for lost packets too: what happens to a packet depends on its number alone. */
-	chances = draw_chances(shaper);
+	terms = draw_terms(shaper, limit);
 	draw_copy(shaper, limit);
 	if (steps_pass(&shaper->loss, arrival_ns))
 		losses_change(&shaper->losses, shaper->loss.value);
 	if (losses_take_next(&shaper->losses)) {
 		shaper->counters.lost_pkts++;
-		return (struct verdict){ .kind = VERDICT_LOST };
+		return (struct verdict){.kind = VERDICT_LOST};
 	}
-	return enter_queue(shaper, arrival_ns, bytes, chances, *limit);
+	return enter_queue(shaper, arrival_ns, bytes, &terms);
 }
 
 /* What happens to the copy of the packet that was admitted last, of the same priority; most have none. */
 static inline struct verdict shaper_admit_copy(struct shaper *shaper, u64 arrival_ns, u32 bytes)
 {
 	if (!shaper->has_copy)
-		return (struct verdict){ .kind = VERDICT_NONE };
+		return (struct verdict){.kind = VERDICT_NONE};
 	shaper->has_copy = false;
 	shaper->counters.duplicated_pkts++;
-	return enter_queue(shaper, arrival_ns, bytes, shaper->copy_chances, shaper->copy_limit);
+	return enter_queue(shaper, arrival_ns, bytes, &shaper->copy_terms);
 }
 
 #endif

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef uint8_t u8;
+typedef int32_t s32;
 typedef uint32_t u32;
 typedef uint64_t u64;
 

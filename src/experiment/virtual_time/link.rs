@@ -34,8 +34,6 @@ pub struct Outlet<'a> {
     pub config: &'a LinkConfig,
     /// Which of its directions, 0 or 1.
     pub direction: usize,
-    /// Whether the device gets packets of several segments, which the link then segments.
-    pub splits_packets: bool,
     /// Longest delay inside the host before a packet reaches the link. Delays are uniform and keep the order.
     pub host_delay: Duration,
 }
@@ -115,7 +113,6 @@ impl Outlet<'_> {
             held_back: reorder.map_or(0, |reorder| threshold(reorder.share)),
             duplicate: threshold(direction.duplicate),
             host_delay_ns: nanos(self.host_delay),
-            splits_packets: self.splits_packets.into(),
             queue: limit(limits[self.direction]),
             queue_low: direction.queue_low.map_or(Limit::default(), |most| limit(QueueLimit::Packets(most))),
             mark: self.config.mark_limit(self.direction).map_or(Limit::default(), limit),

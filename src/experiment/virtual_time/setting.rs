@@ -247,7 +247,7 @@ fn link_requests(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, &'static st
             let node = layout.nodes.iter().position(|node| node.name == end.node);
             let node = node.with_context(|| format!("find node \"{}\" in the layout", end.node))?;
             let (device, config) = (end.interface.as_str(), &link.config);
-            let outlet = Outlet { device, config, direction, splits_packets: true, host_delay };
+            let outlet = Outlet { device, config, direction, host_delay };
             requests.push((node, LINKS, outlet.request()?));
         }
     }

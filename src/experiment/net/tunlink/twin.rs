@@ -259,13 +259,7 @@ fn frame(id: u64) -> Frame {
 }
 
 fn both(config: &LinkConfig, host_delay: u64) -> (Native, Emulated) {
-    let outlet = Outlet {
-        device: "veth0",
-        config,
-        direction: 0,
-        splits_packets: false,
-        host_delay: Duration::from_nanos(host_delay),
-    };
+    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: Duration::from_nanos(host_delay) };
     let native = Native::read(&outlet.request().unwrap()).expect("the guest takes what Rust writes");
     (native, Emulated::new(config, host_delay))
 }
@@ -329,7 +323,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
         packets in any_packets(1..40),
     ) {
-        let outlet = Outlet { device: "d", config: &config, direction: 0, splits_packets: true, host_delay: Duration::ZERO };
+        let outlet = Outlet { device: "d", config: &config, direction: 0, host_delay: Duration::ZERO };
         let mut request = outlet.request().unwrap();
         let words = request.len() / 8;
         for (place, word) in &patches {

@@ -123,7 +123,6 @@ structs! {
         held_back: u64,
         duplicate: u64,
         host_delay_ns: u64,
-        splits_packets: u64,
         queue: Limit,
         queue_low: Limit,
         mark: Limit,

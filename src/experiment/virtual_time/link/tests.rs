@@ -16,13 +16,13 @@ fn config(direction: Direction) -> LinkConfig {
 }
 
 fn outlet<'a>(device: &'a str, config: &'a LinkConfig) -> Outlet<'a> {
-    Outlet { device, config, direction: 0, splits_packets: false, host_delay: Duration::ZERO }
+    Outlet { device, config, direction: 0, host_delay: Duration::ZERO }
 }
 
 /// What the C compiler says: offset and size of every field, then the size of every struct, then the constants.
 fn numbers_in_c() -> Vec<u64> {
     let mut source = String::from("#include <stddef.h>\n#include <stdint.h>\n");
-    source += "typedef uint32_t u32;\ntypedef uint64_t u64;\n";
+    source += "typedef uint8_t u8;\ntypedef int32_t s32;\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n";
     writeln!(source, "#include \"{}\"", compile::in_tree("bpf/guest/lab.h").display()).unwrap();
     source += "const uint64_t numbers[] = {\n";
     for (name, field, _) in FIELDS {
