@@ -8,9 +8,14 @@
 #ifndef TCCC_LAB_H
 #define TCCC_LAB_H
 
-/* A test compiles this file outside the kernel and brings the integer types along. */
 #ifdef __KERNEL__
 #include <linux/types.h>
+#else /* in tests */
+#include <stdint.h>
+typedef uint8_t u8;
+typedef int32_t s32;
+typedef uint32_t u32;
+typedef uint64_t u64;
 #endif
 
 #define TCCC_DEVICE_NAME 16 /* with the final zero, as the kernel's IFNAMSIZ */

@@ -86,14 +86,16 @@ pub(super) use structs;
 pub fn assert_same_in_c(expressions: &[(&str, usize)]) {
     use super::compile;
 
-    let head = "#include <stddef.h>\n#include <stdint.h>\ntypedef uint8_t u8;\ntypedef uint32_t u32;\ntypedef int32_t s32;\n\
-                typedef uint64_t u64;\n";
     let header = compile::in_tree("bpf/guest/lab.h");
     let list: Vec<&str> = expressions.iter().map(|(expression, _)| *expression).collect();
-    let body = format!("#include \"{}\"\nconst uint64_t numbers[] = {{{}}};\n", header.display(), list.join(",\n"));
+    let source = format!(
+        "#include <stddef.h>\n#include \"{}\"\nconst uint64_t numbers[] = {{{}}};\n",
+        header.display(),
+        list.join(",\n")
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("layout.c");
-    std::fs::write(&path, format!("{head}{body}")).unwrap();
+    std::fs::write(&path, source).unwrap();
     let (_library_folder, library) = compile::library(&[&path]);
     // SAFETY: the library is data only.
     let library = unsafe { libloading::Library::new(library) }.unwrap();
