@@ -91,6 +91,10 @@ pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<I
     for cell in cells {
         for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
             if source::is_source(&flow.algorithm) {
+                if engine != Engine::Virtual {
+                    let failure = only_in_virtual_time(&flow.algorithm);
+                    return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
+                }
                 let text = scenario.text_of(&flow.algorithm);
                 let checked = source::check_tunables(&flow.algorithm, text, &flow.tunables);
                 checked.map_err(|failure| scenario.mistake_in_flow(cell, flow, "tunables", failure))?;
