@@ -174,7 +174,7 @@ fn reason(error: &std::io::Error) -> String {
 }
 
 /// The candidate that a mistyped name most likely means; none when all are far from it.
-fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
     let near = candidates.map(|candidate| (edits(name, candidate), candidate)).min()?;
     (near.0 <= limit).then_some(near.1)

@@ -94,6 +94,9 @@ pub struct Report {
     pub host: Host,
     /// Seed of the scenario; each repeat derives its own from it.
     pub seed: u64,
+    /// Digest of every run's record, where runs are the same wherever they are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// What the empty path measured beside what was asked.
     pub calibration: Vec<Calibration>,
     /// The variant others are divided by.
@@ -367,6 +370,7 @@ fn of(directory: &load::ResultDir) -> Result<Report> {
         profile: directory.host.profile.clone(),
         host: Host::of(directory),
         seed: scenario.seed,
+        digest: directory.digest(),
         calibration: directory.host.calibration.clone(),
         baseline: scenario.report.baseline.clone(),
         findings: finding::findings(scenario, &compared.cells, directory.host.profile == scenario.profile.name()),

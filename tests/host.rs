@@ -59,6 +59,8 @@ mod reno;
 mod rounds;
 #[path = "host/sender.rs"]
 mod sender;
+#[path = "host/state_layout.rs"]
+mod state_layout;
 #[path = "host/swift.rs"]
 mod swift;
 #[path = "host/tahoe.rs"]

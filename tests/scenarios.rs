@@ -9,6 +9,7 @@ use tccc::experiment::plan::{Choices, Plan};
 use tccc::experiment::scenario::{Cell, Scenario};
 use tccc::model::flow::SERIES;
 use tccc::model::metrics::METRICS;
+use tccc::model::run::Engine;
 
 /// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
 const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
@@ -33,7 +34,7 @@ fn every_scenario_reads_plans_and_names_its_source() {
     assert!(files.len() > 30, "{} scenarios", files.len());
     for file in files {
         let place = file.display();
-        let scenario = Scenario::load(&file).unwrap_or_else(|error| panic!("{place}: {error:#}"));
+        let scenario = Scenario::load(&file, Engine::Kernel).unwrap_or_else(|error| panic!("{place}: {error:#}"));
         let plan = Plan::new(&scenario, &Choices::default()).unwrap_or_else(|error| panic!("{place}: {error}"));
         assert!(!plan.runs.is_empty() && scenario.claim.ends_with('.'), "{place}: {}", scenario.claim);
         for flow in plan.cells.iter().flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp()) {
@@ -58,7 +59,7 @@ fn scenarios_of_every_algorithm_have_every_algorithm() {
     let all = catalog::all().iter().map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();
     let mut claim_it = 0;
     for file in scenarios() {
-        let scenario = Scenario::load(&file).unwrap();
+        let scenario = Scenario::load(&file, Engine::Kernel).unwrap();
         if scenario.title.contains("every algorithm") {
             let swept = scenario.values_of("algorithm");
             let missing: Vec<&String> = all.iter().filter(|id| !swept.contains(id)).collect();

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Format;
 use super::plain::{row, write_columns};
+use crate::experiment::virtual_time;
 use crate::failure::Failure;
 use crate::kernel::probe::checks::{self, Check};
 
@@ -39,7 +40,8 @@ impl Args {
     ///
     /// Errors: something that loading needs is missing.
     pub fn run(&self) -> Result<()> {
-        let checks = checks::all();
+        let mut checks = checks::all();
+        checks.extend(virtual_time::checks::all());
         let document = Document { schema: SCHEMA, can_load: checks::can_load(&checks), checks };
         let mut out = io::stdout().lock();
         match self.output {

@@ -7,7 +7,11 @@ use crate::experiment::virtual_time::inside;
 /// Do the job of a guest of virtual time (its kernel starts this)
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Args {}
+pub struct Args {
+    /// What the kernel appends of its own command line
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
 
 impl Args {
     /// Does the job in the shared folder and switches the guest off.

@@ -26,12 +26,13 @@ use crate::experiment::net::netem::{self, Netem};
 use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::net::{LinkDriver, Network};
-use crate::experiment::ns2;
 use crate::experiment::part::{Part, Shard};
 use crate::experiment::plan::{Choices, Plan, PlannedRun, RUNS_MAX};
 use crate::experiment::results::ResultDir;
 use crate::experiment::runner::{self, Forecast, Options, Outcome};
 use crate::experiment::scenario::{Profile, Scenario};
+use crate::experiment::virtual_time::guest::Guest;
+use crate::experiment::{ns2, virtual_time};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::Engine;
@@ -89,6 +90,8 @@ pub struct Args {
 pub enum EngineChoice {
     /// Linux, over emulated links
     Kernel,
+    /// Linux' own TCP in virtual time, with a native build of the same algorithm files; needs no root
+    Virtual,
     /// The simulator ns-2 with its own TCP agents, as far as the scenario names them in [ns2]; needs no root
     Ns2,
 }
@@ -97,6 +100,7 @@ impl EngineChoice {
     fn engine(self) -> Engine {
         match self {
             EngineChoice::Kernel => Engine::Kernel,
+            EngineChoice::Virtual => Engine::Virtual,
             EngineChoice::Ns2 => Engine::Ns2,
         }
     }
@@ -214,7 +218,7 @@ fn all_planned(args: &Args) -> Result<Vec<Planned>> {
     let files = scenario_files(&args.scenarios)?;
     let mut planned = Vec::new();
     for path in &files {
-        let scenario = Scenario::load(path)?;
+        let scenario = Scenario::load(path, args.engine.engine())?;
         if args.engine == EngineChoice::Ns2 && scenario.ns2.is_none() && files.len() > 1 {
             super::note(&format!("\"{}\" has no [ns2] and is left out", path.display()));
             continue;
@@ -232,7 +236,7 @@ fn all_planned(args: &Args) -> Result<Vec<Planned>> {
 /// A scenario as its engine carries it out, checked for what the engine needs.
 fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
     let scenario = match args.engine {
-        EngineChoice::Kernel => written.clone(),
+        EngineChoice::Kernel | EngineChoice::Virtual => written.clone(),
         EngineChoice::Ns2 => written.simulated()?,
     };
     for lacking in scenario.unmeasurable() {
@@ -240,8 +244,13 @@ fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
     }
     let plan = Plan::new(&scenario, &args.choices())?;
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
+    let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {
-        EngineChoice::Kernel => algorithms::check(&scenario, cells.into_iter().map(|cell| &plan.cells[cell]))?,
+        EngineChoice::Kernel => algorithms::check(&scenario, Engine::Kernel, cells())?,
+        EngineChoice::Virtual => {
+            algorithms::check(&scenario, Engine::Virtual, cells())?;
+            virtual_time::check(&scenario, cells())?;
+        }
         EngineChoice::Ns2 => ns2::check(&plan)?,
     }
     Ok(Planned { out: PathBuf::new(), scenario, plan })
@@ -278,6 +287,7 @@ struct Planned {
 /// What carries the runs out, ready.
 enum Carrier {
     Kernel(Box<dyn Network>),
+    Virtual(Guest),
     Ns2,
 }
 
@@ -289,8 +299,9 @@ impl Args {
     /// Options that do not go together.
     fn check(&self) -> Result<()> {
         let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];
-        if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine == EngineChoice::Ns2) {
-            let what = format!("`--{option}` is not for `--engine ns2`: the simulator has {option}s of its own");
+        if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine != EngineChoice::Kernel) {
+            let engine = self.engine.engine().name();
+            let what = format!("`--{option}` is not for `--engine {engine}`, which has {option}s of its own");
             return Err(Failure::usage(what).hint("leave out one of the two").into());
         }
         Ok(())
@@ -298,11 +309,11 @@ impl Args {
 
     /// What every scenario needs of this host, whatever it asks.
     fn check_host(&self) -> Result<()> {
-        let version = match self.engine {
-            EngineChoice::Kernel => runner::check_host(),
-            EngineChoice::Ns2 => ns2::version(),
-        };
-        version.map(drop)
+        match self.engine {
+            EngineChoice::Kernel => runner::check_host().map(drop),
+            EngineChoice::Virtual => Guest::find().map(drop),
+            EngineChoice::Ns2 => ns2::version().map(drop),
+        }
     }
 
     fn carrier(&self, planned: &[Planned]) -> Result<Carrier> {
@@ -311,6 +322,7 @@ impl Args {
                 Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
             }
             EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
+            EngineChoice::Virtual => Carrier::Virtual(Guest::find()?),
             EngineChoice::Ns2 => Carrier::Ns2,
         })
     }
@@ -320,6 +332,7 @@ impl Args {
         let finished = ResultDir::finished_in(&one.out)?;
         Ok(match self.engine {
             EngineChoice::Kernel => Forecast::new(&one.plan, runs, &finished, self.jobs),
+            EngineChoice::Virtual => virtual_time::forecast(&one.plan, runs, &finished, self.jobs),
             EngineChoice::Ns2 => ns2::forecast(&one.plan, runs, &finished, self.jobs),
         })
     }
@@ -338,6 +351,10 @@ fn run_one(one: &Planned, args: &Args, carrier: &Carrier, stop: &AtomicBool, dis
             let network = network.as_ref();
             let options = Options { out: out.clone(), part, jobs, network, stop };
             runner::run(scenario, plan, &options, &mut tell)
+        }
+        Carrier::Virtual(guest) => {
+            let options = virtual_time::Options { out: out.clone(), part, jobs, guest, stop };
+            virtual_time::run(scenario, plan, &options, &mut tell)
         }
         Carrier::Ns2 => {
             let options = ns2::Options { out: out.clone(), part, jobs, stop };

@@ -1,5 +1,7 @@
 //! The algorithms of an experiment: those of the catalogue registered for its time, the kernel's own looked up.
 
+pub mod source;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -7,10 +9,12 @@ use anyhow::Result;
 
 use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::experiment::scenario::{Cell, FlowSpec, Scenario};
+use crate::experiment::virtual_time;
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Registered, Request};
+use crate::model::run::Engine;
 
 /// An algorithm with its tunables, as a flow asks for it.
 type Asked = (String, BTreeMap<String, String>);
@@ -79,16 +83,26 @@ impl Algorithms {
     }
 }
 
-/// Checks that every algorithm exists and takes its tunables, without touching anything.
+/// Checks that every algorithm exists for an engine and takes its tunables, without touching anything.
 ///
 /// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable that the algorithm does not have or that
 /// is out of range; each with its place in the scenario.
-pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
     for cell in cells {
         for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
+            if source::is_source(&flow.algorithm) {
+                if engine != Engine::Virtual {
+                    let failure = only_in_virtual_time(&flow.algorithm);
+                    return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
+                }
+                let text = scenario.text_of(&flow.algorithm);
+                let checked = source::check_tunables(&flow.algorithm, text, &flow.tunables);
+                checked.map_err(|failure| scenario.mistake_in_flow(cell, flow, "tunables", failure))?;
+                continue;
+            }
             let algorithm = match catalog::find(&flow.algorithm) {
                 Ok(algorithm) => Ok(algorithm),
-                Err(_) if kernel_has(&flow.algorithm)? => Err(&flow.algorithm),
+                Err(_) if engine_has(engine, &flow.algorithm)? => Err(&flow.algorithm),
                 Err(unknown) => return Err(scenario.mistake_in_flow(cell, flow, "algorithm", unknown).into()),
             };
             let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -102,15 +116,24 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
     Ok(())
 }
 
-/// The first flow whose algorithm is neither in the catalogue nor in this kernel, and why it is refused.
+/// The first flow whose algorithm is neither in the catalogue nor in the engine's kernel, and why it is refused.
 ///
 /// None: there is none, or the kernel does not say which it has.
-pub fn first_unknown(cells: &[Cell]) -> Option<(&Cell, &FlowSpec, Failure)> {
+pub fn first_unknown(cells: &[Cell], engine: Engine) -> Option<(&Cell, &FlowSpec, Failure)> {
     let flows = cells.iter().flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow)));
     flows.filter(|(_, flow)| flow.is_tcp()).find_map(|(cell, flow)| {
-        let unknown = catalog::find(&flow.algorithm).err()?;
-        (!kernel_has(&flow.algorithm).ok()?).then_some((cell, flow, unknown))
+        let unknown = match (source::is_source(&flow.algorithm), engine) {
+            (true, Engine::Virtual) => return None,
+            (true, _) => only_in_virtual_time(&flow.algorithm),
+            (false, _) => catalog::find(&flow.algorithm).err()?,
+        };
+        (!engine_has(engine, &flow.algorithm).ok()?).then_some((cell, flow, unknown))
     })
+}
+
+fn only_in_virtual_time(file: &str) -> Failure {
+    Failure::usage(format!("\"{file}\" is a source file, which virtual time alone compiles"))
+        .hint("`--engine virtual`; or compile it, `tccc load` its object, and give the name under which it is loaded")
 }
 
 /// The kernel's own algorithms are chosen as they are.
@@ -124,6 +147,14 @@ fn no_tunables(id: &str, tunables: &BTreeMap<String, String>) -> Result<(), Fail
 fn own_name(id: &str, number: usize) -> String {
     let suffix = format!("_{:x}_{number}", std::process::id());
     format!("{}{suffix}", &id[..id.len().min(NAME_LENGTH_MAX - suffix.len())])
+}
+
+/// Whether the kernel that an engine runs has an algorithm of its own of this name.
+fn engine_has(engine: Engine, name: &str) -> Result<bool> {
+    match engine {
+        Engine::Virtual => Ok(virtual_time::ALGORITHMS.contains(&name)),
+        Engine::Kernel | Engine::Ns2 => kernel_has(name),
+    }
 }
 
 fn kernel_has(name: &str) -> Result<bool> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::scenario::{Cell, Profile, Scenario};
+use crate::experiment::scenario::{Cell, Profile, Scenario, VirtualSpec};
 use crate::failure::Failure;
 use crate::model::run::{Engine, RESULT_SCHEMA};
 use crate::path::LinkConfig;
@@ -56,6 +56,9 @@ pub struct Plan {
     pub engine: Engine,
     /// Socket conditions.
     pub profile: Profile,
+    /// What virtual time adds, where it carries the plan out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_time: Option<VirtualSpec>,
     /// Runs per cell.
     pub repeats: u32,
     /// Seed of everything random.
@@ -88,6 +91,7 @@ impl Plan {
             scenario: scenario.name.clone(),
             engine: choices.engine,
             profile: choices.profile.unwrap_or(scenario.profile),
+            virtual_time: (choices.engine == Engine::Virtual).then_some(scenario.virtual_time),
             repeats,
             seed,
             sample: scenario.sample,

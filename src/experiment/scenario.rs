@@ -8,6 +8,7 @@ mod document;
 mod measurable;
 mod ns2;
 mod position;
+mod virtual_time;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +21,14 @@ use serde::{Deserialize, Serialize};
 
 use self::document::Purpose;
 use crate::failure::Failure;
-use crate::model::run::{At, compared_unless_said};
+use crate::model::run::{At, Engine, compared_unless_said};
 use crate::path::{Direction, LinkConfig};
 use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
 pub use document::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 pub use document::{Expected, Goal, Of, Published, ReportSpec, SelectionSpec, Source};
 pub use ns2::Ns2Spec;
+pub use virtual_time::{VIRTUAL_MAX, VirtualSpec};
 
 /// Sweep variable that names the bundles of `[variant.NAME]`.
 pub const VARIANT: &str = "variant";
@@ -317,6 +319,8 @@ pub struct Scenario {
     pub selection: Option<SelectionSpec>,
     /// How the simulator ns-2 runs it, where it can.
     pub ns2: Option<Ns2Spec>,
+    /// What virtual time adds.
+    pub virtual_time: VirtualSpec,
     /// Numbers of the source.
     pub published: Vec<Published>,
     /// Numbers a faithful implementation should give, with the reason.
@@ -330,10 +334,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario from a file, to run it.
+    /// Reads a scenario from a file, to run it by an engine.
     ///
     /// Errors: the file cannot be read; any mistake in it, as a usage failure that names file, line and field.
-    pub fn load(path: &Path) -> Result<Scenario> {
+    pub fn load(path: &Path, engine: Engine) -> Result<Scenario> {
         let file = path.display().to_string();
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -347,7 +351,7 @@ impl Scenario {
             let (field, what) = (String::new(), "expected a TOML file, which is text in UTF-8".to_owned());
             Failure::from(ScenarioError { file: file.clone(), line, field, what, hint: None })
         })?;
-        Ok(document::parse(&file, text, Purpose::Run).map_err(Failure::from)?)
+        Ok(document::parse(&file, text, Purpose::Run(engine)).map_err(Failure::from)?)
     }
 
     /// Reads a scenario from its text; `file` is only named in errors.
@@ -362,6 +366,11 @@ impl Scenario {
     pub fn mistake_in_flow(&self, cell: &Cell, flow: &FlowSpec, field: &str, why: Failure) -> Failure {
         let (line, field) = document::place_in_flow(&self.text, &cell.at, &flow.name, field);
         Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
+    }
+
+    /// What a file holds that the scenario names; nothing where it names none of that name.
+    pub fn text_of(&self, name: &str) -> &str {
+        self.files.iter().find(|file| file.name == name).map_or("", |file| &file.text)
     }
 
     /// The variable along which results are compared: `variant`, else `algorithm`, else none.

@@ -33,9 +33,9 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(10);
 /// How often a condition is looked at while waiting for it.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// First port of the servers, one a flow; iperf3's own default.
-const FIRST_SERVER_PORT: u16 = 5201;
+pub(super) const FIRST_SERVER_PORT: u16 = 5201;
 /// First local port of the senders, one a flow; below the range from which kernels choose ports themselves.
-const FIRST_SENDER_PORT: u16 = 20001;
+pub(super) const FIRST_SENDER_PORT: u16 = 20001;
 
 /// The version of iperf3 on this host: `3.12` of the `iperf 3.12` that it prints.
 ///
@@ -262,7 +262,7 @@ impl Traffic {
 }
 
 /// Connections over a lossy path may need several timeouts to open and close; those double from a second.
-fn slack(length: Duration) -> Duration {
+pub(super) fn slack(length: Duration) -> Duration {
     Duration::from_secs(60) + length / 2
 }
 

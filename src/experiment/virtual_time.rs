@@ -1,11 +1,291 @@
 //! A plan carried out in virtual time: Linux' own TCP in a guest whose clock stands still while it computes.
+//!
+//! Each run is a guest of its own: a kernel as one process of this host, bound to a processor, without privilege. Links,
+//! traffic and tracer are in its kernel; this program is its first process ([`inside`]). The same binary, guest,
+//! scenario and seed give the same results to the byte, however busy the host is.
 
 pub mod archive;
+mod bytes;
+pub mod checks;
+pub mod flow;
 pub mod guest;
 pub mod image;
 pub mod inside;
 pub mod job;
+pub mod link;
 pub mod modules;
 pub mod process;
 pub mod recipe;
 mod sandbox;
+mod setting;
+
+/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
+#[cfg(test)]
+#[path = "../../tests/host/compile.rs"]
+#[allow(dead_code, reason = "the algorithms' tests use the rest")]
+pub(in crate::experiment) mod compile;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use self::guest::Guest;
+use self::modules::Workshop;
+use self::process::{CONSOLE, Launch};
+use self::setting::{Measured, Setting};
+use crate::experiment::cost::{self, Jobs};
+use crate::experiment::net::layout::Layout;
+use crate::experiment::part::Part;
+use crate::experiment::plan::{Plan, PlannedRun};
+use crate::experiment::pool::{Pool, workers};
+use crate::experiment::results::{ResultDir, RunFolder};
+use crate::experiment::runner::{Forecast, Outcome, Progress, processors};
+use crate::experiment::scenario::{Cell, Scenario};
+use crate::failure::Failure;
+use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+
+/// The kernel's own algorithms in a guest: those of the configuration, and reno.
+pub const ALGORITHMS: [&str; 17] = [
+    "reno",
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
+/// The start of every run by the guest's wall clock: results have no other, because equal runs give equal files.
+const STARTED: &str = "2001-09-09T01:46:40.000Z";
+/// The folder of a run that the guest shares; gone once the run is over.
+const SHARED: &str = "guest";
+/// What a guest takes before and after its traffic.
+const START: Duration = Duration::from_millis(150);
+/// What a packet takes over one link, acknowledgement included, on the 2.4 GHz processor this was written on.
+const PACKET: Duration = Duration::from_nanos(2_500);
+/// A guest may take so many times its forecast, and so much more, before it counts as hanging.
+const PATIENCE: (u32, Duration) = (20, Duration::from_secs(60));
+
+/// How a plan is carried out.
+pub struct Options<'a> {
+    /// Result directory.
+    pub out: PathBuf,
+    /// Which part of the plan.
+    pub part: &'a Part,
+    /// Runs at once; as many as there are processors where the choice is automatic.
+    pub jobs: Jobs,
+    /// The guest.
+    pub guest: &'a Guest,
+    /// Set from outside to stop: finished runs stay.
+    pub stop: &'a AtomicBool,
+}
+
+/// Checks that virtual time has what every cell asks for.
+///
+/// Errors: the first field that it does not have, with its place.
+pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    cells.into_iter().try_for_each(|cell| setting::check(scenario, cell))
+}
+
+/// What is left of a part when these runs are finished, as [`Forecast::new`] for the kernel.
+pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+    let to_do: Vec<&&PlannedRun> = part.iter().filter(|run| !finished.contains(&run.id)).collect();
+    let all: Duration = to_do.iter().map(|run| expected(&plan.cells[run.cell])).sum();
+    let at_once = to_do.len().min(workers(jobs) as usize);
+    let expected = all / workers(jobs).min(processors());
+    Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected, at_once }
+}
+
+/// How long one run of a cell takes.
+fn expected(cell: &Cell) -> Duration {
+    let packets = cost::traffic_bps(cell) * cell.duration.as_secs_f64() / 8.0 / f64::from(cell.mtu);
+    START + PACKET.mul_f64(packets)
+}
+
+/// Carries out what is left of a plan.
+///
+/// Errors: the guest lacks what a flow asks; the compiler is missing or refuses a module; the directory holds another
+/// plan, or runs of another guest; `stop` was set; every run fails.
+/// Side effects: processes that do not outlive the call; the result directory; modules in the user's cache.
+pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+    let results = ResultDir::open(&options.out, plan, &scenario.text)?;
+    results.keep_files(&scenario.files)?;
+    let finished = results.finished()?;
+    let part = options.part.runs(scenario, plan)?;
+    let to_do: Vec<&PlannedRun> = part.iter().copied().filter(|run| !finished.contains(&run.id)).collect();
+    tell(Progress::Begins(forecast(plan, &part, &finished, options.jobs)));
+    if to_do.is_empty() {
+        return Ok(Outcome::default());
+    }
+    let workshop = Workshop::open(options.guest)?;
+    let flows = to_do.iter().flat_map(|run| &plan.cells[run.cell].flows);
+    let modules = setting::Modules::prepare(&workshop, scenario, flows)?;
+    keep_host(&results, plan, options.guest, &modules)?;
+    let laboratory = Laboratory {
+        plan,
+        results: &results,
+        guest: options.guest,
+        modules: &modules,
+        image: image::prepare()?,
+        processors: process::processors()?,
+    };
+    let make =
+        |run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool| laboratory.make(run, worker, is_stopped);
+    let pool = Pool { workers: workers(options.jobs), stop: options.stop, gives_up: false, make: &make };
+    let failed: Vec<(String, String)> =
+        pool.make(&to_do, tell)?.into_iter().map(|(id, error)| (id, format!("{error:#}"))).collect();
+    match failed.first() {
+        Some((id, why)) if failed.len() == to_do.len() => bail!("every run fails; {id}: {why}"),
+        _ => Ok(Outcome { finished: to_do.len() - failed.len(), failed, ..Outcome::default() }),
+    }
+}
+
+/// What all runs share.
+struct Laboratory<'a> {
+    plan: &'a Plan,
+    results: &'a ResultDir,
+    guest: &'a Guest,
+    modules: &'a setting::Modules,
+    image: PathBuf,
+    processors: Vec<usize>,
+}
+
+impl Laboratory<'_> {
+    /// Makes one run and keeps it, whatever came of it; an interrupted one is not kept.
+    fn make(&self, run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        let folder = self.results.begin(&run.id)?;
+        match self.measure(run, &folder, worker, is_stopped) {
+            Ok(measured) => {
+                let record = self.record(run, RunStatus::Done, None, &measured);
+                fs::remove_dir_all(folder.path().join(SHARED)).context("remove the guest's folder")?;
+                folder.finish(&record, &measured.events)
+            }
+            Err(error) if is_stopped() => Err(error),
+            Err(error) => {
+                let why = format!("{error:#}");
+                let record = self.record(run, RunStatus::Failed, Some(why), &Measured::default());
+                let shared = folder.path().join(SHARED);
+                let _ = fs::rename(shared.join(CONSOLE), folder.path().join(CONSOLE)); // there is none before its start
+                let _ = fs::remove_dir_all(shared);
+                folder.finish(&record, &[])?;
+                Err(error)
+            }
+        }
+    }
+
+    fn measure(
+        &self,
+        run: &PlannedRun,
+        folder: &RunFolder,
+        worker: usize,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Measured> {
+        let cell = &self.plan.cells[run.cell];
+        let shared = folder.path().join(SHARED);
+        fs::create_dir(&shared).with_context(|| format!("create \"{}\"", shared.display()))?;
+        let setting = Setting::new(self.plan, run, self.modules)?;
+        setting.write(&shared)?;
+        let launch = Launch {
+            guest: self.guest,
+            image: &self.image,
+            folder: &shared,
+            seed: run.seed,
+            processor: self.processors[worker % self.processors.len()],
+            memory_mb: setting.memory_mb(),
+            limit: expected(cell) * PATIENCE.0 + PATIENCE.1,
+        };
+        launch.run(is_stopped)?;
+        setting.read(&shared)
+    }
+
+    fn record(&self, run: &PlannedRun, status: RunStatus, why: Option<String>, measured: &Measured) -> RunRecord {
+        let cell = &self.plan.cells[run.cell];
+        let id = match status {
+            RunStatus::Done => run.id.clone(),
+            _ => self.results.unused_id(&format!("{}-failed", run.id)),
+        };
+        RunRecord {
+            schema: RESULT_SCHEMA,
+            id,
+            at: cell.at.clone(),
+            repeat: run.repeat,
+            seed: run.seed,
+            engine: Engine::Virtual,
+            status,
+            why,
+            late_attempts: 0,
+            started: STARTED.to_owned(),
+            duration_s: cell.duration.as_secs_f64(),
+            flows: measured.flows.clone(),
+            links: measured.links.clone(),
+            jobs: 1, // others do not matter to it
+            events_dropped: measured.events_dropped,
+        }
+    }
+}
+
+/// Writes what the runs are made with, or checks that it is what the earlier ones were made with.
+///
+/// Nothing of this host is in it: equal runs give equal files on any machine.
+fn keep_host(results: &ResultDir, plan: &Plan, guest: &Guest, modules: &setting::Modules) -> Result<()> {
+    let facts = &guest.facts;
+    let tools = [
+        ("tccc", env!("CARGO_PKG_VERSION").to_owned()),
+        ("guest", facts.kernel_sha256.clone()),
+        ("guest source", format!("{} {}", facts.package, facts.version)),
+        ("guest source digest", facts.source_sha256.clone()),
+        ("guest recipe", facts.recipe.clone()),
+        ("guest compiler", facts.compiler.clone()),
+        ("laboratory", modules.laboratory.digest.clone()),
+    ];
+    let mut host = HostRecord {
+        schema: RESULT_SCHEMA,
+        engine: Engine::Virtual,
+        kernel: format!("{} (User Mode Linux)", facts.release),
+        cpus: 1,
+        link: Engine::Virtual.name().to_owned(),
+        network: "netns".to_owned(),
+        offloads: "off".to_owned(),
+        profile: plan.profile.name().to_owned(),
+        sysctls: Layout::new(&plan.cells[0], &plan.link_configs(&plan.runs[0]), plan.profile).nodes[0]
+            .settings
+            .iter()
+            .cloned()
+            .collect(),
+        tools: tools.map(|(name, value)| (name.to_owned(), value)).into(),
+        algorithms: modules.digests(),
+        calibration: Vec::new(),
+    };
+    if let Some(earlier) = results.host()? {
+        if earlier.tools != host.tools {
+            let what =
+                format!("\"{}\" has runs of another guest or tccc, and this would add some", results.path().display());
+            return Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into());
+        }
+        check_same_algorithms(&earlier, &host)?;
+        host.algorithms.extend(earlier.algorithms);
+    }
+    results.write_host(&host)
+}
+
+/// A directory holds runs of one version of each algorithm.
+fn check_same_algorithms(earlier: &HostRecord, now: &HostRecord) -> Result<()> {
+    let differs = |(id, digest): &(&String, &String)| now.algorithms.get(*id).is_some_and(|other| other != *digest);
+    let Some((id, _)) = earlier.algorithms.iter().find(differs) else { return Ok(()) };
+    let what = format!("the directory has runs of another version of {id}");
+    Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into())
+}

@@ -1,4 +1,4 @@
-//! The draw that decides for each packet of a direction whether the loss model takes it.
+//! The random numbers of a direction, and the draw that decides for each packet whether the loss model takes it.
 
 use std::sync::Arc;
 
@@ -7,9 +7,33 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 
 use crate::path::loss::{Gilbert, LossModel};
 
-/// The states of a loss model draw from a generator of their own, so that the draw of a packet's loss is the same
-/// number in every model.
-const STATE_STREAM: u64 = 0x0073_7461_7465;
+/// What a direction draws random numbers for. Each kind has a generator of its own, so that the numbers of one do not
+/// depend on how many another took: a jittered link loses the same packets as a steady one.
+///
+/// The values are part of what a seed stands for and never change: published results are repeated by seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Stream {
+    /// Whether a packet is lost: the same number in every loss model.
+    Loss = 0,
+    /// Changes between the states of a loss model.
+    State = 0x0073_7461_7465,
+    /// Additions to the delay.
+    Jitter = 0x6a69_7474_6572,
+    /// Which packets are held back.
+    Reorder = 0x7265_6f72_6465,
+    /// Which packets are copied.
+    Duplicate = 0x6475_706c_6963,
+    /// Delays inside the sending host, which only virtual time adds.
+    Host = 0x0068_6f73_7464,
+}
+
+impl Stream {
+    /// The generator of a direction with this seed.
+    pub fn generator(self, seed: u64) -> Pcg64 {
+        Pcg64::seed_from_u64(seed ^ self as u64)
+    }
+}
 
 /// How many numbers of lost packets are kept for the record: enough to see that two runs met the same losses, and to
 /// give them to another run as `positions`.
@@ -41,8 +65,8 @@ impl Losses {
     pub fn new(model: &LossModel, seed: u64) -> Self {
         let mut losses = Losses {
             law: Law::Independent(0.0),
-            draws: Pcg64::seed_from_u64(seed),
-            state_draws: Pcg64::seed_from_u64(seed ^ STATE_STREAM),
+            draws: Stream::Loss.generator(seed),
+            state_draws: Stream::State.generator(seed),
             packet: 0,
             last_lost: 0,
             runs: 0,

@@ -111,13 +111,13 @@ fn merge(into: &mut ResultDir, part: ResultDir) {
     into.notices.push(Notice::merged(&names));
 }
 
-/// Puts the simulator's runs of a scenario beside the kernel's runs of the same text under the same profile.
+/// Puts the simulator's runs of a scenario beside the kernel's runs, in real time or virtual, of the same text under the same profile.
 ///
 /// A report of the simulator alone stays, and so does one whose place is taken: runs of another seed or version are not
 /// the same runs, and a cell has room for one re-run.
 fn take_in_reruns(reports: &mut Vec<Report>) {
     let is_of = |a: &Report, b: &Report| {
-        (a.host.engine, b.host.engine) == (Engine::Kernel, Engine::Ns2)
+        matches!((a.host.engine, b.host.engine), (Engine::Kernel | Engine::Virtual, Engine::Ns2))
             && [&a.scenario, &a.profile, &a.text] == [&b.scenario, &b.profile, &b.text]
     };
     let (reruns, mut kept): (Vec<Report>, Vec<Report>) =

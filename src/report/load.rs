@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 
 use crate::experiment::scenario::Scenario;
 use crate::failure::Failure;
@@ -32,6 +33,8 @@ pub struct StoredRun {
     pub record: RunRecord,
     /// Its folder.
     pub folder: PathBuf,
+    /// SHA-256 of `run.json`.
+    pub digest: [u8; 32],
 }
 
 /// A result directory.
@@ -113,12 +116,22 @@ impl ResultDir {
         Ok(Some(directory))
     }
 
+    /// A digest of every finished run, by which two people can compare; none of runs that a clock and a host took part in.
+    pub fn digest(&self) -> Option<String> {
+        let runs = self.runs.iter().filter(|_| self.host.engine == Engine::Virtual);
+        let mut runs: Vec<(&str, &[u8; 32])> = runs.map(|run| (run.record.id.as_str(), &run.digest)).collect();
+        runs.sort_unstable();
+        let all = runs.iter().fold(Sha256::new(), |all, (id, digest)| all.chain_update(id).chain_update(digest));
+        (!runs.is_empty()).then(|| all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     fn read_runs(&mut self) -> Result<()> {
         for folder in run_folders(&self.path.join("runs"))? {
             match read_if_there(&folder.join("run.json"))?.filter(|_| is_finished(&folder)) {
                 Some(bytes) => {
                     let record = parse_versioned(&folder.join("run.json"), &bytes)?;
-                    self.runs.push(StoredRun { record, folder });
+                    let digest = Sha256::digest(&bytes).into();
+                    self.runs.push(StoredRun { record, folder, digest });
                 }
                 None => self.notices.push(Notice::unfinished_run(name_of(&folder).trim_start_matches(UNFINISHED))),
             }
@@ -280,7 +293,7 @@ mod tests {
         let file = "tests/fixtures/loss-sweep-schema-1/runs/r000-c002-reno-1%/run.json";
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
         let record = parse_versioned(Path::new("run.json"), &bytes).unwrap();
-        let mut run = StoredRun { record, folder: place.path().join("r0") };
+        let mut run = StoredRun { record, folder: place.path().join("r0"), digest: [0; 32] };
         fs::create_dir(&run.folder).unwrap();
         fs::write(run.folder.join("events.jsonl"), "").unwrap();
         assert_eq!(run.events().unwrap().notices, [Notice::empty_events("r0")]);

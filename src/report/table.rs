@@ -9,6 +9,7 @@ use super::{About, Bound, Cell, Finding, Measured, Report, Verdict, common_place
 use crate::experiment::scenario::VARIANT;
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
+use crate::model::run::Engine;
 
 /// A column's heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -349,7 +350,7 @@ fn references(notices: &[Notice], notes: &mut Vec<Notice>) -> String {
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     let host = &report.host;
     let named = |map: &std::collections::BTreeMap<String, String>| {
-        map.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+        map.iter().map(|(name, value)| format!("{name} {}", shortened(value))).collect::<Vec<_>>().join(", ")
     };
     let mut facts = vec![("claim", report.claim.clone())];
     facts.extend(report.source.as_ref().map(|source| ("source", format!("{}, {}", source.paper, source.place))));
@@ -359,18 +360,21 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     let common = common_place(&report.cells);
     facts.extend((!common.is_empty()).then(|| ("every cell", place_name(&common))));
     facts.extend((!host.tools.is_empty()).then(|| ("tools", named(&host.tools))));
-    let algorithms = host.algorithms.iter().map(|(name, digest)| (name.clone(), shortened(digest))).collect();
-    facts.extend((!host.algorithms.is_empty()).then(|| ("algorithms", named(&algorithms))));
+    facts.extend((!host.algorithms.is_empty()).then(|| ("algorithms", named(&host.algorithms))));
     facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));
     facts.push(("seed", report.seed.to_string()));
+    facts.extend(report.digest.as_ref().map(|digest| ("digest", digest.clone())));
     facts.extend(intervals(report).into_iter().map(|sentence| ("intervals", sentence)));
-    facts.extend(calibration::lines(&report.calibration).into_iter().map(|line| ("calibration", line)));
+    // Virtual time has no clock to be late by.
+    let calibration = (host.engine != Engine::Virtual).then(|| calibration::lines(&report.calibration));
+    facts.extend(calibration.into_iter().flatten().map(|line| ("calibration", line)));
     facts
 }
 
-/// The beginning of a digest: enough to tell objects apart; JSON has the whole.
-fn shortened(digest: &str) -> String {
-    digest.chars().take(DIGEST_LENGTH).collect()
+/// Of a digest the beginning: enough to tell objects apart; JSON has the whole. Anything else as it is.
+fn shortened(value: &str) -> &str {
+    let is_digest = value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_digest { &value[..DIGEST_LENGTH] } else { value }
 }
 
 /// Findings on how variants stand beside the baseline in one metric.

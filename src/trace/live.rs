@@ -28,7 +28,7 @@ pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// Sockets that are followed at the same time: `FLOWS_MAX` of the kernel program.
 pub const SOCKETS_MAX: u32 = 1 << 17;
 /// Loss events of one socket are at least this part of the sampling interval apart.
-const LOSS_GAPS_PER_INTERVAL: u32 = 10;
+pub const LOSS_GAPS_PER_INTERVAL: u32 = 10;
 /// The reader is woken when this part of the ring is unread.
 const WAKE_PART: u32 = 4;
 /// Samples by the clock wait for the next tick when this part of the ring is unread: losses and closes find room.

@@ -35,6 +35,8 @@ mod port;
 mod priority;
 mod serialiser;
 mod shaper;
+#[cfg(test)]
+mod twin;
 
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;

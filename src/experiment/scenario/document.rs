@@ -28,9 +28,9 @@ pub use self::selection::{Goal, SelectionSpec};
 pub use self::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 use self::value::{Ordered, Text};
 use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
-use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, Variable};
+use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, VIRTUAL_MAX, Variable, VirtualSpec};
 use crate::experiment::algorithms;
-use crate::model::run::At;
+use crate::model::run::{At, Engine};
 use crate::path::named::shown;
 use crate::units::{self, Share};
 
@@ -140,6 +140,8 @@ struct Document {
     report: ReportSpec,
     selection: Option<SelectionSpec>,
     ns2: Option<Ns2Text>,
+    #[serde(default, rename = "virtual")]
+    virtual_time: VirtualSpec,
     #[serde(default)]
     published: Vec<Published>,
     #[serde(default)]
@@ -174,8 +176,8 @@ struct Reader<'a> {
 /// What a scenario is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To run it here.
-    Run,
+    /// To run it here, by this engine.
+    Run(Engine),
     /// To report what may have run elsewhere, with what that kernel has.
     Report,
 }
@@ -197,11 +199,15 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario, Scena
     }
     let mut document = first.expect("a sweep has at least one combination");
     let ns2 = reader.ns2(document.ns2.take(), &cells[0].links)?;
+    reader.check_virtual(document.virtual_time)?;
     reader.check_distinct(&sweep, &cells)?;
     let checked = reader.check_report(&document, &sweep, &measured(&sweep, &cells));
     // A name that differs from a misspelt algorithm's is no mistake. The simulator has algorithms of its own.
-    let must_exist_here = purpose == Purpose::Run && ns2.is_none();
-    checked.map_err(|error| reader.unknown_algorithm(&cells).filter(|_| must_exist_here).unwrap_or(error))?;
+    let unknown = || match purpose {
+        Purpose::Run(engine) if ns2.is_none() => reader.unknown_algorithm(&cells, engine),
+        _ => None,
+    };
+    checked.map_err(|error| unknown().unwrap_or(error))?;
     let stem = std::path::Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(Scenario {
         file: file.to_owned(),
@@ -219,6 +225,7 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario, Scena
         report: document.report,
         selection: document.selection,
         ns2,
+        virtual_time: document.virtual_time,
         published: document.published,
         expected: document.expected,
         figures: document.figure,
@@ -301,10 +308,21 @@ impl Reader<'_> {
     }
 
     /// An algorithm that does not exist.
-    fn unknown_algorithm(&self, cells: &[Cell]) -> Option<ScenarioError> {
-        let (cell, flow, why) = algorithms::first_unknown(cells)?;
+    fn unknown_algorithm(&self, cells: &[Cell], engine: Engine) -> Option<ScenarioError> {
+        let (cell, flow, why) = algorithms::first_unknown(cells, engine)?;
         let (line, field) = place_in_flow(self.text, &cell.at, &flow.name, "algorithm");
         Some(ScenarioError { file: self.file.to_owned(), line, field, what: why.what, hint: why.hint })
+    }
+
+    fn check_virtual(&self, spec: VirtualSpec) -> Result<(), ScenarioError> {
+        let given = [("start_spread", spec.start_spread), ("host_delay", spec.host_delay)];
+        for ((name, time), most) in given.into_iter().zip(VIRTUAL_MAX) {
+            if time > most {
+                let range = format!("outside 0s..{}", units::format_duration(most));
+                return Err(self.refuse_value(&[Step::Key("virtual"), Step::Key(name)], range));
+            }
+        }
+        Ok(())
     }
 
     /// A mistake at a field.

@@ -29,7 +29,7 @@ use crate::kernel::netns::Netns;
 use crate::units::{BitsPerSec, Bytes, duration_text};
 
 /// IPv4 and UDP headers.
-const UDP_HEADER_BYTES: u32 = 28;
+pub(in crate::experiment) const UDP_HEADER_BYTES: u32 = 28;
 /// What a datagram begins with: its number, from 0.
 const NUMBER_BYTES: usize = 8;
 /// Numbers of datagrams that are kept, 64 each: 128 MB.

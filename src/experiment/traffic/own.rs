@@ -12,7 +12,7 @@ use crate::experiment::scenario::Sends;
 
 /// A path is taken for empty when nothing came for this long: longer than any queue and delay of a scenario's path
 /// hold up a packet behind the one before it, but for what is known of it, which is added.
-const QUIET: Duration = Duration::from_millis(300);
+pub(in crate::experiment) const QUIET: Duration = Duration::from_millis(300);
 
 /// The two processes of a flow.
 #[derive(Debug)]

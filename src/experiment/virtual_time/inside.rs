@@ -3,6 +3,7 @@
 //! Everything here runs in the guest, as its root. It ends by switching the guest off, whatever happened.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -10,10 +11,9 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{END, EVENTS, FLOWS, Job, LINKS, RUN, SETTINGS, WELL};
+use super::job::{END, EVENTS, FLOWS, Job, LINKS, RUN, WELL};
 use crate::experiment::net::layout::LinkLayout;
 use crate::experiment::net::netns::build;
-use crate::experiment::net::topology::Topology;
 use crate::experiment::net::{LinkEnd, wires};
 use crate::failure::Failure;
 use crate::kernel::netlink::{VethEnd, create_veth, set_up};
@@ -38,8 +38,8 @@ pub fn run() -> Result<()> {
         Ok(()) => WELL.to_owned(),
         Err(error) => format!("{error:#}"),
     };
-    if fs::write(Path::new(SHARED).join(END), &told).is_err() {
-        println_to_console(&told);
+    if fs::write(Path::new(SHARED).join(END), &told).is_err() || told != WELL {
+        println_to_console(&told); // the folder may not be the host's
     }
     nix::unistd::sync();
     reboot(RebootMode::RB_POWER_OFF).map(|never| match never {}).context("switch the guest off")
@@ -47,7 +47,7 @@ pub fn run() -> Result<()> {
 
 /// The host keeps what the console said.
 fn println_to_console(text: &str) {
-    let _ = fs::write("/dev/console", format!("{text}\n")); // there is nobody else to tell
+    let _ = writeln!(std::io::stderr(), "{text}"); // there is nobody else to tell
 }
 
 fn prepare() -> Result<()> {
@@ -68,24 +68,19 @@ fn work() -> Result<()> {
             .with_context(|| format!("load \"{}\" with \"{}\"", load.file, load.parameters))?;
     }
     let built = build(&job.layout, &mut connect)?;
-    let topology = Topology {
-        layout: job.layout.clone(),
-        nodes: built.nodes,
-        links: Vec::new(),
-        lacking: built.lacking,
-        keeper: None,
-    };
+    // There is no IPv6 in the guest, which every profile turns off.
+    if let Some(name) = built.lacking.iter().find(|name| !name.starts_with("net.ipv6.")) {
+        bail!("the guest's kernel has no {name}, which the scenario's profile sets");
+    }
     for request in &job.requests {
-        let Some(node) = topology.nodes.get(request.node) else { bail!("node {} is not in the layout", request.node) };
+        let Some(node) = built.nodes.get(request.node) else { bail!("node {} is not in the layout", request.node) };
         let bytes = fs::read(shared.join(&request.file)).with_context(|| format!("read \"{}\"", request.file))?;
         node.netns
             .run(|| tell(&request.to, &bytes))
             .with_context(|| format!("tell the laboratory of \"{}\" on node \"{}\"", request.file, node.name))?;
     }
-    let settings = serde_json::to_vec(&topology.settings_in_force()?).context("encode the settings")?;
-    fs::write(shared.join(SETTINGS), settings).context("write the settings")?;
     tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("let the time pass")?;
-    for file in [LINKS, FLOWS, EVENTS] {
+    for file in [RUN, LINKS, FLOWS, EVENTS] {
         hand_over(file, shared)?;
     }
     Ok(())

@@ -10,8 +10,6 @@ use crate::experiment::net::layout::Layout;
 
 /// The job, written by the host.
 pub const JOB: &str = "job.json";
-/// The settings in force, written by the guest.
-pub const SETTINGS: &str = "settings.json";
 /// Written by the guest at its end: [`WELL`], or what went wrong.
 pub const END: &str = "end";
 /// The end of a job that was done.
@@ -22,7 +20,7 @@ pub const LINKS: &str = "links";
 pub const FLOWS: &str = "flows";
 /// See [`LINKS`].
 pub const EVENTS: &str = "events";
-/// The laboratory's file that starts everything.
+/// The laboratory's file that starts everything; read, it says when that was.
 pub const RUN: &str = "run";
 
 /// A kernel module that the guest loads.

@@ -65,7 +65,10 @@ impl Launch<'_> {
     /// Side effects: a process that ends with this one, and a folder in memory for as long as it runs.
     pub fn run(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         let memory = Memory::create()?;
+        // Their own paths may have characters that separate a kernel's options.
         symlink(self.image, memory.0.join("image")).context("link the guest's first file system")?;
+        let folder = self.folder.canonicalize().context("find the guest's folder")?;
+        symlink(folder, memory.0.join("job")).context("link the guest's folder")?;
         let reach = Reach {
             kernel: self.guest.kernel(),
             image: self.image.to_owned(),
@@ -108,7 +111,8 @@ impl Launch<'_> {
         let mut command = Command::new(self.guest.kernel());
         command.current_dir(self.folder).env_clear();
         command.env("TCCC_SEED", self.seed.max(1).to_string()).env("TMPDIR", memory).env("HOME", memory);
-        command.arg(format!("mem={}M", self.memory_mb)).arg("hostfs=.");
+        command.arg(format!("mem={}M", self.memory_mb));
+        command.arg(format!("hostfs={}", memory.join("job").display()));
         command.arg(format!("initrd={}", memory.join("image").display()));
         command.arg(format!("uml_dir={}/uml/", memory.display()));
         command.arg("time-travel=inf-cpu").arg(format!("time-travel-start={START_NS}"));

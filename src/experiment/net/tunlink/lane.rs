@@ -36,15 +36,15 @@ const LISTEN_PACKETS: usize = 3;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
-struct Parcel {
-    due: u64,
+pub(super) struct Parcel {
+    pub(super) due: u64,
     slot: Slot,
-    len: u32,
+    pub(super) len: u32,
     is_overtaken: bool,
 }
 
 /// The packets on their way, in the order in which they leave.
-type Line = VecDeque<Parcel>;
+pub(super) type Line = VecDeque<Parcel>;
 
 /// One direction of a link.
 pub struct Lane {
@@ -182,7 +182,7 @@ impl Lane {
 }
 
 /// Puts a packet in its place; returns how many it overtakes that no other has: of those held back, few at any time.
-fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
+pub(super) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
     let parcel = Parcel { due, slot: frame.slot, len: frame.len, is_overtaken: false };
     if line.back().is_none_or(|last| last.due <= due) {
         line.push_back(parcel);

@@ -6,20 +6,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand_pcg::Pcg64;
-use rand_pcg::rand_core::{Rng, SeedableRng};
+use rand_pcg::rand_core::Rng;
 
 use super::serialiser::Serialiser;
 use crate::path::change::Change;
-use crate::path::draws::{Losses, draw};
+use crate::path::draws::{Losses, Stream, draw};
 use crate::path::loss::LossModel;
 use crate::path::steps::Steps;
 use crate::path::{Direction, QueueLimit};
 
-/// Jitter draws from a generator of its own, so that a jittered link loses the same packets as a steady one.
-const JITTER_STREAM: u64 = 0x6a69_7474_6572;
-/// So do reordering and duplication.
-const REORDER_STREAM: u64 = 0x7265_6f72_6465;
-const DUPLICATE_STREAM: u64 = 0x6475_706c_6963;
 /// Entries kept ready for the queue; a longer queue grows once and stays.
 const QUEUE_READY: usize = 4_096;
 
@@ -100,11 +95,11 @@ impl Shaper {
             serialiser: Serialiser::new(Steps::fixed(None)),
             delay: Steps::fixed(0),
             jitter: nanos(direction.jitter),
-            jitter_draws: Pcg64::seed_from_u64(0),
+            jitter_draws: Stream::Jitter.generator(direction.seed),
             mark: None,
             is_marked: false,
-            reorder_draws: Pcg64::seed_from_u64(0),
-            duplicate_draws: Pcg64::seed_from_u64(0),
+            reorder_draws: Stream::Reorder.generator(direction.seed),
+            duplicate_draws: Stream::Duplicate.generator(direction.seed),
             copy: None,
             direction: direction.clone(),
             last_due: 0,
@@ -126,9 +121,9 @@ impl Shaper {
     pub fn reseed(&mut self, seed: u64) {
         self.follow(u64::MAX);
         self.losses = Losses::new(&self.direction.loss, seed);
-        self.jitter_draws = Pcg64::seed_from_u64(seed ^ JITTER_STREAM);
-        self.reorder_draws = Pcg64::seed_from_u64(seed ^ REORDER_STREAM);
-        self.duplicate_draws = Pcg64::seed_from_u64(seed ^ DUPLICATE_STREAM);
+        self.jitter_draws = Stream::Jitter.generator(seed);
+        self.reorder_draws = Stream::Reorder.generator(seed);
+        self.duplicate_draws = Stream::Duplicate.generator(seed);
     }
 
     /// Begins what changes by time: the trace of the rate and the changes count from this moment.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use crate::experiment::algorithms::source;
 use crate::experiment::scenario::ScenarioFile;
 use crate::path::loss::{FILE_PREFIX, LossPositions};
 use crate::path::rate_trace::{RateText, RateTrace};
@@ -60,6 +61,17 @@ impl Files {
         };
         self.rates.borrow_mut().insert(name, trace.clone());
         Ok((trace.mean(), Some(trace)))
+    }
+
+    /// Keeps the source file of an algorithm.
+    ///
+    /// Errors: a name that leads out of the folder, or that no algorithm can have; those of [`trace_file::read`].
+    pub fn source(&self, name: &str) -> Result<(), String> {
+        source::id_of(name)?;
+        if self.texts.borrow().iter().any(|file| file.name == name) {
+            return Ok(());
+        }
+        self.with_text(name, |_| Ok(()))
     }
 
     /// What was read, by name.

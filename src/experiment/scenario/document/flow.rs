@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::value::{Count, Switch, Text, some_duration};
 use super::{Document, Reader, replace_names};
+use crate::experiment::algorithms::source;
 use crate::experiment::net::route::shortest_path;
 use crate::experiment::scenario::position::{Step, value_at};
 use crate::experiment::scenario::{ALGORITHM, FlowSpec, LinkSpec, ScenarioError, Sends, UDP};
@@ -300,6 +301,9 @@ impl Reader<'_> {
             Protocol::Udp => Some(UDP),
         };
         let algorithm = algorithm.ok_or_else(|| self.refuse(&at("algorithm"), "missing, and no variant gives it"))?;
+        if source::is_source(algorithm) {
+            self.files.source(algorithm).map_err(|why| self.refuse(&at("algorithm"), why))?;
+        }
         let tunables = bundle.tunables.as_ref().unwrap_or(&flow.tunables);
         let packets = |bundle: Option<Count>, flow: Option<Count>| bundle.or(flow).map(|count| count.0);
         let is_on = |bundle: Option<Switch>, flow: Option<Switch>| bundle.or(flow).map(|switch| switch.0);

@@ -16,7 +16,7 @@ use crate::units::MEANT;
 /// Tables of which a file may have several.
 const REPEATED: [&str; 6] = ["link", "flow", "published", "expected", "figure", "difference"];
 /// Tables of which a file has one.
-const SINGLE: [&str; 6] = ["sweep", "source", "variant", "report", "selection", "ns2"];
+const SINGLE: [&str; 7] = ["sweep", "source", "variant", "report", "selection", "ns2", "virtual"];
 /// Types whose values are written without quotes.
 const NUMBERS: [&str; 4] = ["u32", "u64", "i64", "f64"];
 

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Links of virtual time: the qdisc `tccc_link`, and the file /proc/tccc/links, which configures and counts them.
+ *
+ * A request makes the qdisc the root of the device that it names, so that every packet that leaves by the device meets one
+ * direction of a link. What a packet meets is decided when it enters (shaper.h); then it waits in line (line.h) until it is
+ * due. A link outlives its device, so that its counters can be read after the device is gone.
+ */
+#include <linux/module.h>
+#include <linux/mm.h>
+#include <linux/nsproxy.h>
+#include <linux/proc_fs.h>
+#include <linux/rtnetlink.h>
+#include <net/gso.h>
+#include <net/pkt_sched.h>
+
+#include "lab.h"
+#include "line.h"
+#include "packet.h"
+#include "shaper.h"
+
+/* The sender never learns of a drop: the link is not part of its host. */
+#define TAKEN (NET_XMIT_SUCCESS | __NET_XMIT_BYPASS)
+
+struct link {
+	struct list_head place;
+	struct Qdisc *sch; /* NULL: the device is gone */
+	void *request;	   /* the shaper has pointers into it */
+	struct shaper shaper;
+	struct line line;
+};
+
+/* The private part of a qdisc. */
+struct outlet {
+	struct link *link;
+	struct qdisc_watchdog watchdog;
+};
+
+/* In the order of their requests. The list belongs to whoever holds the RTNL, a link with a device to its qdisc's lock. */
+static LIST_HEAD(links);
+
+static struct waiting_page *waiting_page_new(void)
+{
+	return kmalloc(sizeof(struct waiting_page), GFP_ATOMIC);
+}
+
+static void waiting_page_free(struct waiting_page *page)
+{
+	kfree(page);
+}
+
+/* ---- The way of a packet ---- */
+
+static struct link *link_of(struct Qdisc *sch)
+{
+	return ((struct outlet *)qdisc_priv(sch))->link;
+}
+
+static void line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict)
+{
+	struct link *link = link_of(sch);
+	struct parcel *parcel = parcel_of(skb);
+
+	parcel->due_ns = verdict->due_ns;
+	link->shaper.counters.reordered_pkts += line_add(&link->line, parcel, verdict->is_held_back);
+	sch->q.qlen++;
+	qdisc_qstats_backlog_inc(sch, skb);
+}
+
+/* Lines up the copy of a packet, if it has one. */
+static void enter_copy(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, u32 bytes)
+{
+	struct shaper *shaper = &link_of(sch)->shaper;
+	const struct verdict verdict = shaper_admit_copy(shaper, arrival_ns, bytes);
+	struct sk_buff *copy;
+
+	if (verdict.kind != VERDICT_DUE)
+		return;
+	copy = skb_clone(skb, GFP_ATOMIC);
+	if (copy)
+		line_up(sch, copy, &verdict);
+	else
+		shaper->counters.failed_pkts++;
+}
+
+static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free)
+{
+	struct shaper *shaper = &link_of(sch)->shaper;
+	const u64 arrival_ns = shaper_arrival_ns(shaper, ktime_get_ns());
+	const u32 bytes = skb->len - skb_network_offset(skb);
+	const struct verdict verdict = shaper_admit(shaper, arrival_ns, bytes, is_low(skb));
+
+	if (verdict.kind != VERDICT_DUE) {
+		qdisc_qstats_drop(sch);
+		__qdisc_drop(skb, to_free);
+		return;
+	}
+	if (shaper->is_marked)
+		shaper->counters.marked_pkts += mark_congestion(skb);
+	line_up(sch, skb, &verdict);
+	enter_copy(sch, skb, arrival_ns, bytes);
+}
+
+/* A packet of several segments meets the link as the packets that a sender without offloads sends. */
+static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
+{
+	struct sk_buff *segments, *next;
+
+	/* The packet has left its host: it no longer counts as the sender's memory. */
+	skb_orphan(skb);
+	if (!skb_is_gso(skb)) {
+		enter(sch, skb, to_free);
+		return TAKEN;
+	}
+	segments = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segments)) {
+		link_of(sch)->shaper.counters.failed_pkts += skb_shinfo(skb)->gso_segs;
+		__qdisc_drop(skb, to_free);
+		return TAKEN;
+	}
+	skb_list_walk_safe(segments, segments, next) {
+		skb_mark_not_on_list(segments);
+		qdisc_skb_cb(segments)->pkt_len = segments->len;
+		enter(sch, segments, to_free);
+	}
+	consume_skb(skb);
+	return TAKEN;
+}
+
+static struct sk_buff *take_first(struct Qdisc *sch)
+{
+	struct link *link = link_of(sch);
+	struct sk_buff *skb = packet_of(line_take(&link->line));
+
+	sch->q.qlen--;
+	qdisc_qstats_backlog_dec(sch, skb);
+	return skb;
+}
+
+static struct sk_buff *link_dequeue(struct Qdisc *sch)
+{
+	struct outlet *outlet = qdisc_priv(sch);
+	struct tccc_link_counters *counters = &outlet->link->shaper.counters;
+	const struct parcel *first = line_first(&outlet->link->line);
+	const u64 now_ns = ktime_get_ns();
+	struct sk_buff *skb;
+
+	if (!first)
+		return NULL;
+	if (first->due_ns > now_ns) {
+		qdisc_watchdog_schedule_ns(&outlet->watchdog, first->due_ns);
+		return NULL;
+	}
+	counters->late_ns = max(counters->late_ns, now_ns - first->due_ns);
+	skb = take_first(sch);
+	counters->sent_pkts++;
+	counters->sent_bytes += skb->len - skb_network_offset(skb);
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+/* ---- The qdisc ---- */
+
+static int link_qdisc_init(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *ack)
+{
+	struct outlet *outlet = qdisc_priv(sch);
+
+	qdisc_watchdog_init(&outlet->watchdog, sch);
+	return 0;
+}
+
+/* The device goes down: packets on their way are gone. */
+static void link_qdisc_reset(struct Qdisc *sch)
+{
+	struct outlet *outlet = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&outlet->watchdog);
+	while (line_first(&outlet->link->line)) {
+		outlet->link->shaper.counters.failed_pkts++;
+		kfree_skb(take_first(sch));
+	}
+}
+
+static void link_qdisc_destroy(struct Qdisc *sch)
+{
+	struct outlet *outlet = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&outlet->watchdog);
+	outlet->link->sch = NULL;
+}
+
+/* Not registered: a qdisc without a link cannot be made. Its owner keeps the module while a device uses it. */
+static struct Qdisc_ops link_qdisc_ops = {
+	.id = "tccc_link",
+	.priv_size = sizeof(struct outlet),
+	.enqueue = link_enqueue,
+	.dequeue = link_dequeue,
+	.init = link_qdisc_init,
+	.reset = link_qdisc_reset,
+	.destroy = link_qdisc_destroy,
+	.owner = THIS_MODULE,
+};
+
+/* Makes a new qdisc the root of a device, as `tc qdisc replace` does. */
+static void graft(struct net_device *dev, struct Qdisc *sch)
+{
+	const bool is_up = dev->flags & IFF_UP;
+
+	if (is_up)
+		dev_deactivate(dev);
+	qdisc_put(dev_graft_qdisc(sch->dev_queue, sch));
+	qdisc_put(rtnl_dereference(dev->qdisc));
+	qdisc_refcount_inc(sch);
+	rcu_assign_pointer(dev->qdisc, sch);
+	if (is_up)
+		dev_activate(dev);
+}
+
+/* Under the RTNL. */
+static int link_attach(struct link *link)
+{
+	struct net_device *dev;
+	struct Qdisc *sch;
+
+	dev = __dev_get_by_name(current->nsproxy->net_ns, link->shaper.direction.request->device);
+	if (!dev)
+		return -ENODEV;
+	if (dev->num_tx_queues != 1)
+		return -EOPNOTSUPP;
+	if (rtnl_dereference(dev->qdisc)->ops == &link_qdisc_ops)
+		return -EBUSY;
+	sch = qdisc_create_dflt(netdev_get_tx_queue(dev, 0), &link_qdisc_ops, TC_H_ROOT, NULL);
+	if (!sch)
+		return -ENOMEM;
+	sch->flags |= TCQ_F_ONETXQUEUE;
+	((struct outlet *)qdisc_priv(sch))->link = link;
+	link->sch = sch;
+	list_add_tail(&link->place, &links);
+	graft(dev, sch);
+	return 0;
+}
+
+/* ---- The file ---- */
+
+static void link_free(struct link *link)
+{
+	waiting_free(&link->shaper.queue);
+	kvfree(link->request);
+	kvfree(link);
+}
+
+static struct link *link_new(const char __user *from, size_t length)
+{
+	struct link *link = kvzalloc(sizeof(*link), GFP_KERNEL);
+	void *request;
+
+	if (!link)
+		return ERR_PTR(-ENOMEM);
+	request = vmemdup_user(from, length);
+	if (IS_ERR(request)) {
+		kvfree(link);
+		return request;
+	}
+	link->request = request;
+	if (shaper_read(&link->shaper, request, length))
+		return link;
+	link_free(link);
+	return ERR_PTR(-EINVAL);
+}
+
+/* EINVAL: the request is wrong; ENODEV: there is no such device; EBUSY: it has a link already. */
+static ssize_t links_write(struct file *file, const char __user *from, size_t length, loff_t *place)
+{
+	struct link *link;
+	int error;
+
+	if (length > TCCC_LINK_REQUEST_MAX)
+		return -EINVAL;
+	link = link_new(from, length);
+	if (IS_ERR(link))
+		return PTR_ERR(link);
+	rtnl_lock();
+	error = link_attach(link);
+	rtnl_unlock();
+	if (!error)
+		return length;
+	link_free(link);
+	return error;
+}
+
+static void link_lock(struct link *link)
+{
+	if (link->sch)
+		spin_lock_bh(qdisc_lock(link->sch));
+}
+
+static void link_unlock(struct link *link)
+{
+	if (link->sch)
+		spin_unlock_bh(qdisc_lock(link->sch));
+}
+
+/* Copies the counters and the positions of the packets lost first; returns what is behind them. */
+static u8 *put_counters(u8 *to, struct link *link)
+{
+	struct tccc_link_counters counters;
+	size_t positions;
+
+	link_lock(link);
+	counters = shaper_counters(&link->shaper);
+	positions = counters.first_lost_count * sizeof(u64);
+	memcpy(to, &counters, sizeof(counters));
+	memcpy(to + sizeof(counters), link->shaper.losses.first_lost, positions);
+	link_unlock(link);
+	return to + sizeof(counters) + positions;
+}
+
+static int links_open(struct inode *inode, struct file *file)
+{
+	const size_t most = sizeof(struct tccc_link_counters) + FIRST_LOST_KEPT * sizeof(u64);
+	struct answer *answer;
+	struct link *link;
+	u8 *end;
+
+	rtnl_lock();
+	answer = answer_new(list_count_nodes(&links) * most);
+	if (answer) {
+		end = answer->bytes;
+		list_for_each_entry(link, &links, place)
+			end = put_counters(end, link);
+		answer->length = end - answer->bytes;
+	}
+	rtnl_unlock();
+	file->private_data = answer;
+	return answer ? 0 : -ENOMEM;
+}
+
+static const struct proc_ops links_file = {
+	.proc_open = links_open,
+	.proc_read = answer_read,
+	.proc_write = links_write,
+	.proc_release = answer_release,
+	.proc_lseek = default_llseek,
+};
+
+/* ---- What lab.c calls ---- */
+
+int link_init(struct proc_dir_entry *folder)
+{
+	return proc_create("links", 0600, folder, &links_file) ? 0 : -ENOMEM;
+}
+
+/* The next packet of each link is the first one of its random numbers and counters; what changes by time begins. */
+void link_start(u64 begin_ns)
+{
+	struct link *link;
+
+	rtnl_lock();
+	list_for_each_entry(link, &links, place) {
+		link_lock(link);
+		shaper_reseed(&link->shaper);
+		shaper_restart_counters(&link->shaper);
+		shaper_start(&link->shaper, begin_ns);
+		link_unlock(link);
+	}
+	rtnl_unlock();
+}
+
+/* No device has a link any more: each keeps the module. */
+void link_exit(void)
+{
+	struct link *link, *next;
+
+	list_for_each_entry_safe(link, next, &links, place)
+		link_free(link);
+	INIT_LIST_HEAD(&links);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The third build of an algorithm's file: a module of the guest kernel of virtual time, with that kernel's own headers.
+ * The compiler includes this header before the file (-include). It replaces tccc.bpf.h, kernel.bpf.h and compat.bpf.h;
+ * tcp.bpf.h and math.bpf.h are used as they are.
+ *
+ * Module parameters: every tunable under its name, refused outside its range, and `name=`, the name under which the
+ * algorithm registers. One guest may run an algorithm with several sets of tunables: each is a module of its own.
+ */
+#ifndef TCCC_NATIVE_H
+#define TCCC_NATIVE_H
+
+#include <linux/kstrtox.h>
+#include <linux/module.h>
+#include <net/dst.h>
+#include <net/inet_ecn.h>
+#include <net/route.h>
+#include <net/tcp.h>
+
+#define TCCC_BPF_H
+#define TCCC_KERNEL_BPF_H
+#define TCCC_COMPAT_BPF_H
+
+/* Names of tcp.bpf.h and math.bpf.h that the kernel's headers define too. */
+#undef min
+#undef max
+#undef after
+#undef tcp_sk
+#undef inet_csk
+#define before tccc_before
+#define inet_csk tccc_inet_csk
+#define tcp_sk tccc_tcp_sk
+#define inet_csk_ca tccc_inet_csk_ca
+#define tcp_packets_in_flight tccc_tcp_packets_in_flight
+
+/* Global functions in BPF, which two modules may define under one name. */
+#define __noinline static noinline
+#define __ksym
+#define BPF_CORE_READ_BITFIELD(object, field) ((object)->field)
+#define CA_PRIVATE_BYTES ICSK_CA_PRIV_SIZE
+#define bpf_ktime_get_ns() ktime_get_ns()
+
+/*
+ * The one socket option that algorithms use: IP_TOS.
+ * The body of the kernel's __ip_sock_set_tos, which modules cannot call; the socket is locked by the caller.
+ */
+static __maybe_unused long bpf_setsockopt(struct sock *sk, int level, int option, const int *value, int length)
+{
+	const u8 old = inet_sk(sk)->tos;
+	const u8 tos = (*value & ~INET_ECN_MASK) | (old & INET_ECN_MASK);
+
+	if (level != SOL_IP || option != IP_TOS || length != sizeof(*value))
+		return -EINVAL;
+	if (tos == old)
+		return 0;
+	WRITE_ONCE(inet_sk(sk)->tos, tos);
+	WRITE_ONCE(sk->sk_priority, rt_tos2priority(tos));
+	sk_dst_reset(sk);
+	return 0;
+}
+
+static __maybe_unused long bpf_getsockopt(struct sock *sk, int level, int option, int *value, int length)
+{
+	if (level != SOL_IP || option != IP_TOS || length != sizeof(*value))
+		return -EINVAL;
+	*value = inet_sk(sk)->tos;
+	return 0;
+}
+
+#include "math.bpf.h"
+#include "tcp.bpf.h"
+
+/* Callbacks are plain functions. */
+#define CC_OP(ret, name, ...) static ret name(__VA_ARGS__)
+
+/* The guest's cong_control has four parameters; the other form is compiled and not used. */
+#define CONG_CONTROL_BOTH(id, body)                                                                                    \
+	CC_OP(void, id##_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)               \
+	{                                                                                                              \
+		body(sk, rs);                                                                                          \
+	}                                                                                                              \
+	CC_OP(void, __maybe_unused id##_cong_control_2, struct sock *sk, const struct rate_sample *rs)                 \
+	{                                                                                                              \
+		body(sk, rs);                                                                                          \
+	}
+
+/* A tunable as a module parameter. Ranges are literals of s64 where the type is signed, of u64 where it is not. */
+struct tccc_tunable {
+	void *place;
+	u8 bytes;
+	bool is_signed;
+	u64 low;
+	u64 high;
+};
+
+static bool tccc_is_in_range(const struct tccc_tunable *tunable, u64 value)
+{
+	if (tunable->is_signed)
+		return (s64)value >= (s64)tunable->low && (s64)value <= (s64)tunable->high;
+	return value >= tunable->low && value <= tunable->high;
+}
+
+/* The kernel refuses the module when a parameter is refused. */
+static int tccc_set_tunable(const char *text, const struct kernel_param *parameter)
+{
+	const struct tccc_tunable *tunable = parameter->arg;
+	u64 value;
+	int error = tunable->is_signed ? kstrtos64(text, 0, (s64 *)&value) : kstrtou64(text, 0, &value);
+
+	if (error)
+		return error;
+	if (!tccc_is_in_range(tunable, value))
+		return -EINVAL;
+	memcpy(tunable->place, &value, tunable->bytes); /* little endian: the low bytes come first */
+	return 0;
+}
+
+static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = tccc_set_tunable};
+
+#define TUNABLE(type, name, default_, low_, high_, unit, why)                                                          \
+	static type name = default_;                                                                                   \
+	static const struct tccc_tunable tccc_tunable_##name = {                                                       \
+		.place = &name,                                                                                        \
+		.bytes = sizeof(type),                                                                                 \
+		.is_signed = (type)-1 < (type)1,                                                                       \
+		.low = (u64)(low_),                                                                                    \
+		.high = (u64)(high_),                                                                                  \
+	};                                                                                                             \
+	static_assert((default_) >= (low_) && (default_) <= (high_));                                                  \
+	module_param_cb(name, &tccc_tunable_ops, (void *)&tccc_tunable_##name, 0)
+
+/* The compiler's first error says why the guest cannot have such an algorithm. */
+#define SHARED_STORAGE(program, name, kind)                                                                            \
+	static_assert(false, "it needs the companion program " #program ", which is BPF: the guest has none")
+#define TIMES_SINGLE_PACKETS
+
+#define PHASES(...) enum tccc_phase { __VA_ARGS__ }
+#define STATE_FITS(type)                                                                                               \
+	static_assert(sizeof(type) <= CA_PRIVATE_BYTES);                                                               \
+	static_assert(offsetof(type, phase) == 0 && sizeof(((type *)0)->phase) == 1)
+
+/* The ops table as the files fill it: with the members of every kernel and the forms of kernel.bpf.h. */
+struct tccc_ops {
+	void *ssthresh;
+	void *cong_avoid;
+	void *set_state;
+	void *cwnd_event;
+	void *cwnd_event_tx_start;
+	void *in_ack_event;
+	void *pkts_acked;
+	void *min_tso_segs;
+	void *cong_control;
+	void *cong_control___2;
+	void *undo_cwnd;
+	void *sndbuf_expand;
+	void *init;
+	void *release;
+	char name[TCP_CA_NAME_MAX];
+	u32 flags;
+};
+
+static struct tcp_congestion_ops tccc_kernel_ops;
+
+static char tccc_name[TCP_CA_NAME_MAX];
+module_param_string(name, tccc_name, sizeof(tccc_name), 0);
+
+/* What loader/adapt.rs does for BPF: members that this kernel lacks, and other forms of those it has, are left out. */
+static int __init tccc_register(const struct tccc_ops *ops)
+{
+	struct tcp_congestion_ops *to = &tccc_kernel_ops;
+
+	to->ssthresh = ops->ssthresh;
+	to->cong_avoid = ops->cong_avoid;
+	to->set_state = ops->set_state;
+	to->cwnd_event = ops->cwnd_event;
+	to->in_ack_event = ops->in_ack_event;
+	to->pkts_acked = ops->pkts_acked;
+	to->min_tso_segs = ops->min_tso_segs;
+	to->cong_control = ops->cong_control;
+	to->undo_cwnd = ops->undo_cwnd;
+	to->sndbuf_expand = ops->sndbuf_expand;
+	to->init = ops->init;
+	to->release = ops->release;
+	to->flags = ops->flags;
+	to->owner = THIS_MODULE;
+	strscpy(to->name, *tccc_name ? tccc_name : ops->name);
+	return tcp_register_congestion_control(to);
+}
+
+#define ALGORITHM(id, title, source)                                                                                   \
+	MODULE_LICENSE("GPL");                                                                                         \
+	MODULE_DESCRIPTION(title);                                                                                     \
+	static const struct tccc_ops tccc_ops_##id;                                                                    \
+	static int __init tccc_begin(void)                                                                             \
+	{                                                                                                              \
+		return tccc_register(&tccc_ops_##id);                                                                  \
+	}                                                                                                              \
+	static void __exit tccc_end(void)                                                                              \
+	{                                                                                                              \
+		tcp_unregister_congestion_control(&tccc_kernel_ops);                                                   \
+	}                                                                                                              \
+	module_init(tccc_begin);                                                                                       \
+	module_exit(tccc_end);                                                                                         \
+	static const struct tccc_ops tccc_ops_##id
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A packet of the guest kernel as a link sees it: its place in the line, and what its header says.
+ */
+#ifndef TCCC_PACKET_H
+#define TCCC_PACKET_H
+
+#include <net/inet_ecn.h>
+#include <net/pkt_sched.h>
+
+#include "line.h"
+
+/* Class selector 1: what may be dropped first (RFC 3662). The two bits below it are for congestion marks. */
+#define DSCP_LOW 8
+#define DSCP_SHIFT 2
+
+static inline struct parcel *parcel_of(struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct parcel));
+	return (struct parcel *)qdisc_skb_cb(skb)->data;
+}
+
+static inline struct sk_buff *packet_of(struct parcel *parcel)
+{
+	return (struct sk_buff *)((char *)parcel - offsetof(struct sk_buff, cb) - offsetof(struct qdisc_skb_cb, data));
+}
+
+static inline bool is_low(struct sk_buff *skb)
+{
+	switch (skb->protocol) {
+	case htons(ETH_P_IP):
+		return pskb_network_may_pull(skb, sizeof(struct iphdr)) &&
+		       ipv4_get_dsfield(ip_hdr(skb)) >> DSCP_SHIFT == DSCP_LOW;
+	case htons(ETH_P_IPV6):
+		return pskb_network_may_pull(skb, sizeof(struct ipv6hdr)) &&
+		       ipv6_get_dsfield(ipv6_hdr(skb)) >> DSCP_SHIFT == DSCP_LOW;
+	default:
+		return false;
+	}
+}
+
+/* Whether the packet is marked now: its ends have to understand marks. A copy of it keeps its own header. */
+static inline bool mark_congestion(struct sk_buff *skb)
+{
+	const int header = skb->protocol == htons(ETH_P_IPV6) ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+
+	return !skb_ensure_writable(skb, skb_network_offset(skb) + header) && INET_ECN_set_ce(skb);
+}
+
+#endif

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * TCP senders inside the guest kernel: one connection each, driven by jobs, which never sleep.
+ *
+ * A bulk flow sends what iperf3 sends over its data connection: a cookie of 37 bytes, and after its acknowledgement
+ * writes of 128 KB until the length is over. Then the receiver closes the connection, at the moment at which a message
+ * from the sender would have passed the queue. It answers later data with resets. Transfers and messages write 64 KB at
+ * a time, close, and wait for the receiver to close, as in src/experiment/traffic/child.rs.
+ */
+#include <linux/bvec.h>
+#include <net/tcp.h>
+
+#include "traffic.h"
+
+/* iperf3: COOKIE_SIZE, DEFAULT_TCP_BLKSIZE. */
+#define COOKIE_BYTES 37
+#define BULK_WRITE_BYTES (128 << 10)
+/* CHUNK_BYTES of src/experiment/traffic/child.rs. */
+#define TRANSFER_WRITE_BYTES (64 << 10)
+
+static_assert(BULK_WRITE_BYTES <= PAYLOAD_BYTES && TRANSFER_WRITE_BYTES <= PAYLOAD_BYTES);
+
+static void (*kernel_write_space)(struct sock *sk);
+
+/* ---- Writing ---- */
+
+/* Returns how many bytes the socket took, which may be fewer; negative if it took none. */
+static int send_some(struct socket *sock, u32 bytes)
+{
+	struct msghdr message = {.msg_flags = MSG_SPLICE_PAGES | MSG_DONTWAIT | MSG_NOSIGNAL};
+	struct bio_vec vector;
+
+	bvec_set_page(&vector, payload, bytes, 0);
+	iov_iter_bvec(&message.msg_iter, ITER_SOURCE, &vector, 1, bytes);
+	return sock_sendmsg(sock, &message);
+}
+
+static void send_bulk(struct socket *sock)
+{
+	while (send_some(sock, BULK_WRITE_BYTES) == BULK_WRITE_BYTES)
+		;
+}
+
+/* Whether the socket took all that was left of the transfer or message. */
+static bool send_left(struct sender *sender)
+{
+	while (sender->left_bytes) {
+		int sent;
+
+		if (!sender->chunk_bytes)
+			sender->chunk_bytes = min_t(u64, sender->left_bytes, TRANSFER_WRITE_BYTES);
+		sent = send_some(sender->sock, sender->chunk_bytes);
+		if (sent <= 0)
+			return false;
+		sender->chunk_bytes -= sent;
+		sender->left_bytes -= sent;
+	}
+	return true;
+}
+
+static void finish(struct sender *sender)
+{
+	sender->stage = SENDER_FINISHING;
+	kernel_sock_shutdown(sender->sock, SHUT_WR);
+}
+
+/* ---- What each kind of flow does ---- */
+
+static void begin_message(struct sender *sender, u64 now_ns)
+{
+	struct flow *flow = sender->flow;
+
+	flow->transfers[flow->begun++].begun_ns = now_ns;
+	sender->left_bytes = flow->asked.bytes;
+}
+
+/* A message begins when it is due and the socket has taken all of the message before it. */
+static void send_messages(struct sender *sender)
+{
+	const struct flow *flow = sender->flow;
+
+	while (send_left(sender)) {
+		const u64 due_ns = flow->start_ns + flow->begun * flow->asked.interval_ns;
+		const u64 now_ns = ktime_get_ns();
+
+		if (flow->begun == flow->asked.count) {
+			finish(sender);
+			return;
+		}
+		if (now_ns < due_ns) {
+			sender->stage = SENDER_PAUSING;
+			job_at(&sender->job, due_ns);
+			return;
+		}
+		begin_message(sender, now_ns);
+	}
+	sender->stage = SENDER_SENDING;
+}
+
+/*
+ * How long a packet that leaves now takes to the receiver, behind what is queued. The latest RTT includes the queue; half
+ * of the lowest RTT is subtracted for the way back. On a path with two different delays the receiver closes earlier or
+ * later by half of the difference.
+ */
+static u64 heard_after_ns(const struct tcp_sock *tp)
+{
+	const u32 least_us = tcp_min_rtt(tp) == ~0U ? 0 : tcp_min_rtt(tp);
+	const u32 last_us = max(tp->rack.rtt_us, least_us);
+
+	return (last_us - least_us / 2) * (u64)NSEC_PER_USEC;
+}
+
+static void stop_bulk(struct sender *sender, u64 now_ns)
+{
+	sender->stage = SENDER_FINISHING;
+	job_at(&sender->flow->hear, now_ns + heard_after_ns(tcp_sk(sender->sock->sk)));
+}
+
+/* The sender's job is due when the length is over, and woken when there is room in the socket. */
+static void serve_bulk(struct sender *sender)
+{
+	const struct tcp_sock *tp = tcp_sk(sender->sock->sk);
+	struct flow *flow = sender->flow;
+	const u64 now_ns = ktime_get_ns();
+
+	if (sender->stage == SENDER_COOKIE) {
+		if (tp->snd_una != tp->write_seq)
+			return;
+		sender->stage = SENDER_SENDING;
+		flow->start_ns = now_ns;
+		job_at(&sender->job, now_ns + flow->asked.length_ns);
+	}
+	if (now_ns >= flow->start_ns + flow->asked.length_ns)
+		stop_bulk(sender, now_ns);
+	else
+		send_bulk(sender->sock);
+}
+
+static void begin_sending(struct sender *sender)
+{
+	if (sender->flow->asked.sends == TCCC_SENDS_BULK) {
+		sender->stage = SENDER_COOKIE;
+		send_some(sender->sock, COOKIE_BYTES);
+		return;
+	}
+	sender->stage = SENDER_SENDING;
+}
+
+static void send(struct sender *sender)
+{
+	if (sender->stage == SENDER_FINISHING)
+		return;
+	switch (sender->flow->asked.sends) {
+	case TCCC_SENDS_BULK:
+		serve_bulk(sender);
+		break;
+	case TCCC_SENDS_MESSAGES:
+		send_messages(sender);
+		break;
+	default:
+		if (send_left(sender))
+			finish(sender);
+	}
+}
+
+/* ---- The end ---- */
+
+static void note_error(struct sender *sender, int error)
+{
+	struct flow *flow = sender->flow;
+
+	if (flow->asked.sends == TCCC_SENDS_BULK)
+		flow->report.error = flow->report.error ?: error;
+	else if (flow->asked.sends == TCCC_SENDS_TRANSFERS)
+		flow->transfers[sender - flow->senders].error = error;
+	else
+		flow->transfers[0].error = error;
+}
+
+static void note_counts(struct sender *sender)
+{
+	const struct tcp_sock *tp = tcp_sk(sender->sock->sk);
+	struct tccc_flow_report *report = &sender->flow->report;
+
+	report->retrans_pkts += tp->total_retrans;
+	report->mss_bytes = tp->mss_cache;
+	memcpy(report->algorithm, inet_csk(sender->sock->sk)->icsk_ca_ops->name, sizeof(report->algorithm));
+}
+
+static void close(struct sender *sender)
+{
+	struct socket *sock = sender->sock;
+
+	job_cancel(&sender->job);
+	sender->stage = SENDER_CLOSED;
+	sender->sock = NULL;
+	sock_release(sock);
+	flow_end_one(sender->flow);
+}
+
+/* The kernel has closed the connection. At the end of a bulk flow, the receiver's reset is expected. */
+static void end(struct sender *sender)
+{
+	const bool is_expected = sender->flow->asked.sends == TCCC_SENDS_BULK && sender->stage == SENDER_FINISHING;
+
+	if (!is_expected)
+		note_error(sender, sock_error(sender->sock->sk));
+	note_counts(sender);
+	close(sender);
+}
+
+/* Closes the connection with a reset, at once. */
+void sender_abort(struct sender *sender)
+{
+	if (!sender->sock)
+		return;
+	note_error(sender, -ETIMEDOUT);
+	note_counts(sender);
+	sock_no_linger(sender->sock->sk);
+	close(sender);
+}
+
+static void act(struct job *job)
+{
+	struct sender *sender = container_of(job, struct sender, job);
+	struct sock *sk;
+
+	if (!sender->sock)
+		return;
+	sk = sender->sock->sk;
+	if (sk->sk_state == TCP_CLOSE) {
+		end(sender);
+		return;
+	}
+	if (sk->sk_state == TCP_SYN_SENT)
+		return;
+	if (sender->stage == SENDER_CONNECTING)
+		begin_sending(sender);
+	send(sender);
+	/* Of a bulk flow, the receiver closes first. */
+	if (sk->sk_shutdown & RCV_SHUTDOWN && !(sk->sk_shutdown & SEND_SHUTDOWN))
+		finish(sender);
+}
+
+/* ---- What the socket says ---- */
+
+void sender_write_space(struct sock *sk)
+{
+	struct sender *sender = sk->sk_user_data;
+
+	kernel_write_space(sk);
+	if (sk_stream_is_writeable(sk))
+		job_wake(&sender->job);
+}
+
+static void state_change(struct sock *sk)
+{
+	struct sender *sender = sk->sk_user_data;
+
+	job_wake(&sender->job);
+}
+
+/* ---- The beginning ---- */
+
+/*
+ * Imposes the scenario's conditions where the kernel calls the algorithm's init: the connection is established, and the
+ * kernel has chosen its initial window. The order is that of bpf/path/conditions.bpf.c: with initial_ssthresh, init sees
+ * a window of that many packets, and the initial window is set after init.
+ */
+static void impose_conditions(struct sock *sk)
+{
+	const struct sender *sender = sk->sk_user_data;
+	const struct tccc_flow_request *asked = &sender->flow->asked;
+	const struct tcp_congestion_ops *ops = sender->flow->own_ops;
+	struct tcp_sock *tp = tcp_sk(sk);
+	const u32 cwnd = asked->initial_cwnd ?: tcp_snd_cwnd(tp);
+
+	inet_csk(sk)->icsk_ca_ops = ops;
+	if (asked->window_cap) {
+		tp->snd_cwnd_clamp = asked->window_cap;
+		tp->snd_ssthresh = asked->window_cap;
+	}
+	if (asked->initial_ssthresh) {
+		tp->snd_ssthresh = asked->initial_ssthresh;
+		tcp_snd_cwnd_set(tp, asked->initial_ssthresh);
+	} else {
+		tcp_snd_cwnd_set(tp, cwnd);
+	}
+	if (ops->init)
+		ops->init(sk);
+	if (asked->initial_ssthresh)
+		tcp_snd_cwnd_set(tp, cwnd);
+}
+
+/* Until the connection is established, the socket has a copy of its algorithm with another init. */
+static void prepare_conditions(struct sender *sender)
+{
+	const struct tccc_flow_request *asked = &sender->flow->asked;
+	struct inet_connection_sock *icsk = inet_csk(sender->sock->sk);
+	struct flow *flow = sender->flow;
+
+	if (!asked->window_cap && !asked->initial_ssthresh && !asked->initial_cwnd)
+		return;
+	if (!flow->own_ops) {
+		flow->own_ops = icsk->icsk_ca_ops;
+		flow->ops = *icsk->icsk_ca_ops;
+		flow->ops.init = impose_conditions;
+	}
+	icsk->icsk_ca_ops = &flow->ops;
+}
+
+static void take_over(struct sender *sender)
+{
+	struct sock *sk = sender->sock->sk;
+
+	kernel_write_space = sk->sk_write_space;
+	sk->sk_user_data = sender;
+	sk->sk_write_space = sender_write_space;
+	sk->sk_state_change = state_change;
+}
+
+static int connect(struct sender *sender, u32 port)
+{
+	const struct tccc_flow_request *asked = &sender->flow->asked;
+	struct sockaddr_in from = address_of(asked->from_address, port);
+	struct sockaddr_in to = address_of(asked->to_address, asked->to_port);
+	struct socket *sock;
+	int error = sock_create_kern(sender->flow->from, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock);
+
+	if (error)
+		return error;
+	sender->sock = sock;
+	error = sock->ops->setsockopt(sock, SOL_TCP, TCP_CONGESTION, KERNEL_SOCKPTR((void *)asked->algorithm),
+				      strlen(asked->algorithm));
+	if (error)
+		return error;
+	sock_set_reuseaddr(sock->sk);
+	error = kernel_bind(sock, (struct sockaddr *)&from, sizeof(from));
+	if (error)
+		return error;
+	take_over(sender);
+	prepare_conditions(sender);
+	error = kernel_connect(sock, (struct sockaddr *)&to, sizeof(to), O_NONBLOCK);
+	return error == -EINPROGRESS ? 0 : error;
+}
+
+void sender_init(struct sender *sender, struct flow *flow)
+{
+	job_init(&sender->job, act);
+	sender->flow = flow;
+}
+
+void sender_open(struct sender *sender)
+{
+	struct flow *flow = sender->flow;
+	struct tccc_transfer_report *transfer = &flow->transfers[sender - flow->senders];
+	int error;
+
+	transfer->begun_ns = ktime_get_ns();
+	if (flow->asked.sends != TCCC_SENDS_BULK)
+		sender->left_bytes = flow->asked.bytes;
+	error = connect(sender, transfer->port);
+	if (!error)
+		return;
+	note_error(sender, error);
+	if (sender->sock)
+		close(sender);
+	else
+		flow_end_one(flow);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What happens to a packet that enters one direction of a link: lost, refused by the queue, or due at a moment.
+ *
+ * The same decisions as the emulator's (tunlink/shaper.rs), from the same random numbers: a test compares them packet by
+ * packet. Plain C, without the kernel: who includes this file provides waiting_page_new() and waiting_page_free().
+ * Time comes in with each packet. All moments are nanoseconds of one monotonic clock.
+ */
+#ifndef TCCC_SHAPER_H
+#define TCCC_SHAPER_H
+
+#include "draws.h"
+#include "pace.h"
+
+/* A packet in front of the serialiser. */
+struct waiting {
+	u64 serialised_from_ns;
+	u64 bytes;
+};
+
+/* With its header, a page of 4096 bytes holds so many. */
+#define WAITING_IN_PAGE 255
+
+struct waiting_page {
+	struct waiting_page *next;
+	u64 unused;
+	struct waiting packets[WAITING_IN_PAGE];
+};
+
+static struct waiting_page *waiting_page_new(void);
+static void waiting_page_free(struct waiting_page *page);
+
+/* The queue, oldest packet first: pages that are allocated as it grows, as one of bytes has no bound in packets. */
+struct waiting_queue {
+	struct waiting_page *first;
+	struct waiting_page *last;
+	struct waiting_page *spare;
+	u32 first_place;
+	u32 end_place;
+	u64 packets;
+	u64 bytes;
+};
+
+enum verdict_kind {
+	VERDICT_NONE,	  /* of a copy: there is none */
+	VERDICT_LOST,	  /* taken by the loss model */
+	VERDICT_DOWN,	  /* dropped because the link was down */
+	VERDICT_OVERFLOW, /* dropped because the queue was full */
+	VERDICT_FAILED,	  /* not carried for lack of memory */
+	VERDICT_DUE,	  /* leaves the link at due_ns, never before an earlier packet that is not held back */
+};
+
+struct verdict {
+	enum verdict_kind kind;
+	bool is_held_back;
+	u64 due_ns;
+};
+
+/* On what terms a packet enters the queue: what chance adds to its time, and what the queue holds for its priority. */
+struct terms {
+	u64 jitter_ns;
+	u64 held_back_ns;
+	struct tccc_limit limit;
+};
+
+/* One direction of a link: the loss draw, the drop-tail queue, the serialiser, the delay. */
+struct shaper {
+	struct direction direction;
+	struct serialiser serialiser;
+	struct steps is_up;
+	struct steps delay;
+	struct steps loss;
+	struct tccc_generator jitter_draws;
+	struct tccc_generator reorder_draws;
+	struct tccc_generator duplicate_draws;
+	struct tccc_generator host_draws;
+	struct terms copy_terms;
+	bool has_copy;
+	bool is_marked;
+	u64 last_arrival_ns;
+	u64 last_due_ns;
+	struct waiting_queue queue;
+	struct tccc_link_counters counters;
+	struct losses losses;
+};
+
+/* False: there is no memory. */
+static inline bool waiting_push(struct waiting_queue *queue, u64 serialised_from_ns, u32 bytes)
+{
+	struct waiting_page *page = queue->last;
+
+	if (!page || queue->end_place == WAITING_IN_PAGE) {
+		page = queue->spare ? queue->spare : waiting_page_new();
+		if (!page)
+			return false;
+		queue->spare = NULL;
+		page->next = NULL;
+		if (queue->last)
+			queue->last->next = page;
+		else
+			queue->first = page;
+		queue->last = page;
+		queue->end_place = 0;
+	}
+	page->packets[queue->end_place++] = (struct waiting){serialised_from_ns, bytes};
+	queue->packets++;
+	queue->bytes += bytes;
+	return true;
+}
+
+/* Goes on to the next page, and keeps the one that was used up for later. */
+static inline void waiting_next_page(struct waiting_queue *queue)
+{
+	struct waiting_page *page = queue->first;
+
+	queue->first_place = 0;
+	if (!page->next) {
+		queue->end_place = 0;
+		return;
+	}
+	queue->first = page->next;
+	if (queue->spare)
+		waiting_page_free(page);
+	else
+		queue->spare = page;
+}
+
+/* Packets whose serialisation has begun are no longer in the queue. */
+static inline void waiting_leave(struct waiting_queue *queue, u64 now_ns)
+{
+	while (queue->packets) {
+		const struct waiting *packet = &queue->first->packets[queue->first_place];
+
+		if (packet->serialised_from_ns > now_ns)
+			return;
+		queue->packets--;
+		queue->bytes -= packet->bytes;
+		queue->first_place++;
+		if (!queue->packets || queue->first_place == WAITING_IN_PAGE)
+			waiting_next_page(queue);
+	}
+}
+
+static inline void waiting_free(struct waiting_queue *queue)
+{
+	while (queue->first) {
+		struct waiting_page *page = queue->first;
+
+		queue->first = page->next;
+		waiting_page_free(page);
+	}
+	if (queue->spare)
+		waiting_page_free(queue->spare);
+	*queue = (struct waiting_queue){0};
+}
+
+/* Whether as much waits as this, or more. */
+static inline bool queue_holds(const struct waiting_queue *queue, const struct tccc_limit *much)
+{
+	if (much->unit == TCCC_LIMIT_NONE)
+		return false;
+	return (much->unit == TCCC_LIMIT_PKTS ? queue->packets : queue->bytes) >= much->most;
+}
+
+static inline bool queue_fits(const struct waiting_queue *queue, const struct tccc_limit *limit, u32 bytes)
+{
+	if (limit->unit == TCCC_LIMIT_PKTS)
+		return queue->packets < limit->most;
+	return queue->bytes + bytes <= limit->most;
+}
+
+/* Sets when the changes come. */
+static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
+{
+	const struct direction *direction = &shaper->direction;
+
+	follow_rate(&shaper->serialiser, direction, begin_ns);
+	steps_begin(&shaper->delay, direction, TCCC_CHANGE_DELAY, begin_ns);
+	shaper->delay.value = direction->request->delay_ns;
+	steps_begin(&shaper->is_up, direction, TCCC_CHANGE_UP, begin_ns);
+	shaper->is_up.value = true;
+	steps_begin(&shaper->loss, direction, TCCC_CHANGE_LOSS, begin_ns);
+	shaper->loss.value = 0;
+}
+
+/* Starts the random numbers anew. What changes by time waits for shaper_start() again. */
+static inline void shaper_reseed(struct shaper *shaper)
+{
+	const struct tccc_generator *generators = shaper->direction.request->generators;
+
+	shaper_follow(shaper, NEVER_NS);
+	losses_begin(&shaper->losses, &shaper->direction);
+	shaper->jitter_draws = generators[TCCC_STREAM_JITTER];
+	shaper->reorder_draws = generators[TCCC_STREAM_REORDER];
+	shaper->duplicate_draws = generators[TCCC_STREAM_DUPLICATE];
+	shaper->host_draws = generators[TCCC_STREAM_HOST];
+}
+
+/* Begins what changes by time: the trace of the rate and the changes count from this moment. */
+static inline void shaper_start(struct shaper *shaper, u64 begin_ns)
+{
+	shaper_follow(shaper, begin_ns);
+	if (shaper->direction.request->opportunity_count)
+		follow_trace(&shaper->serialiser, &shaper->direction, begin_ns);
+}
+
+/* Counts from here. */
+static inline void shaper_restart_counters(struct shaper *shaper)
+{
+	shaper->counters = (struct tccc_link_counters){0};
+	losses_restart_runs(&shaper->losses);
+}
+
+/* Makes an all-zero shaper ready for packets. The bytes of the request stay where they are while it is used. */
+static inline bool shaper_read(struct shaper *shaper, const void *bytes, u64 length)
+{
+	if (!direction_read(&shaper->direction, bytes, length))
+		return false;
+	shaper_reseed(shaper);
+	return true;
+}
+
+/* The counters, with those that the losses keep. */
+static inline struct tccc_link_counters shaper_counters(const struct shaper *shaper)
+{
+	struct tccc_link_counters counters = shaper->counters;
+
+	counters.loss_runs = shaper->losses.runs;
+	counters.first_lost_count = shaper->losses.first_lost_count;
+	return counters;
+}
+
+/* When a packet that its host sends now reaches the link. The host's delay never reorders packets. */
+static inline u64 shaper_arrival_ns(struct shaper *shaper, u64 now_ns)
+{
+	const u64 arrival_ns = now_ns + draw_up_to(&shaper->host_draws, shaper->direction.request->host_delay_ns);
+
+	if (arrival_ns > shaper->last_arrival_ns)
+		shaper->last_arrival_ns = arrival_ns;
+	return shaper->last_arrival_ns;
+}
+
+static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_limit *limit)
+{
+	const struct tccc_link_request *request = shaper->direction.request;
+	struct terms terms = {.jitter_ns = draw_up_to(&shaper->jitter_draws, request->jitter_ns), .limit = *limit};
+
+	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
+		terms.held_back_ns = request->held_back_ns;
+	return terms;
+}
+
+static inline void draw_copy(struct shaper *shaper, const struct tccc_limit *limit)
+{
+	const u64 share = shaper->direction.request->duplicate;
+
+	shaper->has_copy = share && draw_share(&shaper->duplicate_draws, share);
+	if (shaper->has_copy)
+		shaper->copy_terms = draw_terms(shaper, limit);
+}
+
+/* A packet that finds the serialiser idle is sent at once, whatever the queue holds. */
+static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 serialised_from_ns, u32 bytes)
+{
+	struct tccc_link_counters *counters = &shaper->counters;
+	struct waiting_queue *queue = &shaper->queue;
+
+	if (!waiting_push(queue, serialised_from_ns, bytes)) {
+		counters->failed_pkts++;
+		return VERDICT_FAILED;
+	}
+	if (queue->packets > counters->max_queue_pkts)
+		counters->max_queue_pkts = queue->packets;
+	return VERDICT_DUE;
+}
+
+static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, const struct terms *terms)
+{
+	struct verdict verdict = {.kind = VERDICT_DUE, .is_held_back = terms->held_back_ns > 0};
+	u64 from_ns, left_ns;
+
+	waiting_leave(&shaper->queue, arrival_ns);
+	from_ns = serialiser_begins_ns(&shaper->serialiser, arrival_ns);
+	if (from_ns > arrival_ns && !queue_fits(&shaper->queue, &terms->limit, bytes)) {
+		shaper->counters.overflow_pkts++;
+		return (struct verdict){.kind = VERDICT_OVERFLOW};
+	}
+	shaper->is_marked = queue_holds(&shaper->queue, &shaper->direction.request->mark);
+	if (from_ns > arrival_ns) {
+		verdict.kind = wait_in_queue(shaper, from_ns, bytes);
+		if (verdict.kind != VERDICT_DUE)
+			return verdict;
+	}
+	left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
+	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
+	if (left_ns > shaper->last_due_ns)
+		shaper->last_due_ns = left_ns;
+	verdict.due_ns = shaper->last_due_ns + terms->held_back_ns;
+	return verdict;
+}
+
+/*
+ * Decides what happens to a packet of so many bytes (the whole IP packet) that arrives at a moment; packets are given in the
+ * order of their arrival. One of low priority finds the queue full earlier.
+ */
+static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns, u32 bytes, bool is_low)
+{
+	const struct tccc_link_request *request = shaper->direction.request;
+	const bool has_own_limit = is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
+	const struct tccc_limit *limit = has_own_limit ? &request->queue_low : &request->queue;
+	struct terms terms;
+
+	shaper->counters.received_pkts++;
+	if (!steps_at(&shaper->is_up, arrival_ns)) {
+		shaper->counters.down_pkts++;
+		return (struct verdict){.kind = VERDICT_DOWN};
+	}
+	/* Drawn for lost packets too: what happens to a packet depends on its number alone. */
+	terms = draw_terms(shaper, limit);
+	draw_copy(shaper, limit);
+	if (steps_pass(&shaper->loss, arrival_ns))
+		losses_change(&shaper->losses, shaper->loss.value);
+	if (losses_take_next(&shaper->losses)) {
+		shaper->counters.lost_pkts++;
+		return (struct verdict){.kind = VERDICT_LOST};
+	}
+	return enter_queue(shaper, arrival_ns, bytes, &terms);
+}
+
+/* What happens to the copy of the packet that was admitted last, of the same priority; most have none. */
+static inline struct verdict shaper_admit_copy(struct shaper *shaper, u64 arrival_ns, u32 bytes)
+{
+	if (!shaper->has_copy)
+		return (struct verdict){.kind = VERDICT_NONE};
+	shaper->has_copy = false;
+	shaper->counters.duplicated_pkts++;
+	return enter_queue(shaper, arrival_ns, bytes, &shaper->copy_terms);
+}
+
+#endif

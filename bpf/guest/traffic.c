@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flows inside the guest kernel: /proc/tccc/flows, and the start, stop and end of each flow.
+ *
+ * The flows are those of src/experiment/traffic: bulk flows as iperf3 sends them, transfers of a size, messages over one
+ * connection, datagrams at a constant rate.
+ */
+#include <linux/mm.h>
+#include <linux/nsproxy.h>
+#include <linux/proc_fs.h>
+#include <linux/uaccess.h>
+#include <net/net_namespace.h>
+
+#include "traffic.h"
+
+/* Connections of one flow: there are this many ports from FIRST_SENDER_PORT of traffic.rs to the last one. */
+#define TRANSFERS_MAX 45000
+/* Datagrams of one flow: a bit for each takes 32 MB. */
+#define DATAGRAMS_MAX (1u << 28)
+/* A day and a quarter of an hour: more than the longest run, and the sum of two times does not overflow. */
+#define FLOW_NS_MAX (87300 * (u64)NSEC_PER_SEC)
+
+struct page *payload;
+
+static struct flow *flows[TCCC_FLOWS_MAX];
+static u32 flow_count;
+static u32 unfinished;
+
+/* ---- The life of a flow ---- */
+
+/* A connection is closed, or the path is empty of datagrams. The flow is over after the last of these. */
+void flow_end_one(struct flow *flow)
+{
+	if (--flow->open)
+		return;
+	flow->report.is_done = 1;
+	unfinished--;
+}
+
+/* Starts the next transfer. It does not wait for the transfers before it. */
+static void start_transfer(struct flow *flow)
+{
+	const u32 planned = flow->asked.count;
+	const u32 index = flow->begun++;
+
+	if (flow->begun < planned)
+		job_at(&flow->start, flow->start_ns + flow->begun * flow->asked.interval_ns);
+	sender_open(&flow->senders[index]);
+}
+
+static void start_flow(struct job *job)
+{
+	struct flow *flow = container_of(job, struct flow, start);
+
+	switch (flow->asked.sends) {
+	case TCCC_SENDS_DATAGRAMS:
+		datagram_send(flow);
+		return;
+	case TCCC_SENDS_TRANSFERS:
+		start_transfer(flow);
+		return;
+	default:
+		flow->begun = 1;
+		sender_open(&flow->senders[0]);
+	}
+}
+
+/* Gives up transfers and messages that are not done within the flow's length. A bulk flow's sender stops by itself. */
+static void stop_flow(struct job *job)
+{
+	struct flow *flow = container_of(job, struct flow, stop);
+	u32 index;
+
+	for (index = 0; index < flow->connections; index++)
+		sender_abort(&flow->senders[index]);
+}
+
+static void hear_flow(struct job *job)
+{
+	struct flow *flow = container_of(job, struct flow, hear);
+
+	if (flow->asked.sends == TCCC_SENDS_DATAGRAMS)
+		datagram_settle(flow);
+	else
+		receiver_release(&flow->receivers[0]);
+}
+
+static void begin_flow(struct flow *flow, u64 begin_ns)
+{
+	const struct tccc_flow_request *asked = &flow->asked;
+
+	flow->start_ns = begin_ns + asked->start_ns;
+	flow->open = flow->connections ?: 1;
+	job_at(&flow->start, flow->start_ns);
+	if (asked->sends == TCCC_SENDS_TRANSFERS || asked->sends == TCCC_SENDS_MESSAGES)
+		job_at(&flow->stop, flow->start_ns + asked->length_ns);
+}
+
+/* Ends a flow that is not over at the end of the run: its sockets close, and the tracer sees that. */
+static void give_up(struct flow *flow)
+{
+	u32 index;
+
+	job_cancel(&flow->start);
+	job_cancel(&flow->stop);
+	job_cancel(&flow->hear);
+	if (flow->report.is_done)
+		return;
+	if (!flow->report.error)
+		flow->report.error = -ETIMEDOUT;
+	for (index = 0; index < flow->connections; index++)
+		sender_abort(&flow->senders[index]);
+	flow->report.is_done = 0;
+}
+
+bool traffic_is_complete(void)
+{
+	u32 index;
+
+	for (index = 0; index < flow_count; index++) {
+		if (!flows[index]->from)
+			return false;
+	}
+	return true;
+}
+
+u32 traffic_run(u64 begin_ns, u64 end_ns)
+{
+	u32 index, given_up;
+
+	unfinished = flow_count;
+	for (index = 0; index < flow_count; index++)
+		begin_flow(flows[index], begin_ns);
+	jobs_serve(end_ns, &unfinished);
+	given_up = unfinished;
+	for (index = 0; index < flow_count; index++)
+		give_up(flows[index]);
+	return given_up;
+}
+
+/* ---- Requests ---- */
+
+static bool is_valid(const struct tccc_flow_request *asked)
+{
+	const bool is_several = asked->sends == TCCC_SENDS_TRANSFERS || asked->sends == TCCC_SENDS_MESSAGES;
+	const u32 ports = asked->sends == TCCC_SENDS_TRANSFERS ? asked->count : 1;
+
+	if (asked->sends < TCCC_SENDS_BULK || asked->sends > TCCC_SENDS_DATAGRAMS)
+		return false;
+	if (asked->start_ns > FLOW_NS_MAX || asked->settle_ns > FLOW_NS_MAX)
+		return false;
+	if (!asked->length_ns || asked->length_ns > FLOW_NS_MAX || asked->interval_ns > FLOW_NS_MAX)
+		return false;
+	if (!asked->count || asked->count > TRANSFERS_MAX || (asked->count > 1 && !is_several))
+		return false;
+	if (asked->sends != TCCC_SENDS_BULK && !asked->bytes)
+		return false;
+	if (asked->sends == TCCC_SENDS_DATAGRAMS &&
+	    (!asked->interval_ns || asked->length_ns / asked->interval_ns >= DATAGRAMS_MAX ||
+	     asked->bytes < sizeof(u64) || asked->bytes > PAYLOAD_BYTES))
+		return false;
+	if (strnlen(asked->algorithm, TCCC_FLOW_ALGORITHM) == TCCC_FLOW_ALGORITHM)
+		return false;
+	return asked->from_port && asked->to_port && asked->from_port + ports - 1 <= U16_MAX &&
+	       asked->to_port <= U16_MAX;
+}
+
+/* Leaves out transfers that would begin after the flow's length, as src/experiment/traffic/child.rs does. */
+static void cut_count(struct tccc_flow_request *asked)
+{
+	u64 in_time;
+
+	if (asked->sends != TCCC_SENDS_TRANSFERS || !asked->interval_ns)
+		return;
+	in_time = DIV64_U64_ROUND_UP(asked->length_ns, asked->interval_ns);
+	asked->count = min_t(u64, asked->count, in_time);
+}
+
+static void free_flow(struct flow *flow)
+{
+	if (flow->listener)
+		sock_release(flow->listener);
+	if (flow->source)
+		sock_release(flow->source);
+	if (flow->to)
+		put_net(flow->to);
+	if (flow->from)
+		put_net(flow->from);
+	kvfree(flow->senders);
+	kvfree(flow->receivers);
+	kvfree(flow->transfers);
+	kvfree(flow->numbers);
+	kvfree(flow);
+}
+
+static int allocate_connections(struct flow *flow)
+{
+	const struct tccc_flow_request *asked = &flow->asked;
+	u32 index;
+
+	flow->connections = asked->sends == TCCC_SENDS_TRANSFERS ? asked->count : 1;
+	flow->senders = kvcalloc(flow->connections, sizeof(*flow->senders), GFP_KERNEL);
+	flow->receivers = kvcalloc(flow->connections, sizeof(*flow->receivers), GFP_KERNEL);
+	flow->transfers = kvcalloc(asked->count, sizeof(*flow->transfers), GFP_KERNEL);
+	if (!flow->senders || !flow->receivers || !flow->transfers)
+		return -ENOMEM;
+	for (index = 0; index < flow->connections; index++) {
+		sender_init(&flow->senders[index], flow);
+		receiver_init(&flow->receivers[index]);
+	}
+	for (index = 0; index < asked->count; index++)
+		flow->transfers[index].port = asked->from_port + min(index, flow->connections - 1);
+	return 0;
+}
+
+static int add_receiver(const struct tccc_flow_request *asked)
+{
+	struct flow *flow;
+	int error;
+
+	if (asked->flow != flow_count || asked->flow >= TCCC_FLOWS_MAX)
+		return -EINVAL;
+	flow = kvzalloc(sizeof(*flow), GFP_KERNEL);
+	if (!flow)
+		return -ENOMEM;
+	flow->asked = *asked;
+	cut_count(&flow->asked);
+	flow->to = get_net(current->nsproxy->net_ns);
+	job_init(&flow->start, start_flow);
+	job_init(&flow->stop, stop_flow);
+	job_init(&flow->hear, hear_flow);
+	if (asked->sends == TCCC_SENDS_DATAGRAMS)
+		error = datagram_listen(flow);
+	else
+		error = allocate_connections(flow) ?: receiver_listen(flow);
+	if (error) {
+		free_flow(flow);
+		return error;
+	}
+	flows[flow_count++] = flow;
+	return 0;
+}
+
+/* Adds the sender's namespace to a flow. Everything else is known from the receiving end. */
+static int add_sender(struct tccc_flow_request *asked)
+{
+	struct flow *flow = asked->flow < flow_count ? flows[asked->flow] : NULL;
+	int error = 0;
+
+	cut_count(asked);
+	asked->end = TCCC_END_RECEIVES;
+	if (!flow || flow->from || memcmp(asked, &flow->asked, sizeof(*asked)))
+		return -EINVAL;
+	flow->from = get_net(current->nsproxy->net_ns);
+	if (asked->sends == TCCC_SENDS_DATAGRAMS)
+		error = datagram_open(flow);
+	if (error) {
+		put_net(flow->from);
+		flow->from = NULL;
+	}
+	return error;
+}
+
+static ssize_t flows_write(struct file *file, const char __user *from, size_t length, loff_t *place)
+{
+	struct tccc_flow_request asked;
+	int error;
+
+	if (length != sizeof(asked))
+		return -EINVAL;
+	if (copy_from_user(&asked, from, sizeof(asked)))
+		return -EFAULT;
+	if (!is_valid(&asked))
+		return -EINVAL;
+	if (jobs_are_served())
+		return -EBUSY;
+	switch (asked.end) {
+	case TCCC_END_RECEIVES:
+		error = add_receiver(&asked);
+		break;
+	case TCCC_END_SENDS:
+		error = add_sender(&asked);
+		break;
+	default:
+		error = -EINVAL;
+	}
+	return error ?: length;
+}
+
+/* ---- Reports ---- */
+
+static size_t report_bytes(const struct flow *flow)
+{
+	const size_t transfers = flow->transfers ? flow->begun * sizeof(*flow->transfers) : 0;
+
+	return sizeof(struct tccc_flow_report) + transfers;
+}
+
+static size_t report_flow(const struct flow *flow, u8 *to)
+{
+	struct tccc_flow_report *report = (struct tccc_flow_report *)to;
+	const size_t bytes = report_bytes(flow);
+
+	*report = flow->report;
+	report->flow = flow->asked.flow;
+	report->transfers = (bytes - sizeof(*report)) / sizeof(*flow->transfers);
+	memcpy(to + sizeof(*report), flow->transfers, bytes - sizeof(*report));
+	return bytes;
+}
+
+static int flows_open(struct inode *inode, struct file *file)
+{
+	struct answer *answer;
+	size_t length = 0;
+	u32 index;
+
+	if (jobs_are_served())
+		return -EBUSY;
+	for (index = 0; index < flow_count; index++)
+		length += report_bytes(flows[index]);
+	answer = answer_new(length);
+	if (!answer)
+		return -ENOMEM;
+	for (index = 0, length = 0; index < flow_count; index++)
+		length += report_flow(flows[index], answer->bytes + length);
+	file->private_data = answer;
+	return 0;
+}
+
+static const struct proc_ops flows_file = {
+	.proc_open = flows_open,
+	.proc_read = answer_read,
+	.proc_write = flows_write,
+	.proc_release = answer_release,
+	.proc_lseek = default_llseek,
+};
+
+int traffic_init(struct proc_dir_entry *folder)
+{
+	payload = alloc_pages(GFP_KERNEL | __GFP_ZERO | __GFP_COMP, get_order(PAYLOAD_BYTES));
+	if (!payload)
+		return -ENOMEM;
+	if (!proc_create("flows", 0600, folder, &flows_file)) {
+		__free_pages(payload, get_order(PAYLOAD_BYTES));
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Called only before there are flows. */
+void traffic_exit(void)
+{
+	__free_pages(payload, get_order(PAYLOAD_BYTES));
+}

@@ -1,0 +1,160 @@
+//! The structs of `/proc/tccc/links` in `bpf/guest/lab.h`: the same fields in the same order, of 64 bits each.
+
+/// Room for a device's name with its final zero.
+pub const DEVICE_NAME: usize = 16;
+/// Largest request, bytes.
+pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
+
+/// `enum tccc_stream`: how many there are.
+const STREAMS: usize = 6;
+/// `enum tccc_change`: how many there are.
+const CHANGES: usize = 4;
+/// `enum tccc_loss_kind`.
+pub const LOSS_INDEPENDENT: u64 = 1;
+pub const LOSS_STATES: u64 = 2;
+pub const LOSS_POSITIONS: u64 = 3;
+/// `enum tccc_limit_unit`; 0 is no limit.
+pub const LIMIT_PKTS: u64 = 1;
+pub const LIMIT_BYTES: u64 = 2;
+
+/// A value with its bytes, little endian.
+pub trait Bytes: Sized {
+    /// Writes the bytes behind others.
+    fn append_to(&self, bytes: &mut Vec<u8>);
+
+    /// Reads a value and leaves the bytes behind it; none where there are too few.
+    fn take_from(bytes: &mut &[u8]) -> Option<Self>;
+}
+
+impl Bytes for u64 {
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.to_le_bytes());
+    }
+
+    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
+        let (value, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(u64::from_le_bytes(*value))
+    }
+}
+
+impl Bytes for u8 {
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.push(*self);
+    }
+
+    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
+        bytes.split_off_first().copied()
+    }
+}
+
+impl<T: Bytes + Default + Copy, const N: usize> Bytes for [T; N] {
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.iter().for_each(|one| one.append_to(bytes));
+    }
+
+    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
+        let mut all = [T::default(); N];
+        for one in &mut all {
+            *one = T::take_from(bytes)?;
+        }
+        Some(all)
+    }
+}
+
+/// Structs whose bytes are those of their fields, one after the other.
+macro_rules! structs {
+    ($($(#[$about:meta])* $name:ident in C: $c_name:literal { $($field:ident: $kind:ty),* $(,)? })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[repr(C)]
+        pub struct $name { $(pub $field: $kind),* }
+
+        impl Bytes for $name {
+            fn append_to(&self, bytes: &mut Vec<u8>) {
+                $(self.$field.append_to(bytes);)*
+            }
+
+            fn take_from(bytes: &mut &[u8]) -> Option<Self> {
+                Some($name { $($field: Bytes::take_from(bytes)?),* })
+            }
+        }
+    )*
+
+        /// Struct in C, field, offset and size of every field, for the comparison with C.
+        #[cfg(test)]
+        pub const FIELDS: &[(&str, &str, usize)] = &[
+            $($(($c_name, stringify!($field), std::mem::offset_of!($name, $field)),)*)*
+        ];
+        /// Struct in C and size of every struct.
+        #[cfg(test)]
+        pub const SIZES: &[(&str, usize)] = &[$(($c_name, size_of::<$name>()),)*];
+    };
+}
+
+structs! {
+    /// A PCG64 generator.
+    Generator in C: "tccc_generator" { state_low: u64, state_high: u64, increment_low: u64, increment_high: u64 }
+
+    /// How much a queue holds.
+    Limit in C: "tccc_limit" { unit: u64, most: u64 }
+
+    /// A value from a moment on, counted from the start of the run.
+    Step in C: "tccc_step" { at_ns: u64, value: u64 }
+
+    /// Which packets are lost.
+    Loss in C: "tccc_loss" {
+        kind: u64,
+        good_loss: u64,
+        bad_loss: u64,
+        to_bad: u64,
+        to_good: u64,
+        first_position: u64,
+        positions: u64,
+    }
+
+    /// One direction of a link.
+    Request in C: "tccc_link_request" {
+        device: [u8; DEVICE_NAME],
+        rate_bps: u64,
+        delay_ns: u64,
+        jitter_ns: u64,
+        held_back_ns: u64,
+        held_back: u64,
+        duplicate: u64,
+        host_delay_ns: u64,
+        queue: Limit,
+        queue_low: Limit,
+        mark: Limit,
+        generators: [Generator; STREAMS],
+        step_counts: [u64; CHANGES],
+        loss_count: u64,
+        position_count: u64,
+        opportunity_count: u64,
+    }
+
+    /// What a direction did.
+    Counters in C: "tccc_link_counters" {
+        received_pkts: u64,
+        sent_pkts: u64,
+        sent_bytes: u64,
+        lost_pkts: u64,
+        loss_runs: u64,
+        down_pkts: u64,
+        overflow_pkts: u64,
+        marked_pkts: u64,
+        duplicated_pkts: u64,
+        reordered_pkts: u64,
+        failed_pkts: u64,
+        max_queue_pkts: u64,
+        late_ns: u64,
+        first_lost_count: u64,
+    }
+}
+
+impl Loss {
+    /// A model of a kind that loses nothing.
+    pub fn of(kind: u64) -> Self {
+        Loss { kind, ..Loss::default() }
+    }
+}

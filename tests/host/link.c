@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The link of virtual time as a native library: what the kernel builds around these headers stays outside.
+ *
+ * src/experiment/net/tunlink/twin.rs drives it beside the emulator, packet by packet.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef int32_t s32;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+#include "../../bpf/guest/line.h"
+#include "../../bpf/guest/shaper.h"
+
+static struct waiting_page *waiting_page_new(void)
+{
+	return malloc(sizeof(struct waiting_page));
+}
+
+static void waiting_page_free(struct waiting_page *page)
+{
+	free(page);
+}
+
+struct link {
+	struct shaper shaper;
+	struct line line;
+	void *request;
+};
+
+struct host_packet {
+	struct parcel parcel; /* first: a parcel is where its packet is */
+	u64 id;
+};
+
+/* NULL: the request is refused. */
+struct link *host_link_new(const void *request, u64 length)
+{
+	struct link *link = calloc(1, sizeof(*link));
+
+	link->request = malloc(length + 1);
+	memcpy(link->request, request, length);
+	if (shaper_read(&link->shaper, link->request, length))
+		return link;
+	free(link->request);
+	free(link);
+	return NULL;
+}
+
+void host_link_free(struct link *link)
+{
+	struct parcel *parcel;
+
+	while ((parcel = line_take(&link->line)))
+		free(parcel);
+	waiting_free(&link->shaper.queue);
+	free(link->request);
+	free(link);
+}
+
+void host_link_reseed(struct link *link)
+{
+	shaper_reseed(&link->shaper);
+}
+
+void host_link_start(struct link *link, u64 begin_ns)
+{
+	shaper_start(&link->shaper, begin_ns);
+}
+
+void host_link_restart_counters(struct link *link)
+{
+	shaper_restart_counters(&link->shaper);
+}
+
+u64 host_link_arrival(struct link *link, u64 now_ns)
+{
+	return shaper_arrival_ns(&link->shaper, now_ns);
+}
+
+struct verdict host_link_admit(struct link *link, u64 arrival_ns, u32 bytes, u32 is_low)
+{
+	return shaper_admit(&link->shaper, arrival_ns, bytes, is_low);
+}
+
+struct verdict host_link_admit_copy(struct link *link, u64 arrival_ns, u32 bytes)
+{
+	return shaper_admit_copy(&link->shaper, arrival_ns, bytes);
+}
+
+u32 host_link_is_marked(struct link *link)
+{
+	return link->shaper.is_marked;
+}
+
+struct tccc_link_counters host_link_counters(struct link *link)
+{
+	return shaper_counters(&link->shaper);
+}
+
+const u64 *host_link_first_lost(struct link *link)
+{
+	return link->shaper.losses.first_lost;
+}
+
+u64 host_link_line_add(struct link *link, u64 due_ns, u32 is_held_back, u64 id)
+{
+	struct host_packet *packet = calloc(1, sizeof(*packet));
+
+	packet->parcel.due_ns = due_ns;
+	packet->id = id;
+	return line_add(&link->line, &packet->parcel, is_held_back);
+}
+
+/* The number of the packet that leaves next, if that is due; ~0: none is. */
+u64 host_link_line_take(struct link *link, u64 now_ns)
+{
+	struct parcel *parcel = line_first(&link->line);
+	u64 id;
+
+	if (!parcel || parcel->due_ns > now_ns)
+		return ~0ull;
+	id = ((struct host_packet *)line_take(&link->line))->id;
+	free(parcel);
+	return id;
+}
+
+u64 host_next_number(struct tccc_generator *generator)
+{
+	return next_number(generator);
+}
