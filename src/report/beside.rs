@@ -1,9 +1,10 @@
 //! Tables over several reports: which verdicts each has, and what measures one scenario in different ways side by side.
 
-use super::number::Scale;
+use super::number::{Scale, significant};
 use super::table::{self, Column, NOTHING, Row, Table};
 use super::{Bound, Cell, Measured, Report, Verdict, plot};
 use crate::model::run::At;
+use crate::model::stats;
 
 /// One row a report: where its numbers come from and how many cells have each verdict; none for a single report.
 pub fn overview(reports: &[Report]) -> Option<Table> {
@@ -109,6 +110,10 @@ fn headings(series: &str, labels: &[String], scale: Scale) -> Vec<Column> {
     for label in labels {
         columns.extend([number(label), Column { below: true, ..number("95 % interval") }]);
     }
+    if let [one, other] = labels {
+        let ratio = |title: &str| Column { unit: "ratio".into(), ..number(title) };
+        columns.extend([ratio(&format!("{other} over {one}")), Column { below: true, ..ratio("95 % interval") }]);
+    }
     columns.push(word("intervals"));
     columns
 }
@@ -128,9 +133,27 @@ fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
             ends.map_or(NOTHING.to_owned(), |[low, high]| format!("{} to {}", scale.show(low), scale.show(high))),
         );
     }
+    if let [one, other] = same {
+        cells.extend(ratio(one.as_deref(), other.as_deref()));
+    }
     let (verdict, word) = overlap(same);
     cells.push(word.to_owned());
     Row { cells, verdict, reason: String::new(), starts_group: false }
+}
+
+/// What the second measured over what the first did, with its interval: by pairs of runs, which share their seeds.
+fn ratio(one: Option<&Cell>, other: Option<&Cell>) -> [String; 2] {
+    let exact = |cell: Option<&Cell>| {
+        let measured = cell?.measured.as_ref().filter(|measured| measured.bound() == Bound::Exact)?;
+        Some(measured.values.clone())
+    };
+    let pairs = exact(other).zip(exact(one)).filter(|(above, below)| above.len() == below.len());
+    let pairs = pairs.map(|(above, below)| above.into_iter().zip(below).collect::<Vec<_>>());
+    let Some(ratio) = pairs.and_then(|pairs| stats::paired_ratio(&pairs)) else {
+        return [NOTHING.to_owned(), NOTHING.to_owned()];
+    };
+    let ends = ratio.ci95.map(|[low, high]| format!("{} to {}", significant(low), significant(high)));
+    [significant(ratio.ratio), ends.unwrap_or_else(|| NOTHING.to_owned())]
 }
 
 /// Whether the intervals of all reports overlap; of bounds it cannot be said.

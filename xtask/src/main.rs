@@ -18,6 +18,7 @@ mod made;
 mod process;
 mod prove;
 mod readme;
+mod results;
 mod setup;
 mod test;
 mod tidy;
@@ -64,6 +65,8 @@ enum Command {
     Verify,
     /// Build the guest of virtual time, in which `tccc run --engine virtual` runs
     Virtual(guest::Arguments),
+    /// Run the papers' experiments to the end, and write their summaries
+    Results(results::Arguments),
     /// Run a command under another kernel, in a virtual machine
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify => verify::run(),
         Command::Virtual(arguments) => guest::run(&arguments),
+        Command::Results(arguments) => results::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
         Command::VmTwins(arguments) => vm::twins::run(&arguments),

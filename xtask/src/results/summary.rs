@@ -1,0 +1,151 @@
+//! The summary of a paper's results: one section a scenario, one row a cell.
+
+use serde_json::Value;
+
+/// Columns of a table behind the place: heading and how a cell is told.
+const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
+
+/// The beginning of the document.
+pub fn head(paper: &str) -> String {
+    format!(
+        "# Results: {paper}\n\n<!-- made by `cargo xtask results {paper}`; do not edit -->\n\nMeans with half of their \
+         95 % interval, in the unit that stands at the metric; `scenarios/README.md` says what the metrics are.\n"
+    )
+}
+
+/// One scenario.
+pub fn section(name: &str, reports: &[Value]) -> String {
+    let first = &reports[0];
+    let source = &first["source"];
+    let mut text = format!("## {name}: {}\n\n", told(&first["title"]));
+    if let Some(paper) = source["paper"].as_str() {
+        text += &format!("{paper}, {}. ", told(&source["place"]));
+    }
+    text += &format!("Claim: {}\n\n", told(&first["claim"]));
+    for report in reports {
+        text += &format!("- {}\n", way(report));
+    }
+    for sentence in sentences(latest(reports)) {
+        text += &format!("- {sentence}\n");
+    }
+    let metrics = metrics(reports);
+    for metric in metrics {
+        text += &table(&metric, reports);
+    }
+    text
+}
+
+/// What a report was made with.
+fn way(report: &Value) -> String {
+    let cells = report["cells"].as_array().into_iter().flatten();
+    let runs = cells.filter_map(|cell| cell["measured"]["n"].as_u64()).max().unwrap_or(0);
+    let digest = report["digest"].as_str().map_or(String::new(), |digest| format!(", digest `{}`", &digest[..16]));
+    let again: Vec<&str> = report["reruns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let again = if again.is_empty() { String::new() } else { format!("; beside them {}", again.join("; ")) };
+    format!(
+        "{}: {runs} runs of each cell on {}{digest}{again}",
+        told(&report["host"]["engine"]),
+        told(&report["host"]["kernel"])
+    )
+}
+
+/// Virtual time has the most runs.
+fn latest(reports: &[Value]) -> &Value {
+    reports.iter().find(|report| report["host"]["engine"] == "virtual").unwrap_or(&reports[0])
+}
+
+/// What a report says of the published numbers, and which parameter it chooses.
+fn sentences(report: &Value) -> Vec<String> {
+    let findings = report["findings"].as_array().into_iter().flatten();
+    let mut sentences: Vec<String> = findings.map(|finding| told(&finding["sentence"])).collect();
+    if let Some(sentence) = report["selection"]["sentence"].as_str() {
+        sentences.push(sentence.to_owned());
+    }
+    sentences
+}
+
+/// The metrics with published numbers; without any the first of the report.
+fn metrics(reports: &[Value]) -> Vec<String> {
+    let mut all: Vec<(String, bool)> = Vec::new();
+    for cell in reports.iter().flat_map(|report| report["cells"].as_array().into_iter().flatten()) {
+        let (name, is_published) = (told(&cell["metric"]), !cell["published"].is_null());
+        match all.iter_mut().find(|(other, _)| *other == name) {
+            Some(known) => known.1 |= is_published,
+            None => all.push((name, is_published)),
+        }
+    }
+    let published: Vec<String> = all.iter().filter(|(_, is)| *is).map(|(name, _)| name.clone()).collect();
+    if published.is_empty() { all.into_iter().take(1).map(|(name, _)| name).collect() } else { published }
+}
+
+fn table(metric: &str, reports: &[Value]) -> String {
+    let cells_of = |engine: &str| -> Vec<&Value> {
+        let report = reports.iter().find(|report| report["host"]["engine"] == engine);
+        let cells = report.and_then(|report| report["cells"].as_array()).into_iter().flatten();
+        cells.filter(|cell| cell["metric"] == metric).collect()
+    };
+    let columns = ENGINES.map(|(_, engine)| cells_of(engine));
+    let simulated = cells_of("ns2");
+    let mut rows: Vec<&Value> = Vec::new();
+    for cell in columns.iter().flatten() {
+        if rows.iter().all(|row| (&row["at"], &row["variant"]) != (&cell["at"], &cell["variant"])) {
+            rows.push(cell);
+        }
+    }
+    let unit = rows.first().map_or(String::new(), |cell| told(&cell["unit"]));
+    let mut text = format!(
+        "\n`{metric}` [{unit}]\n\n| place | variant | published | ns-2 | {} | {} |\n",
+        ENGINES[0].0, ENGINES[1].0
+    );
+    text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
+    for row in rows.iter().filter(|row| !row["measured"].is_null()) {
+        let same = |cells: &[&Value]| -> Option<Value> {
+            let is_same = |cell: &&&Value| (&cell["at"], &cell["variant"]) == (&row["at"], &row["variant"]);
+            cells.iter().find(is_same).map(|cell| (**cell).clone())
+        };
+        let [kernel, virtual_] = [0, 1].map(|column: usize| same(&columns[column]));
+        let again = same(&simulated).map(|cell| cell["measured"].clone());
+        let rerun = [&virtual_, &kernel].into_iter().flatten().map(|cell| cell["rerun"]["measured"].clone());
+        let again = again.into_iter().chain(rerun).find(|measured| !measured.is_null());
+        let measured = |cell: Option<Value>| shown(cell.map(|cell| cell["measured"].clone()));
+        let published = row["published"].as_f64().map_or("-".to_owned(), number);
+        text += &format!(
+            "| {} | {} | {published} | {} | {} | {} |\n",
+            place(row),
+            told(&row["variant"]),
+            shown(again),
+            measured(kernel),
+            measured(virtual_),
+        );
+    }
+    text
+}
+
+/// The values of the sweep, without the one that names the variant.
+fn place(cell: &Value) -> String {
+    let at = cell["at"].as_object().into_iter().flatten();
+    let others = at.filter(|(_, value)| **value != cell["variant"]);
+    let values: Vec<String> = others.map(|(name, value)| format!("{name} {}", told(value))).collect();
+    if values.is_empty() { "-".to_owned() } else { values.join(", ") }
+}
+
+fn shown(measured: Option<Value>) -> String {
+    let Some(mean) = measured.as_ref().and_then(|one| one["mean"].as_f64()) else { return "-".to_owned() };
+    let ends = measured.as_ref().and_then(|one| Some([one["ci95"][0].as_f64()?, one["ci95"][1].as_f64()?]));
+    match ends {
+        Some([low, high]) => format!("{} ± {}", number(mean), number((high - low) / 2.0)),
+        None => number(mean),
+    }
+}
+
+/// Four significant digits, or a whole number.
+fn number(value: f64) -> String {
+    let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let decimals = (3 - digits).clamp(0, 6) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn told(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned).replace('|', "\\|")
+}
