@@ -80,6 +80,11 @@ const PACKET: Duration = Duration::from_nanos(2_500);
 /// A guest may take so many times its forecast, and so much more, before it counts as hanging.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(60));
 
+/// Whether this host can hold a guest to its folder.
+pub fn is_caged() -> bool {
+    sandbox::is_available()
+}
+
 /// How a plan is carried out.
 pub struct Options<'a> {
     /// Result directory.

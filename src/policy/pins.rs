@@ -17,7 +17,7 @@ use crate::state::pins::Pins;
 /// Name of the pin of a generation's program.
 pub const PROGRAM: &str = "program";
 /// The kernel takes less to clear what a generation held; where another process still holds it, this is no loss.
-const CLEARED_WITHIN: Duration = Duration::from_millis(200);
+const CLEARED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The pins of the policy under one BPF file system.
 #[derive(Debug, Clone)]

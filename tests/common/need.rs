@@ -130,6 +130,19 @@ pub fn clang() -> Probe {
     runs("clang", "--version")
 }
 
+/// The guest of virtual time.
+pub fn guest() -> Probe {
+    tccc::experiment::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))
+}
+
+/// What holds a guest's process to its folder.
+pub fn landlock() -> Probe {
+    match tccc::experiment::virtual_time::is_caged() {
+        true => Ok(()),
+        false => Err("this kernel has no Landlock, or one before Linux 6.2".to_owned()),
+    }
+}
+
 /// Mininet as Debian's own Python sees it, and what its hosts get their addresses by.
 pub fn mininet() -> Probe {
     runs("/usr/bin/python3", "-cimport mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)")

@@ -1,5 +1,8 @@
 //! The only thing CI calls: every check, all of them even when one fails, and one plain count at the end.
 
+use std::fs;
+use std::process::Stdio;
+
 use anyhow::Result;
 use clap::{Args, ValueEnum as _};
 
@@ -7,7 +10,7 @@ use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
 use crate::test::Ring;
-use crate::{fuzz, process, prove, readme, test, tidy, vm};
+use crate::{fuzz, guest, process, prove, readme, test, tidy, vm};
 
 /// How to check.
 #[derive(Debug, Args)]
@@ -25,15 +28,32 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut count = fmt::format(Mode::Check);
     count.check("tidy", tidy::run());
     lint(&mut count);
+    count.check("guest of virtual time", guest::provide(arguments.no_install));
     match test::count_rings(Ring::value_variants()) {
         Ok(tests) => count.add(tests),
         Err(error) => count.check("tests", Err(error)),
     }
+    count.check("table in virtual time", table_in_virtual_time());
     count.check("proof", prove::check());
     count.check("fuzzer", fuzz::check());
     vm::matrix::check(&mut count, arguments.no_install);
     count.check("README commands", readme::check());
     count.conclude()
+}
+
+/// A published table, three runs of each cell, and its report.
+///
+/// Errors: a run fails; the report cannot be made.
+fn table_in_virtual_time() -> Result<()> {
+    const TABLE: &str = "scenarios/dtcp-2018/table-2.toml";
+    let (results, program) = (process::target().join("ci-table"), process::target().join("debug/tccc"));
+    let _ = fs::remove_dir_all(&results); // there is none on a fresh machine
+    let mut run = process::program(&program);
+    run.args(["run", TABLE, "--engine", "virtual", "--runs", "3", "--quiet", "--out"]).arg(&results);
+    process::run("table in virtual time", run.stdout(Stdio::null()))?;
+    let mut report = process::program(&program);
+    report.arg("report").arg(&results);
+    process::run("report of the table", report.stdout(Stdio::null()))
 }
 
 fn lint(count: &mut Count) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::guest;
 use crate::host_state;
 use crate::process;
 use crate::setup::{self, Purpose};
@@ -57,6 +58,26 @@ fn show(steps: &mut Steps) -> Result<()> {
         process::output("report", &mut command).map(drop)
     })?;
     println!("report: {}", report.display());
+    if guest::is_there() {
+        steps.step("virtual time", in_virtual_time)?;
+    }
+    Ok(())
+}
+
+/// The same experiment with ten times as many runs, where the guest is built.
+fn in_virtual_time() -> Result<()> {
+    let results = process::target().join("demo-virtual");
+    forget(&results)?;
+    let mut run = tccc();
+    run.args(["run", SCENARIO, "--engine", "virtual", "--runs", "30", "--quiet", "--out"]).arg(&results);
+    process::run("run in virtual time", &mut run)
+}
+
+fn forget(results: &Path) -> Result<()> {
+    if results.exists() {
+        fs::remove_dir_all(results)
+            .with_context(|| format!("remove the results of the last time: {}", results.display()))?;
+    }
     Ok(())
 }
 
@@ -69,11 +90,8 @@ fn doctor() -> Result<()> {
     tccc().arg("doctor").status().context("start `tccc doctor`").map(drop)
 }
 
-fn experiment(results: &PathBuf) -> Result<()> {
-    if results.exists() {
-        fs::remove_dir_all(results)
-            .with_context(|| format!("remove the results of the last time: {}", results.display()))?;
-    }
+fn experiment(results: &Path) -> Result<()> {
+    forget(results)?;
     let is_over = AtomicBool::new(false);
     let mut command = tccc();
     command.args(["run", SCENARIO, "--out"]).arg(results);

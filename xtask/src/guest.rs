@@ -58,6 +58,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Builds the guest unless it is there, for another command that runs something in it.
+///
+/// Errors: as [`run`].
+pub fn provide(no_install: bool) -> Result<()> {
+    run(&Arguments { again: false, dry_run: false, no_install })
+}
+
+/// Whether the guest of this tree is built.
+pub fn is_there() -> bool {
+    place().is_ok_and(|place| is_built(&place))
+}
+
 fn is_built(place: &Path) -> bool {
     place.join(FACTS).exists()
 }

@@ -211,6 +211,10 @@ impl<'a> Setting<'a> {
         let read = |name: &str| fs::read(folder.join(name)).with_context(|| format!("read the guest's \"{name}\""));
         let time = Time { links_start_ns: flow::begin_ns(&read(RUN)?)?, length: self.cell.duration };
         let traced = flow::events(&read(EVENTS)?)?;
+        if traced.dropped > 0 {
+            let what = format!("the run has {} events more than its {EVENTS_MB} MB hold", traced.dropped);
+            return Err(Failure::failed(what).hint("give `sample` more time, or the run less").into());
+        }
         let reports = flow::reports(&read(FLOWS)?, &self.flows)?;
         let mut flows = Vec::new();
         for ((flow, name), report) in self.flows.iter().zip(&self.names).zip(&reports) {

@@ -19,7 +19,8 @@ pub fn section(name: &str, reports: &[Value]) -> String {
     let source = &first["source"];
     let mut text = format!("## {name}: {}\n\n", told(&first["title"]));
     if let Some(paper) = source["paper"].as_str() {
-        text += &format!("{paper}, {}. ", told(&source["place"]));
+        let place = source["place"].as_str().map_or(String::new(), |place| format!(", {place}"));
+        text += &format!("{paper}{place}. ");
     }
     text += &format!("Claim: {}\n\n", told(&first["claim"]));
     for report in reports {
@@ -133,9 +134,18 @@ fn shown(measured: Option<Value>) -> String {
     let Some(mean) = measured.as_ref().and_then(|one| one["mean"].as_f64()) else { return "-".to_owned() };
     let ends = measured.as_ref().and_then(|one| Some([one["ci95"][0].as_f64()?, one["ci95"][1].as_f64()?]));
     match ends {
-        Some([low, high]) => format!("{} ± {}", number(mean), number((high - low) / 2.0)),
+        Some([low, high]) => with_half(mean, (high - low) / 2.0),
         None => number(mean),
     }
+}
+
+/// A mean to the second digit of half its interval.
+fn with_half(mean: f64, half: f64) -> String {
+    if half == 0.0 {
+        return format!("{} ± 0", number(mean));
+    }
+    let decimals = (1 - half.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    format!("{mean:.decimals$} ± {half:.decimals$}")
 }
 
 /// Four significant digits, or a whole number.

@@ -1,0 +1,250 @@
+//! `tccc run --engine virtual`: the same to the byte, held to one folder, any algorithm file, refused where it cannot be had.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::experiment::{finished, two_links};
+use common::{needs, poll_until, tccc};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// How long the runs of one test may take on a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Threads that keep the processors busy.
+const BUSY: usize = 4;
+
+/// A folder with a scenario, and what lies beside it.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(scenario: &str) -> Bench {
+        let bench = Bench { folder: tempfile::tempdir().unwrap() };
+        bench.write("x.toml", scenario);
+        bench
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, out: &str, arguments: &str) -> Command {
+        let mut command = tccc();
+        command.args(["run", "--engine", "virtual", "--out"]).arg(self.out(out));
+        command.args(arguments.split_whitespace()).arg(self.folder.path().join("x.toml"));
+        command
+    }
+
+    #[track_caller]
+    fn runs(&self, out: &str, arguments: &str) -> PathBuf {
+        let output = self.command(out, arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.out(out)
+    }
+
+    /// What is said where it fails with this code.
+    #[track_caller]
+    fn fails(&self, out: &str, code: i32) -> String {
+        let output = self.command(out, "").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    }
+}
+
+/// Two flows over a lossy path, one of datagrams and one of this algorithm.
+fn scenario(algorithm: &str, loss: &str) -> String {
+    format!(
+        "title = \"x\"\nclaim = \"y\"\nprofile = \"paper\"\nduration = \"3s\"\nruns = 2\nseed = 16\nsample = \"50ms\"\n{}\n\
+         [[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"c\"\nalgorithm = \"{algorithm}\"\n\n\
+         [[flow]]\nname = \"noise\"\nfrom = \"a\"\nto = \"c\"\nprotocol = \"udp\"\nrate = \"1mbit\"\npacket = \"500B\"\n\
+         start = \"500ms\"\n",
+        two_links(loss)
+    )
+}
+
+/// Every file of a result directory, by its path.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => all.extend(
+                files(&entry.path()).into_iter().map(|(name, bytes)| (Path::new(&entry.file_name()).join(name), bytes)),
+            ),
+            false => drop(all.insert(entry.file_name().into(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    all
+}
+
+/// One record of a result directory.
+fn record(out: &Path) -> Value {
+    serde_json::from_slice(&finished(out)[0].1).unwrap()
+}
+
+/// The algorithm's file in the tree, under another name.
+fn renamed(id: &str, name: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("bpf/cc/{id}.bpf.c"));
+    fs::read_to_string(file).unwrap().replace(id, name)
+}
+
+#[test]
+fn results_are_the_same_to_the_byte_whatever_the_host_does() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("dtcp", "gilbert:p=0.5%,r=20%"));
+    let quiet = files(&bench.runs("quiet", "--jobs 1"));
+    let stop = AtomicBool::new(false);
+    let busy = std::thread::scope(|scope| {
+        for _ in 0..BUSY {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let busy = files(&bench.runs("busy", "--jobs 3"));
+        stop.store(true, Ordering::Relaxed);
+        busy
+    });
+    assert_eq!(quiet.keys().collect::<Vec<_>>(), busy.keys().collect::<Vec<_>>());
+    assert!(quiet.len() > 6, "{:?}", quiet.keys());
+    for (name, bytes) in &quiet {
+        assert!(busy[name] == *bytes, "{} differs", name.display());
+    }
+    let digest = |out: &str| {
+        let report = tccc().arg("report").arg(bench.out(out)).args(["-o", "json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&report.stdout).unwrap()["digest"].clone()
+    };
+    assert!(digest("quiet").is_string());
+    assert_eq!(digest("quiet"), digest("busy"));
+    let other = bench.runs("other", "--seed 17");
+    assert_ne!(finished(&other)[0].1, finished(&bench.out("quiet"))[0].1, "another seed is another experiment");
+}
+
+#[test]
+fn interrupted_experiment_goes_on_where_it_was() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("cubic", "1%"));
+    let mut begun = bench.command("parts", "--runs 30 --jobs 1").stderr(Stdio::null()).spawn().unwrap();
+    poll_until(PATIENCE, "a run is finished", || !finished(&bench.out("parts")).is_empty());
+    signal::kill(Pid::from_raw(begun.id() as i32), Signal::SIGINT).unwrap();
+    assert!(!begun.wait().unwrap().success());
+    assert!(finished(&bench.out("parts")).len() < 30, "it was interrupted");
+    let parts = files(&bench.runs("parts", "--runs 30"));
+    assert!(parts == files(&bench.runs("whole", "--runs 30")), "in parts it is the same");
+}
+
+#[test]
+fn links_lose_the_packets_that_the_emulator_loses() {
+    needs!(guest, root, struct_ops, tun, cgroup2, iperf3);
+    // Datagrams alone: what else crosses the real link depends on a clock.
+    let text = scenario("cubic", "3%");
+    let datagrams =
+        text.replace(&text[text.find("[[flow]]").unwrap()..text.find("[[flow]]\nname = \"noise\"").unwrap()], "");
+    let bench = Bench::new(&datagrams);
+    let virtual_ = record(&bench.runs("virtual", "--runs 1"));
+    let mut kernel = tccc();
+    kernel.args(["run", "--runs", "1", "--out"]).arg(bench.out("kernel")).arg(bench.folder.path().join("x.toml"));
+    let output = kernel.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kernel = record(&bench.out("kernel"));
+    let counters = |record: &Value, name: &str| record["links"][1]["counters"][0][name].clone();
+    assert!(counters(&kernel, "lost_positions").as_array().unwrap().len() > 5);
+    for name in ["received_pkts", "lost_pkts", "lost_positions", "overflow_pkts"] {
+        assert_eq!(counters(&virtual_, name), counters(&kernel, name), "{name}");
+    }
+}
+
+#[test]
+fn own_file_runs_by_its_path_and_a_change_of_it_shows() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("mine.bpf.c", "1%"));
+    let tree = Bench::new(&scenario("dtcp", "1%"));
+    let delivered = |out: &Path| record(out)["flows"][0]["delivered_pkts"].as_u64().unwrap();
+    let text = renamed("dtcp", "mine");
+    bench.write("mine.bpf.c", &text);
+    let before = delivered(&bench.runs("before", ""));
+    assert_eq!(before, delivered(&tree.runs("tree", "")), "the same file does the same");
+    assert!(fs::read_to_string(bench.out("before").join("mine.bpf.c")).unwrap() == text, "results keep the file");
+    let changed = text.replacen("keep_avoidance, 768", "keep_avoidance, 512", 1);
+    assert_ne!(changed, text);
+    bench.write("mine.bpf.c", &changed);
+    assert_ne!(delivered(&bench.runs("after", "")), before);
+    bench.write("mine.bpf.c", "int broken(\n");
+    assert!(bench.fails("broken", 1).contains("mine.bpf.c"), "the compiler's words name the file");
+}
+
+/// A file of a user that does what it likes in the guest's kernel, and in the process that is this kernel.
+const BURGLAR: &str = r#"
+#define HOST_OPEN 2
+#define HOST_KILL 62
+#define HOST_PARENT 110
+#define HOST_SOCKET 41
+static long host(long call, long one, long two, long three)
+{
+	long answer;
+
+	asm volatile("syscall" : "=a"(answer) : "a"(call), "D"(one), "S"(two), "d"(three) : "rcx", "r11", "memory");
+	return answer;
+}
+
+static void burgle(void)
+{
+	panic("control %d passwd %ld create %ld kill %ld end",
+	      host(HOST_OPEN, (long)"/proc/cpuinfo", 0, 0) >= 0,
+	      host(HOST_OPEN, (long)"/etc/passwd", 0, 0),
+	      host(HOST_OPEN, (long)"/tmp/tccc-burglar", 0101, 0600),
+	      host(HOST_KILL, host(HOST_PARENT, 0, 0, 0), 0, 0));
+}
+"#;
+
+#[test]
+fn guest_reaches_its_folder_and_nothing_else() {
+    needs!(guest, landlock);
+    let bench = Bench::new(&scenario("mine.bpf.c", "1%"));
+    let text = renamed("bpf_reno", "mine");
+    let (head, rest) = text.split_once("\nCC_OP(").unwrap();
+    let rest = rest.replacen("{\n", "{\n\tburgle();\n", 1);
+    bench.write("mine.bpf.c", &format!("{head}\n{BURGLAR}\nCC_OP({rest}"));
+    let said = bench.fails("out", 1);
+    assert!(said.contains("control 1 passwd -13 create -13 kill -1 end"), "{said}");
+    let failed = finished(&bench.out("out"));
+    let failed: Value = serde_json::from_slice(&failed[0].1).unwrap();
+    assert_eq!(failed["status"], "failed");
+    assert!(failed["why"].as_str().unwrap().contains("panic"), "its last words: {failed}");
+}
+
+#[test]
+fn what_virtual_time_does_not_have_is_refused_with_its_place() {
+    needs!(guest);
+    let check = |from: &str, to: &str, expected: &str| {
+        let text = scenario("cubic", "1%");
+        assert!(text.contains(from), "{from}");
+        let bench = Bench::new(&text.replacen(from, to, 1));
+        let said = bench.fails("out", 2);
+        assert!(said.contains(expected), "{said}");
+        assert!(!bench.out("out").exists(), "nothing was begun");
+    };
+    check("\"cubic\"", "\"mswift\"", "x.toml:");
+    check("\"cubic\"", "\"mswift\"", "companion program");
+    check("\"cubic\"", "\"cubik\"", "unknown algorithm \"cubik\"");
+    check("\"cubic\"", "\"none.bpf.c\"", "none.bpf.c");
+    check("\"cubic\"", "\"../mine.bpf.c\"", "expected a file in the scenario's folder");
+    check("\"cubic\"", "\"Mine.bpf.c\"", "lower-case letters");
+    check("\"cubic\"", "\"cubic\"\ntunables = { beta = 3 }", "no tunable beta");
+    check("\"cubic\"", "\"dtcp\"\ntunables = { keep_avoidance = 999999 }", "keep_avoidance");
+    check("sample = \"50ms\"", "sample = \"50ms\"\nvirtual = { start_spread = \"1h\" }", "start_spread");
+    check("sample = \"50ms\"", "sample = \"50ms\"\nvirtual = { host_delay = \"1s\" }", "host_delay");
+}
