@@ -141,19 +141,18 @@ fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
     Row { cells, verdict, reason: String::new(), starts_group: false }
 }
 
-/// What the second measured over what the first did, with its interval: by pairs of runs, which share their seeds.
+/// What the second measured over what the first did, with its interval.
 fn ratio(one: Option<&Cell>, other: Option<&Cell>) -> [String; 2] {
     let exact = |cell: Option<&Cell>| {
         let measured = cell?.measured.as_ref().filter(|measured| measured.bound() == Bound::Exact)?;
         Some(measured.values.clone())
     };
-    let pairs = exact(other).zip(exact(one)).filter(|(above, below)| above.len() == below.len());
-    let pairs = pairs.map(|(above, below)| above.into_iter().zip(below).collect::<Vec<_>>());
-    let Some(ratio) = pairs.and_then(|pairs| stats::paired_ratio(&pairs)) else {
+    let values = exact(other).zip(exact(one));
+    let Some((ratio, ends)) = values.and_then(|(above, below)| stats::unpaired_ratio(&above, &below)) else {
         return [NOTHING.to_owned(), NOTHING.to_owned()];
     };
-    let ends = ratio.ci95.map(|[low, high]| format!("{} to {}", significant(low), significant(high)));
-    [significant(ratio.ratio), ends.unwrap_or_else(|| NOTHING.to_owned())]
+    let ends = ends.map(|[low, high]| format!("{} to {}", significant(low), significant(high)));
+    [significant(ratio), ends.unwrap_or_else(|| NOTHING.to_owned())]
 }
 
 /// Whether the intervals of all reports overlap; of bounds it cannot be said.

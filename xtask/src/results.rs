@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::made::Block;
 use crate::process;
 
 mod summary;
@@ -43,6 +44,9 @@ const ON_THE_KERNEL: [&str; 7] = [
     "compare/fast-start",
 ];
 const KERNEL_RUNS: u32 = 3;
+
+/// The engines side by side.
+const AGREEMENT: Block = Block { document: "scenarios/agreement.md", command: "cargo xtask results" };
 
 /// What carries runs out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,7 +101,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         summarise(&arguments.out, paper, &names)?;
     }
-    Ok(())
+    write_agreement(&arguments.out)
+}
+
+/// Writes the engines side by side, of every scenario that both ran; nothing where there is none.
+fn write_agreement(out: &Path) -> Result<()> {
+    let mut sections = Vec::new();
+    for scenario in ON_THE_KERNEL {
+        let places = [Engine::Kernel, Engine::Virtual].map(|engine| place(out, scenario, engine));
+        if !places.iter().all(|place| place.join("plan.json").exists()) {
+            continue;
+        }
+        let output = process::program(tccc()).arg("report").args(&places).args(["-o", "markdown"]).output();
+        let output = output.context("start tccc")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let table = text.split("### Side by side: ").nth(1).context("find the table side by side")?;
+        let table = table.split("\n#").next().unwrap_or(table).trim();
+        sections.push(format!("### {scenario}: {table}\n"));
+    }
+    if sections.is_empty() { Ok(()) } else { AGREEMENT.write(&sections.join("\n")) }
 }
 
 /// Names of a paper's scenarios, sorted.
@@ -131,7 +153,7 @@ fn carry_out(out: &Path, scenario: &str, engine: Engine, runs: u32) -> Result<()
         return Ok(());
     }
     let runs = if engine == Engine::Kernel { KERNEL_RUNS } else { runs };
-    let mut command = process::program(&tccc().display().to_string());
+    let mut command = process::program(tccc());
     command.args(["run", "--quiet", "--engine", engine.name(), "--runs", &runs.to_string()]).arg("--out");
     command.arg(place(out, scenario, engine)).arg(&file);
     let part = PARTS.iter().find(|(name, _)| *name == scenario && engine == Engine::Virtual);
@@ -165,7 +187,7 @@ fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
     if there.is_empty() {
         return Ok(Vec::new());
     }
-    let mut command = process::program(&tccc().display().to_string());
+    let mut command = process::program(tccc());
     let output = command.arg("report").args(there).args(["-o", "json"]).output().context("start tccc")?;
     if !output.status.success() {
         bail!("tccc report: {}", String::from_utf8_lossy(&output.stderr).trim());

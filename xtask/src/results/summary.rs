@@ -26,12 +26,13 @@ pub fn section(name: &str, reports: &[Value]) -> String {
     for report in reports {
         text += &format!("- {}\n", way(report));
     }
-    for sentence in sentences(latest(reports)) {
+    let metrics = metrics(reports);
+    for sentence in sentences(latest(reports), &metrics) {
         text += &format!("- {sentence}\n");
     }
-    let metrics = metrics(reports);
-    for metric in metrics {
-        text += &table(&metric, reports);
+    match latest(reports)["selection"].as_object() {
+        Some(_) => text += &selection(&latest(reports)["selection"]),
+        None => metrics.iter().for_each(|metric| text += &table(metric, reports)),
     }
     text
 }
@@ -56,13 +57,23 @@ fn latest(reports: &[Value]) -> &Value {
 }
 
 /// What a report says of the published numbers, and which parameter it chooses.
-fn sentences(report: &Value) -> Vec<String> {
+fn sentences(report: &Value, metrics: &[String]) -> Vec<String> {
     let findings = report["findings"].as_array().into_iter().flatten();
-    let mut sentences: Vec<String> = findings.map(|finding| told(&finding["sentence"])).collect();
-    if let Some(sentence) = report["selection"]["sentence"].as_str() {
-        sentences.push(sentence.to_owned());
+    let findings = findings.filter(|finding| metrics.iter().any(|metric| finding["metric"] == metric.as_str()));
+    findings.map(|finding| told(&finding["sentence"])).collect()
+}
+
+/// The scores by which a parameter is chosen.
+fn selection(selection: &Value) -> String {
+    let mut text = format!("\n`{}`: {}\n\n", told(&selection["parameter"]), told(&selection["procedure"]));
+    text += "| value | score | chosen in so many of the resamples |\n| ---: | ---: | ---: |\n";
+    for one in selection["values"].as_array().into_iter().flatten() {
+        let is_best = one["value"] == selection["winner"];
+        let mark = if is_best { "**" } else { "" };
+        let [score, wins] = ["cumulative", "wins"].map(|name| one[name].as_f64().unwrap_or_default());
+        text += &format!("| {mark}{}{mark} | {mark}{score:.3}{mark} | {:.1} % |\n", told(&one["value"]), 100.0 * wins);
     }
-    sentences
+    text
 }
 
 /// The metrics with published numbers; without any the first of the report.
