@@ -30,7 +30,7 @@
  *      a(w), 2 instead of 1 to 2 between 38 and 118 packets, 30 instead of 29 to 30 at 10000.
  *   2. From the kernel's highspeed: b in 1/1024 instead of 1/256, rounded to the nearest, and an entry more, the last.
  *   3. From the kernel's highspeed: growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it; all
- *      packets of an ACK grow by the a of the window that it met.
+ *      packets of an ACK grow by the a of the window that it met. What the ACK that ends slow start leaves over counts.
  *   4. From the kernel's highspeed: the phase and the credit of what makes no packet yet are kept apart from snd_cwnd_cnt,
  *      and no window is too large for the arithmetic: the kernel limits the clamp instead.
  *   5. Limited slow start (RFC 3742), which RFC 3649 recommends, is not part of it, as in the kernel.

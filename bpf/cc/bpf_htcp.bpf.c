@@ -31,9 +31,10 @@
  *
  * Differs
  *   1. From the kernel's htcp: f keeps its fraction; the kernel's is cut down to whole packets, before and after RTT
- *      scaling: 2 instead of 2.9 at worst. RTTs and times are in us, not in jiffies.
+ *      scaling: 2 instead of 2.9 at worst. RTTs and times are in us, not in jiffies, beta in 1/1024, not in 1/128, and
+ *      bandwidths in 1/256, not in whole packets/s.
  *   2. From the kernel's htcp: growth counts every acknowledged packet, keeps what makes no packet yet, and may be more
- *      than one packet per ACK.
+ *      than one packet per ACK. The kernel pays one ACK late, and what an ACK leaves over at the end of slow start is lost.
  *   3. From the kernel's htcp: alpha is formed anew when the recovery ends; the kernel's first packet of growth after it
  *      is still paid at the alpha of before the loss. An undo goes back to before the first reduction in a row.
  *   4. As the kernel: D runs from the end of a recovery; RTTmax grows by 20 ms a sample at most, in undisturbed rounds

@@ -29,9 +29,9 @@
  *      algorithm is chosen, which is 1 packet below 50 ms and a collapse in the midst of a connection. It also sets the
  *      clamp to 65535, which is left alone here.
  *   2. From the kernel's hybla: growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it.
- *   3. From the kernel's hybla: nothing is lost by rounding. The kernel rounds steps in avoidance down to 1/128 packet an
- *      ACK: 13 % less growth at 50 packets and rho = 1.5, 31 % at 100; where the step is 0, above 128 rho^2 packets, it
- *      grows as Reno.
+ *   3. From the kernel's hybla: nothing is lost by rounding. The kernel keeps 1/128 packet, and rounds steps in avoidance
+ *      down to it at each ACK: 13 % less growth at 50 packets and rho = 1.5, 31 % at 100; where the step is 0, above
+ *      128 rho^2 packets, it grows as Reno.
  *   4. From the paper, as the kernel: the threshold is not multiplied by rho; no packet spacing; rho in 1/8, rounded down,
  *      so that 2^rho is up to 8 % too small; the power's exponent is 16 at most; Reno's growth in disturbed rounds.
  *   5. An RTT that is not known when the connection begins is taken when it is; the kernel's rho stays 1 then.

@@ -31,7 +31,8 @@
  *
  * Differs
  *   1. From the kernel's illinois: growth loses no fraction; the kernel drops the rest of the division whenever a packet
- *      is added, up to a quarter of the growth at 15 packets and alpha = 10.
+ *      is added, up to a quarter of the growth at 15 packets and alpha = 10. What the ACK that ends slow start leaves
+ *      over counts.
  *   2. From the kernel's illinois: alpha and beta have ten bits after the point instead of seven and six; RTTs are not
  *      cut at 3.3 s.
  *   3. From the paper, as the kernel: after the delay was once above d1, alpha_max comes back only after theta rounds

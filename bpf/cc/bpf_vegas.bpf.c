@@ -100,12 +100,14 @@ static u32 diff_of(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 	return saturated(product / max(base_rtt_us, 1u));
 }
 
-/* cwnd BaseRTT / RTT + 1, the window that the actual rate needs on an empty path; ns-2: an eighth less. */
+/* floor(cwnd BaseRTT / RTT) + 1, the window that the actual rate needs on an empty path; ns-2: an eighth less. */
 static u32 exit_window(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 {
 	if (exit_cut)
 		return cwnd - share_of(cwnd, exit_cut);
-	return min(cwnd, cwnd - queued_packets(cwnd, base_rtt_us, rtt_us) + 1);
+	if (rtt_us <= base_rtt_us)
+		return cwnd;
+	return min(cwnd, (u32)((u64)cwnd * base_rtt_us / rtt_us) + 1);
 }
 
 static bool is_growing_round(const struct bpf_vegas *vegas)

@@ -55,6 +55,7 @@ struct bpf_veno {
 	u8 phase;
 	u8 is_sampling;	      /* the connection is undisturbed: its RTTs count */
 	u8 is_congested;      /* N >= beta at the latest ACK that counted */
+	u8 is_paying;	      /* the next window acknowledged with a queue pays */
 	u32 random_losses;    /* reductions with N < beta */
 	u32 congested_losses; /* reductions with N >= beta */
 	struct delay delay;   /* of one ACK each */
@@ -84,6 +85,7 @@ static void forget_path(struct sock *sk)
 	struct bpf_veno *veno = inet_csk_ca(sk);
 
 	veno->is_sampling = 1;
+	veno->is_paying = 1;
 	forget_delay(&veno->delay, tcp_sk(sk));
 }
 
@@ -95,13 +97,31 @@ static void update_backlog(struct tcp_sock *tp, struct bpf_veno *veno)
 	begin_delay_round(&veno->delay, tp);
 }
 
-/* cwnd += 1 / cwnd for every ACK, or for every other one. */
-static void set_grown_window(struct tcp_sock *tp, bool is_congested, u32 acked)
+/* One packet for every other window acknowledged. As in the kernel, the ACK after a window pays and counts for none. */
+static void grow_every_other_window(struct tcp_sock *tp, struct bpf_veno *veno, u32 acked)
 {
-	const u32 windows = is_congested ? 2 : 1;
+	if (tp->snd_cwnd_cnt < tp->snd_cwnd) {
+		tp->snd_cwnd_cnt += acked;
+		return;
+	}
+	tp->snd_cwnd_cnt = 0;
+	if (veno->is_paying && tp->snd_cwnd < tp->snd_cwnd_clamp) {
+		tp->snd_cwnd++;
+		veno->is_paying = 0;
+	} else {
+		veno->is_paying = 1;
+	}
+}
 
-	if (is_past_slow_start(tp, &acked))
-		tcp_cong_avoid_ai(tp, tp->snd_cwnd * windows, acked);
+/* cwnd += 1 / cwnd for every ACK, or half of that with a queue. */
+static void set_grown_window(struct tcp_sock *tp, struct bpf_veno *veno, u32 acked)
+{
+	if (!is_past_slow_start(tp, &acked))
+		return;
+	if (veno->is_sampling && veno->is_congested)
+		grow_every_other_window(tp, veno, acked);
+	else
+		tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
 CC_OP(void, bpf_veno_init, struct sock *sk)
@@ -130,7 +150,7 @@ CC_OP(void, bpf_veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (veno->is_sampling && is_cwnd_limited(tp))
 		update_backlog(tp, veno);
 	update_phase(sk);
-	set_grown_window(tp, veno->is_sampling && veno->is_congested, acked);
+	set_grown_window(tp, veno, acked);
 }
 
 CC_OP(u32, bpf_veno_ssthresh, struct sock *sk)

@@ -29,12 +29,14 @@
  *      window towards half of what it was (PRR, RFC 6937).
  *   2. From the kernel's westwood: packets are counted as the kernel's own delivered count has them, cumulatively or
  *      selectively acknowledged, each once. The kernel's module counts bytes, and at a duplicate ACK a packet, which it
- *      takes off the next cumulative ACK: no more than the interval that gets the packet differs.
+ *      takes off the next cumulative ACK, but not if that takes the fast path, as the ACK that ends a recovery does: what
+ *      arrived during the recovery counts twice, and the next window is too large.
  *   3. From the kernel's westwood: clocks count microseconds, not jiffies, and RTTs are not rounded up to jiffies, which
  *      makes the kernel's RTTmin, and the window after a loss, up to one jiffy larger (8 % at 40.7 ms, HZ 250);
  *      rtt_tick_us = 4000 gives the kernel's.
  *   4. From the kernel's westwood: before the first sample a loss halves, where the kernel's goes to 2 packets; the window
- *      after a loss is never larger than before it, as the papers have it; a reduction that is undone stays undone.
+ *      after a loss is never larger than before it, as the papers have it; a reduction that is undone stays undone;
+ *      after a timeout RTTmin waits for the next sample, where the kernel's takes the last one.
  *   5. From the 2001 paper, as Westwood+: one bandwidth sample an RTT instead of one an ACK, whose spacing compresses. As
  *      in the kernel, the packets of the ACK that ends an interval count for the next one.
  *

@@ -130,6 +130,16 @@ pub fn clang() -> Probe {
     runs("clang", "--version")
 }
 
+/// The compiler of the guest's modules.
+pub fn gcc() -> Probe {
+    runs("gcc", "--version")
+}
+
+/// What applies patches.
+pub fn patch() -> Probe {
+    runs("patch", "--version")
+}
+
 /// The guest of virtual time.
 pub fn guest() -> Probe {
     tccc::experiment::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))

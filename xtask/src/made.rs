@@ -26,15 +26,6 @@ impl Block {
         fs::write(process::workspace().join(self.document), placed).with_context(|| format!("write {}", self.document))
     }
 
-    /// What the document shows.
-    ///
-    /// Errors: the document lacks the marks, or cannot be read.
-    pub fn content(&self) -> Result<String> {
-        let (text, _) = self.with("")?;
-        let (_, rest) = text.split_once(&self.begin()).expect("the marks are there");
-        Ok(rest.split(END).next().unwrap_or_default().to_owned())
-    }
-
     /// Compares `table` with what the document shows.
     ///
     /// Errors: the document shows another one, or lacks the marks.

@@ -22,6 +22,7 @@ mod results;
 mod setup;
 mod test;
 mod tidy;
+mod twins;
 mod verify;
 mod vm;
 mod web;
@@ -71,8 +72,8 @@ enum Command {
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
     VmMatrix(vm::matrix::Arguments),
-    /// Compare the ports of the kernel's algorithms with the originals under a kernel that has them
-    VmTwins(vm::twins::Arguments),
+    /// Compare the ports of the kernel's algorithms with the originals in virtual time; print the table
+    Twins(twins::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
     /// Bundle the web page of `tccc serve`; look at it in a browser
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
         Command::Results(arguments) => results::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
-        Command::VmTwins(arguments) => vm::twins::run(&arguments),
+        Command::Twins(arguments) => twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Web(arguments) => web::run(&arguments),
         Command::Dist(arguments) => dist::run(&arguments),

@@ -188,9 +188,9 @@ const PACKAGES: [Package; 28] = [
     },
     Package {
         name: "patch",
-        why: "changes the source of the guest kernel",
+        why: "changes the source of the guest kernel, and of ports that tests compare with the kernel's own",
         content: Content::Program("patch"),
-        purposes: &[Purpose::Virtual, Purpose::Ci],
+        purposes: &[Purpose::Virtual, Purpose::Test, Purpose::Ci],
     },
     Package {
         name: "xz-utils",

@@ -92,7 +92,7 @@ fn ring_of(file: &str) -> Option<Ring> {
     match file {
         "fuzz" | "prove" => None,
         _ if file.ends_with("_bench") => None,
-        "emulators" | "link" | "link_models" | "link_runs" | "mininet" | "network" | "twins" => Some(Ring::Network),
+        "emulators" | "link" | "link_models" | "link_runs" | "mininet" | "network" => Some(Ring::Network),
         _ if file.starts_with("kernel") => Some(Ring::Kernel),
         _ => Some(Ring::Host),
     }
@@ -157,7 +157,7 @@ mod tests {
             ("catalog", Some(Ring::Host)),
             ("kernel_load", Some(Ring::Kernel)),
             ("network", Some(Ring::Network)),
-            ("twins", Some(Ring::Network)),
+            ("twins", Some(Ring::Host)),
             ("link", Some(Ring::Network)),
             ("link_bench", None),
         ] {

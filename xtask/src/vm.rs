@@ -11,7 +11,6 @@ mod kernel;
 mod machine;
 pub mod matrix;
 pub mod packages;
-pub mod twins;
 mod verdicts;
 
 use std::fmt;

@@ -22,6 +22,7 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "ss",
     "git",
     "node",
+    "patch",
     "apt-get",
     "gcc",
     "ld",
