@@ -6,6 +6,7 @@
  * direction of a link. What a packet meets is decided when it enters (shaper.h); then it waits in line (line.h) until it is
  * due. A link outlives its device, so that its counters can be read after the device is gone.
  */
+#include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
@@ -24,7 +25,6 @@
 
 struct link {
 	struct list_head place;
-	struct Qdisc *sch; /* NULL: the device is gone */
 	void *request;	   /* the shaper has pointers into it */
 	struct shaper shaper;
 	struct line line;
@@ -33,10 +33,14 @@ struct link {
 /* The private part of a qdisc. */
 struct outlet {
 	struct link *link;
-	struct qdisc_watchdog watchdog;
+	struct Qdisc *sch;
+	struct hrtimer timer; /* fires when the first packet in line is due */
 };
 
-/* In the order of their requests. The list belongs to whoever holds the RTNL, a link with a device to its qdisc's lock. */
+/*
+ * In the order of their requests. The list belongs to whoever holds the RTNL, a link to whoever has disabled softirqs: a guest
+ * has one processor, and its time passes only while that is idle or a process reads the clock with softirqs enabled.
+ */
 static LIST_HEAD(links);
 
 static struct waiting_page *waiting_page_new(void)
@@ -137,20 +141,16 @@ static struct sk_buff *take_first(struct Qdisc *sch)
 	return skb;
 }
 
-static struct sk_buff *link_dequeue(struct Qdisc *sch)
+/* Takes the first packet off if it is due. NULL: none is. */
+static struct sk_buff *take_due(struct Qdisc *sch, u64 now_ns)
 {
-	struct outlet *outlet = qdisc_priv(sch);
-	struct tccc_link_counters *counters = &outlet->link->shaper.counters;
-	const struct parcel *first = line_first(&outlet->link->line);
-	const u64 now_ns = ktime_get_ns();
+	struct link *link = link_of(sch);
+	struct tccc_link_counters *counters = &link->shaper.counters;
+	const struct parcel *first = line_first(&link->line);
 	struct sk_buff *skb;
 
-	if (!first)
+	if (!first || first->due_ns > now_ns)
 		return NULL;
-	if (first->due_ns > now_ns) {
-		qdisc_watchdog_schedule_ns(&outlet->watchdog, first->due_ns);
-		return NULL;
-	}
 	counters->late_ns = max(counters->late_ns, now_ns - first->due_ns);
 	skb = take_first(sch);
 	counters->sent_pkts++;
@@ -159,34 +159,60 @@ static struct sk_buff *link_dequeue(struct Qdisc *sch)
 	return skb;
 }
 
+/* Called when packets have entered: those that are due at once leave, and the timer is set for the first of the others. */
+static struct sk_buff *link_dequeue(struct Qdisc *sch)
+{
+	struct outlet *outlet = qdisc_priv(sch);
+	struct sk_buff *skb = take_due(sch, ktime_get_ns());
+	const struct parcel *first = line_first(&outlet->link->line);
+
+	if (skb || !first)
+		return skb;
+	if (!hrtimer_is_queued(&outlet->timer) || ktime_to_ns(hrtimer_get_expires(&outlet->timer)) > first->due_ns)
+		hrtimer_start(&outlet->timer, ns_to_ktime(first->due_ns), HRTIMER_MODE_ABS_PINNED);
+	return NULL;
+}
+
+/* Hands the packets that are due to the device at once. The detour by the softirq of transmissions takes longer. */
+static enum hrtimer_restart link_due(struct hrtimer *timer)
+{
+	struct outlet *outlet = container_of(timer, struct outlet, timer);
+	struct net_device *dev = qdisc_dev(outlet->sch);
+	const u64 now_ns = ktime_get_ns();
+	const struct parcel *first;
+	struct sk_buff *skb;
+
+	while ((skb = take_due(outlet->sch, now_ns)))
+		dev->netdev_ops->ndo_start_xmit(skb, dev);
+	first = line_first(&outlet->link->line);
+	if (!first)
+		return HRTIMER_NORESTART;
+	hrtimer_set_expires(timer, ns_to_ktime(first->due_ns));
+	return HRTIMER_RESTART;
+}
+
 /* ---- The qdisc ---- */
 
 static int link_qdisc_init(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *ack)
 {
 	struct outlet *outlet = qdisc_priv(sch);
 
-	qdisc_watchdog_init(&outlet->watchdog, sch);
+	outlet->sch = sch;
+	hrtimer_init(&outlet->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
+	outlet->timer.function = link_due;
 	return 0;
 }
 
-/* The device goes down: packets on their way are gone. */
+/* The device goes down, or away: packets on their way are gone. */
 static void link_qdisc_reset(struct Qdisc *sch)
 {
 	struct outlet *outlet = qdisc_priv(sch);
 
-	qdisc_watchdog_cancel(&outlet->watchdog);
+	hrtimer_cancel(&outlet->timer);
 	while (line_first(&outlet->link->line)) {
 		outlet->link->shaper.counters.failed_pkts++;
 		kfree_skb(take_first(sch));
 	}
-}
-
-static void link_qdisc_destroy(struct Qdisc *sch)
-{
-	struct outlet *outlet = qdisc_priv(sch);
-
-	qdisc_watchdog_cancel(&outlet->watchdog);
-	outlet->link->sch = NULL;
 }
 
 /* Not registered: a qdisc without a link cannot be made. Its owner keeps the module while a device uses it. */
@@ -197,7 +223,6 @@ static struct Qdisc_ops link_qdisc_ops = {
 	.dequeue = link_dequeue,
 	.init = link_qdisc_init,
 	.reset = link_qdisc_reset,
-	.destroy = link_qdisc_destroy,
 	.owner = THIS_MODULE,
 };
 
@@ -225,7 +250,8 @@ static int link_attach(struct link *link)
 	dev = __dev_get_by_name(current->nsproxy->net_ns, link->shaper.direction.request->device);
 	if (!dev)
 		return -ENODEV;
-	if (dev->num_tx_queues != 1)
+	/* link_due() uses the device without its lock. */
+	if (dev->num_tx_queues != 1 || !dev->lltx)
 		return -EOPNOTSUPP;
 	if (rtnl_dereference(dev->qdisc)->ops == &link_qdisc_ops)
 		return -EBUSY;
@@ -234,7 +260,6 @@ static int link_attach(struct link *link)
 		return -ENOMEM;
 	sch->flags |= TCQ_F_ONETXQUEUE;
 	((struct outlet *)qdisc_priv(sch))->link = link;
-	link->sch = sch;
 	list_add_tail(&link->place, &links);
 	graft(dev, sch);
 	return 0;
@@ -288,30 +313,18 @@ static ssize_t links_write(struct file *file, const char __user *from, size_t le
 	return error;
 }
 
-static void link_lock(struct link *link)
-{
-	if (link->sch)
-		spin_lock_bh(qdisc_lock(link->sch));
-}
-
-static void link_unlock(struct link *link)
-{
-	if (link->sch)
-		spin_unlock_bh(qdisc_lock(link->sch));
-}
-
 /* Copies the counters and the positions of the packets lost first; returns what is behind them. */
 static u8 *put_counters(u8 *to, struct link *link)
 {
 	struct tccc_link_counters counters;
 	size_t positions;
 
-	link_lock(link);
+	local_bh_disable();
 	counters = shaper_counters(&link->shaper);
 	positions = counters.first_lost_count * sizeof(u64);
 	memcpy(to, &counters, sizeof(counters));
 	memcpy(to + sizeof(counters), link->shaper.losses.first_lost, positions);
-	link_unlock(link);
+	local_bh_enable();
 	return to + sizeof(counters) + positions;
 }
 
@@ -357,11 +370,11 @@ void link_start(u64 begin_ns)
 
 	rtnl_lock();
 	list_for_each_entry(link, &links, place) {
-		link_lock(link);
+		local_bh_disable();
 		shaper_reseed(&link->shaper);
 		shaper_restart_counters(&link->shaper);
 		shaper_start(&link->shaper, begin_ns);
-		link_unlock(link);
+		local_bh_enable();
 	}
 	rtnl_unlock();
 }
