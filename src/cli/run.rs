@@ -287,7 +287,7 @@ struct Planned {
 /// What carries the runs out, ready.
 enum Carrier {
     Kernel(Box<dyn Network>),
-    Virtual(Guest),
+    Virtual(Box<Guest>),
     Ns2,
 }
 
@@ -322,7 +322,7 @@ impl Args {
                 Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
             }
             EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
-            EngineChoice::Virtual => Carrier::Virtual(Guest::find()?),
+            EngineChoice::Virtual => Carrier::Virtual(Box::new(Guest::find()?)),
             EngineChoice::Ns2 => Carrier::Ns2,
         })
     }
