@@ -245,6 +245,9 @@ pub struct Measured {
     pub median_ci95: Option<[f64; 2]>,
     /// One value per run, in the order of the repeats.
     pub values: Vec<f64>,
+    /// Seed of each of them: runs of one seed met the same losses, whatever carried them out. Empty where unknown.
+    #[serde(skip)]
+    pub seeds: Vec<u64>,
     /// Runs that ended before what the metric waits for: with any, mean and median are lower bounds.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
@@ -262,6 +265,7 @@ impl Measured {
             median: stats::median(&values)?,
             median_ci95: interval::median_interval(&values),
             values,
+            seeds: Vec::new(),
             cut_off,
         })
     }

@@ -129,28 +129,6 @@ fn fieller(above: &[f64], below: &[f64]) -> Option<[f64; 2]> {
     Some([(half_linear - root) / quadratic, (half_linear + root) / quadratic])
 }
 
-/// Ratio of the means of two series that share nothing, with its 95 % interval; none under [`FEWEST_FOR_INTERVAL`] values.
-///
-/// None: an empty series, or a denominator whose mean is zero.
-/// Source: the delta method, with the degrees of freedom of B. L. Welch, Biometrika 34, 1947.
-pub fn unpaired_ratio(above: &[f64], below: &[f64]) -> Option<(f64, Option<[f64; 2]>)> {
-    let (mean_above, mean_below) = (mean(above)?, mean(below)?);
-    if mean_below == 0.0 {
-        return None;
-    }
-    let ratio = mean_above / mean_below;
-    let of_mean = |values: &[f64]| covariance(values, values) / values.len() as f64;
-    // Variances of both parts of above - ratio * below.
-    let (first, second) = (of_mean(above), ratio * ratio * of_mean(below));
-    let share = |variance: f64, values: &[f64]| variance * variance / (values.len().max(2) - 1) as f64;
-    let freedom = (first + second).powi(2) / (share(first, above) + share(second, below));
-    let least = above.len().min(below.len());
-    let n = if freedom.is_finite() { freedom as usize + 1 } else { least };
-    let margin = student(n.max(least.min(FEWEST_FOR_INTERVAL))).filter(|_| least >= FEWEST_FOR_INTERVAL);
-    let margin = margin.map(|t| t * (first + second).sqrt() / mean_below.abs());
-    Some((ratio, margin.map(|margin| [ratio - margin, ratio + margin])))
-}
-
 /// Sample covariance with n - 1; the variance when both series are the same. Zero under two values.
 fn covariance(first: &[f64], second: &[f64]) -> f64 {
     let (Some(mean_first), Some(mean_second)) = (mean(first), mean(second)) else { return 0.0 };
@@ -174,29 +152,6 @@ mod tests {
     use proptest::prelude::*;
     use rand_pcg::Pcg64Mcg;
     use rand_pcg::rand_core::{Rng, SeedableRng};
-
-    /// Three runs of one engine beside thirty of another, of equal means and unequal spread.
-    #[test]
-    fn unpaired_ratio_covers_as_often_as_it_says() {
-        let mut random = Pcg64Mcg::seed_from_u64(16);
-        let mut normal = |spread: f64| -> f64 {
-            let uniform = |random: &mut Pcg64Mcg| (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-            let sum: f64 = (0..12).map(|_| uniform(&mut random)).sum();
-            100.0 + spread * (sum - 6.0)
-        };
-        let (mut covered, trials) = (0, 4_000);
-        for _ in 0..trials {
-            let few: Vec<f64> = (0..3).map(|_| normal(6.0)).collect();
-            let many: Vec<f64> = (0..30).map(|_| normal(3.0)).collect();
-            let [low, high] = unpaired_ratio(&many, &few).unwrap().1.unwrap();
-            covered += u32::from((low..=high).contains(&1.0));
-        }
-        let share = f64::from(covered) / f64::from(trials);
-        assert!((0.93..0.985).contains(&share), "{share}");
-        assert_eq!(unpaired_ratio(&[2.0, 2.0, 2.0], &[1.0, 1.0, 1.0]), Some((2.0, Some([2.0, 2.0]))));
-        assert_eq!(unpaired_ratio(&[2.0], &[1.0, 1.0, 1.0]), Some((2.0, None)));
-        assert_eq!(unpaired_ratio(&[2.0], &[0.0]), None);
-    }
 
     #[test]
     fn percentiles_interpolate_between_neighbours() {

@@ -1,6 +1,8 @@
 //! Tables over several reports: which verdicts each has, and what measures one scenario in different ways side by side.
 
-use super::number::{Scale, significant};
+use std::collections::BTreeMap;
+
+use super::number::Scale;
 use super::table::{self, Column, NOTHING, Row, Table};
 use super::{Bound, Cell, Measured, Report, Verdict, plot};
 use crate::model::run::At;
@@ -112,7 +114,11 @@ fn headings(series: &str, labels: &[String], scale: Scale) -> Vec<Column> {
     }
     if let [one, other] = labels {
         let ratio = |title: &str| Column { unit: "ratio".into(), ..number(title) };
-        columns.extend([ratio(&format!("{other} over {one}")), Column { below: true, ..ratio("95 % interval") }]);
+        let first = |label: &str| label.split(',').next().unwrap_or(label).to_owned();
+        columns.extend([
+            ratio(&format!("{} over {}, same seeds", first(other), first(one))),
+            Column { below: true, ..ratio("95 % interval") },
+        ]);
     }
     columns.push(word("intervals"));
     columns
@@ -141,18 +147,21 @@ fn row(cell: &Cell, same: &[Option<&Cell>], scale: Scale) -> Row {
     Row { cells, verdict, reason: String::new(), starts_group: false }
 }
 
-/// What the second measured over what the first did, with its interval.
+/// What the second measured over what the first did, with its interval, over the runs of the same seeds.
 fn ratio(one: Option<&Cell>, other: Option<&Cell>) -> [String; 2] {
     let exact = |cell: Option<&Cell>| {
         let measured = cell?.measured.as_ref().filter(|measured| measured.bound() == Bound::Exact)?;
-        Some(measured.values.clone())
+        Some(measured.seeds.iter().copied().zip(measured.values.iter().copied()).collect::<BTreeMap<u64, f64>>())
     };
-    let values = exact(other).zip(exact(one));
-    let Some((ratio, ends)) = values.and_then(|(above, below)| stats::unpaired_ratio(&above, &below)) else {
+    let pairs = exact(other).zip(exact(one)).map(|(above, below)| {
+        below.iter().filter_map(|(seed, below)| Some((*above.get(seed)?, *below))).collect::<Vec<_>>()
+    });
+    let Some(ratio) = pairs.and_then(|pairs| stats::paired_ratio(&pairs)) else {
         return [NOTHING.to_owned(), NOTHING.to_owned()];
     };
-    let ends = ends.map(|[low, high]| format!("{} to {}", significant(low), significant(high)));
-    [significant(ratio), ends.unwrap_or_else(|| NOTHING.to_owned())]
+    // Engines that agree differ in the fourth digit.
+    let ends = ratio.ci95.map(|[low, high]| format!("{low:.4} to {high:.4}"));
+    [format!("{:.4}", ratio.ratio), ends.unwrap_or_else(|| NOTHING.to_owned())]
 }
 
 /// Whether the intervals of all reports overlap; of bounds it cannot be said.

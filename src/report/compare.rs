@@ -507,7 +507,8 @@ fn is_on_path(at: &At, quantity: &str) -> bool {
 
 fn measured(samples: &[Sample]) -> Option<Measured> {
     let cut_off = samples.iter().filter(|sample| sample.value.cut_off).count();
-    Measured::of(samples.iter().map(|sample| sample.value.value).collect(), cut_off)
+    let measured = Measured::of(samples.iter().map(|sample| sample.value.value).collect(), cut_off)?;
+    Some(Measured { seeds: samples.iter().map(|sample| sample.seed).collect(), ..measured })
 }
 
 /// Values of the same repeat and seed.
