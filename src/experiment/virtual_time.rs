@@ -34,6 +34,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use self::guest::Guest;
+use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
 use self::setting::{Measured, Setting};
@@ -165,7 +166,7 @@ struct Laboratory<'a> {
     results: &'a ResultDir,
     guest: &'a Guest,
     modules: &'a setting::Modules,
-    image: PathBuf,
+    image: Image,
     processors: Vec<usize>,
 }
 
@@ -206,7 +207,7 @@ impl Laboratory<'_> {
         setting.write(&shared)?;
         let launch = Launch {
             guest: self.guest,
-            image: &self.image,
+            image: &self.image.file,
             folder: &shared,
             seed: run.seed,
             processor: self.processors[worker % self.processors.len()],

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
-use std::fs;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,32 +17,52 @@ use super::guest;
 /// Images of other builds of this program that are kept.
 const KEPT: usize = 3;
 
+/// An image that no other tccc removes while this value lives.
+#[derive(Debug)]
+pub struct Image {
+    /// Its file.
+    pub file: PathBuf,
+    _held: File,
+}
+
 /// The image of this very program, made unless it is kept already.
 ///
 /// Errors: the program or a library of it cannot be read; the cache cannot be written.
 /// Side effects: one file in the user's cache.
-pub fn prepare() -> Result<PathBuf> {
+pub fn prepare() -> Result<Image> {
     prepare_with(&std::env::current_exe().context("find this program")?)
 }
 
 /// The image whose first process is this program, which needs no other libraries than this process has.
 ///
 /// Errors: see [`prepare`].
-pub fn prepare_with(program: &Path) -> Result<PathBuf> {
+pub fn prepare_with(program: &Path) -> Result<Image> {
     let folder = guest::cache()?.join("images");
     fs::create_dir_all(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;
     let met = fs::metadata(program).with_context(|| format!("look at \"{}\"", program.display()))?;
     // What tells builds apart without reading a hundred megabytes.
     let mark = format!("{:x}-{:x}-{:x}{:09x}", met.ino(), met.size(), met.mtime(), met.mtime_nsec());
     let file = folder.join(format!("{mark}.cpio"));
-    if !file.exists() {
+    loop {
+        if let Some(image) = hold(&file)? {
+            return Ok(image);
+        }
         let bytes = archive(program, &folder)?;
         let partial = folder.join(format!("{mark}.{}", std::process::id()));
         fs::write(&partial, bytes).with_context(|| format!("write \"{}\"", partial.display()))?;
         fs::rename(&partial, &file).with_context(|| format!("keep \"{}\"", file.display()))?;
         forget_others(&folder, &file)?;
     }
-    Ok(file)
+}
+
+/// The image, held; none where it is not there, or went just before it was held.
+fn hold(file: &Path) -> Result<Option<Image>> {
+    let held = match File::open(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other.with_context(|| format!("open \"{}\"", file.display()))?,
+    };
+    held.lock_shared().with_context(|| format!("hold \"{}\"", file.display()))?;
+    Ok(file.exists().then(|| Image { file: file.to_owned(), _held: held }))
 }
 
 fn archive(init: &Path, folder: &Path) -> Result<Vec<u8>> {
@@ -111,7 +132,32 @@ fn forget_others(folder: &Path, newest: &Path) -> Result<()> {
     others.sort();
     let too_many = others.len().saturating_sub(KEPT);
     for (_, file) in others.into_iter().take(too_many) {
-        let _ = fs::remove_file(file); // another tccc may have removed it
+        let Ok(image) = File::open(&file) else { continue };
+        if image.try_lock().is_ok() {
+            let _ = fs::remove_file(file); // another tccc may have removed it
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_in_use_is_not_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |number: usize| folder.path().join(format!("{number}.cpio"));
+        for number in 0..=KEPT + 2 {
+            fs::write(file(number), "x").unwrap();
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(number as u64);
+            File::options().write(true).open(file(number)).unwrap().set_modified(at).unwrap();
+        }
+        let held = hold(&file(0)).unwrap().unwrap();
+        forget_others(folder.path(), &file(KEPT + 2)).unwrap();
+        assert!(held.file.exists() && !file(1).exists() && file(2).exists());
+        drop(held);
+        forget_others(folder.path(), &file(KEPT + 2)).unwrap();
+        assert!(!file(0).exists() && hold(&file(0)).unwrap().is_none());
+    }
 }

@@ -40,7 +40,11 @@ pub fn section(name: &str, reports: &[Value]) -> String {
 /// What a report was made with.
 fn way(report: &Value) -> String {
     let cells = report["cells"].as_array().into_iter().flatten();
-    let runs = cells.filter_map(|cell| cell["measured"]["n"].as_u64()).max().unwrap_or(0);
+    let runs: Vec<u64> = cells.filter_map(|cell| cell["measured"]["n"].as_u64()).collect();
+    let runs = match (runs.iter().min(), runs.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        (_, most) => most.copied().unwrap_or_default().to_string(),
+    };
     let digest = report["digest"].as_str().map_or(String::new(), |digest| format!(", digest `{}`", &digest[..16]));
     let again: Vec<&str> = report["reruns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let again = if again.is_empty() { String::new() } else { format!("; beside them {}", again.join("; ")) };
