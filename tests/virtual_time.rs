@@ -1,79 +1,26 @@
 //! `tccc run --engine virtual`: the same to the byte, held to one folder, any algorithm file, refused where it cannot be had.
 
 mod common;
+mod virtual_lab;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::experiment::{finished, two_links};
+use common::experiment::finished;
 use common::{needs, poll_until, tccc};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use serde_json::Value;
+use virtual_lab::{Bench, record, scenario};
 
 /// How long the runs of one test may take on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Threads that keep the processors busy.
 const BUSY: usize = 4;
-
-/// A folder with a scenario, and what lies beside it.
-struct Bench {
-    folder: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new(scenario: &str) -> Bench {
-        let bench = Bench { folder: tempfile::tempdir().unwrap() };
-        bench.write("x.toml", scenario);
-        bench
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.path().join(name), text).unwrap();
-    }
-
-    fn out(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, out: &str, arguments: &str) -> Command {
-        let mut command = tccc();
-        command.args(["run", "--engine", "virtual", "--out"]).arg(self.out(out));
-        command.args(arguments.split_whitespace()).arg(self.folder.path().join("x.toml"));
-        command
-    }
-
-    #[track_caller]
-    fn runs(&self, out: &str, arguments: &str) -> PathBuf {
-        let output = self.command(out, arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        self.out(out)
-    }
-
-    /// What is said where it fails with this code.
-    #[track_caller]
-    fn fails(&self, out: &str, code: i32) -> String {
-        let output = self.command(out, "").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said
-    }
-}
-
-/// Two flows over a lossy path, one of datagrams and one of this algorithm.
-fn scenario(algorithm: &str, loss: &str) -> String {
-    format!(
-        "title = \"x\"\nclaim = \"y\"\nprofile = \"paper\"\nduration = \"3s\"\nruns = 2\nseed = 16\nsample = \"50ms\"\n{}\n\
-         [[flow]]\nname = \"data\"\nfrom = \"a\"\nto = \"c\"\nalgorithm = \"{algorithm}\"\n\n\
-         [[flow]]\nname = \"noise\"\nfrom = \"a\"\nto = \"c\"\nprotocol = \"udp\"\nrate = \"1mbit\"\npacket = \"500B\"\n\
-         start = \"500ms\"\n",
-        two_links(loss)
-    )
-}
 
 /// Every file of a result directory, by its path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -87,11 +34,6 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     all
-}
-
-/// One record of a result directory.
-fn record(out: &Path) -> Value {
-    serde_json::from_slice(&finished(out)[0].1).unwrap()
 }
 
 /// The algorithm's file in the tree, under another name.
@@ -144,27 +86,6 @@ fn interrupted_experiment_goes_on_where_it_was() {
     assert!(finished(&bench.out("parts")).len() < 30, "it was interrupted");
     let parts = files(&bench.runs("parts", "--runs 30"));
     assert!(parts == files(&bench.runs("whole", "--runs 30")), "in parts it is the same");
-}
-
-#[test]
-fn links_lose_the_packets_that_the_emulator_loses() {
-    needs!(guest, root, struct_ops, tun, cgroup2, iperf3);
-    // Datagrams alone: what else crosses the real link depends on a clock.
-    let text = scenario("cubic", "3%");
-    let datagrams =
-        text.replace(&text[text.find("[[flow]]").unwrap()..text.find("[[flow]]\nname = \"noise\"").unwrap()], "");
-    let bench = Bench::new(&datagrams);
-    let virtual_ = record(&bench.runs("virtual", "--runs 1"));
-    let mut kernel = tccc();
-    kernel.args(["run", "--runs", "1", "--out"]).arg(bench.out("kernel")).arg(bench.folder.path().join("x.toml"));
-    let output = kernel.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let kernel = record(&bench.out("kernel"));
-    let counters = |record: &Value, name: &str| record["links"][1]["counters"][0][name].clone();
-    assert!(counters(&kernel, "lost_positions").as_array().unwrap().len() > 5);
-    for name in ["received_pkts", "lost_pkts", "lost_positions", "overflow_pkts"] {
-        assert_eq!(counters(&virtual_, name), counters(&kernel, name), "{name}");
-    }
 }
 
 #[test]

@@ -92,7 +92,9 @@ fn ring_of(file: &str) -> Option<Ring> {
     match file {
         "fuzz" | "prove" => None,
         _ if file.ends_with("_bench") => None,
-        "emulators" | "link" | "link_models" | "link_runs" | "mininet" | "network" => Some(Ring::Network),
+        "emulators" | "link" | "link_models" | "link_runs" | "mininet" | "network" | "virtual_links" => {
+            Some(Ring::Network)
+        }
         _ if file.starts_with("kernel") => Some(Ring::Kernel),
         _ => Some(Ring::Host),
     }
