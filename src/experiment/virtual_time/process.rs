@@ -117,8 +117,8 @@ impl Launch<'_> {
         command.arg(format!("uml_dir={}/uml/", memory.display()));
         command.arg("time-travel=inf-cpu").arg(format!("time-travel-start={START_NS}"));
         command.args(["rdinit=/init", "quiet", "panic=-1", "con=null", "con0=null,fd:1"]);
-        // No statistics of interrupts that nobody handles: every packet has an interrupt.
-        command.args(["noirqdebug", "--", "inside"]);
+        // The first file system is mapped from a file, and its memory is good for nothing else.
+        command.args(["retain_initrd", "--", "inside"]);
         command
     }
 
