@@ -77,7 +77,7 @@ const SHARED: &str = "guest";
 /// What a guest takes before and after its traffic.
 const START: Duration = Duration::from_millis(150);
 /// What a packet takes over one link, acknowledgement included, on the 2.4 GHz processor this was written on.
-const PACKET: Duration = Duration::from_nanos(2_500);
+const PACKET: Duration = Duration::from_nanos(1_500);
 /// A guest may take so many times its forecast, and so much more, before it counts as hanging.
 const PATIENCE: (u32, Duration) = (20, Duration::from_secs(60));
 

@@ -40,6 +40,8 @@ pub enum Bench {
     Policy,
     /// Processor and memory of the guard of a trial, with ten thousand sockets and with a hundred thousand prefixes
     Guard,
+    /// Virtual time's ratio to the clock on one processor, and the start of a guest
+    Virtual,
 }
 
 impl Bench {
@@ -55,6 +57,7 @@ impl Bench {
             Bench::Serve => "serve_bench",
             Bench::Policy => "policy_bench",
             Bench::Guard => "guard_bench",
+            Bench::Virtual => "virtual_bench",
         }
     }
 }

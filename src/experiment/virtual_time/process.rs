@@ -116,7 +116,9 @@ impl Launch<'_> {
         command.arg(format!("initrd={}", memory.join("image").display()));
         command.arg(format!("uml_dir={}/uml/", memory.display()));
         command.arg("time-travel=inf-cpu").arg(format!("time-travel-start={START_NS}"));
-        command.args(["rdinit=/init", "quiet", "panic=-1", "con=null", "con0=null,fd:1", "--", "inside"]);
+        command.args(["rdinit=/init", "quiet", "panic=-1", "con=null", "con0=null,fd:1"]);
+        // The first file system is mapped from a file, and its memory is good for nothing else.
+        command.args(["retain_initrd", "--", "inside"]);
         command
     }
 

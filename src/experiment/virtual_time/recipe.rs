@@ -27,7 +27,11 @@ pub const PATCHES: &[Ingredient] = ingredients![
     "patches/02-hz.patch",
     "patches/03-random.patch",
     "patches/04-hostfs.patch",
-    "patches/05-exitkill.patch"
+    "patches/05-exitkill.patch",
+    "patches/06-code-model.patch",
+    "patches/07-interrupts.patch",
+    "patches/08-timer.patch",
+    "patches/09-image.patch"
 ];
 
 /// What the smallest configuration of the kernel lacks, and the headers that modules may include.
