@@ -25,7 +25,7 @@
 
 struct link {
 	struct list_head place;
-	void *request;	   /* the shaper has pointers into it */
+	void *request; /* the shaper has pointers into it */
 	struct shaper shaper;
 	struct line line;
 };
