@@ -169,11 +169,6 @@ pub fn ns2() -> Probe {
     output.map(drop).map_err(|error| format!("`ns`: {error}"))
 }
 
-/// The guest of virtual time.
-pub fn guest() -> Probe {
-    tccc::experiment::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))
-}
-
 fn runs(program: &str, argument: &str) -> Probe {
     let status =
         Command::new(program).arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
