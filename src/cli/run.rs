@@ -322,7 +322,13 @@ impl Args {
                 Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
             }
             EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
-            EngineChoice::Virtual => Carrier::Virtual(Box::new(Guest::find()?)),
+            EngineChoice::Virtual => {
+                if !virtual_time::is_caged() {
+                    let what = "this kernel has no Landlock: nothing but your own rights holds a guest back";
+                    super::warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
+                }
+                Carrier::Virtual(Box::new(Guest::find()?))
+            }
             EngineChoice::Ns2 => Carrier::Ns2,
         })
     }

@@ -17,6 +17,7 @@ pub mod modules;
 pub mod process;
 pub mod recipe;
 mod sandbox;
+mod scratch;
 mod setting;
 
 /// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
@@ -294,4 +295,20 @@ fn check_same_algorithms(earlier: &HostRecord, now: &HostRecord) -> Result<()> {
     let Some((id, _)) = earlier.algorithms.iter().find(differs) else { return Ok(()) };
     let what = format!("the directory has runs of another version of {id}");
     Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The configuration names most of them by other words.
+    #[test]
+    fn every_algorithm_of_the_guest_can_be_chosen() {
+        let config = recipe::CONFIGURATION.iter().find(|file| file.name == "config").unwrap().text;
+        let built = config.lines().filter(|line| line.starts_with("CONFIG_TCP_CONG_") && !line.contains("ADVANCED"));
+        assert_eq!(built.count() + 1, ALGORITHMS.len(), "reno is always there");
+        let named = |name: &&&str| config.contains(&format!("CONFIG_TCP_CONG_{}=y", name.to_uppercase()));
+        let others: Vec<_> = ALGORITHMS.iter().filter(|name| !named(name)).collect();
+        assert_eq!(others, [&"reno", &"highspeed"], "which the configuration calls HSTCP");
+    }
 }

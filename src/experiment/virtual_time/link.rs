@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
+use super::bytes::Bytes;
 use crate::failure::Failure;
 use crate::model::run::LinkCounters;
 use crate::path::change::Change;
@@ -19,7 +20,7 @@ use crate::units::Share;
 
 mod layout;
 
-use layout::{Bytes, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, Loss, Request, Step};
+use layout::{Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, Loss, Request, Step};
 pub use layout::{DEVICE_NAME, REQUEST_BYTES_MAX};
 
 /// A packet is lost, held back or copied when a number of 53 random bits is below the share of this.

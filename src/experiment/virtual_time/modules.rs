@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::guest::{self, Guest};
+use super::scratch::Scratch;
 use crate::failure::Failure;
 
 /// Path below `bpf` and text of every source that a module may need.
@@ -127,21 +128,19 @@ fn hex(digest: Sha256) -> String {
 
 /// The kernel's headers and our sources, laid out for the compiler; gone when dropped.
 struct Bench {
-    folder: PathBuf,
+    folder: Scratch,
     compiler_flags: Vec<String>,
     linker_flags: Vec<String>,
 }
 
 impl Bench {
     fn set_up(guest: &Guest) -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("tccc-modules-{}", std::process::id()));
         let bench = Bench {
-            folder,
+            folder: Scratch::create(&std::env::temp_dir())?,
             compiler_flags: guest.facts.compiler_flags.clone(),
             linker_flags: guest.facts.linker_flags.clone(),
         };
-        let _ = fs::remove_dir_all(&bench.folder);
-        fs::create_dir_all(bench.kernel()).with_context(|| format!("create \"{}\"", bench.folder.display()))?;
+        fs::create_dir(bench.kernel()).with_context(|| format!("create \"{}\"", bench.kernel().display()))?;
         let mut tar = Command::new("tar");
         tar.arg("--extract").arg("--file").arg(guest.headers()).arg("--directory").arg(bench.kernel());
         carry_out(&mut tar, "unpack the guest's headers")?;
@@ -152,12 +151,12 @@ impl Bench {
     }
 
     fn kernel(&self) -> PathBuf {
-        self.folder.join("kernel")
+        self.folder.path().join("kernel")
     }
 
     /// Writes a source where its path below `bpf` says.
     fn write(&self, file: &str, text: &str) -> Result<PathBuf> {
-        let path = self.folder.join("bpf").join(file);
+        let path = self.folder.path().join("bpf").join(file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
         }
@@ -170,7 +169,7 @@ impl Bench {
         let mut objects = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let path = self.write(&format!("module/{name}-{number}.c"), part.text)?;
-            let native = self.folder.join("bpf").join(NATIVE);
+            let native = self.folder.path().join("bpf").join(NATIVE);
             let include = if part.flags.is_empty() { Vec::new() } else { vec!["-include".into(), native] };
             let mut flags: Vec<PathBuf> = part.flags.iter().map(PathBuf::from).collect();
             flags.extend(include);
@@ -180,7 +179,7 @@ impl Bench {
         objects.push(self.object(name, &own, &[]).context("compile what every module has")?);
         let common = self.kernel().join("scripts/module-common.c");
         objects.push(self.object(name, &common, &[]).context("compile what every module has")?);
-        let module = self.folder.join(format!("{name}.ko"));
+        let module = self.folder.path().join(format!("{name}.ko"));
         let mut linker = Command::new("ld");
         linker.current_dir(self.kernel()).args(&self.linker_flags).arg("-o").arg(&module).args(&objects);
         carry_out(&mut linker, "put a module together")?;
@@ -189,23 +188,17 @@ impl Bench {
 
     fn object(&self, module: &str, source: &Path, flags: &[PathBuf]) -> Result<PathBuf> {
         let object = source.with_extension("o");
-        let own = self.folder.join("bpf");
+        let own = self.folder.path().join("bpf");
         let mut compiler = Command::new("gcc");
         compiler.current_dir(self.kernel()).args(&self.compiler_flags).args(flags);
         compiler.arg("-I").arg(own.join("include")).arg("-I").arg(own.join("guest"));
-        compiler.arg(format!("-ffile-prefix-map={}=.", self.folder.display()));
+        compiler.arg(format!("-ffile-prefix-map={}=.", self.folder.path().display()));
         let names = [("KBUILD_BASENAME", module), ("KBUILD_MODNAME", module)];
         compiler.args(names.map(|(name, value)| format!("-D{name}=\"{value}\"")));
         compiler.arg(format!("-D__KBUILD_MODNAME=kmod_{module}"));
         compiler.arg("-c").arg(source).arg("-o").arg(&object);
         carry_out(&mut compiler, "compile")?;
         Ok(object)
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder); // below the folder for temporary files, where it harms nobody
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -19,6 +19,7 @@ use super::guest::Guest;
 use super::image::libraries;
 use super::job::{END, WELL};
 use super::sandbox::{self, Reach};
+use super::scratch::Scratch;
 
 /// What the guest's console said, in the shared folder.
 pub const CONSOLE: &str = "console.txt";
@@ -64,15 +65,15 @@ impl Launch<'_> {
     /// Errors: it cannot be started; it was out of time; `is_stopped`; its job failed, with its own words; it crashed.
     /// Side effects: a process that ends with this one, and a folder in memory for as long as it runs.
     pub fn run(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
-        let memory = Memory::create()?;
+        let memory = memory()?;
         // Their own paths may have characters that separate a kernel's options.
-        symlink(self.image, memory.0.join("image")).context("link the guest's first file system")?;
+        symlink(self.image, memory.path().join("image")).context("link the guest's first file system")?;
         let folder = self.folder.canonicalize().context("find the guest's folder")?;
-        symlink(folder, memory.0.join("job")).context("link the guest's folder")?;
+        symlink(folder, memory.path().join("job")).context("link the guest's folder")?;
         let reach = Reach {
             kernel: self.guest.kernel(),
             image: self.image.to_owned(),
-            memory: memory.0.clone(),
+            memory: memory.path().to_owned(),
             folder: self.folder.to_owned(),
         };
         let console = File::create(self.folder.join(CONSOLE)).context("create the guest's console")?;
@@ -174,26 +175,9 @@ fn last_words(console: &str) -> String {
     if words.is_empty() { "it said nothing".to_owned() } else { words.join("; ") }
 }
 
-/// A folder in memory; gone when dropped.
-struct Memory(PathBuf);
-
-impl Memory {
-    fn create() -> Result<Memory> {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let base = if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() };
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = base.join(format!("tccc-guest-{}-{number}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;
-        Ok(Memory(folder))
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // a file system in memory forgets it in any case
-    }
+/// Where a guest's memory is, for as long as it runs.
+fn memory() -> Result<Scratch> {
+    Scratch::create(&if Path::new(MEMORY).is_dir() { MEMORY.into() } else { std::env::temp_dir() })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The structs of `/proc/tccc/links` in `bpf/guest/lab.h`: the same fields in the same order, of 64 bits each.
 
+use super::super::bytes::structs;
+
 /// Room for a device's name with its final zero.
 pub const DEVICE_NAME: usize = 16;
 /// Largest request, bytes.
@@ -16,81 +18,6 @@ pub const LOSS_POSITIONS: u64 = 3;
 /// `enum tccc_limit_unit`; 0 is no limit.
 pub const LIMIT_PKTS: u64 = 1;
 pub const LIMIT_BYTES: u64 = 2;
-
-/// A value with its bytes, little endian.
-pub trait Bytes: Sized {
-    /// Writes the bytes behind others.
-    fn append_to(&self, bytes: &mut Vec<u8>);
-
-    /// Reads a value and leaves the bytes behind it; none where there are too few.
-    fn take_from(bytes: &mut &[u8]) -> Option<Self>;
-}
-
-impl Bytes for u64 {
-    fn append_to(&self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
-    }
-
-    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
-        let (value, rest) = bytes.split_first_chunk()?;
-        *bytes = rest;
-        Some(u64::from_le_bytes(*value))
-    }
-}
-
-impl Bytes for u8 {
-    fn append_to(&self, bytes: &mut Vec<u8>) {
-        bytes.push(*self);
-    }
-
-    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
-        bytes.split_off_first().copied()
-    }
-}
-
-impl<T: Bytes + Default + Copy, const N: usize> Bytes for [T; N] {
-    fn append_to(&self, bytes: &mut Vec<u8>) {
-        self.iter().for_each(|one| one.append_to(bytes));
-    }
-
-    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
-        let mut all = [T::default(); N];
-        for one in &mut all {
-            *one = T::take_from(bytes)?;
-        }
-        Some(all)
-    }
-}
-
-/// Structs whose bytes are those of their fields, one after the other.
-macro_rules! structs {
-    ($($(#[$about:meta])* $name:ident in C: $c_name:literal { $($field:ident: $kind:ty),* $(,)? })*) => {$(
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        #[repr(C)]
-        pub struct $name { $(pub $field: $kind),* }
-
-        impl Bytes for $name {
-            fn append_to(&self, bytes: &mut Vec<u8>) {
-                $(self.$field.append_to(bytes);)*
-            }
-
-            fn take_from(bytes: &mut &[u8]) -> Option<Self> {
-                Some($name { $($field: Bytes::take_from(bytes)?),* })
-            }
-        }
-    )*
-
-        /// Struct in C, field, offset and size of every field, for the comparison with C.
-        #[cfg(test)]
-        pub const FIELDS: &[(&str, &str, usize)] = &[
-            $($(($c_name, stringify!($field), std::mem::offset_of!($name, $field)),)*)*
-        ];
-        /// Struct in C and size of every struct.
-        #[cfg(test)]
-        pub const SIZES: &[(&str, usize)] = &[$(($c_name, size_of::<$name>()),)*];
-    };
-}
 
 structs! {
     /// A PCG64 generator.

@@ -1,12 +1,10 @@
 //! The request's bytes against C, and what a guest cannot have.
 
-use std::fmt::Write;
-
 use proptest::prelude::*;
 
-use super::layout::{FIELDS, SIZES};
+use super::super::bytes::assert_same_in_c;
+use super::layout::LAYOUT;
 use super::*;
-use crate::experiment::virtual_time::compile;
 use crate::path::loss::LossPositions;
 use crate::path::rate_trace::RateTrace;
 use crate::units::BitsPerSec;
@@ -19,56 +17,22 @@ fn outlet<'a>(device: &'a str, config: &'a LinkConfig) -> Outlet<'a> {
     Outlet { device, config, direction: 0, host_delay: Duration::ZERO }
 }
 
-/// What the C compiler says: offset and size of every field, then the size of every struct, then the constants.
-fn numbers_in_c() -> Vec<u64> {
-    let mut source = String::from("#include <stddef.h>\n#include <stdint.h>\n");
-    source += "typedef uint8_t u8;\ntypedef int32_t s32;\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n";
-    writeln!(source, "#include \"{}\"", compile::in_tree("bpf/guest/lab.h").display()).unwrap();
-    source += "const uint64_t numbers[] = {\n";
-    for (name, field, _) in FIELDS {
-        writeln!(source, "offsetof(struct {name}, {field}),").unwrap();
-    }
-    for (name, _) in SIZES {
-        writeln!(source, "sizeof(struct {name}),").unwrap();
-    }
-    source += "TCCC_DEVICE_NAME, TCCC_LINK_REQUEST_MAX, TCCC_LOSS_INDEPENDENT, TCCC_LOSS_STATES,\n";
-    source += "TCCC_LOSS_POSITIONS, TCCC_LIMIT_PKTS, TCCC_LIMIT_BYTES};\n";
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("layout.c");
-    std::fs::write(&path, source).unwrap();
-    let (_library_folder, library) = compile::library(&[&path]);
-    // SAFETY: the library is data only.
-    let library = unsafe { libloading::Library::new(library) }.unwrap();
-    // SAFETY: the array has a number for each field and each struct, and seven more.
-    unsafe {
-        let numbers = library.get::<*const u64>("numbers").unwrap();
-        std::slice::from_raw_parts(*numbers, FIELDS.len() + SIZES.len() + 7).to_vec()
-    }
-}
-
 #[test]
-fn structs_have_the_same_bytes_in_c_and_rust() {
-    let numbers = numbers_in_c();
-    let (offsets, rest) = numbers.split_at(FIELDS.len());
-    for ((name, field, in_rust), in_c) in FIELDS.iter().zip(offsets) {
-        assert_eq!(*in_rust as u64, *in_c, "offset of {name}.{field}");
-    }
-    let (sizes, constants) = rest.split_at(SIZES.len());
-    for ((name, in_rust), in_c) in SIZES.iter().zip(sizes) {
-        assert_eq!(*in_rust as u64, *in_c, "size of {name}");
-    }
-    let kinds = [layout::LOSS_INDEPENDENT, layout::LOSS_STATES, layout::LOSS_POSITIONS, LIMIT_PKTS, LIMIT_BYTES];
-    assert_eq!(constants, [&[DEVICE_NAME as u64, REQUEST_BYTES_MAX][..], &kinds].concat());
-}
-
-#[test]
-fn written_fields_are_where_c_reads_them() {
-    let size = |wanted: &str| SIZES.iter().find(|(name, _)| *name == wanted).unwrap().1;
-    let mut bytes = Vec::new();
-    Request { loss_count: 7, opportunity_count: 9, ..Request::default() }.append_to(&mut bytes);
-    assert_eq!(bytes.len(), size("tccc_link_request"), "no padding");
-    let at = |wanted: &str| FIELDS.iter().find(|(name, field, _)| (*name, *field) == ("tccc_link_request", wanted));
-    assert_eq!([bytes[at("loss_count").unwrap().2], bytes[at("opportunity_count").unwrap().2]], [7, 9]);
+fn structs_and_constants_are_the_same_in_c() {
+    let constants = [
+        ("TCCC_DEVICE_NAME", DEVICE_NAME as u64),
+        ("TCCC_LINK_REQUEST_MAX", REQUEST_BYTES_MAX),
+        ("TCCC_LOSS_INDEPENDENT", layout::LOSS_INDEPENDENT),
+        ("TCCC_LOSS_STATES", layout::LOSS_STATES),
+        ("TCCC_LOSS_POSITIONS", layout::LOSS_POSITIONS),
+        ("TCCC_LIMIT_PKTS", LIMIT_PKTS),
+        ("TCCC_LIMIT_BYTES", LIMIT_BYTES),
+    ];
+    assert_same_in_c(&[LAYOUT, &constants.map(|(name, value)| (name, value as usize))].concat());
+    let bytes = Request { loss_count: 7, opportunity_count: 9, ..Request::default() }.to_bytes();
+    assert_eq!(bytes.len(), size_of::<Request>(), "no padding");
+    let at = [std::mem::offset_of!(Request, loss_count), std::mem::offset_of!(Request, opportunity_count)];
+    assert_eq!(at.map(|at| bytes[at]), [7, 9]);
     let mut rest = &bytes[..];
     assert_eq!(Request::take_from(&mut rest).map(|request| request.loss_count), Some(7));
     assert!(rest.is_empty() && Request::take_from(&mut &bytes[1..]).is_none());
