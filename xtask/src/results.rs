@@ -84,6 +84,8 @@ pub struct Arguments {
 
 /// Runs what is asked for and writes `results.md` beside each paper's scenarios: `cargo xtask results`.
 ///
+/// A summary has what lies below `--out` and nothing else: keep the result directories of all engines there.
+///
 /// Errors: a run fails; a folder is none of a paper.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let unknown = arguments.papers.iter().find(|name| PAPERS.iter().all(|(paper, _)| paper != name));
