@@ -139,8 +139,8 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
         return Ok(Outcome::default());
     }
     let workshop = Workshop::open(options.guest)?;
-    let flows = to_do.iter().flat_map(|run| &plan.cells[run.cell].flows);
-    let modules = setting::Modules::prepare(&workshop, scenario, flows)?;
+    let cells = to_do.iter().map(|run| &plan.cells[run.cell]);
+    let modules = setting::Modules::prepare(&workshop, scenario, cells)?;
     keep_host(&results, plan, options.guest, &modules)?;
     let laboratory = Laboratory {
         plan,

@@ -1,16 +1,17 @@
 //! One run as a guest's job, and the guest's words as a run's results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::ALGORITHMS;
 use super::flow::{self, GuestFlow};
 use super::job::{EVENTS, FLOWS, Job, LINKS, Load, RUN, Request};
 use super::link::{self, Outlet};
 use super::modules::{Module, Source, Workshop, source_of};
-use crate::catalog;
+use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::experiment::algorithms::source;
 use crate::experiment::cost;
 use crate::experiment::measure::{Time, flow_record};
@@ -36,40 +37,38 @@ pub struct Modules {
 /// A module with its parameters, as the kernel takes them.
 #[derive(PartialEq)]
 struct Configured {
-    id: String,
     module: Module,
     parameters: String,
 }
 
 impl Modules {
-    /// Compiles what the flows ask for, or takes it from the cache.
+    /// Compiles what the cells ask for, or takes it from the cache.
     ///
     /// Errors: a tunable is refused; the compiler is missing or refuses a file.
     pub fn prepare<'a>(
         workshop: &Workshop<'_>,
         scenario: &Scenario,
-        flows: impl Iterator<Item = &'a FlowSpec>,
+        cells: impl Iterator<Item = &'a Cell>,
     ) -> Result<Modules> {
+        let all = scenario.cells.iter().flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp());
+        let names = names(&all.map(asked).collect());
         let mut modules = Modules { laboratory: workshop.laboratory()?, algorithms: BTreeMap::new() };
-        for flow in flows.filter(|flow| flow.is_tcp()) {
-            let asked: Asked = (flow.algorithm.clone(), flow.tunables.clone());
+        for flow in cells.flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp()) {
+            let asked = asked(flow);
             if modules.algorithms.contains_key(&asked) {
                 continue;
             }
-            let Some((id, source, tunables)) = described(scenario, flow)? else { continue };
-            // The kernel loads a module once under each name.
-            let others = modules.algorithms.values().filter(|other| other.id == id).count();
-            let name = if others == 0 { id.to_owned() } else { format!("{id}_{others}") };
-            let module = workshop.algorithm(&name, source)?;
-            let parameters = format!("name={name}{tunables}");
-            modules.algorithms.insert(asked, Configured { id: id.to_owned(), module, parameters });
+            let Some((source, tunables)) = described(scenario, flow)? else { continue };
+            let name = &names[&asked];
+            let module = workshop.algorithm(name, source)?;
+            modules.algorithms.insert(asked, Configured { module, parameters: format!("name={name}{tunables}") });
         }
         Ok(modules)
     }
 
     /// What a flow asks for; none where that is the kernel's own, or the flow has no algorithm.
     fn of(&self, flow: &FlowSpec) -> Option<&Configured> {
-        self.algorithms.get(&(flow.algorithm.clone(), flow.tunables.clone())).filter(|_| flow.is_tcp())
+        self.algorithms.get(&asked(flow)).filter(|_| flow.is_tcp())
     }
 
     /// The guest's name of what a flow asks for.
@@ -84,19 +83,42 @@ impl Modules {
     }
 }
 
-/// An algorithm of ours, or of the user's own: its id, its source, and its tunables as the kernel takes them.
-fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(&'a str, Source<'a>, String)>, Failure> {
+fn asked(flow: &FlowSpec) -> Asked {
+    (flow.algorithm.clone(), flow.tunables.clone())
+}
+
+/// The name under which an algorithm registers without tunables: its id.
+fn id_of(algorithm: &str) -> &str {
+    source::id_of(algorithm).unwrap_or(algorithm)
+}
+
+/// The guest's name of everything that the flows of a scenario ask for: the kernel loads a module once under each name.
+///
+/// The same for every part of an experiment, and for one that is continued.
+fn names(all: &BTreeSet<Asked>) -> BTreeMap<Asked, String> {
+    let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+    let named = all.iter().map(|asked| {
+        let id = id_of(&asked.0);
+        let number = used.entry(id).or_default();
+        let ending = if *number == 0 { String::new() } else { format!("_{number}") };
+        *number += 1;
+        (asked.clone(), format!("{}{ending}", &id[..id.len().min(NAME_LENGTH_MAX - ending.len())]))
+    });
+    named.collect()
+}
+
+/// The source of an algorithm of ours, or of the user's own, and its tunables as the kernel takes them.
+fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(Source<'a>, String)>, Failure> {
     let file = flow.algorithm.as_str();
     if source::is_source(file) {
-        let id = source::id_of(file).map_err(Failure::usage)?;
         let tunables = flow.tunables.iter().map(|(name, value)| format!(" {name}={value}"));
-        return Ok(Some((id, Source { file, text: scenario.text_of(file) }, tunables.collect())));
+        return Ok(Some((Source { file, text: scenario.text_of(file) }, tunables.collect())));
     }
     let Some(source) = source_of(file) else { return Ok(None) };
     let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let settings = catalog::find(file)?.settings(&texts)?;
     let tunables = settings.iter().map(|setting| format!(" {}={}", setting.name, setting.value));
-    Ok(Some((file, source, tunables.collect())))
+    Ok(Some((source, tunables.collect())))
 }
 
 /// What a run measured.
@@ -120,13 +142,7 @@ const EVENTS_MB: u64 = 256;
 /// Errors: the first field that it cannot have, with its place.
 pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
     for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
-        let algorithm = catalog::find(&flow.algorithm).ok();
-        if let Some(companion) = algorithm.and_then(|algorithm| algorithm.companion.as_ref()) {
-            let what = format!(
-                "\"{}\" needs its companion program \"{}\" beside it, which is BPF, and the guest of virtual time has none",
-                flow.algorithm, companion.program
-            );
-            let failure = Failure::usage(what).hint("`--engine kernel` runs it");
+        if let Some(failure) = impossible(&flow.algorithm) {
             return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
         }
     }
@@ -134,6 +150,23 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
         link::check(&spec.config(cell.mtu)).with_context(|| format!("link \"{}\"", spec.name()))?;
     }
     flow::check(cell)
+}
+
+/// Why a guest cannot have an algorithm that exists.
+///
+/// None: it can.
+fn impossible(algorithm: &str) -> Option<Failure> {
+    if source::is_source(algorithm) {
+        let id = id_of(algorithm);
+        let what = format!("\"{algorithm}\": the guest's kernel has an algorithm of its own that is called \"{id}\"");
+        return ALGORITHMS.contains(&id).then(|| Failure::usage(what).hint("give the file another name"));
+    }
+    let companion = catalog::find(algorithm).ok()?.companion.as_ref()?;
+    let what = format!(
+        "\"{algorithm}\" needs its companion program \"{}\" beside it, which is BPF, and the guest of virtual time has none",
+        companion.program
+    );
+    Some(Failure::usage(what).hint("`--engine kernel` runs it"))
 }
 
 /// A run as it is told to a guest.
@@ -272,4 +305,29 @@ fn bytes_on_the_way(cell: &Cell, configs: &[LinkConfig]) -> Result<u64> {
         }
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_of_tunables_has_a_name_that_fits_the_kernel() {
+        let asked = |algorithm: &str, value: Option<u32>| -> Asked {
+            let tunables = value.map(|value| ("beta".to_owned(), value.to_string()));
+            (algorithm.to_owned(), tunables.into_iter().collect())
+        };
+        let long = |value: u32| asked("below/fifteen_letters.bpf.c", Some(value));
+        let all = [asked("dtcp", Some(2)), asked("dtcp", None), asked("dtcp.bpf.c", None), long(7), long(8)];
+        let names = names(&BTreeSet::from(all));
+        let told: Vec<&str> = names.values().map(String::as_str).collect();
+        assert_eq!(told, ["fifteen_letters", "fifteen_lette_1", "dtcp", "dtcp_1", "dtcp_2"]);
+    }
+
+    #[test]
+    fn own_file_that_hides_an_algorithm_of_the_guest_is_refused() {
+        assert!(impossible("cubic.bpf.c").unwrap().what.contains("algorithm of its own that is called \"cubic\""));
+        assert!(impossible("mine.bpf.c").is_none() && impossible("dtcp").is_none());
+        assert!(impossible("mswift").unwrap().what.contains("companion program"));
+    }
 }
