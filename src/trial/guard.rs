@@ -53,6 +53,10 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
     }
     let guarded = guard(&mut known, began_ns, &stop, layouts);
     let ended = guarded.inspect_err(|error| {
+        // Whoever begins the trial waits for the first look, holds the turn, and undoes it when this process dies.
+        if starter.lives() && view::read(&Store::of_host()).is_none() {
+            return;
+        }
         // At once, and not when the lease is over; where this fails too, the lease does it.
         let _ = end::revert_where(|trial| trial.began_ns == began_ns, &format!("its guard failed: {error:#}"), None);
     });
