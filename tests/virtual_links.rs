@@ -3,9 +3,29 @@
 mod common;
 mod virtual_lab;
 
+use common::experiment::finished;
 use common::{needs, tccc};
 use serde_json::Value;
 use virtual_lab::{Bench, record, scenario};
+
+/// A host that is busy does not measure the path that was asked, or sends late: so often it is tried again.
+const ATTEMPTS: u32 = 5;
+
+/// The run over the user-space link. A late one counts here: which packets are lost hangs on their numbers alone.
+fn emulated(bench: &Bench) -> Value {
+    let out = bench.out("kernel");
+    let mut said = String::new();
+    for _ in 0..ATTEMPTS {
+        let mut run = tccc();
+        run.args(["run", "--runs", "1", "--out"]).arg(&out).arg(bench.folder.path().join("x.toml"));
+        said = String::from_utf8_lossy(&run.output().unwrap().stderr).into_owned();
+        let records = finished(&out).into_iter().map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
+        if let Some(record) = records.into_iter().find(|record| record["status"] != "failed") {
+            return record;
+        }
+    }
+    panic!("no run in {ATTEMPTS} attempts: {said}");
+}
 
 #[test]
 fn links_lose_the_packets_that_the_emulator_loses() {
@@ -16,11 +36,7 @@ fn links_lose_the_packets_that_the_emulator_loses() {
         text.replace(&text[text.find("[[flow]]").unwrap()..text.find("[[flow]]\nname = \"noise\"").unwrap()], "");
     let bench = Bench::new(&datagrams);
     let virtual_ = record(&bench.runs("virtual", "--runs 1"));
-    let mut kernel = tccc();
-    kernel.args(["run", "--runs", "1", "--out"]).arg(bench.out("kernel")).arg(bench.folder.path().join("x.toml"));
-    let output = kernel.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let kernel = record(&bench.out("kernel"));
+    let kernel = emulated(&bench);
     let counters = |record: &Value, name: &str| record["links"][1]["counters"][0][name].clone();
     assert!(counters(&kernel, "lost_positions").as_array().unwrap().len() > 5);
     for name in ["received_pkts", "lost_pkts", "lost_positions", "overflow_pkts"] {
