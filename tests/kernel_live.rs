@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{needs, poll_until, tccc};
+use common::{inhabit, needs, poll_until, tccc};
 use nix::libc;
 use nix::sys::socket::{SockaddrStorage, connect};
 use tccc::model::live::Live;
@@ -34,19 +34,6 @@ fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
     };
     let layouts = Layouts { find: Box::new(find), arms: Box::new(|| Ok(None)) };
     Watch::start(Settings { filter: only(netns), interval: Duration::ZERO, ring_bytes: RING_BYTES, layouts }).unwrap()
-}
-
-/// A thread that lives in a namespace, so that a sweep of the host finds it; ends when the sender is dropped.
-fn inhabit(netns: &tccc::kernel::netns::Netns) -> std::sync::mpsc::Sender<()> {
-    let (inside, (stay, until)) = (netns.try_clone().unwrap(), std::sync::mpsc::channel());
-    let (tell, entered) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        inside.enter_for_good().unwrap();
-        tell.send(()).unwrap();
-        until.recv().unwrap_err();
-    });
-    entered.recv().unwrap();
-    stay
 }
 
 /// Follows until the state is as wanted.

@@ -21,7 +21,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{needs, poll_until, tccc};
+use common::{inhabit, needs, poll_until, tccc};
 use crowd::{Crowd, Seen};
 use lab::{BEFORE, Lab, SOON, in_lab, last_trial, on_trial, processes, start, status};
 use sandbox::{available, check, run};
@@ -61,7 +61,7 @@ fn transfers_stand_whatever_is_done_to_them() {
     needs!(root, struct_ops, bpffs, cgroup2);
     let count = std::env::var(CONNECTIONS).map_or(CONNECTIONS_IN_CI, |text| text.parse().unwrap());
     in_lab(|lab| {
-        let _inhabitant = lab.inhabit();
+        let _inhabitant = inhabit(&lab.netns);
         // A quarter of them is left alone.
         let treated = Crowd::gather(&lab.netns, TREATED, count * 3 / 4);
         let control = Crowd::gather(&lab.netns, CONTROL, count / 4);

@@ -13,7 +13,10 @@ pub mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
+
+use tccc::kernel::netns::Netns;
 
 pub use host::HostSnapshot;
 
@@ -46,6 +49,19 @@ pub fn tccc() -> Command {
     let mut command = Command::new(TCCC);
     command.env("NO_COLOR", "1").env("STATE_DIRECTORY", STATE_FOLDER);
     command
+}
+
+/// A thread that lives in a namespace, so that sweeps of the host find it, until the value is dropped.
+pub fn inhabit(netns: &Netns) -> Sender<()> {
+    let (inside, (stay, until)) = (netns.try_clone().unwrap(), channel());
+    let (tell, entered) = channel();
+    std::thread::spawn(move || {
+        inside.enter_for_good().unwrap();
+        tell.send(()).unwrap();
+        until.recv().unwrap_err();
+    });
+    entered.recv().unwrap();
+    stay
 }
 
 /// Waits until `condition` holds; the only place of the tests that sleeps.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::common::{needs, poll_until};
+use crate::common::{inhabit, needs, poll_until};
 use crate::lab::{BEFORE, DEFAULT, Lab, SOON, TRIED, guard, in_lab, is_gone, last_trial, on_trial, status};
 use crate::sandbox::{available, run, stderr, stdout};
 
@@ -116,7 +116,7 @@ fn removed_policy_takes_its_trial_along() {
 fn live_trial_moves_open_connections_there_and_back() {
     needs!(root, struct_ops, bpffs, cgroup2);
     in_lab(|lab| {
-        let _inhabitant = lab.inhabit();
+        let _inhabitant = inhabit(&lab.netns);
         for before in [None, Some(BEFORE)] {
             if before.is_some() {
                 lab.apply_before();

@@ -89,19 +89,6 @@ impl Lab {
         self.apply(0, &format!("use = \"{BEFORE}\""), "");
     }
 
-    /// A thread that lives in the namespace, so that sweeps find it, until the value is dropped.
-    pub fn inhabit(&self) -> std::sync::mpsc::Sender<()> {
-        let (inside, (stay, until)) = (self.netns.try_clone().unwrap(), std::sync::mpsc::channel());
-        let (tell, entered) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            inside.enter_for_good().unwrap();
-            tell.send(()).unwrap();
-            until.recv().unwrap_err();
-        });
-        entered.recv().unwrap();
-        stay
-    }
-
     /// Both ends of a new connection.
     pub fn connect(&self) -> [TcpStream; 2] {
         connect(&self.netns)

@@ -16,7 +16,7 @@ use tccc::policy::pins::PolicyPins;
 use tccc::policy::rule::GuardMetric;
 use tccc::trial::arms::{Arms, Cell};
 
-use crate::common::{needs, poll_until};
+use crate::common::{inhabit, needs, poll_until};
 use crate::lab::{BEFORE, Lab, SOON, algorithm_of, in_lab};
 use crate::link::Link;
 use crate::sandbox::run;
@@ -236,7 +236,7 @@ fn open_connections_of_a_live_policy_are_counted_in_both_arms() {
     const CONNECTIONS: usize = 150;
     needs!(root, struct_ops, bpffs, cgroup2);
     in_lab(|lab| {
-        let _inhabitant = lab.inhabit();
+        let _inhabitant = inhabit(&lab.netns);
         let open: Vec<[TcpStream; 2]> = (0..CONNECTIONS).map(|_| lab.connect()).collect();
         let shares = [(1, 30), (2, 60)];
         for (number, percent) in shares {

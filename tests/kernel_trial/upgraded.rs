@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, socket, sockopt};
 use serde_json::Value;
-use tccc::catalog;
+use tccc::catalog::{self, Setting};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Options, Request};
@@ -167,17 +167,22 @@ fn watched(lab: &Lab, act: impl FnOnce()) -> BTreeSet<String> {
     seen.into_inner().unwrap()
 }
 
+/// The algorithm is the default, and a rule gives it; returns the tunables of other code for it.
+fn given_by_default_and_rule(lab: &Lab, features: &Features) -> Vec<Setting> {
+    let dtcp = catalog::find("dtcp").unwrap();
+    let request = Request { name: NAME, ..Request::of(dtcp) };
+    loader::load(&request, Options { make_default: true, ..Options::default() }, features).unwrap();
+    lab.apply(0, &format!("use = \"{NAME}\""), "");
+    dtcp.settings(&["keep_avoidance=896".to_owned()]).unwrap()
+}
+
 #[test]
 fn upgrade_without_links_leaves_no_gap_for_rules_and_the_default() {
     needs!(root, struct_ops, bpffs, cgroup2);
     in_lab(|lab| {
         let (features, before) = (without_links(), default());
-        let dtcp = catalog::find("dtcp").unwrap();
-        let request = Request { name: NAME, ..Request::of(dtcp) };
-        loader::load(&request, Options { make_default: true, ..Options::default() }, &features).unwrap();
-        lab.apply(0, &format!("use = \"{NAME}\""), "");
-        let settings = dtcp.settings(&["keep_avoidance=896".to_owned()]).unwrap();
-        let other = Request { settings: &settings, ..request };
+        let settings = given_by_default_and_rule(lab, &features);
+        let other = Request { name: NAME, settings: &settings, ..Request::of(catalog::find("dtcp").unwrap()) };
         let bridge = |number: u32| BTreeSet::from([NAME.to_owned(), format!("{NAME}_g{number}")]);
         let seen = watched(lab, || drop(upgrade::at_once(&other, &features, false).unwrap()));
         assert_eq!(seen, bridge(2));
@@ -201,12 +206,8 @@ fn upgrade_on_trial_without_links_can_be_confirmed() {
     needs!(root, struct_ops, bpffs, cgroup2);
     in_lab(|lab| {
         let (features, before) = (without_links(), default());
-        let dtcp = catalog::find("dtcp").unwrap();
-        let request = Request { name: NAME, ..Request::of(dtcp) };
-        loader::load(&request, Options { make_default: true, ..Options::default() }, &features).unwrap();
-        lab.apply(0, &format!("use = \"{NAME}\""), "");
-        let settings = dtcp.settings(&["keep_avoidance=896".to_owned()]).unwrap();
-        let other = Request { settings: &settings, ..request };
+        let settings = given_by_default_and_rule(lab, &features);
+        let other = Request { name: NAME, settings: &settings, ..Request::of(catalog::find("dtcp").unwrap()) };
         let trial = UpgradeTrial { patience: Duration::from_secs(60), portion: Portion(5000), limits: None };
         upgrade::on_trial(&other, &features, &trial, tccc().args(["guard", "--trial"])).unwrap();
         let seen = watched(lab, || upgrade::conclude(NAME, TRIAL_NAME, &features).unwrap());

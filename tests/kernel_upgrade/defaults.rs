@@ -8,7 +8,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use tccc::kernel::netns::Netns;
 
 use crate::by_generation;
-use crate::common::needs;
+use crate::common::{inhabit, needs};
 use crate::lab::pair::{algorithm_of, connect_from, listen_at};
 use crate::lab::{Ends, Pair, named_netns, with_lab};
 use crate::sandbox::{default, run, stderr, stdout};
@@ -141,17 +141,6 @@ fn can_choose_without_rights(name: &str) -> bool {
 
 /// Works while a thread lives in a namespace: only such a one is looked for.
 fn inhabited<T>(netns: &Netns, work: impl FnOnce() -> T) -> T {
-    let (stay, until) = std::sync::mpsc::channel::<()>();
-    let (tell, entered) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            netns.enter_for_good().unwrap();
-            tell.send(()).unwrap();
-            let _ = until.recv();
-        });
-        entered.recv().unwrap();
-        let done = work();
-        drop(stay);
-        done
-    })
+    let _inhabitant = inhabit(netns);
+    work()
 }
