@@ -64,7 +64,7 @@ TUNABLE(u32, slow_start_rounds, 1, 1, 16, "rounds",
 	"slow start grows in one of so many rounds: the kernel's; paper and ns-2: 2");
 TUNABLE(u32, exit_cut, 0, 0, 1023, "1/1024",
 	"share of cwnd given up at the end of slow start: ns-2: 128; 0: what is queued, the kernel's");
-TUNABLE(u32, keep, 512, 1, 1024, "1/1024", "share of cwnd kept at a loss: the kernel's half; ns-2: 768 at a first one");
+TUNABLE(u32, keep, 512, 1, 1023, "1/1024", "share of cwnd kept at a loss: the kernel's half; ns-2: 768 at a first one");
 
 struct bpf_vegas {
 	u8 phase;

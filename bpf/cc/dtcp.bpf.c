@@ -3,7 +3,9 @@
  * Discrete TCP: halve after a loss in slow start, but keep three quarters after a loss in linear growth.
  *
  * Source
- *   N. Gambhava, C. Bhensdadia, "Discrete TCP", 2018: figure 1 and the pseudocode beside it. Not DCTCP.
+ *   B. Gambhava, C. Bhensdadia, "Discrete TCP: differentiating slow start and congestion avoidance", International Journal
+ *   of Intelligent Engineering and Systems 11 (5), 2018, doi 10.22266/ijies2018.1031.19: the pseudocode of figure 1 and
+ *   the states of figure 2. Not DCTCP.
  *
  * Idea
  *   In slow start the last doubling caused the loss, so half of the window was right. In congestion avoidance the last
@@ -42,16 +44,18 @@
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
 
+/* Of 1024: the whole window, which would never reduce, is outside every range. */
+
 /* Share of the window kept after a loss in slow start: the last round doubled it. Figure 1. */
-TUNABLE(u32, keep_slow_start, 512, 1, 1024, "1/1024",
+TUNABLE(u32, keep_slow_start, 512, 1, 1023, "1/1024",
 	"share of cwnd kept after a loss in slow start: undoes the last doubling");
 
 /* Share of the window kept after a loss in congestion avoidance: the last round added one packet only. Figure 1. */
-TUNABLE(u32, keep_avoidance, 768, 1, 1024, "1/1024",
+TUNABLE(u32, keep_avoidance, 768, 1, 1023, "1/1024",
 	"share of cwnd kept after a loss in congestion avoidance: the last round added one packet");
 
 /* Share of the window kept as threshold after a timeout: unchanged SACK TCP. */
-TUNABLE(u32, keep_timeout, 512, 1, 1024, "1/1024", "share of cwnd kept as ssthresh after a timeout: as SACK TCP does");
+TUNABLE(u32, keep_timeout, 512, 1, 1023, "1/1024", "share of cwnd kept as ssthresh after a timeout: as SACK TCP does");
 
 struct dtcp {
 	u8 phase;
