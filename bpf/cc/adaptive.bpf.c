@@ -3,8 +3,8 @@
  * Verma's adaptive congestion control: Reno that stops growing when the RTT nears the largest one it has seen.
  *
  * Source
- *   L. P. Verma, I. Verma, M. Kumar, "An Adaptive Congestion Control Algorithm", Modelling, Measurement and Control A 92
- *   (1), 2019: equations 3 to 6 and algorithm 1.
+ *   L. P. Verma, I. Verma, M. Kumar, "An Adaptive Congestion Control Algorithm", Modelling, Measurement and Control A
+ *   92 (1), 2019, doi 10.18280/mmc_a.920105: equations 3 to 6 and algorithm 1.
  *
  * Idea
  *   The largest RTT is that of a full queue, the lowest that of an empty one. Growing on while the queue is nearly full

@@ -3,8 +3,8 @@
  * BIC: search the window between the last loss and the cut after it as one searches a sorted list, by halving.
  *
  * Source
- *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", INFOCOM 2004;
- *   behaviour and constants of net/ipv4/tcp_bic.c of Linux 6.18.
+ *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", IEEE INFOCOM
+ *   2004, volume 4, doi 10.1109/INFCOM.2004.1354672; behaviour and constants of net/ipv4/tcp_bic.c of Linux 6.18.
  *
  * Idea
  *   The path holds more than what was kept after the last loss and less than the window of that loss, Wmax. Go a share

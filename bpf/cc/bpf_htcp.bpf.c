@@ -3,8 +3,8 @@
  * H-TCP as BPF: the longer no loss has come, the faster the window grows; the cut is as deep as the queue was long.
  *
  * Source
- *   D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; draft-leith-tcp-htcp-06,
- *   2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
+ *   D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004, doi: none found;
+ *   draft-leith-tcp-htcp-06, 2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
  *
  * Idea
  *   On a slow path losses come every second or so, and Reno is right there. Where none has come for longer the path is

@@ -3,8 +3,9 @@
  * Hybla as BPF: on a path of long RTT, such as a satellite's, grow per second as Reno does at 25 ms.
  *
  * Source
- *   C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of Satellite
- *   Communications and Networking 22 (5), 2004; behaviour of net/ipv4/tcp_hybla.c of Linux 6.18.
+ *   C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of
+ *   Satellite Communications and Networking 22 (5), 2004, doi 10.1002/sat.799; behaviour of net/ipv4/tcp_hybla.c of
+ *   Linux 6.18.
  *
  * Idea
  *   Reno grows once per round trip, so that a flow over a satellite sends less than its neighbour over a cable twice over:

@@ -3,8 +3,9 @@
  * Vegas as BPF: keep a few packets queued in the network, as the rise of the RTT tells, instead of filling queues.
  *
  * Source
- *   L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", IEEE JSAC 13 (8), 1995:
- *   sections III.C and III.D; behaviour of net/ipv4/tcp_vegas.c of Linux 6.18; ns-2.35, tcp-vegas.cc.
+ *   L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", IEEE JSAC 13 (8), 1995,
+ *   doi 10.1109/49.464716: sections III.C and III.D; behaviour of net/ipv4/tcp_vegas.c of Linux 6.18; ns-2.35,
+ *   tcp-vegas.cc.
  *
  * Idea
  *   An empty path has the lowest RTT. Any time beyond it is spent in queues, and the share of it is the share of the

@@ -4,7 +4,7 @@
  *
  * Source
  *   C. P. Fu, S. C. Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks", IEEE JSAC 21 (2),
- *   2003: section III; behaviour of net/ipv4/tcp_veno.c of Linux 6.18.
+ *   2003, doi 10.1109/JSAC.2002.807336: section III; behaviour of net/ipv4/tcp_veno.c of Linux 6.18.
  *
  * Idea
  *   A packet lost while the path's queue was short was lost on the air, not in a full queue: the window was not to blame.

@@ -3,8 +3,8 @@
  * YeAH as BPF: grow as fast as Scalable TCP while the queue is short, as Reno when it is not, and drain it by hand.
  *
  * Source
- *   A. Baiocchi, A. P. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007: section 2; behaviour
- *   of net/ipv4/tcp_yeah.c of Linux 6.18.
+ *   A. Baiocchi, A. P. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, doi: none found:
+ *   section 2; behaviour of net/ipv4/tcp_yeah.c of Linux 6.18.
  *
  * Idea
  *   A large empty path asks for fast growth; a queue says that the path is full. Then give the queued packets back once,

@@ -3,8 +3,8 @@
  * Compound TCP: Reno's window plus a second one that grows fast on an empty path and gives way to any queue.
  *
  * Source
- *   K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP approach for high-speed and long distance networks", INFOCOM
- *   2006: section III; draft-sridharan-tcpm-ctcp, 2008.
+ *   K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP approach for high-speed and long distance networks", IEEE
+ *   INFOCOM 2006, doi 10.1109/INFOCOM.2006.188: section III; draft-sridharan-tcpm-ctcp, 2008.
  *
  * Idea
  *   The delay window adds what Reno is too slow to use of a large path, and is taken back as soon as packets queue, so

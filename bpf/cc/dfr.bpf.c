@@ -3,9 +3,9 @@
  * Delayed Fast Recovery: forgive the first loss of a window, halve only when a second one follows in it.
  *
  * Source
- *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by delaying fast
- *   recovery", WOCN 2006: known to us by its title and by what R. D. Mehta et al. 2024 (see msack) say of it. The text
- *   is lost to us: this is a reconstruction.
+ *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by delaying
+ *   fast recovery", IFIP WOCN 2006, doi 10.1109/WOCN.2006.1666618: known to us by its title and by what R. D. Mehta et
+ *   al. 2024 (see msack) say of it. Its text could not be found: this is a reconstruction.
  *
  * Idea
  *   Bit errors of a wireless link hit single packets, congestion drops several of one window. So a first loss is only

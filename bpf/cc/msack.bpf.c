@@ -4,7 +4,8 @@
  *
  * Source
  *   R. D. Mehta, H. T. Loriya, D. R. Keraliya, "A Novel Approach to Enhance the Performance of TCP SACK on Wireless
- *   Links", 2024: section 3.1 and the flow chart of figure 1, which the text describes.
+ *   Links", published 27 July 2024 (journal, volume and doi: none found in the text at hand): section 3.1 and the flow
+ *   chart of figure 1, which the text describes.
  *
  * Idea
  *   Congestion fills queues and lifts the RTT well above its average; a bit error does not. A loss within the tolerance

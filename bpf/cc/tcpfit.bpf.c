@@ -4,7 +4,7 @@
  *
  * Source
  *   J. Wang, J. Wen, J. Zhang, Y. Han, "TCP-FIT: an improved TCP congestion control algorithm and its performance",
- *   INFOCOM 2011; US patents 8,547,839 and 9,385,960, claims.
+ *   IEEE INFOCOM 2011, doi 10.1109/INFCOM.2011.5935128; US patents 8,547,839 and 9,385,960, claims.
  *
  * Idea
  *   Parallel connections fill a path that one Reno connection cannot, and lose less of their sum at a loss. How many may
