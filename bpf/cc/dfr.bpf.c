@@ -57,6 +57,7 @@ PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_POSTPONED, PHASE_RECOVERY, PHASE
 
 STATE_FITS(struct dfr_state);
 
+/* 1 unreached in is_forgiven: no loss is a random one here. */
 static enum verdict judge(struct sock *sk, u32 losses)
 {
 	return is_single_loss(dfr_of(sk), losses) ? VERDICT_POSTPONED : VERDICT_CUT;
