@@ -257,7 +257,7 @@ CC_OP(u32, bpf_htcp_ssthresh, struct sock *sk)
 	htcp->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
 	update_beta(htcp);
 	update_max_rtt_at_loss(htcp);
-	return kept_window(tcp_sk(sk)->snd_cwnd, htcp->beta);
+	return ssthresh_of(share_of(tcp_sk(sk)->snd_cwnd, htcp->beta));
 }
 
 /* D begins when a reduction begins, and again when it ends, unless that was undone. */

@@ -57,10 +57,14 @@ PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_POSTPONED, PHASE_RECOVERY, PHASE
 
 STATE_FITS(struct dfr_state);
 
-/* 1 unreached in is_forgiven: no loss is a random one here. */
 static enum verdict judge(struct sock *sk, u32 losses)
 {
 	return is_single_loss(dfr_of(sk), losses) ? VERDICT_POSTPONED : VERDICT_CUT;
+}
+
+static bool is_forgiven(enum verdict verdict)
+{
+	return verdict == VERDICT_POSTPONED;
 }
 
 /* Nothing more depends on a verdict. */

@@ -44,10 +44,7 @@
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
 
-/*
- * Of 1024: the whole window, which would never reduce, is outside every range.
- * 1 unreached in ssthresh_of: what is kept of a window never exceeds the largest threshold.
- */
+/* Of 1024: the whole window, which would never reduce, is outside every range. */
 
 /* Share of the window kept after a loss in slow start: the last round doubled it. Figure 1. */
 TUNABLE(u32, keep_slow_start, 512, 1, 1023, "1/1024",

@@ -194,6 +194,11 @@ static bool is_guard_due(const struct tcp_sock *tp, const struct msack *msack)
 	return guard && (is_queue_standing(tp, msack) || (u64)msack->judged * PERMILLE > msack->budget);
 }
 
+static bool is_forgiven(enum verdict verdict)
+{
+	return verdict == VERDICT_RANDOM || verdict == VERDICT_POSTPONED;
+}
+
 static void note_verdict(struct sock *sk, enum verdict verdict)
 {
 	struct msack *msack = inet_csk_ca(sk);

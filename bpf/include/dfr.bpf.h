@@ -3,8 +3,8 @@
  * The core that dfr and msack share: a recovery that keeps its window at first, and the cut that a later loss, a mark or
  * a timeout brings.
  *
- * An algorithm's file gives PHASES before it includes this, a state that begins as struct dfr_state, judge() and
- * note_verdict(), and pkts_acked, which calls update_window first. The headers of dfr.bpf.c and msack.bpf.c explain the
+ * An algorithm's file gives PHASES before it includes this, a state that begins as struct dfr_state, judge(),
+ * is_forgiven() and note_verdict(), and pkts_acked, which calls update_window first. The headers of dfr.bpf.c and msack.bpf.c explain the
  * rest, differences included.
  */
 #ifndef TCCC_DFR_BPF_H
@@ -65,10 +65,7 @@ static enum verdict judge(struct sock *sk, u32 losses);
 static void note_verdict(struct sock *sk, enum verdict verdict);
 
 /* The loss costs no window now. */
-static bool is_forgiven(enum verdict verdict)
-{
-	return verdict == VERDICT_RANDOM || verdict == VERDICT_POSTPONED;
-}
+static bool is_forgiven(enum verdict verdict);
 
 /* The parent's test for a random error: the only loss of its window. */
 static bool is_single_loss(const struct dfr *dfr, u32 losses)

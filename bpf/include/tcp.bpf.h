@@ -141,10 +141,15 @@ static __always_inline u32 ssthresh_of(u32 packets)
 	return min(max(packets, 2u), (u32)TCP_INFINITE_SSTHRESH);
 }
 
-/* The threshold that keeps a share of the window, in 1/1024: max(share * cwnd, 2), rounded down. Packets. */
+/*
+ * The threshold that keeps a share of the window, in 1/1024: max(share * cwnd, 2), rounded down. Packets.
+ * Range: shares below the whole, so that what is kept of a window is never above the kernel's "no threshold".
+ */
 static __always_inline u32 kept_window(u32 cwnd, u32 share)
 {
-	return ssthresh_of(share_of(cwnd, share));
+	const u32 kept = share_of(cwnd, share);
+
+	return max(kept, 2u);
 }
 
 /* RFC 5681, equation (4), with the window for the flight size. Packets, 2 and more. */
