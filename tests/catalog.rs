@@ -97,6 +97,19 @@ fn every_tunable_has_its_default_in_range_and_its_reason() {
 }
 
 #[test]
+fn former_names_of_tunables_are_nobodys_present_ones() {
+    let mut renamed = 0;
+    each(|algorithm| {
+        for former in algorithm.tunables.iter().flat_map(|tunable| &tunable.former) {
+            renamed += 1;
+            assert!(algorithm.tunables.iter().all(|tunable| tunable.name != *former), "{former} of {}", algorithm.id);
+            assert!(algorithm.settings(&[format!("{former}=1")]).is_err(), "{former} of {}", algorithm.id);
+        }
+    });
+    assert!(renamed > 0);
+}
+
+#[test]
 fn settings_refuse_a_name_given_twice() {
     let dtcp = catalog::find("dtcp").unwrap();
     let failure = dtcp.settings(&["keep_avoidance=700", "keep_avoidance=701"]).unwrap_err();
@@ -170,8 +183,8 @@ fn objects_without_what_an_algorithm_needs_are_refused_by_reason() {
     check(b"tcp_congestion_ops", b"tcp_congestion_xxx", none);
     check(b"GPL\0", b"BSD\0", "its licence \"BSD\" is not compatible with the GPL, which the kernel wants");
     check(b"GPL\0", b"\0\0\0\0", "it declares no licence: the kernel wants char LICENSE[] SEC(\"license\") = \"GPL\"");
-    check(b"=768|1|1024|", b"=768|1|x024|", "its tunable \"keep_avoidance\" is not well-formed");
-    check(b"=768|1|1024|", b"=768|900|99|", "its tunable \"keep_avoidance\" is not well-formed");
+    check(b"=768|1|1023|", b"=768|1|x023|", "its tunable \"keep_avoidance\" is not well-formed");
+    check(b"=768|1|1023|", b"=768|900|99|", "its tunable \"keep_avoidance\" is not well-formed");
 }
 
 #[test]

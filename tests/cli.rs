@@ -66,7 +66,7 @@ fn show_prints_every_part_of_the_card() {
     for heading in ["Source", "Equations", "Differs", "Tunables", "Phases", "State", "Callbacks"] {
         assert!(text.lines().any(|line| line.starts_with(heading)), "no {heading} in {text}");
     }
-    assert!(text.contains("keep_avoidance   768      1..1024 (1/1024)"), "{text}");
+    assert!(text.contains("keep_avoidance   768      1..1023 (1/1024)"), "{text}");
     let document = document("show dtcp -o json");
     assert_eq!(document["tunables"][1]["default"], 768);
     assert_eq!(document["state"]["fields"][0]["name"], "phase");
@@ -85,14 +85,19 @@ fn wrong_words_are_refused_before_rights_are_asked_for() {
          hint: did you mean \"keep_avoidance\"? `tccc show dtcp` explains all 3",
     );
     refused(
+        "load tcpfit --set a=64",
+        2,
+        "tccc: error: tunable \"a\" for \"tcpfit\" has another name now\n  hint: write queue_share=64",
+    );
+    refused(
         "load dtcp --set keep_avoidance=1200",
         2,
-        "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1024 (1/1024)",
+        "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1023 (1/1024)",
     );
     refused(
         "load dtcp --set keep_avoidance=much",
         2,
-        "tccc: error: tunable keep_avoidance = much for \"dtcp\" is not a whole number\n  hint: expected 1..1024 (1/1024)",
+        "tccc: error: tunable keep_avoidance = much for \"dtcp\" is not a whole number\n  hint: expected 1..1023 (1/1024)",
     );
     refused(
         "load dtcp --set keep_avoidance",

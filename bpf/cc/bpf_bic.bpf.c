@@ -3,8 +3,8 @@
  * BIC: search the window between the last loss and the cut after it as one searches a sorted list, by halving.
  *
  * Source
- *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", INFOCOM 2004;
- *   behaviour and constants of net/ipv4/tcp_bic.c of Linux 6.18.
+ *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", IEEE INFOCOM
+ *   2004, volume 4, doi 10.1109/INFCOM.2004.1354672; behaviour and constants of net/ipv4/tcp_bic.c of Linux 6.18.
  *
  * Idea
  *   The path holds more than what was kept after the last loss and less than the window of that loss, Wmax. Go a share
@@ -72,6 +72,8 @@ TUNABLE(u8, delayed_ack, 1, 0, 1, "on or off",
 	"growth times the smoothed packets per ACK: the kernel's, 2 at first; the paper has none");
 
 PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, PHASE_RECOVERY, PHASE_LOSS);
+
+#include "reduction.bpf.h"
 
 struct bpf_bic {
 	u8 phase;
@@ -193,12 +195,9 @@ CC_OP(void, bpf_bic_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_bic *bic = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		bic->phase = PHASE_RECOVERY;
-	if (new_state != TCP_CA_Loss)
-		return;
-	bic->phase = PHASE_LOSS;
-	forget_maximum(bic);
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Loss)
+		forget_maximum(bic);
 }
 
 CC_OP(u32, bpf_bic_undo_cwnd, struct sock *sk)

@@ -3,8 +3,8 @@
  * HighSpeed TCP as BPF: Reno up to 38 packets, above that the larger the window the faster the growth and the smaller the cut.
  *
  * Source
- *   S. Floyd, RFC 3649, "HighSpeed TCP for large congestion windows", 2003: section 5 and appendix B; behaviour of
- *   net/ipv4/tcp_highspeed.c of Linux 6.18.
+ *   S. Floyd, "HighSpeed TCP for large congestion windows", RFC 3649, 2003, doi 10.17487/RFC3649: section 5 and
+ *   appendix B; behaviour of net/ipv4/tcp_highspeed.c of Linux 6.18.
  *
  * Idea
  *   Reno fills 10 Gbit/s at 100 ms only if one packet in five thousand millions is lost. HighSpeed TCP asks for a window

@@ -3,8 +3,8 @@
  * H-TCP as BPF: the longer no loss has come, the faster the window grows; the cut is as deep as the queue was long.
  *
  * Source
- *   D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; draft-leith-tcp-htcp-06,
- *   2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
+ *   D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004, doi: none found;
+ *   draft-leith-tcp-htcp-06, 2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
  *
  * Idea
  *   On a slow path losses come every second or so, and Reno is right there. Where none has come for longer the path is
@@ -257,7 +257,7 @@ CC_OP(u32, bpf_htcp_ssthresh, struct sock *sk)
 	htcp->credit = 0; /* as snd_cwnd_cnt, which the kernel clears at a reduction */
 	update_beta(htcp);
 	update_max_rtt_at_loss(htcp);
-	return kept_window(tcp_sk(sk)->snd_cwnd, htcp->beta);
+	return ssthresh_of(share_of(tcp_sk(sk)->snd_cwnd, htcp->beta));
 }
 
 /* D begins when a reduction begins, and again when it ends, unless that was undone. */

@@ -3,8 +3,9 @@
  * Hybla as BPF: on a path of long RTT, such as a satellite's, grow per second as Reno does at 25 ms.
  *
  * Source
- *   C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of Satellite
- *   Communications and Networking 22 (5), 2004; behaviour of net/ipv4/tcp_hybla.c of Linux 6.18.
+ *   C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of
+ *   Satellite Communications and Networking 22 (5), 2004, doi 10.1002/sat.799; behaviour of net/ipv4/tcp_hybla.c of
+ *   Linux 6.18.
  *
  * Idea
  *   Reno grows once per round trip, so that a flow over a satellite sends less than its neighbour over a cable twice over:
@@ -27,13 +28,14 @@
  * Differs
  *   1. From the kernel's hybla: rho only raises a connection's first window; the kernel sets cwnd to rho whenever the
  *      algorithm is chosen, which is 1 packet below 50 ms and a collapse in the midst of a connection. It also sets the
- *      clamp to 65535, which is left alone here.
+ *      connection's clamp to 65535, which other algorithms would inherit; here window_max limits growth instead.
  *   2. From the kernel's hybla: growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it.
  *   3. From the kernel's hybla: nothing is lost by rounding. The kernel keeps 1/128 packet, and rounds steps in avoidance
  *      down to it at each ACK: 13 % less growth at 50 packets and rho = 1.5, 31 % at 100; where the step is 0, above
  *      128 rho^2 packets, it grows as Reno.
  *   4. From the paper, as the kernel: the threshold is not multiplied by rho; no packet spacing; rho in 1/8, rounded down,
- *      so that 2^rho is up to 8 % too small; the power's exponent is 16 at most; Reno's growth in disturbed rounds.
+ *      so that 2^rho is up to 8 % too small; the power's exponent is 16 at most; Reno's growth in disturbed rounds. From
+ *      an RTT of 400 ms on a single ACK in slow start may thus raise the window to the threshold or to window_max.
  *   5. An RTT that is not known when the connection begins is taken when it is; the kernel's rho stays 1 then.
  *
  * Kernel
@@ -53,6 +55,9 @@
 
 TUNABLE(u32, rtt0_ms, 25, 1, 1000, "ms", "RTT of the flows to be as fast as: the paper's and the kernel's");
 
+TUNABLE(u32, window_max, 65535, 2, 16777216, "packets",
+	"window above which Hybla does not grow: the kernel's clamp; without it each ACK of a long path adds as much");
+
 struct bpf_hybla {
 	u8 phase;
 	u8 is_disturbed;     /* losses or reordering: grow as Reno */
@@ -62,6 +67,14 @@ struct bpf_hybla {
 	u64 credit;	     /* growth in avoidance that makes no packet yet */
 };
 STATE_FITS(struct bpf_hybla);
+
+/* The window, grown by no more than window_max allows. A window that is larger already stays. Packets. */
+static u32 limited(const struct tcp_sock *tp, u64 grown)
+{
+	const u32 limit = min(max(tp->snd_cwnd, window_max), tp->snd_cwnd_clamp);
+
+	return (u32)min(grown, (u64)limit);
+}
 
 /* 2^(n/8) in 1/1024, rounded. Without the last, which is not asked for, it were 16 bytes: clang puts these elsewhere. */
 static const u16 power_of_eighths[RHO_ONE + 1] = {1024, 1117, 1218, 1328, 1448, 1579, 1722, 1878, 2048};
@@ -90,7 +103,7 @@ static void grow_in_slow_start(struct tcp_sock *tp, struct bpf_hybla *hybla, u32
 	const u64 grown = tp->snd_cwnd + (growth >> SHARE_SHIFT);
 
 	hybla->slow_credit = growth % SHARE_UNIT;
-	tp->snd_cwnd = (u32)min(min(grown, (u64)tp->snd_ssthresh), (u64)tp->snd_cwnd_clamp);
+	tp->snd_cwnd = limited(tp, min(grown, (u64)tp->snd_ssthresh));
 }
 
 CC_OP(void, bpf_hybla_init, struct sock *sk)
@@ -102,7 +115,7 @@ CC_OP(void, bpf_hybla_init, struct sock *sk)
 	__builtin_memset(hybla, 0, sizeof(*hybla));
 	hybla->rho = RHO_ONE;
 	update_rho(hybla, tp->srtt_us);
-	first_window = min(hybla->rho >> RHO_SHIFT, tp->snd_cwnd_clamp);
+	first_window = limited(tp, hybla->rho >> RHO_SHIFT);
 	if (is_unused(tp) && tp->snd_cwnd < first_window)
 		tp->snd_cwnd = first_window;
 	update_phase(sk);
@@ -121,7 +134,7 @@ CC_OP(void, bpf_hybla_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		reno_cong_avoid(tp, acked);
 	else if (in_slow_start(tp))
 		grow_in_slow_start(tp, hybla, acked);
-	else /* cwnd += rho^2 / cwnd: section 3; 1/8 squared times 16 is 1/1024 */
+	else if (tp->snd_cwnd < window_max) /* cwnd += rho^2 / cwnd: section 3; 1/8 squared times 16 is 1/1024 */
 		grow_per_window(tp, &hybla->credit, acked, hybla->rho * hybla->rho * (SHARE_UNIT / RHO_ONE / RHO_ONE));
 }
 

@@ -4,7 +4,8 @@
  *
  * Source
  *   S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-speed
- *   networks", Performance Evaluation 65, 2008: section 3; behaviour of net/ipv4/tcp_illinois.c of Linux 6.18.
+ *   networks", Performance Evaluation 65 (6-7), 2008, doi 10.1016/j.peva.2007.12.007: section 3; behaviour of
+ *   net/ipv4/tcp_illinois.c of Linux 6.18.
  *
  * Idea
  *   Far from congestion grow ten times as fast as Reno, near it three times slower: the window lingers where the queue is

@@ -3,7 +3,8 @@
  * Reno: add one packet per round trip, halve the window at a loss; the template for every other algorithm.
  *
  * Source
- *   RFC 5681, sections 3.1 and 3.2; the kernel's net/ipv4/tcp_cong.c.
+ *   M. Allman, V. Paxson, E. Blanton, "TCP congestion control", RFC 5681, 2009, doi 10.17487/RFC5681: sections 3.1 and
+ *   3.2; behaviour of net/ipv4/tcp_cong.c of Linux 6.18.
  *
  * Idea
  *   Double the window every round trip until a loss or the threshold shows the path's limit, then probe by one packet

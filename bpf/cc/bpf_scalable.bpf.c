@@ -3,8 +3,8 @@
  * Scalable TCP as BPF: grow by a fixed share of the window per round trip, give back an eighth at a loss.
  *
  * Source
- *   T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM SIGCOMM CCR 33 (2), 2003;
- *   behaviour of net/ipv4/tcp_scalable.c of Linux 6.18.
+ *   T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM SIGCOMM CCR 33 (2), 2003, doi
+ *   10.1145/956981.956989; behaviour of net/ipv4/tcp_scalable.c of Linux 6.18.
  *
  * Idea
  *   Reno needs longer to recover from a loss the larger its window is: half a window of round trips. If growth and cut

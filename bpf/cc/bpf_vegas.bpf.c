@@ -3,8 +3,9 @@
  * Vegas as BPF: keep a few packets queued in the network, as the rise of the RTT tells, instead of filling queues.
  *
  * Source
- *   L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", IEEE JSAC 13 (8), 1995:
- *   sections III.C and III.D; behaviour of net/ipv4/tcp_vegas.c of Linux 6.18; ns-2.35, tcp-vegas.cc.
+ *   L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", IEEE JSAC 13 (8), 1995,
+ *   doi 10.1109/49.464716: sections III.C and III.D; behaviour of net/ipv4/tcp_vegas.c of Linux 6.18; ns-2.35,
+ *   tcp-vegas.cc.
  *
  * Idea
  *   An empty path has the lowest RTT. Any time beyond it is spent in queues, and the share of it is the share of the
@@ -64,7 +65,7 @@ TUNABLE(u32, slow_start_rounds, 1, 1, 16, "rounds",
 	"slow start grows in one of so many rounds: the kernel's; paper and ns-2: 2");
 TUNABLE(u32, exit_cut, 0, 0, 1023, "1/1024",
 	"share of cwnd given up at the end of slow start: ns-2: 128; 0: what is queued, the kernel's");
-TUNABLE(u32, keep, 512, 1, 1024, "1/1024", "share of cwnd kept at a loss: the kernel's half; ns-2: 768 at a first one");
+TUNABLE(u32, keep, 512, 1, 1023, "1/1024", "share of cwnd kept at a loss: the kernel's half; ns-2: 768 at a first one");
 
 struct bpf_vegas {
 	u8 phase;

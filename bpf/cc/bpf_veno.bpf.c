@@ -4,7 +4,7 @@
  *
  * Source
  *   C. P. Fu, S. C. Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks", IEEE JSAC 21 (2),
- *   2003: section III; behaviour of net/ipv4/tcp_veno.c of Linux 6.18.
+ *   2003, doi 10.1109/JSAC.2002.807336: section III; behaviour of net/ipv4/tcp_veno.c of Linux 6.18.
  *
  * Idea
  *   A packet lost while the path's queue was short was lost on the air, not in a full queue: the window was not to blame.
@@ -50,6 +50,8 @@ TUNABLE(u32, beta, 6, 1, 131072, "1/2 packets",
 TUNABLE(u32, keep_random, 800, 500, 1000, "1/1000", "share of cwnd kept at a random loss: 4/5, section III.C");
 
 PHASES(PHASE_SLOW_START, PHASE_AVAILABLE, PHASE_CONGESTED, PHASE_RECOVERY, PHASE_LOSS);
+
+#include "reduction.bpf.h"
 
 struct bpf_veno {
 	u8 phase;
@@ -184,10 +186,7 @@ CC_OP(void, bpf_veno_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_veno *veno = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		veno->phase = PHASE_RECOVERY;
-	else if (new_state == TCP_CA_Loss)
-		veno->phase = PHASE_LOSS;
+	update_reduction_phase(sk, new_state);
 	veno->is_sampling = new_state == TCP_CA_Open;
 	if (veno->is_sampling)
 		begin_delay_round(&veno->delay, tcp_sk(sk));

@@ -3,9 +3,10 @@
  * Westwood+ as BPF: grow as Reno, but after a loss go on with the window that the measured bandwidth fills.
  *
  * Source
- *   S. Mascolo, C. Casetti, M. Gerla, M. Sanadidi, R. Wang, "TCP Westwood: bandwidth estimation for enhanced transport over
- *   wireless links", ACM MobiCom 2001; L. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New
- *   Reno, and Vegas TCP congestion control", ACM SIGCOMM CCR 34 (2), 2004; behaviour of net/ipv4/tcp_westwood.c of 6.18.
+ *   S. Mascolo, C. Casetti, M. Gerla, M. Sanadidi, R. Wang, "TCP Westwood: bandwidth estimation for enhanced transport
+ *   over wireless links", ACM MobiCom 2001, doi 10.1145/381677.381704; L. Grieco, S. Mascolo, "Performance evaluation
+ *   and comparison of Westwood+, New Reno, and Vegas TCP congestion control", ACM SIGCOMM CCR 34 (2), 2004, doi
+ *   10.1145/997150.997155; behaviour of net/ipv4/tcp_westwood.c of Linux 6.18.
  *
  * Idea
  *   Halving is blind: a bit error on a wireless link costs as much as a full queue. What the ACKs say has arrived per

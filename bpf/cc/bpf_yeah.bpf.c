@@ -3,8 +3,8 @@
  * YeAH as BPF: grow as fast as Scalable TCP while the queue is short, as Reno when it is not, and drain it by hand.
  *
  * Source
- *   A. Baiocchi, A. P. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007: section 2; behaviour
- *   of net/ipv4/tcp_yeah.c of Linux 6.18.
+ *   A. Baiocchi, A. P. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, doi: none found:
+ *   section 2; behaviour of net/ipv4/tcp_yeah.c of Linux 6.18.
  *
  * Idea
  *   A large empty path asks for fast growth; a queue says that the path is full. Then give the queued packets back once,
@@ -47,17 +47,27 @@
 
 TUNABLE(u32, queue_max, 80, 1, 65535, "packets",
 	"Qmax, queue above which the window is decongested: the paper's and the kernel's");
-TUNABLE(u32, phi, 8, 1, 1024, "divisor",
-	"RTTbase / phi is the queueing delay above which the mode is slow: the paper's");
+TUNABLE_WAS(u32, phi, delay_divisor);
+TUNABLE(u32, delay_divisor, 8, 1, 1024, "divisor",
+	"phi; RTTbase / phi is the queueing delay above which the mode is slow: the paper's");
 TUNABLE(u32, drain, 1, 1, 1024, "divisor",
 	"gamma: 1 / drain of the queue is given back by a decongestion: the paper's");
-TUNABLE(u32, epsilon, 1, 0, 31, "power of 2", "no more than cwnd / 2^epsilon is given back at once: the kernel's");
-TUNABLE(u32, delta, 3, 1, 31, "power of 2", "no less than cwnd / 2^delta is cut at a loss: the paper's eighth");
-TUNABLE(u32, rho, 16, 1, 65535, "rounds", "slow rounds in a row that mean competition: half at a loss: the kernel's");
-TUNABLE(u32, zeta, 50, 1, 65535, "rounds", "fast rounds after which Wreno is forgotten: the kernel's");
+TUNABLE_WAS(u32, epsilon, drain_shift);
+TUNABLE(u32, drain_shift, 1, 0, 31, "power of 2",
+	"epsilon: no more than cwnd / 2^epsilon is given back at once: the kernel's");
+TUNABLE_WAS(u32, delta, cut_shift);
+TUNABLE(u32, cut_shift, 3, 1, 31, "power of 2",
+	"delta: no less than cwnd / 2^delta is cut at a loss: the paper's eighth");
+TUNABLE_WAS(u32, rho, competing_rounds);
+TUNABLE(u32, competing_rounds, 16, 1, 65535, "rounds",
+	"rho: slow rounds in a row that mean competition: half at a loss: the kernel's");
+TUNABLE_WAS(u32, zeta, alone_rounds);
+TUNABLE(u32, alone_rounds, 50, 1, 65535, "rounds", "zeta: fast rounds after which Wreno is forgotten: the kernel's");
 TUNABLE(u32, scalable, 100, 1, 65535, "packets", "fast mode: packets acknowledged per packet of growth: Scalable's");
 
 PHASES(PHASE_SLOW_START, PHASE_FAST, PHASE_SLOW, PHASE_RECOVERY, PHASE_LOSS);
+
+#include "reduction.bpf.h"
 
 struct bpf_yeah {
 	u8 phase;
@@ -83,7 +93,7 @@ static void update_phase(struct sock *sk)
 static void set_decongested_window(struct tcp_sock *tp, const struct bpf_yeah *yeah)
 {
 	const u32 queue_share = yeah->queue / max(drain, 1u);
-	const u32 most = tp->snd_cwnd >> (epsilon & 31);
+	const u32 most = tp->snd_cwnd >> (drain_shift & 31);
 	const u32 drained = tp->snd_cwnd - min(queue_share, most);
 
 	set_cwnd(tp, max(drained, yeah->w_reno));
@@ -106,7 +116,7 @@ static void update_fast_mode(struct bpf_yeah *yeah)
 {
 	yeah->slow_rounds = 0;
 	yeah->fast_rounds++;
-	if (yeah->fast_rounds > zeta) {
+	if (yeah->fast_rounds > alone_rounds) {
 		yeah->w_reno = WRENO_LEAST;
 		yeah->fast_rounds = 0;
 	}
@@ -118,7 +128,7 @@ static void end_of_round(struct tcp_sock *tp, struct bpf_yeah *yeah)
 
 	if (yeah->delay.samples >= ENOUGH_SAMPLES) {
 		yeah->queue = queued_packets(tp->snd_cwnd, base_us, rtt_us);
-		if (yeah->queue > queue_max || rtt_us - base_us > base_us / max(phi, 1u))
+		if (yeah->queue > queue_max || rtt_us - base_us > base_us / max(delay_divisor, 1u))
 			update_slow_mode(tp, yeah);
 		else
 			update_fast_mode(yeah);
@@ -173,8 +183,8 @@ CC_OP(u32, bpf_yeah_ssthresh, struct sock *sk)
 	const u32 half = half_window(cwnd);
 	u32 cut = half;
 
-	if (yeah->slow_rounds < rho)
-		cut = max(min(yeah->queue, half), cwnd >> (delta & 31));
+	if (yeah->slow_rounds < competing_rounds)
+		cut = max(min(yeah->queue, half), cwnd >> (cut_shift & 31));
 	yeah->fast_rounds = 0;
 	yeah->w_reno = half_window(yeah->w_reno);
 	return ssthresh_of(cwnd > cut ? cwnd - cut : 0);
@@ -201,11 +211,8 @@ CC_OP(void, bpf_yeah_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_yeah *yeah = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		yeah->phase = PHASE_RECOVERY;
-	else if (new_state == TCP_CA_Loss)
-		yeah->phase = PHASE_LOSS;
-	else if (new_state == TCP_CA_Open)
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Open)
 		begin_delay_round(&yeah->delay, tcp_sk(sk));
 }
 

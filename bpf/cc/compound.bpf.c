@@ -3,8 +3,8 @@
  * Compound TCP: Reno's window plus a second one that grows fast on an empty path and gives way to any queue.
  *
  * Source
- *   K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP approach for high-speed and long distance networks", INFOCOM
- *   2006: section III; draft-sridharan-tcpm-ctcp, 2008.
+ *   K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP approach for high-speed and long distance networks", IEEE
+ *   INFOCOM 2006, doi 10.1109/INFOCOM.2006.188: section III; draft-sridharan-tcpm-ctcp, 2008.
  *
  * Idea
  *   The delay window adds what Reno is too slow to use of a large path, and is taken back as soon as packets queue, so
@@ -55,12 +55,18 @@
 #define ROOT_SHIFT 16
 #define ROOT_BITS 32
 
-TUNABLE(u32, alpha, 128, 1, 1024, "1/1024", "scale of the growth of dwnd: 1/8, section III.C");
-TUNABLE(u32, beta, 512, 1, 1023, "1/1024", "cut of the whole window at a loss: 1/2, as Reno");
-TUNABLE(u32, gamma_pkts, 30, 1, 65535, "packets", "gamma, queue from which dwnd shrinks: 30, section III.C");
-TUNABLE(u32, zeta, 1, 1, 64, "packets", "packets of dwnd given up per packet queued: 1");
+TUNABLE_WAS(u32, alpha, growth_scale);
+TUNABLE(u32, growth_scale, 128, 1, 1024, "1/1024", "alpha, scale of the growth of dwnd: 1/8, section III.C");
+TUNABLE_WAS(u32, beta, cut_share);
+TUNABLE(u32, cut_share, 512, 1, 1023, "1/1024", "beta, cut of the whole window at a loss: 1/2, as Reno");
+TUNABLE_WAS(u32, gamma_pkts, queue_limit);
+TUNABLE(u32, queue_limit, 30, 1, 65535, "packets", "gamma, queue from which dwnd shrinks: 30, section III.C");
+TUNABLE_WAS(u32, zeta, drain_rate);
+TUNABLE(u32, drain_rate, 1, 1, 64, "packets", "zeta, packets of dwnd given up per packet queued: 1");
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_COMPOUND, PHASE_RECOVERY, PHASE_LOSS);
+
+#include "reduction.bpf.h"
 
 struct compound {
 	u8 phase;
@@ -105,7 +111,7 @@ static u32 three_quarter_power(u32 win)
 /* (alpha win^k - 1)+  eq. (5), in 1/1024 packets. */
 static u64 dwnd_growth(u32 win)
 {
-	const u64 grown = ((u64)alpha * three_quarter_power(win)) >> POWER_SHIFT;
+	const u64 grown = ((u64)growth_scale * three_quarter_power(win)) >> POWER_SHIFT;
 
 	return grown > SHARE_UNIT ? grown - SHARE_UNIT : 0;
 }
@@ -149,7 +155,7 @@ static void set_dwnd_grown(struct tcp_sock *tp, struct compound *compound)
 
 static void set_dwnd_shrunk(struct tcp_sock *tp, struct compound *compound)
 {
-	const u32 packets = (u32)min((u64)compound->diff * zeta, (u64)compound->dwnd);
+	const u32 packets = (u32)min((u64)compound->diff * drain_rate, (u64)compound->dwnd);
 	const u32 left = tp->snd_cwnd > packets ? tp->snd_cwnd - packets : 0;
 
 	compound->dwnd -= packets;
@@ -163,7 +169,7 @@ static void end_of_round(struct tcp_sock *tp, struct compound *compound)
 
 	if (!in_slow_start(tp) && delay->samples >= ENOUGH_SAMPLES) {
 		compound->diff = queued_packets(tp->snd_cwnd, delay->base_rtt_us, delay->round_rtt_us);
-		if (compound->diff < gamma_pkts)
+		if (compound->diff < queue_limit)
 			set_dwnd_grown(tp, compound);
 		else
 			set_dwnd_shrunk(tp, compound);
@@ -211,7 +217,7 @@ CC_OP(u32, compound_ssthresh, struct sock *sk)
 {
 	struct compound *compound = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
-	const u32 win = tp->snd_cwnd, kept = ssthresh_of(win - share_of(win, beta));
+	const u32 win = tp->snd_cwnd, kept = ssthresh_of(win - share_of(win, cut_share));
 	u32 reno;
 
 	follow_window(tp, compound);
@@ -236,12 +242,9 @@ CC_OP(void, compound_set_state, struct sock *sk, u8 new_state)
 {
 	struct compound *compound = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR) {
-		compound->phase = PHASE_RECOVERY;
-	} else if (new_state == TCP_CA_Loss) {
-		compound->phase = PHASE_LOSS;
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Loss)
 		forget_dwnd(compound);
-	}
 	compound->is_sampling = new_state == TCP_CA_Open;
 	if (compound->is_sampling)
 		begin_delay_round(&compound->delay, tcp_sk(sk));

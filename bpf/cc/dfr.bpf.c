@@ -3,9 +3,9 @@
  * Delayed Fast Recovery: forgive the first loss of a window, halve only when a second one follows in it.
  *
  * Source
- *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by delaying fast
- *   recovery", WOCN 2006: known to us by its title and by what R. D. Mehta et al. 2024 (see msack) say of it. The text
- *   is lost to us: this is a reconstruction.
+ *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by delaying
+ *   fast recovery", IFIP WOCN 2006, doi 10.1109/WOCN.2006.1666618: known to us by its title and by what R. D. Mehta et
+ *   al. 2024 (see msack) say of it. Its text could not be found: this is a reconstruction.
  *
  * Idea
  *   Bit errors of a wireless link hit single packets, congestion drops several of one window. So a first loss is only
@@ -50,13 +50,31 @@
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer).
  */
 #include "tccc.bpf.h"
+
+PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_POSTPONED, PHASE_RECOVERY, PHASE_LOSS);
+
 #include "dfr.bpf.h"
+
+STATE_FITS(struct dfr_state);
 
 static enum verdict judge(struct sock *sk, u32 losses)
 {
-	const struct dfr *dfr = inet_csk_ca(sk);
+	return is_single_loss(dfr_of(sk), losses) ? VERDICT_POSTPONED : VERDICT_CUT;
+}
 
-	return is_single_loss(dfr, losses) ? VERDICT_POSTPONED : VERDICT_CUT;
+static bool is_forgiven(enum verdict verdict)
+{
+	return verdict == VERDICT_POSTPONED;
+}
+
+/* Nothing more depends on a verdict. */
+static void note_verdict(struct sock *sk, enum verdict verdict)
+{
+}
+
+CC_OP(void, dfr_init, struct sock *sk)
+{
+	forget_losses(sk);
 }
 
 CC_OP(void, dfr_pkts_acked, struct sock *sk, const struct ack_sample *sample)
@@ -66,6 +84,7 @@ CC_OP(void, dfr_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 
 ALGORITHM(dfr, "Delayed Fast Recovery: halve at the second loss of a window (reconstruction)",
 	  "Kothari & Dasgupta 2006; Mehta et al. 2024, section 3") = {
+	.init = (void *)dfr_init,
 	DFR_CALLBACKS,
 	.pkts_acked = (void *)dfr_pkts_acked,
 	.name = "dfr",

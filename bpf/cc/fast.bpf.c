@@ -3,9 +3,10 @@
  * FAST TCP: once a round trip go half the way to the window that keeps a set number of packets in the queue.
  *
  * Source
- *   C. Jin, D. Wei, S. Low, "FAST TCP: motivation, architecture, algorithms, performance", INFOCOM 2004; D. Wei, C. Jin,
- *   S. Low, S. Hegde, IEEE/ACM Transactions on Networking 14 (6), 2006: section III.B, equation (4). The equations are
- *   as others cite them: the text of the papers was not at hand.
+ *   C. Jin, D. Wei, S. Low, "FAST TCP: motivation, architecture, algorithms, performance", IEEE INFOCOM 2004, doi
+ *   10.1109/INFCOM.2004.1354670; D. Wei, C. Jin, S. Low, S. Hegde, under the same title, IEEE/ACM Transactions on
+ *   Networking 14 (6), 2006, doi 10.1109/TNET.2006.886335: section III.B, equation (4). The equations are as others
+ *   cite them: the text of the papers was not at hand.
  *
  * Idea
  *   Vegas's aim without Vegas's step of one packet: far from the aim the steps are large, near it they vanish. A flow

@@ -4,8 +4,8 @@
  *
  * Source
  *   J. Wang, J. Wen, Y. Han, J. Zhang, C. Li, Z. Xiong, "Achieving high throughput and TCP Reno fairness in delay-based
- *   TCP over large networks", Frontiers of Computer Science 8 (3), 2014, doi 10.1007/s11704-014-3443-9: the abstract. The
- *   design below is ours.
+ *   TCP over large networks", Frontiers of Computer Science 8 (3), 2014, doi 10.1007/s11704-014-3443-9: the abstract.
+ *   The design below is ours.
  *
  * Idea
  *   FAST with a fixed alpha is starved by Reno flows that fill the queue. Let the queueing delay move the window, as in

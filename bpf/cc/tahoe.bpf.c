@@ -3,8 +3,9 @@
  * Tahoe: slow start, congestion avoidance and fast retransmit, and after every loss slow start again from one packet.
  *
  * Source
- *   V. Jacobson, "Congestion avoidance and control", ACM SIGCOMM 1988, with the fast retransmit of 4.3BSD-Tahoe; K. Fall,
- *   S. Floyd, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP", ACM SIGCOMM CCR 26 (3), 1996, section 2.
+ *   V. Jacobson, "Congestion avoidance and control", ACM SIGCOMM CCR 18 (4), 1988, doi 10.1145/52325.52356, with the
+ *   fast retransmit of 4.3BSD-Tahoe; K. Fall, S. Floyd, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP",
+ *   ACM SIGCOMM CCR 26 (3), 1996, doi 10.1145/235160.235162: section 2.
  *
  * Idea
  *   A loss says that the path was full. Empty it, and find the half of the window that was surely too large anew by slow

@@ -3,43 +3,32 @@
  * The core that dfr and msack share: a recovery that keeps its window at first, and the cut that a later loss, a mark or
  * a timeout brings.
  *
- * An algorithm's file gives judge(), the verdict on losses, and pkts_acked, which calls update_window first; msack also
- * gives more phases, verdicts and state by the macros below. Everything else, differences included, is said in the
- * headers of dfr.bpf.c and msack.bpf.c.
+ * An algorithm's file gives PHASES before it includes this, a state that begins as struct dfr_state, judge(),
+ * is_forgiven() and note_verdict(), and pkts_acked, which calls update_window first. The headers of dfr.bpf.c and msack.bpf.c explain the
+ * rest, differences included.
  */
 #ifndef TCCC_DFR_BPF_H
 #define TCCC_DFR_BPF_H
 
-#include "tccc.bpf.h"
+#include "reduction.bpf.h"
 
-#ifndef DFR_MORE_PHASES
-#define DFR_MORE_PHASES
-#endif
-#ifndef DFR_MORE_VERDICTS
-#define DFR_MORE_VERDICTS
-#endif
-#ifndef DFR_MORE_STATE
-#define DFR_MORE_STATE
-#endif
-
-PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_POSTPONED, PHASE_RECOVERY, PHASE_LOSS DFR_MORE_PHASES);
-
-/* What the latest loss was taken for. From VERDICT_CUT on the window is cut. */
+/* What the latest loss was taken for. */
 enum verdict {
 	VERDICT_NONE = 0,      /* no loss yet */
+	VERDICT_RANDOM = 1,    /* a bit error: retransmit */
 	VERDICT_POSTPONED = 2, /* perhaps congestion: retransmit, cut only if another follows */
 	VERDICT_CUT = 3,       /* congestion */
 	VERDICT_MARK = 4,      /* an explicit congestion mark */
-	VERDICT_TIMEOUT = 5 DFR_MORE_VERDICTS,
+	VERDICT_TIMEOUT = 5,
+	VERDICT_GUARD = 6, /* looks like a bit error, but a guard does not believe it */
 };
 
 struct dfr {
-	u8 phase;
-	u8 first_loss;	      /* the next loss is the first of its window: the paper's S_M_LOSS */
-	u8 is_asked;	      /* the kernel asked for a threshold; which state it enters is not known yet */
-	u8 is_uncut;	      /* this recovery has kept its window so far */
-	u8 is_marked;	      /* the latest ACK echoes a congestion mark */
-	u8 timeout_cut;	      /* this timeout has its reduction already */
+	u8 first_loss; /* the next loss is the first of its window: the paper's S_M_LOSS */
+	u8 is_asked;   /* the kernel asked for a threshold; which state it enters is not known yet */
+	u8 is_uncut;   /* this recovery has kept its window so far */
+	u8 is_marked;  /* the latest ACK echoes a congestion mark */
+	struct timeout timeout;
 	enum verdict verdict; /* on the latest loss */
 	u32 postponed;	      /* verdicts that postponed the cut */
 	u32 cut;	      /* cuts, those by timeouts apart */
@@ -47,17 +36,36 @@ struct dfr {
 	u32 cwnd0;     /* window when the kernel last asked for a threshold, that is at the beginning of a recovery */
 	u32 win_end;   /* end of the window of a postponed cut: the next loss is a first one beyond it */
 	u32 lost_mark; /* tp->lost up to which losses have their verdict */
-	u32 last_cwnd; /* window when the latest ACK arrived: once a timeout is seen, snd_cwnd is gone */
 	u32 slow_start_end; /* threshold before a recovery that began in slow start, 0: it did not */
-	DFR_MORE_STATE
 };
-STATE_FITS(struct dfr);
+
+/* How the state of every algorithm of this core begins. */
+struct dfr_state {
+	u8 phase;
+	struct dfr dfr;
+};
+
+static __always_inline struct dfr *dfr_of(const struct sock *sk)
+{
+	struct dfr_state *state = inet_csk_ca(sk);
+
+	return &state->dfr;
+}
+
+static __always_inline void set_phase(const struct sock *sk, u8 phase)
+{
+	struct dfr_state *state = inet_csk_ca(sk);
+
+	state->phase = phase;
+}
 
 /* The verdict on so many losses told together; changes neither the window nor the algorithm's course. */
 static enum verdict judge(struct sock *sk, u32 losses);
-#ifdef DFR_NOTE_VERDICT
-static void DFR_NOTE_VERDICT(struct sock *sk, enum verdict verdict);
-#endif
+/* Called with every verdict that counts: once the kernel's state shows what a threshold was asked for. */
+static void note_verdict(struct sock *sk, enum verdict verdict);
+
+/* The loss costs no window now. */
+static bool is_forgiven(enum verdict verdict);
 
 /* The parent's test for a random error: the only loss of its window. */
 static bool is_single_loss(const struct dfr *dfr, u32 losses)
@@ -67,37 +75,33 @@ static bool is_single_loss(const struct dfr *dfr, u32 losses)
 
 static void update_phase(struct sock *sk)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
-
-	dfr->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
+	set_phase(sk, in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE);
 }
 
 /* What a verdict means for the losses that follow. */
 static void update_course(struct sock *sk, enum verdict verdict)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	dfr->verdict = verdict;
-	dfr->is_uncut = verdict < VERDICT_CUT;
+	dfr->is_uncut = is_forgiven(verdict);
 	if (verdict == VERDICT_POSTPONED) {
-		dfr->phase = PHASE_POSTPONED;
+		set_phase(sk, PHASE_POSTPONED);
 		dfr->first_loss = 0;
 		dfr->win_end = tcp_sk(sk)->snd_nxt;
 		dfr->postponed++;
 	} else if (!dfr->is_uncut) {
-		dfr->phase = PHASE_RECOVERY;
+		set_phase(sk, PHASE_RECOVERY);
 		dfr->first_loss = 1;
 		dfr->cut++;
 	}
-#ifdef DFR_NOTE_VERDICT
-	DFR_NOTE_VERDICT(sk, verdict);
-#endif
+	note_verdict(sk, verdict);
 }
 
 /* PRR reads the threshold at every ACK and recovery ends at it: writing it now is the postponed cut. */
 static void set_later_verdict(struct sock *sk, enum verdict verdict)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	update_course(sk, verdict);
 	if (!dfr->is_uncut)
@@ -106,7 +110,7 @@ static void set_later_verdict(struct sock *sk, enum verdict verdict)
 
 static bool in_uncut_recovery(const struct sock *sk)
 {
-	const struct dfr *dfr = inet_csk_ca(sk);
+	const struct dfr *dfr = dfr_of(sk);
 
 	return dfr->is_uncut && ca_state_of(sk) == TCP_CA_Recovery;
 }
@@ -118,7 +122,7 @@ static bool in_uncut_recovery(const struct sock *sk)
 static void update_window(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	if (in_uncut_recovery(sk) && after(tp->lost, dfr->lost_mark)) {
 		const u32 losses = tp->lost - dfr->lost_mark;
@@ -132,32 +136,31 @@ static void update_window(struct sock *sk)
 
 static void set_timeout_ssthresh(struct sock *sk, u32 cwnd)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	tcp_sk(sk)->snd_ssthresh = half_window(cwnd);
 	dfr->verdict = VERDICT_TIMEOUT;
 	dfr->rtos++;
-#ifdef DFR_NOTE_VERDICT
-	DFR_NOTE_VERDICT(sk, VERDICT_TIMEOUT);
-#endif
+	note_verdict(sk, VERDICT_TIMEOUT);
 }
 
-CC_OP(void, dfr_init, struct sock *sk)
+/* To be called in init. */
+static void forget_losses(struct sock *sk)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	__builtin_memset(dfr, 0, sizeof(*dfr));
 	dfr->first_loss = 1;
-	dfr->last_cwnd = tcp_sk(sk)->snd_cwnd;
+	forget_timeout(tcp_sk(sk), &dfr->timeout);
 	update_phase(sk);
 }
 
 /* A mark is not a random error: it cuts a recovery that has kept its window. */
 CC_OP(void, dfr_in_ack_event, struct sock *sk, u32 flags)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
-	dfr->last_cwnd = tcp_sk(sk)->snd_cwnd;
+	note_window(tcp_sk(sk), &dfr->timeout);
 	dfr->is_marked = (flags & CA_ACK_ECE) != 0;
 	if (dfr->is_marked && in_uncut_recovery(sk))
 		set_later_verdict(sk, VERDICT_MARK);
@@ -176,17 +179,17 @@ CC_OP(void, dfr_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 CC_OP(u32, dfr_ssthresh, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 	const u32 losses = max(tp->lost_out, 1u);
 
 	dfr->is_asked = 1;
 	dfr->cwnd0 = tp->snd_cwnd;
-	dfr->last_cwnd = tp->snd_cwnd;
+	note_window(tp, &dfr->timeout);
 	dfr->slow_start_end = in_slow_start(tp) ? tp->snd_ssthresh : 0;
 	/* Without RACK the kernel marks the first lost packet only after this. */
 	dfr->lost_mark = tp->lost_out ? tp->lost : tp->lost + 1;
 	dfr->verdict = dfr->is_marked ? VERDICT_MARK : judge(sk, losses);
-	return dfr->verdict < VERDICT_CUT ? ssthresh_of(tp->snd_cwnd) : reno_ssthresh(tp);
+	return is_forgiven(dfr->verdict) ? ssthresh_of(tp->snd_cwnd) : reno_ssthresh(tp);
 }
 
 /*
@@ -196,11 +199,10 @@ CC_OP(u32, dfr_ssthresh, struct sock *sk)
 CC_OP(void, dfr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	if (event == CA_EVENT_LOSS) {
-		set_timeout_ssthresh(sk, tp->snd_cwnd);
-		dfr->timeout_cut = 1;
+		set_timeout_ssthresh(sk, window_at_timeout(tp, &dfr->timeout));
 	} else if (event == CA_EVENT_COMPLETE_CWR) {
 		if (dfr->is_uncut)
 			tp->snd_ssthresh = max(tp->snd_ssthresh, dfr->slow_start_end);
@@ -213,24 +215,24 @@ CC_OP(void, dfr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 /* Loss: inside a reduction the kernel asks for no further one at a timeout, it is made here. */
 static void enter_loss(struct sock *sk)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
+	const u32 cwnd = window_at_late_timeout(sk, &dfr->timeout);
 
-	dfr->phase = PHASE_LOSS;
 	dfr->is_uncut = 0;
 	dfr->first_loss = 1;
-	if (!dfr->timeout_cut && timed_out_in_reduction(sk))
-		set_timeout_ssthresh(sk, dfr->last_cwnd);
-	dfr->timeout_cut = 0;
+	if (cwnd)
+		set_timeout_ssthresh(sk, cwnd);
 }
 
 /* The state tells what the threshold was asked for. Recovery is also entered from CWR, where nothing was asked. */
 CC_OP(void, dfr_set_state, struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 	const bool is_asked = dfr->is_asked;
 
 	dfr->is_asked = 0;
+	update_reduction_phase(sk, new_state);
 	if (new_state == TCP_CA_Loss)
 		enter_loss(sk);
 	if (!is_asked)
@@ -245,7 +247,7 @@ CC_OP(void, dfr_set_state, struct sock *sk, u8 new_state)
 
 CC_OP(u32, dfr_undo_cwnd, struct sock *sk)
 {
-	struct dfr *dfr = inet_csk_ca(sk);
+	struct dfr *dfr = dfr_of(sk);
 
 	dfr->first_loss = 1;
 	dfr->is_uncut = 0;
@@ -253,7 +255,7 @@ CC_OP(u32, dfr_undo_cwnd, struct sock *sk)
 }
 
 #define DFR_CALLBACKS                                                                                                  \
-	.init = (void *)dfr_init, .in_ack_event = (void *)dfr_in_ack_event, .cong_avoid = (void *)dfr_cong_avoid,      \
+	.in_ack_event = (void *)dfr_in_ack_event, .cong_avoid = (void *)dfr_cong_avoid,                                \
 	.ssthresh = (void *)dfr_ssthresh, .cwnd_event = (void *)dfr_cwnd_event, .set_state = (void *)dfr_set_state,    \
 	.undo_cwnd = (void *)dfr_undo_cwnd
 

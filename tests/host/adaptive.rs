@@ -228,8 +228,9 @@ fn brake_engages_at_the_table_s_queue_fill() {
 /// The full queue of an earlier loss is remembered: the next time the window stops before it.
 #[test]
 fn window_stops_short_of_the_queue_that_overflowed() {
+    let native = tuned(&["longest_stop_s=0"]);
     // 100 ms and 1 ms a packet: a burst of 300 packets fills the queue to an RTT of 400 ms.
-    let mut flow = Flow::new(native::find(ID), 300, 2, [100_000, 1_000]);
+    let mut flow = Flow::new(&native, 300, 2, [100_000, 1_000]);
     flow.run_for(900_000);
     let high = flow.field(ID, "rtt_max_us");
     assert_eq!(high, 399_000);
@@ -240,6 +241,80 @@ fn window_stops_short_of_the_queue_that_overflowed() {
     assert_eq!(flow.phase(ID), "stopped");
     assert!(u64::from(flow.cwnd()).abs_diff(level) <= 2, "{} packets at a level of {level}", flow.cwnd());
     assert_eq!(flow.field(ID, "rtt_max_us"), high, "it stays below the RTT that filled the queue");
+}
+
+/// Settings of the paper, and the default.
+const ROUTES: [&[&str]; 2] = [&["longest_stop_s=0"], &[]];
+
+/// It went wrong for life: RTTmin stayed that of the shorter route, so that growth stood still and losses went on.
+#[test]
+fn longer_route_with_losses_does_not_end_at_two_packets() {
+    for settings in ROUTES {
+        let native = tuned(settings);
+        // 20 ms and 0.2 ms a packet; 118 packets are those of the path and 18 in the queue.
+        let mut flow = Flow::new(&native, 118, 2, [20_000, 200]);
+        flow.run_for(500_000);
+        let before = flow.cwnd();
+        flow.change_route(50_000);
+        for _ in 0..6 {
+            flow.run_for(10_000_000);
+            flow.lose();
+        }
+        let is_paper = !settings.is_empty();
+        assert_eq!(flow.cwnd() <= 2, is_paper, "{} packets of {before}", flow.cwnd());
+        assert_eq!(flow.cwnd() > before / 2, !is_paper, "{} packets of {before}", flow.cwnd());
+    }
+}
+
+#[test]
+fn longer_route_without_losses_stops_growth_for_the_longest_stop_only() {
+    for settings in ROUTES {
+        let native = tuned(settings);
+        let mut flow = Flow::new(&native, 50, 2, [20_000, 200]);
+        flow.run_for(500_000);
+        let before = flow.cwnd();
+        flow.change_route(50_000);
+        flow.run_for(9_900_000);
+        assert!(flow.cwnd() <= before + 1, "{} packets of {before}", flow.cwnd());
+        flow.run_for(10_000_000);
+        assert_eq!(flow.cwnd() > before + 1, settings.is_empty(), "{} packets of {before}", flow.cwnd());
+    }
+}
+
+/// Slow start up to a threshold of 2 packets is no growth that proves the path free.
+#[test]
+fn timeouts_more_frequent_than_the_longest_stop_do_not_prolong_it() {
+    let native = tuned(&[]);
+    let mut kernel = connection(&native, 2, 2);
+    at(&mut kernel, 0, 20 * MS);
+    let mut now_ms = 0;
+    for _ in 0..4 {
+        for _ in 0..60 {
+            now_ms += 50;
+            kernel.cc.set_clock(now_ms * 1_000_000);
+            acknowledge(&mut kernel, 1, Some(50 * MS));
+        }
+        operations::apply(&mut kernel, Operation::TimeOut, now_ms * 1_000_000);
+        kernel.undo_retrans = 1;
+        kernel.leave();
+    }
+    assert_eq!(known(&kernel, "rtt_min_us"), 50_000);
+}
+
+#[test]
+fn queue_of_its_own_that_was_taken_for_a_route_is_known_again_after_a_loss() {
+    let native = tuned(&["longest_stop_s=1"]);
+    // 100 ms and 1 ms a packet: 300 packets fill the queue to 400 ms, and the window stops at 2/3 of 500 ms.
+    let mut flow = Flow::new(&native, 300, 2, [100_000, 1_000]);
+    flow.run_for(900_000);
+    flow.lose();
+    flow.run_until(|flow| flow.field(ID, "rtt_min_us") > 110_000);
+    let taken = flow.field(ID, "rtt_min_us");
+    assert!((320_000..350_000).contains(&taken), "{taken}");
+    flow.lose();
+    flow.lose();
+    flow.run_for(1_000_000);
+    assert!(flow.field(ID, "rtt_min_us") <= 101_000, "{}", flow.field(ID, "rtt_min_us"));
 }
 
 #[test]

@@ -60,6 +60,11 @@ impl<'n> Flow<'n> {
         catalog::find(id).unwrap().layout.phase_name(&self.kernel.cc.private()).unwrap()
     }
 
+    /// The route is another one: its round trip without queue, microseconds.
+    pub fn change_route(&mut self, rtt_us: u64) {
+        self.rtt_us = rtt_us;
+    }
+
     pub fn run_for(&mut self, time_us: u64) {
         let end_us = self.now_us + time_us;
         self.run_until(|flow| flow.now_us >= end_us);

@@ -97,7 +97,8 @@ impl<'n> Connection<'n> {
     fn value(&self, name: &str) -> Value {
         let private = self.kernel.cc.private();
         let fields = catalog::find(&self.id).unwrap().layout.decode(&private);
-        fields.into_iter().find(|(field, _)| *field == name).expect("a field of the state").1
+        let is_named = |field: &str| field.strip_prefix("dfr.").unwrap_or(field) == name;
+        fields.into_iter().find(|(field, _)| is_named(field)).expect("a field of the state").1
     }
 
     pub fn number(&self, name: &str) -> u64 {

@@ -227,7 +227,7 @@ fn events_other_than_loss_change_nothing() {
 fn shares_are_tunables() {
     let mut native = Native::own("dtcp");
     let settings = catalog::find("dtcp").unwrap();
-    let settings = settings.settings(&["keep_slow_start=768", "keep_avoidance=1024", "keep_timeout=256"]).unwrap();
+    let settings = settings.settings(&["keep_slow_start=768", "keep_avoidance=896", "keep_timeout=256"]).unwrap();
     for setting in settings {
         native.set(&setting.name, &setting.bytes);
     }
@@ -237,7 +237,8 @@ fn shares_are_tunables() {
         kernel.tcp.snd_ssthresh
     };
     assert_eq!(after(INFINITE_SSTHRESH, |kernel| kernel.enter_recovery()), 30);
-    assert_eq!(after(20, |kernel| kernel.enter_recovery()), 40);
+    assert_eq!(after(20, |kernel| kernel.enter_recovery()), 35);
+    assert!(catalog::find("dtcp").unwrap().settings(&["keep_avoidance=1024"]).is_err(), "it would never reduce");
     assert_eq!(after(20, time_out), 10);
 }
 

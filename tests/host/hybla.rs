@@ -46,9 +46,10 @@ fn slow_start_grows_by_two_to_the_rho_less_one() {
 
 #[test]
 fn every_power_is_within_half_of_its_last_digit() {
+    let native = tuned("bpf_hybla", &["window_max=16777216"]);
     for eighths in 8..=136u32 {
         let rtt_us = eighths * 25_000 / 8;
-        let mut connection = with_rtt(native::find("bpf_hybla"), 200, INFINITE_SSTHRESH, rtt_us);
+        let mut connection = with_rtt(&native, 200, INFINITE_SSTHRESH, rtt_us);
         connection.ack(100, rtt_us);
         let exponent = f64::from(eighths) / 8.0;
         let power = (exponent.min(16.0 + exponent.fract())).exp2();
@@ -70,6 +71,25 @@ fn linear_growth_is_rho_squared_per_window() {
         let mut connection = with_rtt(native::find("bpf_hybla"), 1000, 500, rtt_us);
         connection.ack(1000, rtt_us);
         assert_eq!(connection.cwnd() - 1000, expected, "{rtt_us} us");
+    }
+}
+
+/// It went wrong on paths from 400 ms on: each packet acknowledged in slow start added 65535 to the window.
+#[test]
+fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
+    let tuned = tuned("bpf_hybla", &["window_max=1000"]);
+    for (native, window_max) in [(native::find("bpf_hybla"), 65_535), (&tuned, 1_000)] {
+        let mut connection = with_rtt(native, 100, INFINITE_SSTHRESH, 600_000);
+        for _ in 0..20 {
+            connection.ack(1, 600_000);
+        }
+        assert_eq!(connection.cwnd(), window_max);
+        let mut avoidance = with_rtt(native, window_max, 2, 600_000);
+        avoidance.ack(window_max, 600_000);
+        assert_eq!(avoidance.cwnd(), window_max);
+        let mut larger = with_rtt(native, window_max + 1, INFINITE_SSTHRESH, 600_000);
+        larger.ack(1, 600_000);
+        assert_eq!(larger.cwnd(), window_max + 1, "a larger window, as of another algorithm, stays");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Modified TCP SACK against the flow chart and the event table: `bpf/cc/msack.bpf.c`.
 
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
 use tccc::catalog;
 
@@ -17,10 +19,17 @@ fn set(native: &mut Native, settings: &[&str]) {
     }
 }
 
+/// The paper's algorithm, which has no guard, with these settings.
 fn tuned(settings: &[&str]) -> Native {
     let mut native = Native::own("msack");
+    set(&mut native, &["guard=0"]);
     set(&mut native, settings);
     native
+}
+
+fn paper() -> &'static Native {
+    static COPY: OnceLock<Native> = OnceLock::new();
+    COPY.get_or_init(|| tuned(&[]))
 }
 
 /// 40 packets in linear growth and an average RTT.
@@ -31,6 +40,11 @@ fn steady(native: &Native) -> Connection<'_> {
 }
 
 fn msack() -> Connection<'static> {
+    steady(paper())
+}
+
+/// As it is loaded by default.
+fn guarded() -> Connection<'static> {
     steady(native::find("msack"))
 }
 
@@ -112,7 +126,7 @@ fn check(native: &Native, told: &[(u32, u32)], expected: Seen) {
 fn flow_chart_in_mode_dfr() {
     const NEAR: u32 = RTT_US;
     const FAR: u32 = LONG_RTT_US;
-    let check = |told: &[(u32, u32)], expected: Seen| check(native::find("msack"), told, expected);
+    let check = |told: &[(u32, u32)], expected: Seen| check(paper(), told, expected);
     check(&[(NEAR, 1)], ("random", "random", 40, [1, 0, 0, 0], true));
     check(&[(NEAR, 5)], ("random", "random", 40, [1, 0, 0, 0], true));
     check(&[(FAR, 1)], ("postponed", "postponed", 40, [0, 1, 0, 0], false));
@@ -193,78 +207,135 @@ fn random_loss_in_slow_start_lets_it_go_on() {
     assert_eq!((connection.kernel.tcp.snd_cwnd, connection.ssthresh()), (40, INFINITE_SSTHRESH));
 }
 
-/// The verdicts on so many random losses, each so long after the one before.
-fn row(connection: &mut Connection, losses: usize, gap_us: u64) -> Vec<String> {
+/// The verdicts on so many ACKs in a row, each of which tells of so many losses at the average RTT.
+fn row(connection: &mut Connection, acks: usize, losses: u32) -> Vec<String> {
     let mut verdicts = Vec::new();
-    for _ in 0..losses {
-        connection.ack(gap_us, Some(RTT_US));
-        connection.lose(1);
-        connection.ack(0, None);
+    for _ in 0..acks {
+        tell(connection, RTT_US, losses);
         verdicts.push(connection.verdict());
     }
     verdicts
 }
 
-/// Seven gaps of this length are just within two average RTTs.
-const GAP_US: u64 = 2_857;
-
+/// It went wrong where linear growth filled the queue: the average followed, and every loss at the overflow was random.
 #[test]
-fn guard_cuts_at_the_eighth_random_loss_within_two_round_trips() {
-    let mut connection = msack();
-    assert_eq!(row(&mut connection, 7, GAP_US), ["random"; 7]);
-    assert_eq!(connection.ssthresh(), 40);
-    assert_eq!(row(&mut connection, 1, GAP_US), ["guard"]);
-    assert_eq!((connection.ssthresh(), counters(&connection), connection.phase()), (20, [7, 0, 1, 0], "recovery"));
-    assert_eq!(connection.number("random_row"), 0);
+fn guard_cuts_at_the_overflow_of_a_slowly_filled_queue_at_any_window() {
+    for capacity in [20, 50, 80, 400, 10_000] {
+        let at_overflow = |native: &Native| {
+            let mut connection = Connection::new(native, capacity, 20);
+            for queued in 0..=capacity {
+                let rtt_us = (u64::from(RTT_US) * u64::from(capacity + queued) / u64::from(capacity)) as u32;
+                let tcp = &mut connection.kernel.tcp;
+                tcp.snd_cwnd = capacity + queued;
+                (tcp.snd_una, tcp.snd_nxt) = (tcp.snd_nxt, tcp.snd_nxt + tcp.snd_cwnd);
+                connection.ack(1_000, Some(rtt_us));
+            }
+            connection.lose(1);
+            (connection.verdict(), connection.ssthresh())
+        };
+        let is_hidden = capacity >= 50;
+        let by_paper = if is_hidden { ("random".into(), 2 * capacity) } else { ("postponed".into(), 2 * capacity) };
+        assert_eq!(at_overflow(paper()), by_paper, "{capacity} packets");
+        let expected = if is_hidden { ("guard".into(), capacity) } else { by_paper };
+        assert_eq!(at_overflow(native::find("msack")), expected, "{capacity} packets");
+    }
 }
 
 #[test]
-fn guard_is_not_due_when_the_row_took_longer() {
-    let mut connection = msack();
-    assert_eq!(row(&mut connection, 40, GAP_US + 1), vec!["random"; 40]);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (40, [40, 0, 0, 0]));
+fn guard_cuts_from_three_queued_packets_on() {
+    for (cwnd, forgiven_us, cut_us) in [(40, 10_810, 10_811), (400, 10_075, 10_076), (35, 10_937, 10_938)] {
+        for (rtt_us, expected) in [(9_000, "random"), (RTT_US, "random"), (forgiven_us, "random"), (cut_us, "guard")] {
+            let mut connection = Connection::new(native::find("msack"), cwnd, 20);
+            connection.ack(0, Some(RTT_US));
+            connection.ack(0, Some(rtt_us));
+            connection.lose(1);
+            assert_eq!(connection.verdict(), expected, "{rtt_us} us at {cwnd} packets");
+            let kept = if expected == "guard" { cwnd / 2 } else { cwnd };
+            assert_eq!(connection.ssthresh(), kept, "{rtt_us} us at {cwnd} packets");
+        }
+    }
 }
 
 #[test]
-fn guard_counts_over_recoveries_and_begins_anew_after_its_cut() {
-    let mut connection = msack();
-    row(&mut connection, 4, 1_000);
-    connection.recover();
-    row(&mut connection, 3, 1_000);
-    connection.recover();
-    assert_eq!(row(&mut connection, 1, 1_000), ["guard"]);
-    assert_eq!((connection.ssthresh(), connection.number("cwnd0")), (20, 40));
-    connection.recover();
-    assert_eq!(
-        row(&mut connection, 8, 100),
-        ["random", "random", "random", "random", "random", "random", "random", "guard"]
-    );
-    assert_eq!(connection.ssthresh(), 10);
+fn guard_inside_recovery_cuts_the_window_of_its_beginning() {
+    let mut connection = guarded();
+    tell(&mut connection, RTT_US, 1);
+    tell(&mut connection, 10_900, 1);
+    assert_eq!((connection.verdict().as_str(), connection.ssthresh()), ("guard", 20));
+    assert_eq!((counters(&connection), connection.phase()), ([1, 0, 1, 0], "recovery"));
 }
 
 #[test]
-fn guard_counts_a_row_without_other_verdicts_only() {
-    let mut postponed = msack();
-    row(&mut postponed, 7, 100);
+fn guard_leaves_what_is_above_the_tolerance_to_the_parent() {
+    let mut connection = guarded();
+    tell(&mut connection, LONG_RTT_US, 1);
+    assert_eq!((connection.verdict().as_str(), connection.ssthresh()), ("postponed", 40));
+}
+
+/// It went wrong where several losses came with one ACK: the guard counted ACKs.
+#[test]
+fn guard_counts_losses_and_not_the_acks_that_tell_of_them() {
+    for (acks, losses) in [(8, 1), (4, 2), (2, 4), (1, 8)] {
+        let mut connection = guarded();
+        assert_eq!(row(&mut connection, acks, losses), vec!["random"; acks], "{losses} losses an ACK");
+        assert_eq!((connection.ssthresh(), connection.number("budget")), (40, 0));
+        assert_eq!(row(&mut connection, 1, 1), ["guard"], "{losses} losses an ACK");
+        assert_eq!((connection.ssthresh(), connection.phase()), (20, "recovery"));
+        assert_eq!(connection.number("budget"), 8_000, "a cut fills the budget");
+    }
+    assert_eq!(row(&mut guarded(), 1, 9), ["guard"], "more at once than the budget holds");
+}
+
+#[test]
+fn guard_forgives_over_recoveries_what_delivered_packets_earned() {
+    let mut connection = guarded();
+    row(&mut connection, 8, 1);
+    connection.recover();
+    connection.kernel.tcp.delivered += 99;
+    let mut early = guarded();
+    row(&mut early, 8, 1);
+    early.recover();
+    early.kernel.tcp.delivered += 99;
+    assert_eq!(row(&mut early, 1, 1), ["guard"], "99 packets earn less than one loss at 1 %");
+    connection.kernel.tcp.delivered += 1;
+    assert_eq!(row(&mut connection, 2, 1), ["random", "guard"]);
+    let mut long = guarded();
+    row(&mut long, 8, 1);
+    long.recover();
+    long.kernel.tcp.delivered = long.kernel.tcp.delivered.wrapping_add(u32::MAX);
+    assert_eq!(row(&mut long, 9, 1)[7..], ["random", "guard"], "no more than eight are earned");
+}
+
+#[test]
+fn guard_s_budget_outlasts_a_postponed_cut_and_is_full_after_a_timeout() {
+    let mut postponed = guarded();
+    row(&mut postponed, 7, 1);
     tell(&mut postponed, LONG_RTT_US, 1);
     assert_eq!(postponed.verdict(), "postponed");
-    assert_eq!(row(&mut postponed, 7, 100), ["random"; 7]);
-    let mut timeout = msack();
-    row(&mut timeout, 7, 100);
+    assert_eq!(row(&mut postponed, 2, 1), ["random", "guard"]);
+    let mut timeout = guarded();
+    row(&mut timeout, 8, 1);
     timeout.time_out();
     timeout.recover();
-    assert_eq!(row(&mut timeout, 7, 100), ["random"; 7]);
+    assert_eq!(row(&mut timeout, 8, 1), ["random"; 8]);
 }
 
 #[test]
 fn guard_has_tunables() {
-    let mut native = tuned(&["guard=0"]);
-    assert_eq!(row(&mut steady(&native), 100, 1), vec!["random"; 100]);
-    set(&mut native, &["guard=1", "guard_verdicts=3", "guard_rtts=1"]);
-    assert_eq!(row(&mut steady(&native), 3, 5_000), ["random", "random", "guard"]);
-    assert_eq!(row(&mut steady(&native), 3, 5_001), ["random"; 3]);
-    set(&mut native, &["guard_verdicts=1"]);
-    assert_eq!(row(&mut steady(&native), 1, 0), ["guard"]);
+    assert_eq!(row(&mut msack(), 100, 1), vec!["random"; 100], "the paper has none");
+    let mut native = tuned(&["guard=1", "guard_losses=3", "guard_share=0"]);
+    {
+        let mut connection = steady(&native);
+        connection.kernel.tcp.delivered += 1_000_000;
+        assert_eq!(row(&mut connection, 4, 1), ["random", "random", "random", "guard"]);
+    }
+    for (queue, rtt_us, expected) in [(1, 10_256, "random"), (1, 10_257, "guard"), (65_535, 11_000, "random")] {
+        set(&mut native, &[&format!("guard_queue={queue}")]);
+        let mut connection = steady(&native);
+        connection.ack(0, Some(rtt_us));
+        connection.lose(1);
+        assert_eq!(connection.verdict(), expected, "{rtt_us} us, {queue} packets");
+    }
 }
 
 #[test]
@@ -400,7 +471,7 @@ proptest! {
         static COPY: OnceLock<Mutex<Native>> = OnceLock::new();
         let copy = COPY.get_or_init(|| Mutex::new(Native::own("msack")));
         let mut native = copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        set(&mut native, &["average_by_round=0", &format!("tolerance={tolerance}")]);
+        set(&mut native, &["guard=0", "average_by_round=0", &format!("tolerance={tolerance}")]);
         let samples: Vec<u32> = samples.into_iter().map(|(rtt_us, shift)| rtt_us >> shift).collect();
         let exact = samples.iter().map(|&rtt| f64::from(rtt.max(1))).reduce(|average, rtt| average + (rtt - average) / 8.0);
         let exact = exact.unwrap();
