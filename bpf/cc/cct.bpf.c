@@ -12,7 +12,8 @@
  *   that Reno gets its share; each part is explained in its own file: cct_ss, cct_lo, erfc.
  *
  * Equations
- *   slow start   exit between L = (1 - beta_ss) U and U = B-hat D + S-hat; loss in it: cut by beta_ss    see cct_ss
+ *   slow start   exit between L = (1 - beta_ss) U and U = B-hat D + S-hat, or by HyStart's delay detector
+ *   loss in it   cut by beta_ss at L or above, else by beta_lo                                           see cct_ss
  *   loss         ssthresh = max((1 - beta_lo) cwnd, 2)                                                   see cct_lo
  *   curve        C' = C (1 - delta)^4 (4 - b) / b * b' / (4 - b') with b' = beta_lo                      see erfc
  *
@@ -33,7 +34,6 @@
  */
 #include "tccc.bpf.h"
 #define CUBIC_BETA 819
-#define CUBIC_HYSTART 0
 #define CUBIC_WITH_SS 1
 #define CUBIC_WITH_LO 1
 #define CUBIC_WITH_ERFC 1

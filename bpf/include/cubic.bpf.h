@@ -68,7 +68,7 @@ TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 TUNABLE(u8, tcp_friendliness, 1, 0, 1, "on or off", "never slower than Reno with the same cut: RFC 9438, 4.3");
 CUBIC_TUNABLE(u8, hystart, CUBIC_HYSTART, 0, 1, "on or off",
-	      "leave slow start by HyStart before a loss; without effect while with_ss is on");
+	      "leave slow start by HyStart before a loss; with with_ss its delay detector watches beside the limits");
 TUNABLE(u32, hystart_detect, 3, 0, 3, "mask", "HyStart's detectors: 1 ACK train, 2 delay, 3 both; as the kernel");
 TUNABLE(u32, hystart_low_window, 16, 2, 65535, "packets", "below it slow start is never left early: too few ACKs");
 TUNABLE(u32, hystart_ack_delta_us, 2000, 1, 1000000, "us", "longest gap inside an ACK train; as the kernel");
@@ -312,7 +312,7 @@ static bool is_train_long(const struct sock *sk, struct cubic *cubic, u32 now_us
 	return now_us - cubic->train_start_us > limit_us;
 }
 
-/* The lowest RTT of the round lies an eighth above the lowest ever: a queue stands. */
+/* Takes a sample in; true when the lowest RTT of the round lies an eighth above the lowest ever: a queue stands. */
 static bool is_delay_raised(struct cubic *cubic, u32 rtt_us)
 {
 	const bool has_samples = cubic->rtt_samples >= hystart_samples;
@@ -328,6 +328,12 @@ static void set_slow_start_exit(struct tcp_sock *tp)
 	tp->snd_ssthresh = ssthresh_of(tp->snd_cwnd);
 }
 
+static void set_found_exit(struct tcp_sock *tp, struct cubic *cubic)
+{
+	cubic->exit_found = 1;
+	set_slow_start_exit(tp);
+}
+
 static void detect_exit(struct sock *sk, struct cubic *cubic, u32 rtt_us)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -340,10 +346,24 @@ static void detect_exit(struct sock *sk, struct cubic *cubic, u32 rtt_us)
 		is_found = is_train_long(sk, cubic, (u32)tp->tcp_mstamp);
 	if ((detectors & HYSTART_DELAY) && is_delay_raised(cubic, rtt_us))
 		is_found = true;
-	if (is_found) {
-		cubic->exit_found = 1;
-		set_slow_start_exit(tp);
-	}
+	if (is_found)
+		set_found_exit(tp, cubic);
+}
+
+/*
+ * CCT-SS: the estimates and their limits. Where the limits are right, L comes before a queue stands. Where they are
+ * missing, or ACKs in bursts made them too large, HyStart's delay detector ends slow start.
+ */
+static void observe_path(struct sock *sk, struct cubic *cubic, u32 rtt_us)
+{
+	const bool is_raised = is_delay_raised(cubic, rtt_us);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	update_limits(cubic);
+	if (!hystart || !(hystart_detect & HYSTART_DELAY) || tp->snd_cwnd < hystart_low_window)
+		return;
+	if (is_raised)
+		set_found_exit(tp, cubic);
 }
 
 static void begin_epoch(struct cubic *cubic, u32 cwnd, u32 acked, u64 now_us)
@@ -468,11 +488,16 @@ static u32 slow_start_to_limits(struct tcp_sock *tp, const struct cubic *cubic, 
 	return acked;
 }
 
-/* With CCT-SS a loss in slow start cuts by beta_ss, to U at most. */
+/*
+ * With CCT-SS a loss in slow start cuts by beta_ss, to U at most. With HyStart as well, a loss below L is an ordinary one:
+ * the path overflowed before the limits said so, or there are none (L is 0), and beta_ss would keep too much.
+ */
 static u32 slow_start_reduced_window(const struct cubic *cubic, u32 cwnd)
 {
 	const u32 kept = lower_limit(cwnd), upper = cubic->u;
 
+	if (hystart && (!upper || cwnd < cubic->l))
+		return kept_window(cwnd, kept_share());
 	return ssthresh_of(upper && upper < kept ? upper : kept);
 }
 
@@ -519,10 +544,9 @@ CC_OP(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		detect_exit(sk, cubic, rtt_us);
 		return;
 	}
-	update_round_rtt(cubic, rtt_us);
 	if (!is_first_ack) /* a train's first ACK tells when it begins, not how fast it is */
 		update_bandwidth(cubic, (u32)now_us, sample->pkts_acked);
-	update_limits(cubic);
+	observe_path(sk, cubic, rtt_us);
 }
 
 CC_OP(void, cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
