@@ -70,3 +70,17 @@ fn first_slow_start_of_cct_loses_no_more_than_hystart() {
     }
     assert_eq!(is_worse_alone, [true, true, false, false, true, true], "what the limits alone do");
 }
+
+/// The kernel's initial window of ten was cut to four: nine packets took one more round trip.
+#[test]
+fn short_response_takes_no_round_trip_more_with_swift() {
+    needs!(guest);
+    const VARIANTS: [Variant; 3] =
+        [("reno", "bpf_reno", ""), ("swift", "swift", ""), ("burst of four", "swift", "initial_window = 4")];
+    for rate in ["2mbit", "10mbit", "1gbit"] {
+        let link = format!("rate = \"{rate}\"\ndelay = \"30ms\"\nqueue = \"100pkts\"");
+        let [reno, swift, four] = measured(&link, "size = \"12kB\"", VARIANTS, "fct_mean_s");
+        assert!(swift <= reno * 1.01, "{rate}: {swift} s, Reno {reno} s");
+        assert!(four > reno + 0.03, "{rate}: the report's burst takes {four} s, Reno {reno} s");
+    }
+}
