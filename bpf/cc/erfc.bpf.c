@@ -20,7 +20,7 @@
  *   the rest CUBIC with C' for C
  *
  * Units
- *   As bpf_cubic; delta in 1/1024 of the average window; C' in the state field c.
+ *   As bpf_cubic; delta in 1/1024 of the average window; C' in the state field scale.
  *
  * Life
  *   As bpf_cubic.

@@ -62,7 +62,7 @@
 
 CUBIC_TUNABLE(u32, beta, CUBIC_BETA, 1, 1023, "1/1024",
 	      "share of cwnd kept at a loss: 717 is RFC 9438's 0.7, 819 is the cut of 20 % of ns-2 and the thesis");
-TUNABLE(u32, c, 410, 1, 10240, "1/1024 packets/s^3",
+TUNABLE(u32, cubic_scale, 410, 1, 10240, "1/1024 packets/s^3",
 	"steepness C of the curve: RFC 9438's 0.4; the kernel's bic_scale 41 times 10");
 TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
@@ -118,7 +118,7 @@ struct cubic {
 	u32 u;		    /* CCT-SS: upper limit U, 0: no estimate */
 	u32 prior_w_max;    /* before the latest cut, for an undo */
 	u32 prior_u;	    /* likewise */
-	u16 c;		    /* C in use, 1/1024 packets/s^3 */
+	u16 scale;	    /* C in use, 1/1024 packets/s^3 */
 	u16 friendly_scale; /* packets acknowledged per packet of w_reno, in 1/8 of cwnd */
 };
 STATE_FITS(struct cubic);
@@ -211,7 +211,7 @@ static __always_inline u32 response_scale(u32 scale, u32 give_up, u32 cut, u32 c
 
 static __always_inline u32 curve_scale(void)
 {
-	const u32 scale = c;
+	const u32 scale = cubic_scale;
 
 	if (!with_erfc)
 		return min(max(scale, 1u), CURVE_SCALE_MAX);
@@ -376,7 +376,7 @@ static void begin_epoch(struct cubic *cubic, u32 cwnd, u32 acked, u64 now_us)
 		cubic->origin = cwnd;
 		return;
 	}
-	cubic->k = time_to_origin(cubic->w_max - cwnd, cubic->c);
+	cubic->k = time_to_origin(cubic->w_max - cwnd, cubic->scale);
 	cubic->origin = cubic->w_max;
 }
 
@@ -385,7 +385,7 @@ static void update_count(struct cubic *cubic, u32 cwnd, u64 now_us)
 {
 	const u64 elapsed_us = now_us > cubic->epoch_us ? now_us - cubic->epoch_us : 0;
 	const u64 t = ((elapsed_us + cubic->min_rtt_us) << CURVE_TIME_SHIFT) / US_PER_SEC;
-	const u32 target = window_at((u32)min(t, (u64)CUBE_ROOT_MAX), cubic->k, cubic->origin, cubic->c);
+	const u32 target = window_at((u32)min(t, (u64)CUBE_ROOT_MAX), cubic->k, cubic->origin, cubic->scale);
 
 	cubic->cnt = count_towards(target, cwnd);
 	if (!cubic->w_max)
@@ -514,7 +514,7 @@ CC_OP(void, cubic_init, struct sock *sk)
 	struct cubic *cubic = inet_csk_ca(sk);
 
 	__builtin_memset(cubic, 0, sizeof(*cubic));
-	cubic->c = (u16)curve_scale();
+	cubic->scale = (u16)curve_scale();
 	cubic->friendly_scale = (u16)friendly_scale_of(kept_share());
 	begin_round(sk, cubic);
 	update_phase(sk);

@@ -132,7 +132,7 @@ proptest! {
 fn response_scale_has_the_specification_s_numbers() {
     let check = |settings: &[&str], id: &str, expected: f64| {
         let native = tuned::copy(id, settings);
-        let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "c") as f64 / 1024.0;
+        let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "scale") as f64 / 1024.0;
         assert!((scale - expected).abs() < 0.003, "{id}: {scale} for {expected}");
     };
     check(&[], "bpf_cubic", 0.4);
