@@ -76,6 +76,8 @@ TUNABLE(u32, rttmax_win_s, 0, 0, 3600, "s",
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_STOPPED, PHASE_RECOVERY, PHASE_LOSS);
 
+#include "reduction.bpf.h"
+
 struct adaptive {
 	u8 phase;
 	u32 rtt_min_us;	   /* RTTmin, 0: no sample yet */
@@ -231,10 +233,7 @@ CC_OP(void, adaptive_set_state, struct sock *sk, u8 new_state)
 {
 	struct adaptive *adaptive = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		adaptive->phase = PHASE_RECOVERY;
-	else if (new_state == TCP_CA_Loss)
-		adaptive->phase = PHASE_LOSS;
+	update_reduction_phase(sk, new_state);
 	if (rttmax_mode == RTTMAX_ON_LOSS && (new_state == TCP_CA_Recovery || new_state == TCP_CA_Loss))
 		update_rtt_max(adaptive);
 }

@@ -73,6 +73,8 @@ TUNABLE(u8, delayed_ack, 1, 0, 1, "on or off",
 
 PHASES(PHASE_SLOW_START, PHASE_RENO, PHASE_ADDITIVE, PHASE_SEARCH, PHASE_PROBE, PHASE_RECOVERY, PHASE_LOSS);
 
+#include "reduction.bpf.h"
+
 struct bpf_bic {
 	u8 phase;
 	u32 cnt;       /* packets acknowledged per packet of growth */
@@ -193,12 +195,9 @@ CC_OP(void, bpf_bic_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_bic *bic = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		bic->phase = PHASE_RECOVERY;
-	if (new_state != TCP_CA_Loss)
-		return;
-	bic->phase = PHASE_LOSS;
-	forget_maximum(bic);
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Loss)
+		forget_maximum(bic);
 }
 
 CC_OP(u32, bpf_bic_undo_cwnd, struct sock *sk)

@@ -51,6 +51,8 @@ TUNABLE(u32, keep_random, 800, 500, 1000, "1/1000", "share of cwnd kept at a ran
 
 PHASES(PHASE_SLOW_START, PHASE_AVAILABLE, PHASE_CONGESTED, PHASE_RECOVERY, PHASE_LOSS);
 
+#include "reduction.bpf.h"
+
 struct bpf_veno {
 	u8 phase;
 	u8 is_sampling;	      /* the connection is undisturbed: its RTTs count */
@@ -184,10 +186,7 @@ CC_OP(void, bpf_veno_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_veno *veno = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		veno->phase = PHASE_RECOVERY;
-	else if (new_state == TCP_CA_Loss)
-		veno->phase = PHASE_LOSS;
+	update_reduction_phase(sk, new_state);
 	veno->is_sampling = new_state == TCP_CA_Open;
 	if (veno->is_sampling)
 		begin_delay_round(&veno->delay, tcp_sk(sk));

@@ -59,6 +59,8 @@ TUNABLE(u32, scalable, 100, 1, 65535, "packets", "fast mode: packets acknowledge
 
 PHASES(PHASE_SLOW_START, PHASE_FAST, PHASE_SLOW, PHASE_RECOVERY, PHASE_LOSS);
 
+#include "reduction.bpf.h"
+
 struct bpf_yeah {
 	u8 phase;
 	u32 queue;	 /* Q of the latest round that was measured */
@@ -201,11 +203,8 @@ CC_OP(void, bpf_yeah_set_state, struct sock *sk, u8 new_state)
 {
 	struct bpf_yeah *yeah = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		yeah->phase = PHASE_RECOVERY;
-	else if (new_state == TCP_CA_Loss)
-		yeah->phase = PHASE_LOSS;
-	else if (new_state == TCP_CA_Open)
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Open)
 		begin_delay_round(&yeah->delay, tcp_sk(sk));
 }
 

@@ -62,6 +62,8 @@ TUNABLE(u32, zeta, 1, 1, 64, "packets", "packets of dwnd given up per packet que
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_COMPOUND, PHASE_RECOVERY, PHASE_LOSS);
 
+#include "reduction.bpf.h"
+
 struct compound {
 	u8 phase;
 	u8 is_sampling; /* the connection is undisturbed: its rounds count */
@@ -236,12 +238,9 @@ CC_OP(void, compound_set_state, struct sock *sk, u8 new_state)
 {
 	struct compound *compound = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR) {
-		compound->phase = PHASE_RECOVERY;
-	} else if (new_state == TCP_CA_Loss) {
-		compound->phase = PHASE_LOSS;
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Loss)
 		forget_dwnd(compound);
-	}
 	compound->is_sampling = new_state == TCP_CA_Open;
 	if (compound->is_sampling)
 		begin_delay_round(&compound->delay, tcp_sk(sk));

@@ -56,11 +56,10 @@ TUNABLE(u32, keep_timeout, 512, 1, 1024, "1/1024", "share of cwnd kept as ssthre
 struct dtcp {
 	u8 phase;
 	u8 was_slow_start; /* the phase at the latest reduction */
-	u8 timeout_cut;	   /* this timeout has its reduction already */
-	u32 last_cwnd;	   /* window when the latest ACK arrived: once a timeout is seen, snd_cwnd is gone */
-	u32 losses_ss;	   /* reductions in slow start */
-	u32 losses_ca;	   /* reductions in congestion avoidance */
-	u32 rtos;	   /* timeouts that reduced the threshold */
+	struct timeout timeout;
+	u32 losses_ss; /* reductions in slow start */
+	u32 losses_ca; /* reductions in congestion avoidance */
+	u32 rtos;      /* timeouts that reduced the threshold */
 };
 STATE_FITS(struct dtcp);
 
@@ -78,8 +77,7 @@ CC_OP(void, dtcp_init, struct sock *sk)
 	struct dtcp *dtcp = inet_csk_ca(sk);
 
 	dtcp->was_slow_start = 0;
-	dtcp->timeout_cut = 0;
-	dtcp->last_cwnd = tcp_sk(sk)->snd_cwnd;
+	forget_timeout(tcp_sk(sk), &dtcp->timeout);
 	dtcp->losses_ss = 0;
 	dtcp->losses_ca = 0;
 	dtcp->rtos = 0;
@@ -90,7 +88,7 @@ CC_OP(void, dtcp_in_ack_event, struct sock *sk, u32 flags)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
 
-	dtcp->last_cwnd = tcp_sk(sk)->snd_cwnd;
+	note_window(tcp_sk(sk), &dtcp->timeout);
 }
 
 CC_OP(void, dtcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
@@ -104,7 +102,7 @@ CC_OP(u32, dtcp_ssthresh, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct dtcp *dtcp = inet_csk_ca(sk);
 
-	dtcp->last_cwnd = tp->snd_cwnd;
+	note_window(tp, &dtcp->timeout);
 	dtcp->was_slow_start = in_slow_start(tp);
 	if (dtcp->was_slow_start) {
 		dtcp->losses_ss++;
@@ -125,21 +123,21 @@ CC_OP(void, dtcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		dtcp->losses_ss--;
 	else
 		dtcp->losses_ca--;
-	set_timeout_ssthresh(sk, tcp_sk(sk)->snd_cwnd);
-	dtcp->timeout_cut = 1;
+	set_timeout_ssthresh(sk, window_at_timeout(tcp_sk(sk), &dtcp->timeout));
 }
 
 /* Inside a reduction the kernel asks for no further one at a timeout: dtcp makes it here. */
 CC_OP(void, dtcp_set_state, struct sock *sk, u8 new_state)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
+	u32 cwnd;
 
 	update_reduction_phase(sk, new_state);
 	if (new_state != TCP_CA_Loss)
 		return;
-	if (!dtcp->timeout_cut && timed_out_in_reduction(sk))
-		set_timeout_ssthresh(sk, dtcp->last_cwnd);
-	dtcp->timeout_cut = 0;
+	cwnd = window_at_late_timeout(sk, &dtcp->timeout);
+	if (cwnd)
+		set_timeout_ssthresh(sk, cwnd);
 }
 
 CC_OP(u32, dtcp_undo_cwnd, struct sock *sk)

@@ -24,6 +24,8 @@
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_POSTPONED, PHASE_RECOVERY, PHASE_LOSS DFR_MORE_PHASES);
 
+#include "reduction.bpf.h"
+
 /* What the latest loss was taken for. From VERDICT_CUT on the window is cut. */
 enum verdict {
 	VERDICT_NONE = 0,      /* no loss yet */
@@ -39,7 +41,6 @@ struct dfr {
 	u8 is_asked;	      /* the kernel asked for a threshold; which state it enters is not known yet */
 	u8 is_uncut;	      /* this recovery has kept its window so far */
 	u8 is_marked;	      /* the latest ACK echoes a congestion mark */
-	u8 timeout_cut;	      /* this timeout has its reduction already */
 	enum verdict verdict; /* on the latest loss */
 	u32 postponed;	      /* verdicts that postponed the cut */
 	u32 cut;	      /* cuts, those by timeouts apart */
@@ -47,7 +48,7 @@ struct dfr {
 	u32 cwnd0;     /* window when the kernel last asked for a threshold, that is at the beginning of a recovery */
 	u32 win_end;   /* end of the window of a postponed cut: the next loss is a first one beyond it */
 	u32 lost_mark; /* tp->lost up to which losses have their verdict */
-	u32 last_cwnd; /* window when the latest ACK arrived: once a timeout is seen, snd_cwnd is gone */
+	struct timeout timeout;
 	u32 slow_start_end; /* threshold before a recovery that began in slow start, 0: it did not */
 	DFR_MORE_STATE
 };
@@ -148,7 +149,7 @@ CC_OP(void, dfr_init, struct sock *sk)
 
 	__builtin_memset(dfr, 0, sizeof(*dfr));
 	dfr->first_loss = 1;
-	dfr->last_cwnd = tcp_sk(sk)->snd_cwnd;
+	forget_timeout(tcp_sk(sk), &dfr->timeout);
 	update_phase(sk);
 }
 
@@ -157,7 +158,7 @@ CC_OP(void, dfr_in_ack_event, struct sock *sk, u32 flags)
 {
 	struct dfr *dfr = inet_csk_ca(sk);
 
-	dfr->last_cwnd = tcp_sk(sk)->snd_cwnd;
+	note_window(tcp_sk(sk), &dfr->timeout);
 	dfr->is_marked = (flags & CA_ACK_ECE) != 0;
 	if (dfr->is_marked && in_uncut_recovery(sk))
 		set_later_verdict(sk, VERDICT_MARK);
@@ -181,7 +182,7 @@ CC_OP(u32, dfr_ssthresh, struct sock *sk)
 
 	dfr->is_asked = 1;
 	dfr->cwnd0 = tp->snd_cwnd;
-	dfr->last_cwnd = tp->snd_cwnd;
+	note_window(tp, &dfr->timeout);
 	dfr->slow_start_end = in_slow_start(tp) ? tp->snd_ssthresh : 0;
 	/* Without RACK the kernel marks the first lost packet only after this. */
 	dfr->lost_mark = tp->lost_out ? tp->lost : tp->lost + 1;
@@ -199,8 +200,7 @@ CC_OP(void, dfr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct dfr *dfr = inet_csk_ca(sk);
 
 	if (event == CA_EVENT_LOSS) {
-		set_timeout_ssthresh(sk, tp->snd_cwnd);
-		dfr->timeout_cut = 1;
+		set_timeout_ssthresh(sk, window_at_timeout(tp, &dfr->timeout));
 	} else if (event == CA_EVENT_COMPLETE_CWR) {
 		if (dfr->is_uncut)
 			tp->snd_ssthresh = max(tp->snd_ssthresh, dfr->slow_start_end);
@@ -214,13 +214,12 @@ CC_OP(void, dfr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 static void enter_loss(struct sock *sk)
 {
 	struct dfr *dfr = inet_csk_ca(sk);
+	const u32 cwnd = window_at_late_timeout(sk, &dfr->timeout);
 
-	dfr->phase = PHASE_LOSS;
 	dfr->is_uncut = 0;
 	dfr->first_loss = 1;
-	if (!dfr->timeout_cut && timed_out_in_reduction(sk))
-		set_timeout_ssthresh(sk, dfr->last_cwnd);
-	dfr->timeout_cut = 0;
+	if (cwnd)
+		set_timeout_ssthresh(sk, cwnd);
 }
 
 /* The state tells what the threshold was asked for. Recovery is also entered from CWR, where nothing was asked. */
@@ -231,6 +230,7 @@ CC_OP(void, dfr_set_state, struct sock *sk, u8 new_state)
 	const bool is_asked = dfr->is_asked;
 
 	dfr->is_asked = 0;
+	update_reduction_phase(sk, new_state);
 	if (new_state == TCP_CA_Loss)
 		enter_loss(sk);
 	if (!is_asked)

@@ -37,21 +37,6 @@ static __always_inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
-/*
- * To be asked in set_state(TCP_CA_Loss): a timeout fired inside a reduction, for which the kernel asks for no further
- * one. set_state is called before icsk_ca_state changes: the state read here is the one in which the timeout fired. Loss
- * is entered by a timeout, for which the kernel has just set cwnd to what is in flight and one, and, with the window
- * left alone, when the path's MTU shrank.
- */
-static __always_inline bool timed_out_in_reduction(const struct sock *sk)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	const u8 prior_state = ca_state_of(sk);
-	const bool is_reducing = prior_state == TCP_CA_Recovery || prior_state == TCP_CA_CWR;
-
-	return is_reducing && tp->snd_cwnd == tcp_packets_in_flight(tp) + 1;
-}
-
 static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 {
 	return tp->snd_cwnd < tp->snd_ssthresh;
