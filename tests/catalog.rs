@@ -97,6 +97,19 @@ fn every_tunable_has_its_default_in_range_and_its_reason() {
 }
 
 #[test]
+fn former_names_of_tunables_are_nobodys_present_ones() {
+    let mut renamed = 0;
+    each(|algorithm| {
+        for former in algorithm.tunables.iter().flat_map(|tunable| &tunable.former) {
+            renamed += 1;
+            assert!(algorithm.tunables.iter().all(|tunable| tunable.name != *former), "{former} of {}", algorithm.id);
+            assert!(algorithm.settings(&[format!("{former}=1")]).is_err(), "{former} of {}", algorithm.id);
+        }
+    });
+    assert!(renamed > 0);
+}
+
+#[test]
 fn settings_refuse_a_name_given_twice() {
     let dtcp = catalog::find("dtcp").unwrap();
     let failure = dtcp.settings(&["keep_avoidance=700", "keep_avoidance=701"]).unwrap_err();

@@ -85,6 +85,11 @@ fn wrong_words_are_refused_before_rights_are_asked_for() {
          hint: did you mean \"keep_avoidance\"? `tccc show dtcp` explains all 3",
     );
     refused(
+        "load tcpfit --set a=64",
+        2,
+        "tccc: error: tunable \"a\" for \"tcpfit\" has another name now\n  hint: write queue_share=64",
+    );
+    refused(
         "load dtcp --set keep_avoidance=1200",
         2,
         "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1024 (1/1024)",

@@ -18,6 +18,7 @@
  *                   N + 1 if Q < a cwnd / N, N - 1 if Q > a cwnd / N, N >= 1   update_rule = 1, the claims' steps
  *   period          the longer of one RTT and 500 ms; avgRTT is the mean of its samples
  *   base            every refresh_periods: N = 1 for a period, then baseRTT = 7/8 baseRTT + 1/8 its lowest RTT
+ *   a is the tunable queue_share.
  *   It follows that N rests where N (avgRTT - baseRTT) / avgRTT = a: each of the N keeps a share a of its window queued.
  *
  * Units
@@ -53,8 +54,9 @@
 /* The share of a fresh base RTT in the one kept: 1/8. */
 #define REFRESH_SHIFT 3
 
-TUNABLE(u32, a, 128, 1, 1023, "1/1024",
-	"share of each connection's window that may stand in the queue: 1/8, as the ns-3 port");
+TUNABLE_WAS(u32, a, queue_share);
+TUNABLE(u32, queue_share, 128, 1, 1023, "1/1024",
+	"a, share of each connection's window that may stand in the queue: 1/8, as the ns-3 port");
 TUNABLE(u8, update_rule, 0, 0, 1, "rule",
 	"how N follows the queue: 0 the later formula, 1 whole steps as claimed first");
 TUNABLE(u32, refresh_periods, 0, 0, 65535, "periods",
@@ -83,7 +85,7 @@ static u32 window_kept(u32 cwnd, u32 n)
 static u32 n_by_formula(u32 n, u32 queueing_us, u32 rtt_us)
 {
 	const u64 connections = min(n, N_MOST);
-	const u64 divisor = (u64)a * rtt_us;
+	const u64 divisor = (u64)queue_share * rtt_us;
 	const u64 less = ((connections * queueing_us) << SHARE_SHIFT) / max(divisor, 1ull);
 	const u64 more = connections + SHARE_UNIT;
 
@@ -93,7 +95,7 @@ static u32 n_by_formula(u32 n, u32 queueing_us, u32 rtt_us)
 /* Q against a cwnd / N: both times N RTT / cwnd. */
 static u32 n_by_steps(u32 n, u32 queueing_us, u32 rtt_us)
 {
-	const u64 queued = (u64)queueing_us * n, allowed = (u64)a * rtt_us;
+	const u64 queued = (u64)queueing_us * n, allowed = (u64)queue_share * rtt_us;
 
 	if (queued < allowed)
 		return n + SHARE_UNIT;

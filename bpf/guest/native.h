@@ -117,6 +117,8 @@ static int tccc_set_tunable(const char *text, const struct kernel_param *paramet
 
 static __maybe_unused const struct kernel_param_ops tccc_tunable_ops = {.set = tccc_set_tunable};
 
+/* Former names are refused before the guest starts. */
+#define TUNABLE_WAS(type, former, name) static_assert(true)
 #define TUNABLE(type, name, default_, low_, high_, unit, why)                                                          \
 	static type name = default_;                                                                                   \
 	static const struct tccc_tunable tccc_tunable_##name = {                                                       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one header an algorithm includes. It gives seven words: CC_OP, TUNABLE, PHASES, STATE_FITS, SHARED_STORAGE,
+ * The one header an algorithm includes. It gives eight words: CC_OP, TUNABLE, TUNABLE_WAS, PHASES, STATE_FITS, SHARED_STORAGE,
  * ALGORITHM and the kernel's own names. The same file compiles for the kernel and, with -DTCCC_HOST, natively for the host tests.
  *
  * The command line learns everything about an algorithm from the type information (BTF) of its object: tags carry the
@@ -20,6 +20,7 @@
 
 #ifdef TCCC_HOST
 #define TCCC_TAG(text)
+#define TUNABLE_WAS(type, former, name) _Static_assert(1, "")
 #ifndef TCCC_TUNABLE_STORAGE
 #define TCCC_TUNABLE_STORAGE volatile
 #endif
@@ -27,6 +28,7 @@
 #else
 #define TCCC_TAG(text) __attribute__((btf_decl_tag(text)))
 #define TCCC_TUNABLE_STORAGE const volatile
+#define TUNABLE_WAS(type, former, name) extern TCCC_TUNABLE_STORAGE type name TCCC_TAG("tccc.former=" #former)
 #define CC_OP(ret, name, ...)                                                                                          \
 	SEC("struct_ops")                                                                                              \
 	ret BPF_PROG(name, ##__VA_ARGS__)
@@ -34,7 +36,8 @@
 
 /*
  * A parameter that a user may set at load: TUNABLE(u32, name, default, lowest, highest, "unit", "why this default").
- * Numbers are literals, so that the tag shows them as written.
+ * Numbers are literals, so that the tag shows them as written. A tunable that had another name before has
+ * TUNABLE_WAS(u32, former, name); above it: the former name is refused with a word of the new one.
  */
 #define TUNABLE(type, name, default_, low, high, unit, why)                                                            \
 	TCCC_TUNABLE_STORAGE type name TCCC_TAG("tccc.tunable=" #default_ "|" #low "|" #high "|" unit "|" why) =       \

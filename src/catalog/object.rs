@@ -165,7 +165,8 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
         Encoding::Bool => TunableKind::Bool,
     };
     let (name, offset, unit, why) = (plain(variable.name), symbol.offset, String::new(), String::new());
-    Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why }.with_tag(&plain(tag))
+    let former = btf.tags(id).filter_map(|tag| tag.strip_prefix("tccc.former=")).map(plain).collect();
+    Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why, former }.with_tag(&plain(tag))
 }
 
 /// The storage that says which program shares it.

@@ -37,6 +37,9 @@ pub struct Tunable {
     pub unit: String,
     /// Why the default is what it is.
     pub why: String,
+    /// Names that it had in earlier versions: they are refused, and the refusal gives the present one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<String>,
 }
 
 /// A checked value for one tunable, ready to be written before the object is loaded.
@@ -149,7 +152,8 @@ fn number(text: &str) -> Option<i128> {
 
 /// Reads `name=value` among the tunables of the algorithm `id`.
 ///
-/// Errors: no `=`, an unknown name (with the nearest one), or whatever [`Tunable::check`] refuses.
+/// Errors: no `=`, a former name (with the present one), an unknown name (with the nearest one), or whatever
+/// [`Tunable::check`] refuses.
 pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Failure> {
     let Some((name, value)) = text.split_once('=') else {
         let what = format!("tunable \"{text}\" for \"{id}\" has no value");
@@ -158,6 +162,10 @@ pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Fail
     let name = name.trim();
     if let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) {
         return tunable.check(id, value.trim());
+    }
+    if let Some(renamed) = tunables.iter().find(|tunable| tunable.former.iter().any(|former| former == name)) {
+        let what = format!("tunable \"{name}\" for \"{id}\" has another name now");
+        return Err(Failure::usage(what).hint(format!("write {}={}", renamed.name, value.trim())));
     }
     let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name.as_str()).collect();
     let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{id}\""));
@@ -185,6 +193,7 @@ mod tests {
             high: 0,
             unit: String::new(),
             why: String::new(),
+            former: vec!["beta".into()],
         };
         blank.with_tag("700|100|950|1/1000|the share, as a|b").unwrap()
     }
@@ -232,6 +241,9 @@ mod tests {
         assert_eq!(what, "unknown tunable \"beta_permile\" for \"aimd\"");
         assert_eq!(hint.unwrap(), "did you mean \"beta_permille\"? `tccc show aimd` explains all 1");
         assert_eq!(refusal("gamma=1").1.unwrap(), "\"aimd\" has beta_permille");
+        let (what, hint) = refusal("beta = 700");
+        assert_eq!(what, "tunable \"beta\" for \"aimd\" has another name now");
+        assert_eq!(hint.unwrap(), "write beta_permille=700");
         assert_eq!(refusal("beta_permille").0, "tunable \"beta_permille\" for \"aimd\" has no value");
         assert!(parse("aimd", &[], "x=1").unwrap_err().hint.unwrap().contains("no tunables"));
     }
