@@ -4,8 +4,8 @@
  *
  * Source
  *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017. The text of chapters 2 to 6 is lost to us: equations and constants here are this
- *   project's reconstruction from titles, symbols and abstract, not the author's.
+ *   networks", PhD thesis, UTM, 2017, doi: none found. We do not have the text of chapters 2 to 6. The equations and
+ *   constants here are this project's reconstruction from titles, symbols and abstract, not the author's.
  *
  * Idea
  *   Leave slow start before it loses, give up more at a loss so that flows converge, and lower the average window so

@@ -3,14 +3,14 @@
  * Modified Swift Start: the receiver times pairs of packets, and the sender fills the path in its second round trip.
  *
  * Source
- *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4. It builds
- *   on Swift Start: see swift.
+ *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4; journal,
+ *   volume, year and doi: none found. It builds on Swift Start: see swift.
  *
  * Idea
- *   ACKs are spaced by the way back, by delayed acknowledgements and by queues; the data are spaced by the bottleneck. So
- *   the sender marks the segments of its first window as pairs, First and Second; the receiver takes the interval between
- *   the two arrivals and returns it in a TCP option on its ACKs. RTT over interval is the window that fills the path, and
- *   no safety share is needed. It is paced over the second round trip, then slow start goes on.
+ *   The way back, delayed acknowledgements and queues change the spacing of ACKs. Only the bottleneck sets the spacing of
+ *   the data. So the sender marks the segments of its first window as pairs, First and Second. The receiver measures the
+ *   interval between the two arrivals and returns it in a TCP option on its ACKs. RTT over interval is the window that fills
+ *   the path; no safety share is needed. It is paced over the second round trip, then slow start continues.
  *
  * Equations
  *   interval      dt = t_second - t_first                          eq. (1), at the receiver
@@ -68,6 +68,7 @@
  *   is not. Packets with unknown options may be dropped on their way; what is sent again carries none.
  */
 #include "tccc.bpf.h"
+TUNABLE_WAS(u32, alpha, estimate_divisor);
 #define SWIFT_DIVISOR 1
 #define SWIFT_DIVISOR_REASON "the window is the pair's estimate over this: the paper needs no share, hence 1"
 #include "swift.bpf.h"
@@ -78,6 +79,7 @@
 #define PACING_SHIFT_MAX 10u
 
 TUNABLE(u8, fallback, 0, 0, 1, "0 slow start, 1 swift", "what to do when the receiver returns no interval");
+TUNABLE_WAS(u32, g, fallback_divisor);
 TUNABLE(u32, fallback_divisor, 2, 1, 8, "divisor",
 	"with fallback = 1 the window is the ACK estimate over this: swift's");
 TUNABLE(u32, min_option_dt_us, 10, 1, 1000000, "us",

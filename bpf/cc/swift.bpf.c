@@ -4,7 +4,8 @@
  *
  * Source
  *   C. Partridge, D. Rockwell, M. Allman, R. Krishnan, J. Sterbenz, "A Swifter Start for TCP", BBN technical report 8339,
- *   22 March 2002.
+ *   22 March 2002, doi: none found. Bound of the window: S. Floyd, "Limited slow-start for TCP with large congestion
+ *   windows", RFC 3742, 2004, doi 10.17487/RFC3742.
  *
  * Idea
  *   Slow start needs many round trips to fill a long fast path. Two packets sent together leave the bottleneck one
@@ -53,6 +54,7 @@
  *   before each transmission, is where the rate goes back to once. Afterwards the rate is the kernel's again and unused.
  */
 #include "tccc.bpf.h"
+TUNABLE_WAS(u32, g, estimate_divisor);
 #define SWIFT_DIVISOR 2
 #define SWIFT_DIVISOR_REASON "the window is the ACK estimate over this: the report's tables use 2 and 8, 1 is a test"
 #include "swift.bpf.h"

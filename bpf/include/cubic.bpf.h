@@ -62,6 +62,7 @@
 
 CUBIC_TUNABLE(u32, beta, CUBIC_BETA, 1, 1023, "1/1024",
 	      "share of cwnd kept at a loss: 717 is RFC 9438's 0.7, 819 is the cut of 20 % of ns-2 and the thesis");
+TUNABLE_WAS(u32, c, cubic_scale);
 TUNABLE(u32, cubic_scale, 410, 1, 10240, "1/1024 packets/s^3",
 	"steepness C of the curve: RFC 9438's 0.4; the kernel's bic_scale 41 times 10");
 TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
@@ -90,6 +91,7 @@ TUNABLE(u32, delta, 154, 0, 512, "1/1024",
 	"ERFC, reconstruction: share of the average window to give up, 0.15; our sweep chose 205");
 
 PHASES(PHASE_SLOW_START, PHASE_CONCAVE, PHASE_CONVEX, PHASE_RENO_FRIENDLY, PHASE_RECOVERY, PHASE_LOSS);
+#include "reduction.bpf.h"
 
 struct cubic {
 	u8 phase;
@@ -602,12 +604,9 @@ CC_OP(void, cubic_set_state, struct sock *sk, u8 new_state)
 {
 	struct cubic *cubic = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		cubic->phase = PHASE_RECOVERY;
-	if (new_state != TCP_CA_Loss)
-		return;
-	cubic->phase = PHASE_LOSS;
-	forget_path(sk, cubic);
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Loss)
+		forget_path(sk, cubic);
 }
 
 CC_OP(u32, cubic_undo_cwnd, struct sock *sk)
