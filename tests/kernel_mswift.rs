@@ -22,6 +22,7 @@ const MARKED_BYTES: usize = 1440;
 /// Written by the test that needs a peer without the program, read by those that attach it to the root cgroup, of all peers.
 static EVERY_PEER: RwLock<()> = RwLock::new(());
 
+/// The paper's.
 const INITIAL_WINDOW: u64 = 4;
 /// Connections among which one must find the link on time: user space cannot keep time on a busy machine.
 const TRIES: usize = 8;
@@ -71,7 +72,7 @@ fn first_window_is_rtt_over_dt_on_t1_and_oc1() {
     needs!(root, struct_ops, tun, cgroup2);
     let _attached = with_every_peer();
     let before = HostSnapshot::take(&["mswk", "pair"]);
-    let mswift = registered("mswift", "mswk_rtt", &[]);
+    let mswift = registered("mswift", "mswk_rtt", &["initial_window=4"]);
     for (rate, bytes, rtts_ms) in [(T1, BYTES / 8, [60, 100, 300]), (OC1, BYTES, [75, 100, 300])] {
         for rtt_ms in rtts_ms {
             let lab = Lab::new(rate, Duration::from_millis(rtt_ms));
@@ -101,6 +102,23 @@ fn second_round_trip_is_paced() {
     let expected = f64::from(window.cwnd) * 1448.0 * 8e6 / window.rtt_pair_us as f64;
     let rate = rates.filter(|(time_ns, _)| *time_ns == window.time_ns).map(|(_, rate)| rate as f64).next().unwrap();
     assert!((rate / expected - 1.0).abs() < 0.02, "paced at {rate} bit/s, one window per RTT is {expected}");
+}
+
+/// The pacing rate of the probe was 1 byte/s: the first packet paced held the socket for 1448 s. TCP paces none of the
+/// first ten packets, and the probe ends with the tenth that arrives, so nine messages are answered before.
+#[test]
+fn socket_that_begins_to_pace_while_probing_does_not_stall() {
+    needs!(root, struct_ops, tun, cgroup2);
+    const ANSWERED: usize = 9;
+    let _attached = with_every_peer();
+    let before = HostSnapshot::take(&["mswk", "pair"]);
+    let mswift = registered("mswift", "mswk_begin", &[]);
+    let limit = Duration::from_secs_f64(LONGEST_S);
+    let seconds = Lab::new(OC1, RTT).time_when_pacing_begins(mswift.name(), ANSWERED, BYTES / 8, limit);
+    println!("{seconds:.3} s for {} bytes", BYTES / 8);
+    assert!(seconds < LONGEST_S, "{seconds} s");
+    drop(mswift);
+    before.assert_unchanged();
 }
 
 /// Seconds from the first packet back to the first that shows the phase.

@@ -3,12 +3,14 @@
  * CUBIC as BPF: after a loss return fast to the window of that loss, hover there, then probe ever faster.
  *
  * Source
- *   RFC 9438; S. Ha, I. Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", 2008; HyStart: S. Ha and
- *   I. Rhee, "Taming the elephants: new TCP slow start", 2011; behaviour of net/ipv4/tcp_cubic.c of Linux 6.18.
+ *   L. Xu et al., "CUBIC for fast and long-distance networks", RFC 9438, 2023, doi 10.17487/RFC9438; S. Ha, I. Rhee,
+ *   L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", ACM SIGOPS Operating Systems Review 42 (5), 2008, doi
+ *   10.1145/1400097.1400105; HyStart: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55
+ *   (9), 2011, doi 10.1016/j.comnet.2011.01.014; behaviour of net/ipv4/tcp_cubic.c of Linux 6.18.
  *
  * Idea
- *   Growth depends on the time since the last cut, not on the round-trip time: flows of unlike RTT grow alike. The
- *   curve is flat near the window at which the path was full, and steep far from it.
+ *   Growth depends on the time since the last cut, not on the round-trip time, so flows with different RTTs grow at the
+ *   same pace. The curve is flat near the window at which the path was full, and steep far from it.
  *
  * Equations
  *   curve               W(t) = C (t - K)^3 + Wmax                      RFC 9438, eq. (1)
@@ -21,11 +23,11 @@
  *                       of a round lies an eighth (4 to 16 ms) above the lowest ever
  *
  * Units
- *   Windows in packets, shares in 1/1024, C in 1/1024 packets/s^3, K and t in 1/1024 s, clocks in microseconds.
+ *   Windows in packets, shares in 1/1024, C (the tunable cubic_scale) in 1/1024 packets/s^3, K and t in 1/1024 s, clocks in microseconds.
  *
  * Life
- *   slow start -> (HyStart or loss) concave -> convex -> (loss) recovery -> concave; Reno-friendly instead of the two
- *   where Reno would be ahead; timeout -> loss -> slow start.
+ *   slow start -> (HyStart or loss) concave -> convex -> (loss) recovery -> concave; Reno-friendly instead of concave or
+ *   convex where Reno's window would be larger; timeout -> loss -> slow start.
  *
  * Differs
  *   1. From the kernel's cubic: clocks count microseconds (tcp_mstamp), not jiffies: the curve is read at most once

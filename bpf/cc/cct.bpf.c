@@ -4,15 +4,16 @@
  *
  * Source
  *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017. The text of chapters 2 to 6 is lost to us: equations and constants here are this
- *   project's reconstruction from titles, symbols and abstract, not the author's.
+ *   networks", PhD thesis, UTM, 2017, doi: none found. We do not have the text of chapters 2 to 6. The equations and
+ *   constants here are this project's reconstruction from titles, symbols and abstract, not the author's.
  *
  * Idea
  *   Leave slow start before it loses, give up more at a loss so that flows converge, and lower the average window so
  *   that Reno gets its share; each part is explained in its own file: cct_ss, cct_lo, erfc.
  *
  * Equations
- *   slow start   exit between L = (1 - beta_ss) U and U = B-hat D + S-hat; loss in it: cut by beta_ss    see cct_ss
+ *   slow start   exit between L = (1 - beta_ss) U and U = B-hat D + S-hat, or by HyStart's delay detector
+ *   loss in it   cut by beta_ss at L or above, else by beta_lo                                           see cct_ss
  *   loss         ssthresh = max((1 - beta_lo) cwnd, 2)                                                   see cct_lo
  *   curve        C' = C (1 - delta)^4 (4 - b) / b * b' / (4 - b') with b' = beta_lo                      see erfc
  *
@@ -33,7 +34,6 @@
  */
 #include "tccc.bpf.h"
 #define CUBIC_BETA 819
-#define CUBIC_HYSTART 0
 #define CUBIC_WITH_SS 1
 #define CUBIC_WITH_LO 1
 #define CUBIC_WITH_ERFC 1

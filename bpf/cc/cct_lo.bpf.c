@@ -4,9 +4,9 @@
  *
  * Source
  *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017: algorithm 2, table 4.1 and figures 4.8 to 4.20 by their titles; list of
- *   symbols; abstract. The text of chapters 2 to 6 is lost to us: equations and constants here are this project's
- *   reconstruction, not the author's.
+ *   networks", PhD thesis, UTM, 2017, doi: none found: algorithm 2, table 4.1 and figures 4.8 to 4.20 by their
+ *   titles; list of symbols; abstract. We do not have the text of chapters 2 to 6. The equations and constants here are
+ *   this project's reconstruction, not the author's.
  *
  * Idea
  *   CUBIC with a cut of 20 % releases too little bandwidth for flows that come later. A larger cut, still below Reno's

@@ -4,8 +4,8 @@
  *
  * Source
  *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017: algorithm 1 and figures 4.2 to 4.17 by their titles; list of symbols;
- *   abstract. The text of chapters 2 to 6 is lost to us: equations and constants here are this project's
+ *   networks", PhD thesis, UTM, 2017, doi: none found: algorithm 1 and figures 4.2 to 4.17 by their titles; list
+ *   of symbols; abstract. We do not have the text of chapters 2 to 6. The equations and constants here are this project's
  *   reconstruction, not the author's.
  *
  * Idea
@@ -19,7 +19,8 @@
  *   upper limit  U = B-hat D + S-hat                                                                  [reconstruction]
  *   lower limit  L = (1 - beta_ss) U                                                                  [reconstruction]
  *   slow start   cwnd += acked while cwnd < L, never past U; ssthresh = cwnd once cwnd >= L
- *   loss in it   ssthresh = max(min((1 - beta_ss) cwnd, U), 2)
+ *   without them ssthresh = cwnd when HyStart's delay detector finds a queue, whatever the limits are
+ *   loss in it   ssthresh = max(min((1 - beta_ss) cwnd, U), 2) at L or above, else max(beta cwnd, 2)
  *   the rest     CUBIC with beta = 0.8, the thesis' cut of 20 %: see bpf_cubic
  *
  * Units
@@ -36,11 +37,16 @@
  *   3. B-hat is the spacing of this flow's own ACKs: an upper bound of what is free for it when others send, its own
  *      pacing rate at most when it paces, and too much when ACKs come in bursts.
  *   4. "Minimum one delay" is a one-way delay; D is the lowest RTT, since a sender cannot measure one way.
- *   5. Without a train of ACKs (slow paths: gaps above hystart_ack_delta_us) there are no limits and slow start is the
- *      ordinary one; the cut in it is still beta_ss.
+ *   5. The limits can be missing: without a train of ACKs there are none. Two packets of 1500 bytes that one ACK covers
+ *      take longer than hystart_ack_delta_us below 12 Mbit/s. They can be too large: a burst of ACKs looks like a fast path.
+ *      Slow start then overflows the buffer. So HyStart's delay detector also ends slow start, and a loss below L cuts
+ *      by 1 - beta. hystart = 0 is the reconstruction alone, which the scenarios of the thesis run. Packets lost in the
+ *      first 10 s, in virtual time: at 5 Mbit/s, 80 ms and a buffer of 66 packets 230 with hystart = 0, 9 with
+ *      hystart = 1, 9 with bpf_cubic and the same beta.
  *   6. S-hat is not taken from the first samples of a round, which are few; an unobserved round keeps the older B-hat.
  *   7. A cwnd above U when the first estimate comes leaves slow start as it is; only a loss brings it under U.
- *   8. HyStart, which the thesis ascribes to the technique it improves, is replaced, not combined.
+ *   8. The thesis ascribes HyStart to the technique it improves. Its train detector is replaced by the limits; its delay
+ *      detector is combined with them (see 5).
  *   9. A timeout cuts as CUBIC and clears every estimate but the lowest RTT; an undo brings L and U back.
  *   10. All differences of bpf_cubic.
  *
@@ -49,7 +55,6 @@
  */
 #include "tccc.bpf.h"
 #define CUBIC_BETA 819
-#define CUBIC_HYSTART 0
 #define CUBIC_WITH_SS 1
 #include "cubic.bpf.h"
 

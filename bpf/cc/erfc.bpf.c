@@ -4,9 +4,9 @@
  *
  * Source
  *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017: table 4.3 and figure 4.21 by their titles; list of symbols; abstract.
- *   The text of chapters 2 to 6 is lost to us: equations and constants here are this project's reconstruction, not the
- *   author's.
+ *   networks", PhD thesis, UTM, 2017, doi: none found: table 4.3 and figure 4.21 by their titles; list of symbols;
+ *   abstract. We do not have the text of chapters 2 to 6. The equations and constants here are this project's
+ *   reconstruction, not the author's.
  *   Response function of CUBIC: RFC 9438, section 5.
  *
  * Idea
@@ -20,7 +20,7 @@
  *   the rest CUBIC with C' for C
  *
  * Units
- *   As bpf_cubic; delta in 1/1024 of the average window; C' in the state field c.
+ *   As bpf_cubic; delta in 1/1024 of the average window; C' in the state field scale.
  *
  * Life
  *   As bpf_cubic.

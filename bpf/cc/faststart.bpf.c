@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fast Start: after a pause go on with the window from before it, in packets that routers drop first.
+ * Fast Start: after a pause continue with the window from before it, in packets that routers drop first.
  *
  * Source
- *   V. Padmanabhan, R. Katz, "TCP Fast Start: a technique for speeding up web transfers", IEEE GLOBECOM 1998; the agent
- *   that its author gave to ns-2.35 (tcp-fs.cc), with the NewReno flavour.
+ *   V. Padmanabhan, R. Katz, "TCP Fast Start: a technique for speeding up web transfers", IEEE GLOBECOM 1998, doi: none
+ *   found; the agent that its author gave to ns-2.35 (tcp-fs.cc), with the NewReno flavour.
  *
  * Idea
- *   A web server's connection sends, waits for the reader, and sends again. Slow start makes it find the path anew each
- *   time, while the window from before the pause is most often still right. Should it be wrong, no one else may suffer:
- *   what is sent too early is marked as of low priority, paced over a round trip, and given up at the first sign of loss.
+ *   A web server's connection sends, waits for the reader, and sends again. Slow start probes the path again each time,
+ *   although the window from before the pause is usually still right. If it is wrong, other flows must not suffer: the
+ *   packets sent early are marked as low priority, paced over a round trip, and given up at the first sign of loss.
  *
  * Equations
  *   pause         nothing in flight and nothing heard for longer than the RTO = srtt + rttvar
@@ -45,7 +45,7 @@
  *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer), no qdisc needed. The mark is the DSCP CS1 (RFC 3662), set
  *   by setsockopt(IP_TOS, IPV6_TCLASS) before the transmission; what the application had chosen comes back after it.
  *   Where the kernel shrinks the window after a pause (tcp_slow_start_after_idle), its event tells of the window before.
- *   IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm in the midst of a fast start keeps
+ *   IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm during a fast start keeps
  *   the mark: release may not call setsockopt.
  */
 #include "tccc.bpf.h"
@@ -67,18 +67,17 @@ TUNABLE(u32, initial_window, 10, 1, 10, "packets",
 TUNABLE(u8, mark, 1, 0, 1, "on or off", "mark the packets as of low priority: the paper's; off: to see what it is for");
 
 PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_FAST_START, PHASE_RECOVERY, PHASE_LOSS);
+#include "reduction.bpf.h"
 
 struct faststart {
 	u8 phase;
-	u8 is_active;	   /* fast start: W packets are to arrive */
 	u8 is_marking;	   /* what the socket sends is marked */
 	u8 is_pacing;	   /* pacing was switched on here */
-	u8 is_shrunk;	   /* the kernel has shrunk the window; the two of before the pause are kept below */
 	u8 is_given_up;	   /* this timeout ends a fast start */
 	u8 priority;	   /* the application's own mark */
-	u32 kept_cwnd;	   /* before the pause */
+	u32 kept_cwnd;	   /* before the pause, 0: the kernel has not shrunk the window */
 	u32 kept_ssthresh; /* before the pause, then before the reduction */
-	u32 window;	   /* W */
+	u32 window;	   /* W, packets that are to arrive in a fast start; 0: there is none */
 	u32 start_seq;	   /* first byte after the pause */
 	u32 delivered;	   /* packets before the pause, cumulative */
 	u64 heard_us;	   /* when the latest ACK arrived */
@@ -90,7 +89,7 @@ static void update_phase(struct sock *sk)
 {
 	struct faststart *fast = inet_csk_ca(sk);
 
-	if (fast->is_active)
+	if (fast->window)
 		fast->phase = PHASE_FAST_START;
 	else
 		fast->phase = in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE;
@@ -108,7 +107,7 @@ static bool is_pause_over(const struct tcp_sock *tp, const struct faststart *fas
 {
 	const u64 rto_us = (u64)(tp->srtt_us >> SRTT_SHIFT) + tp->rttvar_us;
 
-	return fast->is_shrunk || tp->tcp_mstamp - fast->heard_us > rto_us;
+	return fast->kept_cwnd || tp->tcp_mstamp - fast->heard_us > rto_us;
 }
 
 static void set_pace(struct sock *sk)
@@ -132,7 +131,7 @@ static void end_fast_start(struct sock *sk)
 {
 	struct faststart *fast = inet_csk_ca(sk);
 
-	fast->is_active = 0;
+	fast->window = 0;
 	end_pacing(sk);
 }
 
@@ -141,13 +140,13 @@ static void resume(struct sock *sk)
 {
 	struct faststart *fast = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	const u32 cwnd = fast->is_shrunk ? fast->kept_cwnd : tp->snd_cwnd;
+	const u32 cwnd = fast->kept_cwnd ? fast->kept_cwnd : tp->snd_cwnd;
 	const bool is_pause = is_pause_over(tp, fast) && !is_unused(tp) && !tp->packets_out;
 	u32 window;
 
-	if (fast->is_shrunk && is_pause)
+	if (fast->kept_cwnd && is_pause)
 		tp->snd_ssthresh = ssthresh_of(fast->kept_ssthresh);
-	fast->is_shrunk = 0;
+	fast->kept_cwnd = 0;
 	if (!is_pause || cwnd < 2)
 		return;
 	window = safe_window(cwnd, tp->snd_ssthresh);
@@ -155,7 +154,6 @@ static void resume(struct sock *sk)
 	fast->window = window;
 	fast->start_seq = tp->snd_una;
 	fast->delivered = tp->delivered;
-	fast->is_active = 1;
 	fast->is_pacing = fast->is_pacing || set_pacing_on(sk);
 	fast->phase = PHASE_FAST_START;
 	set_pace(sk);
@@ -168,8 +166,7 @@ static bool is_next_low(const struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	const u32 before_it = tp->delivered - fast->delivered + tp->packets_out - tp->sacked_out;
 
-	return mark && fast->is_active && ca_state_of(sk) <= TCP_CA_Disorder && before_it >= 1 &&
-	       before_it < fast->window;
+	return mark && ca_state_of(sk) <= TCP_CA_Disorder && before_it >= 1 && before_it < fast->window;
 }
 
 static void set_priority(struct sock *sk, bool is_low)
@@ -214,7 +211,7 @@ CC_OP(void, faststart_pkts_acked, struct sock *sk, const struct ack_sample *samp
 
 	fast->heard_us = tp->tcp_mstamp;
 	end_pacing(sk);
-	if (!fast->is_active)
+	if (!fast->window)
 		return;
 	if (is_partial_ack(sk, repair)) {
 		set_repair_window(tp, repair, min(initial_window, fast->window));
@@ -254,14 +251,13 @@ static void handle_event(struct sock *sk, enum tcp_ca_event event)
 
 	if (event == CA_EVENT_TX_START) {
 		resume(sk);
-	} else if (event == CA_EVENT_CWND_RESTART && !fast->is_shrunk) {
-		fast->is_shrunk = 1;
+	} else if (event == CA_EVENT_CWND_RESTART && !fast->kept_cwnd) {
 		fast->kept_cwnd = tp->snd_cwnd;
 		fast->kept_ssthresh = tp->snd_ssthresh;
 	} else if (event == CA_EVENT_COMPLETE_CWR) {
 		end_repair(tp, &fast->repair);
 	} else if (event == CA_EVENT_LOSS) {
-		fast->is_given_up = fast->is_active && after(tp->snd_una, fast->start_seq);
+		fast->is_given_up = fast->window && after(tp->snd_una, fast->start_seq);
 		if (fast->is_given_up)
 			tp->snd_ssthresh = ssthresh_of(fast->kept_ssthresh);
 	}
@@ -282,16 +278,14 @@ CC_OP(void, faststart_set_state, struct sock *sk, u8 new_state)
 	struct faststart *fast = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR) {
-		fast->phase = PHASE_RECOVERY;
-	} else if (new_state == TCP_CA_Loss) {
-		break_repair_off(tp, &fast->repair);
-		if (fast->is_given_up)
-			tp->snd_cwnd = min(max(tp->snd_cwnd, min(initial_window, fast->window)), tp->snd_cwnd_clamp);
-		fast->is_given_up = 0;
-		end_fast_start(sk);
-		fast->phase = PHASE_LOSS;
-	}
+	update_reduction_phase(sk, new_state);
+	if (new_state != TCP_CA_Loss)
+		return;
+	break_repair_off(tp, &fast->repair);
+	if (fast->is_given_up)
+		tp->snd_cwnd = min(max(tp->snd_cwnd, min(initial_window, fast->window)), tp->snd_cwnd_clamp);
+	fast->is_given_up = 0;
+	end_fast_start(sk);
 }
 
 CC_OP(u32, faststart_undo_cwnd, struct sock *sk)

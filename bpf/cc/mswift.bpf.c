@@ -3,19 +3,19 @@
  * Modified Swift Start: the receiver times pairs of packets, and the sender fills the path in its second round trip.
  *
  * Source
- *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4. It builds
- *   on Swift Start: see swift.
+ *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4; journal,
+ *   volume, year and doi: none found. It builds on Swift Start: see swift.
  *
  * Idea
- *   ACKs are spaced by the way back, by delayed acknowledgements and by queues; the data are spaced by the bottleneck. So
- *   the sender marks the segments of its first window as pairs, First and Second; the receiver takes the interval between
- *   the two arrivals and returns it in a TCP option on its ACKs. RTT over interval is the window that fills the path, and
- *   no safety share is needed. It is paced over the second round trip, then slow start goes on.
+ *   The way back, delayed acknowledgements and queues change the spacing of ACKs. Only the bottleneck sets the spacing of
+ *   the data. So the sender marks the segments of its first window as pairs, First and Second. The receiver measures the
+ *   interval between the two arrivals and returns it in a TCP option on its ACKs. RTT over interval is the window that fills
+ *   the path; no safety share is needed. It is paced over the second round trip, then slow start continues.
  *
  * Equations
  *   interval      dt = t_second - t_first                          eq. (1), at the receiver
  *   bandwidth     BW = SegSize / dt                                eq. (2)
- *   first window  cwnd = RTT MSS / dt bytes = RTT / dt packets     section 4.1
+ *   first window  cwnd = RTT MSS / dt bytes = RTT / dt packets     section 4.1; estimate_divisor is 1
  *   pacing        rate = cwnd MSS / RTT
  *   afterwards    slow start, congestion avoidance and losses as RFC 5681
  *
@@ -23,8 +23,14 @@
  *   Windows in packets; times in microseconds; rates in bytes per second. The option's dt is in microseconds.
  *
  * Life
- *   probe -> (first interval) paced -> (end of the second round trip) done; loss or timeout -> done.
- *   No interval when the first window is acknowledged: probe -> fallback -> (end of slow start) done.
+ *
+ *   connection --> probe -- interval of a pair arrives --> paced -- its round trip is acknowledged --> done
+ *                    |                                                                                  ^  ^
+ *                    |-- the burst is acknowledged without an interval --> fallback -- slow start ends -+  |
+ *                    |                                                                                     |
+ *                    +-- ten packets have arrived and none was part of a burst that filled the window -----+
+ *
+ *   A loss, a mark or a timeout leads from any phase to done, which is Reno.
  *
  * Differs
  *   1. Equations (1) and (2) are printed with their operands reversed; the paper's own examples use them as above.
@@ -32,38 +38,50 @@
  *      OC-1 nothing to speak of. The paper's windows are bytes.
  *   3. dt is whole microseconds: at OC-1 (231.48 us) the window lies up to 0.22 % beside the paper's.
  *   4. The paper gives no format: an experimental option (kind 254, RFC 6994) with ExID 0x5353 carries mark and interval.
- *   5. Two pairs, both in the first window of four that is filled. The interval of the second, with its own RTT, replaces
+ *   5. Two pairs: the first four segments of the first burst that fills the window. The interval of the second, with its own RTT, replaces
  *      the first's, as in the paper's example. A pair with a lost, reordered or short segment measures nothing.
  *   6. The RTT is the kernel's sample for the ACK that brought the interval: that of the Second, if it is acknowledged alone.
  *   7. An interval counts only for a pair that was sent and acknowledged, between min_option_dt_us and the RTT; est_max
  *      bounds what a lying receiver can ask for. The window never falls below what slow start has reached.
  *   8. The window is not raised above a threshold that the kernel knows from an earlier connection.
  *   9. While paced the window does not grow: the estimate is the window. Slow start goes on with the third round trip.
- *   10. alpha, which the paper needs no more, remains as a tunable: its own second windows are 13 to 17 % too large, since
- *       the second pair's RTT holds the first pair's queue.
+ *   10. estimate_divisor is Swift Start's alpha. The paper no longer needs it, but its own second windows are 13 to 17 %
+ *       too large, because the second pair's RTT includes the queue of the first pair.
  *   11. The kernel does not pace the first ten packets of a connection: six of the second round follow each other.
  *   12. The paper's sender has SACK and fast retransmit off; here they are as the host has them.
- *   13. Where no interval comes, slow start has gone on meanwhile; fallback = 1 uses the spacing of the first two ACKs then.
+ *   13. Where no interval comes, slow start has continued meanwhile; fallback = 1 then uses the spacing of the first two
+ *       ACKs, with swift's bound on it.
+ *   14. The paper starts with a window of four. Here the burst is the kernel's initial window unless initial_window limits
+ *       it: a response of 5 to 10 packets otherwise takes one more round trip. The kernel's window is given back when no
+ *       interval comes: the peer lacks the program, one ACK covers the burst, the intervals are too short to be measured,
+ *       or the first ten packets arrive without filling the window.
  *
  * Kernel
  *   Needs its companion program on both hosts: `tccc load mswift` attaches it with the algorithm, `tccc load mswift
  *   --receiver` alone; both ends need sock_ops header options (5.10 and newer), the sender what swift needs. A socket must
  *   have the algorithm before it fills its first window. Turn GRO off at the receiver: it hands packets over in batches,
- *   which shortens intervals. TSO and GSO at the sender do not matter, since packets go down one by one while probing;
- *   but below some 3 ms of RTT TCP itself merges the first window, which then has no pairs, and slow start is used.
+ *   which shortens intervals. TSO and GSO at the sender do not matter, because packets go down one by one while probing:
+ *   the pacing rate is low then, and nobody paces. Should pacing begin in this phase (fq is attached, the application sets
+ *   SO_MAX_PACING_RATE), a packet takes 2 ms until the next ACK sets the rate again.
+ *   Below some 3 ms of RTT TCP itself merges the first window, which then has no pairs, and slow start is used.
  *   Arrival times are those of TCP's own work, good to some microseconds: T1 and OC-1 are measured well, 1 Gbit/s (12 us)
  *   is not. Packets with unknown options may be dropped on their way; what is sent again carries none.
  */
 #include "tccc.bpf.h"
+TUNABLE_WAS(u32, alpha, estimate_divisor);
+#define SWIFT_DIVISOR 1
+#define SWIFT_DIVISOR_REASON "the window is the pair's estimate over this: the paper needs no share, hence 1"
 #include "swift.bpf.h"
 #include "pair.bpf.h"
 
 #define FALLBACK_SWIFT 1
-/* While probing: a pacing rate that makes TCP hand down one packet at a time; nothing is paced by it. */
-#define RATE_OF_SINGLE_PACKETS 1
+/* Drivers lower sk_pacing_shift; nobody raises it above sk_init_common's. */
+#define PACING_SHIFT_MAX 10u
 
-TUNABLE(u32, alpha, 1, 1, 8, "divisor", "the window is the estimate over alpha: the paper needs no share, hence 1");
 TUNABLE(u8, fallback, 0, 0, 1, "0 slow start, 1 swift", "what to do when the receiver returns no interval");
+TUNABLE_WAS(u32, g, fallback_divisor);
+TUNABLE(u32, fallback_divisor, 2, 1, 8, "divisor",
+	"with fallback = 1 the window is the ACK estimate over this: swift's");
 TUNABLE(u32, min_option_dt_us, 10, 1, 1000000, "us",
 	"a shorter interval is below what software arrival times can tell: a packet takes 12 us at 1 Gbit/s");
 TUNABLE(u32, est_max, 8192, 4, 1000000, "packets",
@@ -78,7 +96,8 @@ struct mswift {
 	u32 rtt_us;	     /* sample of this ACK, 0: none */
 	u32 dt_us;	     /* interval in use, 0: none */
 	u32 rtt_pair_us;     /* RTT it was combined with */
-	u32 est;	     /* packets that the path holds: RTT / dt / alpha, at most est_max */
+	u32 est;	     /* packets that the path holds: RTT / dt / estimate_divisor, at most est_max */
+	u32 given_cwnd;	     /* the kernel's initial window */
 	u32 slow_start_cwnd; /* window that slow start had reached before the estimate */
 	u32 pace_end_seq;    /* the second round trip ends when more than this is acknowledged */
 	struct ack_pair ack; /* the first two ACKs, for the fallback */
@@ -116,12 +135,12 @@ static void end_pacing(struct sock *sk)
 }
 
 /*
- * cwnd = RTT / (alpha dt): section 4.1, in packets; the nearest number, at most est_max.
- * Range: dt from 1 us on; alpha * dt below 2^35.
+ * cwnd = RTT / (estimate_divisor dt): section 4.1, in packets; the nearest number, at most est_max.
+ * Range: dt from 1 us on; estimate_divisor * dt below 2^35.
  */
 static u32 window_of(u32 rtt_us, u32 dt_us)
 {
-	const u64 spacing_us = (u64)dt_us * alpha;
+	const u64 spacing_us = (u64)dt_us * estimate_divisor;
 
 	return (u32)min((rtt_us + spacing_us / 2) / spacing_us, (u64)est_max);
 }
@@ -132,7 +151,7 @@ static bool is_believable(u32 dt_us, u32 rtt_us)
 	return dt_us >= min_option_dt_us && dt_us <= rtt_us;
 }
 
-/* What the option brought for a pair acknowledged by now: true when there is a new estimate. */
+/* Step: reads what the option brought for a pair acknowledged by now; true when there is a new estimate. */
 static bool update_estimate(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);
@@ -156,51 +175,95 @@ static bool update_estimate(struct sock *sk)
 	return true;
 }
 
+/* Step: sets the window of an estimate. */
 static void set_window(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (mswift->phase == PHASE_PROBE) {
-		mswift->slow_start_cwnd = tp->snd_cwnd;
-		mswift->pace_end_seq = tp->snd_nxt;
-		begin_pacing(sk, PHASE_PACED);
-	}
 	tp->snd_cwnd = first_window(tp, mswift->est, mswift->slow_start_cwnd);
 }
 
-/* The whole first window is acknowledged, and no interval has come with it. */
+/* Step: the first estimate begins the paced round trip. */
+static void begin_paced_round(struct sock *sk)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	mswift->slow_start_cwnd = tp->snd_cwnd;
+	mswift->pace_end_seq = tp->snd_nxt;
+	begin_pacing(sk, PHASE_PACED);
+}
+
+/* Step: the whole first burst is acknowledged, and no interval has come with it. */
 static void fall_back(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	mswift->phase = PHASE_FALLBACK;
+	give_back_window(tp, mswift->given_cwnd);
 	if (fallback != FALLBACK_SWIFT || !mswift->ack.est)
 		return;
 	begin_pacing(sk, PHASE_FALLBACK);
-	tp->snd_cwnd = first_window(tp, mswift->ack.est / max(g, 1u), tp->snd_cwnd);
+	tp->snd_cwnd = first_window(tp, window_from_acks(&mswift->ack, fallback_divisor), tp->snd_cwnd);
 }
 
-/* What an ACK says of the phase; true when the window is the estimate's and does not grow. */
-static bool update_phase(struct sock *sk, u32 acked)
+/* Step: the window was not full when these packets were sent. No burst of this connection has been timed so far. */
+static void wait_for_burst(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);
-	const u32 una = tcp_sk(sk)->snd_una;
+	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (mswift->phase == PHASE_PROBE && !is_cwnd_limited(tcp_sk(sk))) {
-		mswift->ack.acks = 0;
-		return false;
+	mswift->ack.acks = 0;
+	if (!is_past_first_window(tp))
+		return;
+	end_marking(sk);
+	mswift->phase = PHASE_DONE;
+	give_back_window(tp, mswift->given_cwnd);
+}
+
+/* An ACK in PHASE_PROBE. */
+static void probe(struct sock *sk, u32 acked)
+{
+	struct mswift *mswift = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!is_cwnd_limited(tp)) {
+		wait_for_burst(sk);
+		return;
 	}
-	if (mswift->phase == PHASE_PROBE && mswift->ack.acks < 2)
-		update_ack_pair(&mswift->ack, tcp_sk(sk), mswift->rtt_us, acked);
-	if (mswift->phase <= PHASE_PACED && update_estimate(sk))
+	if (mswift->ack.acks < 2)
+		update_ack_pair(&mswift->ack, tp, mswift->rtt_us, acked);
+	if (update_estimate(sk)) {
+		begin_paced_round(sk);
 		set_window(sk);
-	if (mswift->phase == PHASE_PROBE && !before(una, mswift->ack.burst_end_seq))
+	} else if (!before(tp->snd_una, mswift->ack.burst_end_seq)) {
 		fall_back(sk);
-	if (mswift->phase == PHASE_PACED && after(una, mswift->pace_end_seq))
+	}
+}
+
+/* An ACK in PHASE_PACED: the second pair's estimate replaces the first's, and the round trip may be over. */
+static void pace(struct sock *sk)
+{
+	const struct mswift *mswift = inet_csk_ca(sk);
+
+	if (update_estimate(sk))
+		set_window(sk);
+	if (after(tcp_sk(sk)->snd_una, mswift->pace_end_seq))
 		end_pacing(sk);
-	return mswift->phase == PHASE_PACED;
+}
+
+/*
+ * A pacing rate with which TCP hands down one packet at a time: half a packet in the time that sk_pacing_shift stands for.
+ * Nothing is paced by it. Should pacing begin before the next ACK sets the rate again, a packet takes 2 ms, and 16 ms at
+ * the lowest shift that drivers set, 7. Bytes per second. Range: any mss.
+ */
+static u64 rate_of_single_packets(const struct sock *sk)
+{
+	const u32 shift = min((u32)sk->sk_pacing_shift, PACING_SHIFT_MAX);
+
+	return ((u64)tcp_sk(sk)->mss_cache << shift) / 2;
 }
 
 CC_OP(void, mswift_init, struct sock *sk)
@@ -215,7 +278,7 @@ CC_OP(void, mswift_init, struct sock *sk)
 	if (!is_new_connection(tp))
 		return;
 	mswift->phase = PHASE_PROBE;
-	tp->snd_cwnd = min(tp->snd_cwnd, initial_window);
+	mswift->given_cwnd = limit_first_burst(tp);
 	exchange = exchange_of(sk, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!exchange)
 		return;
@@ -235,7 +298,11 @@ CC_OP(void, mswift_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct mswift *mswift = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (mswift->phase != PHASE_DONE && update_phase(sk, acked))
+	if (mswift->phase == PHASE_PROBE)
+		probe(sk, acked);
+	else if (mswift->phase == PHASE_PACED)
+		pace(sk);
+	if (mswift->phase == PHASE_PACED)
 		return;
 	reno_cong_avoid(tp, acked);
 	if (mswift->phase == PHASE_FALLBACK && !in_slow_start(tp))
@@ -251,7 +318,7 @@ CC_OP(u32, mswift_min_tso_segs, struct sock *sk)
 	switch (mswift->phase) {
 	case PHASE_PROBE:
 		if (sk->sk_pacing_status == SK_PACING_NONE)
-			set_pacing_rate(sk, RATE_OF_SINGLE_PACKETS);
+			set_pacing_rate(sk, rate_of_single_packets(sk));
 		return 1;
 	case PHASE_PACED:
 		set_pacing_rate(sk, paced_rate(tp->snd_cwnd, tp->mss_cache, rtt_us << SRTT_SHIFT));

@@ -4,7 +4,8 @@
  *
  * Source
  *   C. Partridge, D. Rockwell, M. Allman, R. Krishnan, J. Sterbenz, "A Swifter Start for TCP", BBN technical report 8339,
- *   22 March 2002.
+ *   22 March 2002, doi: none found. Bound of the window: S. Floyd, "Limited slow-start for TCP with large congestion
+ *   windows", RFC 3742, 2004, doi 10.17487/RFC3742.
  *
  * Idea
  *   Slow start needs many round trips to fill a long fast path. Two packets sent together leave the bottleneck one
@@ -14,7 +15,7 @@
  * Equations
  *   bandwidth     BW = SegSize / (t_ack2 - t_ack1)
  *   capacity      est = BW (t_ack1 - t_seg1) / SegSize = RTT1 / dt
- *   first window  cwnd = max(cwnd, est / g)
+ *   first window  cwnd = max(cwnd, min(est / estimate_divisor, ack_window_max))
  *   pacing        rate = cwnd SegSize / srtt
  *   afterwards    slow start, congestion avoidance and losses as RFC 5681
  *
@@ -22,11 +23,12 @@
  *   Windows in packets; times in microseconds; rates in bytes per second.
  *
  * Life
- *   probe -> (second ACK) paced -> (end of the first slow start, loss or timeout) done. Without an estimate: probe -> done.
+ *   probe -> (second ACK) paced -> (end of the first slow start, loss or timeout) done. Without an estimate, or when the
+ *   first packets never fill the window: probe -> done.
  *
  * Differs
  *   1. The sizes cancel out of the equations: the estimate is in packets.
- *   2. g divides; the report writes it as a fraction between 1 and 1/8.
+ *   2. estimate_divisor divides; the report's gamma is a fraction between 1 and 1/8.
  *   3. The burst is the first one that fills the window: messages before it are too small and too far apart to tell
  *      anything. The second ACK must be for data of the same burst, else there is no estimate.
  *   4. ACKs closer than min_dt_us are no measure (the report's clock had 1 ms); then slow start goes on.
@@ -36,6 +38,15 @@
  *   7. RTT1 is the kernel's sample for the first ACK; the pacing rate uses the smoothed RTT.
  *   8. The kernel does not pace the first ten packets of a connection: six of the second round follow each other.
  *   9. No second estimate after idle time. The footnote's alternative, pacing for one round only, is not offered.
+ *   10. The report starts with a burst of four. Here the burst is the kernel's initial window unless initial_window limits
+ *       it: a response of 5 to 10 packets otherwise takes one more round trip. Without an estimate the kernel's window is
+ *       given back: one ACK covers the burst (GRO, a receiver's offloads), the ACKs are too close, or the first ten packets
+ *       arrive without filling the window.
+ *   11. ACK compression: a queue or a radio link on the way back can hold ACKs and release them together. Two ACKs 50 us
+ *       apart at an RTT of 100 ms make an estimate of 2000 packets whatever the path holds; this is Khalil's criticism (see
+ *       mswift). The sender cannot tell such a burst from a fast path, so ack_window_max bounds the window: 100 packets are
+ *       what slow start may double in one round trip by RFC 3742. The report has no bound; the scenarios of the papers
+ *       set ack_window_max to its highest value.
  *
  * Kernel
  *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer), no qdisc needed; with fq the queue paces instead. The
@@ -43,6 +54,9 @@
  *   before each transmission, is where the rate goes back to once. Afterwards the rate is the kernel's again and unused.
  */
 #include "tccc.bpf.h"
+TUNABLE_WAS(u32, g, estimate_divisor);
+#define SWIFT_DIVISOR 2
+#define SWIFT_DIVISOR_REASON "the window is the ACK estimate over this: the report's tables use 2 and 8, 1 is a test"
 #include "swift.bpf.h"
 
 PHASES(PHASE_PROBE, PHASE_PACED, PHASE_DONE);
@@ -51,6 +65,7 @@ struct swift {
 	u8 phase;
 	u8 is_pacing;	     /* pacing was switched on here */
 	u32 rtt_us;	     /* sample of this ACK, 0: none */
+	u32 given_cwnd;	     /* the kernel's initial window */
 	struct ack_pair ack; /* the two ACKs */
 };
 STATE_FITS(struct swift);
@@ -64,6 +79,15 @@ static void end_pacing(struct sock *sk)
 	swift->phase = PHASE_DONE;
 }
 
+/* No estimate will come. */
+static void give_up(struct sock *sk)
+{
+	struct swift *swift = inet_csk_ca(sk);
+
+	swift->phase = PHASE_DONE;
+	give_back_window(tcp_sk(sk), swift->given_cwnd);
+}
+
 /* True when the window was raised: this ACK has had its growth. */
 static bool probe(struct sock *sk, u32 acked)
 {
@@ -73,17 +97,19 @@ static bool probe(struct sock *sk, u32 acked)
 
 	if (!is_cwnd_limited(tp)) {
 		swift->ack.acks = 0;
+		if (is_past_first_window(tp))
+			give_up(sk);
 		return false;
 	}
 	if (!update_ack_pair(&swift->ack, tp, swift->rtt_us, acked))
 		return false;
 	if (!swift->ack.est) {
-		swift->phase = PHASE_DONE;
+		give_up(sk);
 		return false;
 	}
 	swift->phase = PHASE_PACED;
 	swift->is_pacing = set_pacing_on(sk);
-	tp->snd_cwnd = first_window(tp, swift->ack.est / max(g, 1u), slow_start);
+	tp->snd_cwnd = first_window(tp, window_from_acks(&swift->ack, estimate_divisor), slow_start);
 	return tp->snd_cwnd > slow_start;
 }
 
@@ -97,7 +123,7 @@ CC_OP(void, swift_init, struct sock *sk)
 	if (!is_new_connection(tp))
 		return;
 	swift->phase = PHASE_PROBE;
-	tp->snd_cwnd = min(tp->snd_cwnd, initial_window);
+	swift->given_cwnd = limit_first_burst(tp);
 }
 
 CC_OP(void, swift_pkts_acked, struct sock *sk, const struct ack_sample *sample)

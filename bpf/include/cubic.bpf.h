@@ -62,13 +62,14 @@
 
 CUBIC_TUNABLE(u32, beta, CUBIC_BETA, 1, 1023, "1/1024",
 	      "share of cwnd kept at a loss: 717 is RFC 9438's 0.7, 819 is the cut of 20 % of ns-2 and the thesis");
-TUNABLE(u32, c, 410, 1, 10240, "1/1024 packets/s^3",
+TUNABLE_WAS(u32, c, cubic_scale);
+TUNABLE(u32, cubic_scale, 410, 1, 10240, "1/1024 packets/s^3",
 	"steepness C of the curve: RFC 9438's 0.4; the kernel's bic_scale 41 times 10");
 TUNABLE(u8, fast_convergence, 1, 0, 1, "on or off",
 	"a loss below Wmax lowers Wmax further, to free room for new flows");
 TUNABLE(u8, tcp_friendliness, 1, 0, 1, "on or off", "never slower than Reno with the same cut: RFC 9438, 4.3");
 CUBIC_TUNABLE(u8, hystart, CUBIC_HYSTART, 0, 1, "on or off",
-	      "leave slow start by HyStart before a loss; without effect while with_ss is on");
+	      "leave slow start by HyStart before a loss; with with_ss its delay detector watches beside the limits");
 TUNABLE(u32, hystart_detect, 3, 0, 3, "mask", "HyStart's detectors: 1 ACK train, 2 delay, 3 both; as the kernel");
 TUNABLE(u32, hystart_low_window, 16, 2, 65535, "packets", "below it slow start is never left early: too few ACKs");
 TUNABLE(u32, hystart_ack_delta_us, 2000, 1, 1000000, "us", "longest gap inside an ACK train; as the kernel");
@@ -90,6 +91,7 @@ TUNABLE(u32, delta, 154, 0, 512, "1/1024",
 	"ERFC, reconstruction: share of the average window to give up, 0.15; our sweep chose 205");
 
 PHASES(PHASE_SLOW_START, PHASE_CONCAVE, PHASE_CONVEX, PHASE_RENO_FRIENDLY, PHASE_RECOVERY, PHASE_LOSS);
+#include "reduction.bpf.h"
 
 struct cubic {
 	u8 phase;
@@ -118,7 +120,7 @@ struct cubic {
 	u32 u;		    /* CCT-SS: upper limit U, 0: no estimate */
 	u32 prior_w_max;    /* before the latest cut, for an undo */
 	u32 prior_u;	    /* likewise */
-	u16 c;		    /* C in use, 1/1024 packets/s^3 */
+	u16 scale;	    /* C in use, 1/1024 packets/s^3 */
 	u16 friendly_scale; /* packets acknowledged per packet of w_reno, in 1/8 of cwnd */
 };
 STATE_FITS(struct cubic);
@@ -211,7 +213,7 @@ static __always_inline u32 response_scale(u32 scale, u32 give_up, u32 cut, u32 c
 
 static __always_inline u32 curve_scale(void)
 {
-	const u32 scale = c;
+	const u32 scale = cubic_scale;
 
 	if (!with_erfc)
 		return min(max(scale, 1u), CURVE_SCALE_MAX);
@@ -312,7 +314,7 @@ static bool is_train_long(const struct sock *sk, struct cubic *cubic, u32 now_us
 	return now_us - cubic->train_start_us > limit_us;
 }
 
-/* The lowest RTT of the round lies an eighth above the lowest ever: a queue stands. */
+/* Takes a sample in; true when the lowest RTT of the round lies an eighth above the lowest ever: a queue stands. */
 static bool is_delay_raised(struct cubic *cubic, u32 rtt_us)
 {
 	const bool has_samples = cubic->rtt_samples >= hystart_samples;
@@ -328,6 +330,12 @@ static void set_slow_start_exit(struct tcp_sock *tp)
 	tp->snd_ssthresh = ssthresh_of(tp->snd_cwnd);
 }
 
+static void set_found_exit(struct tcp_sock *tp, struct cubic *cubic)
+{
+	cubic->exit_found = 1;
+	set_slow_start_exit(tp);
+}
+
 static void detect_exit(struct sock *sk, struct cubic *cubic, u32 rtt_us)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -340,10 +348,24 @@ static void detect_exit(struct sock *sk, struct cubic *cubic, u32 rtt_us)
 		is_found = is_train_long(sk, cubic, (u32)tp->tcp_mstamp);
 	if ((detectors & HYSTART_DELAY) && is_delay_raised(cubic, rtt_us))
 		is_found = true;
-	if (is_found) {
-		cubic->exit_found = 1;
-		set_slow_start_exit(tp);
-	}
+	if (is_found)
+		set_found_exit(tp, cubic);
+}
+
+/*
+ * CCT-SS: the estimates and their limits. Where the limits are right, L comes before a queue stands. Where they are
+ * missing, or ACKs in bursts made them too large, HyStart's delay detector ends slow start.
+ */
+static void observe_path(struct sock *sk, struct cubic *cubic, u32 rtt_us)
+{
+	const bool is_raised = is_delay_raised(cubic, rtt_us);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	update_limits(cubic);
+	if (!hystart || !(hystart_detect & HYSTART_DELAY) || tp->snd_cwnd < hystart_low_window)
+		return;
+	if (is_raised)
+		set_found_exit(tp, cubic);
 }
 
 static void begin_epoch(struct cubic *cubic, u32 cwnd, u32 acked, u64 now_us)
@@ -356,7 +378,7 @@ static void begin_epoch(struct cubic *cubic, u32 cwnd, u32 acked, u64 now_us)
 		cubic->origin = cwnd;
 		return;
 	}
-	cubic->k = time_to_origin(cubic->w_max - cwnd, cubic->c);
+	cubic->k = time_to_origin(cubic->w_max - cwnd, cubic->scale);
 	cubic->origin = cubic->w_max;
 }
 
@@ -365,7 +387,7 @@ static void update_count(struct cubic *cubic, u32 cwnd, u64 now_us)
 {
 	const u64 elapsed_us = now_us > cubic->epoch_us ? now_us - cubic->epoch_us : 0;
 	const u64 t = ((elapsed_us + cubic->min_rtt_us) << CURVE_TIME_SHIFT) / US_PER_SEC;
-	const u32 target = window_at((u32)min(t, (u64)CUBE_ROOT_MAX), cubic->k, cubic->origin, cubic->c);
+	const u32 target = window_at((u32)min(t, (u64)CUBE_ROOT_MAX), cubic->k, cubic->origin, cubic->scale);
 
 	cubic->cnt = count_towards(target, cwnd);
 	if (!cubic->w_max)
@@ -468,11 +490,16 @@ static u32 slow_start_to_limits(struct tcp_sock *tp, const struct cubic *cubic, 
 	return acked;
 }
 
-/* With CCT-SS a loss in slow start cuts by beta_ss, to U at most. */
+/*
+ * With CCT-SS a loss in slow start cuts by beta_ss, to U at most. With HyStart as well, a loss below L is an ordinary one:
+ * the path overflowed before the limits said so, or there are none (L is 0), and beta_ss would keep too much.
+ */
 static u32 slow_start_reduced_window(const struct cubic *cubic, u32 cwnd)
 {
 	const u32 kept = lower_limit(cwnd), upper = cubic->u;
 
+	if (hystart && (!upper || cwnd < cubic->l))
+		return kept_window(cwnd, kept_share());
 	return ssthresh_of(upper && upper < kept ? upper : kept);
 }
 
@@ -489,7 +516,7 @@ CC_OP(void, cubic_init, struct sock *sk)
 	struct cubic *cubic = inet_csk_ca(sk);
 
 	__builtin_memset(cubic, 0, sizeof(*cubic));
-	cubic->c = (u16)curve_scale();
+	cubic->scale = (u16)curve_scale();
 	cubic->friendly_scale = (u16)friendly_scale_of(kept_share());
 	begin_round(sk, cubic);
 	update_phase(sk);
@@ -519,10 +546,9 @@ CC_OP(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		detect_exit(sk, cubic, rtt_us);
 		return;
 	}
-	update_round_rtt(cubic, rtt_us);
 	if (!is_first_ack) /* a train's first ACK tells when it begins, not how fast it is */
 		update_bandwidth(cubic, (u32)now_us, sample->pkts_acked);
-	update_limits(cubic);
+	observe_path(sk, cubic, rtt_us);
 }
 
 CC_OP(void, cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
@@ -578,12 +604,9 @@ CC_OP(void, cubic_set_state, struct sock *sk, u8 new_state)
 {
 	struct cubic *cubic = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
-		cubic->phase = PHASE_RECOVERY;
-	if (new_state != TCP_CA_Loss)
-		return;
-	cubic->phase = PHASE_LOSS;
-	forget_path(sk, cubic);
+	update_reduction_phase(sk, new_state);
+	if (new_state == TCP_CA_Loss)
+		forget_path(sk, cubic);
 }
 
 CC_OP(u32, cubic_undo_cwnd, struct sock *sk)

@@ -87,6 +87,7 @@ struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate; /* bytes per second */
 	u32 sk_pacing_status;
+	u8 sk_pacing_shift;	      /* TCP hands down at once what the pacing rate sends in 1 s / 2^shift */
 	unsigned int sk_gso_max_size; /* bytes, largest packet given to the device to segment */
 } KERNEL_TYPE;
 

@@ -12,10 +12,15 @@
 /* The kernel's TCP_INIT_CWND. */
 #define KERNEL_INITIAL_WINDOW 10
 
-TUNABLE(u32, initial_window, 4, 2, 10, "packets",
-	"window at the start: the report's burst of four; a smaller one of the kernel or a scenario stays");
-TUNABLE(u32, g, 2, 1, 8, "divisor",
-	"the window is the ACK estimate over g: the report's tables use 2 and 8, 1 is a test");
+/* TUNABLE shows its numbers as written: this expands those that a file gives by name. */
+#define SWIFT_TUNABLE(...) TUNABLE(__VA_ARGS__)
+
+TUNABLE(u32, initial_window, 0, 0, 10, "packets",
+	"largest first burst, 0: the kernel's; the report's 4 costs a response of 5 to 10 packets one more round trip");
+SWIFT_TUNABLE(u32, estimate_divisor, SWIFT_DIVISOR, 1, 8, "divisor", SWIFT_DIVISOR_REASON);
+TUNABLE(u32, ack_window_max, 100, 2, 1000000, "packets",
+	"largest window from the spacing of ACKs, which a burst of ACKs makes too large: RFC 3742's bound for "
+	"doubling");
 TUNABLE(u32, min_dt_us, 50, 1, 1000000, "us",
 	"ACKs closer than this are a burst of ACKs, not a measure of the path: discarded");
 TUNABLE(u8, use_acked_bytes, 0, 0, 1, "on or off",
@@ -30,7 +35,7 @@ struct ack_pair {
 	u32 first_ack_us;  /* when the first arrived; wraps after 71 minutes, longer than the burst can take */
 	u32 burst_end_seq; /* end of what was sent before the first arrived */
 	u32 dt_us;	   /* between the two */
-	u32 est;	   /* packets that the path holds, 0: no estimate */
+	u32 est;	   /* packets that the path seems to hold, 0: no estimate */
 };
 
 /*
@@ -56,8 +61,33 @@ static __always_inline bool is_new_connection(const struct tcp_sock *tp)
 }
 
 /*
- * Takes an ACK of new data in; true when the pair is complete, or will never be: est says which.
- * The second ACK counts only for data sent before the first: what came later was spaced by the sender.
+ * As many packets as an initial window holds have arrived, and none of them was part of a burst that filled the window:
+ * this application sends too little at a time for an estimate.
+ */
+static __always_inline bool is_past_first_window(const struct tcp_sock *tp)
+{
+	return tp->delivered > DELIVERED_BY_HANDSHAKE + KERNEL_INITIAL_WINDOW;
+}
+
+/* Limits the first burst to initial_window; returns the window that the kernel gave. */
+static __always_inline u32 limit_first_burst(struct tcp_sock *tp)
+{
+	const u32 given = tp->snd_cwnd, burst = initial_window;
+
+	if (burst)
+		tp->snd_cwnd = min(given, burst);
+	return given;
+}
+
+/* Without an estimate the connection has no less than what the kernel gave it. */
+static __always_inline void give_back_window(struct tcp_sock *tp, u32 given)
+{
+	tp->snd_cwnd = max(tp->snd_cwnd, min(given, tp->snd_cwnd_clamp));
+}
+
+/*
+ * Records an ACK of new data. Returns true when the pair is complete, or can no longer be: est tells which.
+ * The second ACK counts only for data sent before the first: what was sent later was spaced by the sender.
  */
 static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct tcp_sock *tp, u32 rtt_us, u32 acked)
 {
@@ -68,7 +98,7 @@ static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct 
 		pair->rtt_us = rtt_us;
 		pair->first_ack_us = now_us;
 		pair->burst_end_seq = tp->snd_nxt;
-		return !rtt_us;
+		return !rtt_us || !before(tp->snd_una, pair->burst_end_seq);
 	}
 	if (after(tp->snd_una, pair->burst_end_seq))
 		return true;
@@ -76,6 +106,12 @@ static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct 
 	if (pair->dt_us >= min_dt_us)
 		pair->est = path_capacity(pair->rtt_us, pair->dt_us, use_acked_bytes ? acked : 1);
 	return true;
+}
+
+/* The window that the spacing of ACKs asks for: est / divisor, at most ack_window_max. */
+static __always_inline u32 window_from_acks(const struct ack_pair *pair, u32 divisor)
+{
+	return min(pair->est / max(divisor, 1u), ack_window_max);
 }
 
 /* The window for an estimate: not below what slow start has, nor above the clamp or a threshold the kernel knows. */

@@ -132,7 +132,7 @@ proptest! {
 fn response_scale_has_the_specification_s_numbers() {
     let check = |settings: &[&str], id: &str, expected: f64| {
         let native = tuned::copy(id, settings);
-        let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "c") as f64 / 1024.0;
+        let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "scale") as f64 / 1024.0;
         assert!((scale - expected).abs() < 0.003, "{id}: {scale} for {expected}");
     };
     check(&[], "bpf_cubic", 0.4);
@@ -164,8 +164,10 @@ fn cuts(native: &Native, cwnd: u32) -> [u32; 2] {
 fn cut_is_beta_in_every_phase_and_window() {
     let windows = (2..2000).chain([65_535, 1 << 20, INFINITE_SSTHRESH - 1]);
     let families = [("bpf_cubic", "", 717, 717), ("bpf_cubic", "beta=819", 819, 819), ("cct_lo", "", 666, 666)];
-    let parts = [("cct_ss", "", 819, 896), ("erfc", "", 819, 819), ("cct", "", 666, 896)];
-    for (id, setting, in_avoidance, in_slow_start) in families.into_iter().chain(parts) {
+    // Without limits a loss in slow start is an ordinary one, but for the reconstruction alone.
+    let parts = [("cct_ss", "", 819, 819), ("erfc", "", 819, 819), ("cct", "", 666, 666)];
+    let alone = [("cct_ss", "hystart=0", 819, 896), ("cct", "hystart=0", 666, 896)];
+    for (id, setting, in_avoidance, in_slow_start) in families.into_iter().chain(parts).chain(alone) {
         let native = tuned::copy(id, if setting.is_empty() { &[] } else { std::slice::from_ref(&setting) });
         for cwnd in windows.clone() {
             let kept = |share: u64| ((u64::from(cwnd) * share / 1024) as u32).max(2);
@@ -234,8 +236,12 @@ const HYSTART_RTT_US: u64 = 40_000;
 const HYSTART_GAP_US: u64 = 200;
 
 fn slow_start_exit(settings: &[&str]) -> Option<u32> {
-    let native = tuned::copy("bpf_cubic", settings);
-    let mut flow = Flow::new(&native, 10, INFINITE_SSTHRESH, [HYSTART_RTT_US, HYSTART_GAP_US]);
+    exit_on([HYSTART_RTT_US, HYSTART_GAP_US], &tuned::copy("bpf_cubic", settings))
+}
+
+/// Where slow start ends on a path without losses; none when it does not by 2000 packets.
+fn exit_on(path: [u64; 2], native: &Native) -> Option<u32> {
+    let mut flow = Flow::new(native, 10, INFINITE_SSTHRESH, path);
     flow.run_until(|flow| flow.kernel.tcp.snd_ssthresh < INFINITE_SSTHRESH || flow.cwnd() > 2000);
     Some(flow.kernel.tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH)
 }
@@ -269,6 +275,35 @@ fn cct_ss_leaves_slow_start_between_its_limits() {
     }
 }
 
+/// A packet each 2.4 ms, 5 Mbit/s, is no train of ACKs. Slow start went on there until it lost.
+#[test]
+fn cct_without_limits_leaves_slow_start_as_hystart_does() {
+    const PATHS: [[u64; 2]; 3] = [[80_000, 2_400], [60_000, 6_000], [100_000, 2_100]];
+    let exits = |id: &str, settings: &[&str]| {
+        let native = tuned::copy(id, settings);
+        PATHS.map(|path| exit_on(path, &native))
+    };
+    let hystart = exits("bpf_cubic", &["beta=819"]);
+    assert!(hystart.iter().all(|exit| exit.is_some_and(|exit| exit < 200)), "{hystart:?}");
+    for id in ["cct_ss", "cct"] {
+        assert_eq!(PATHS.map(|path| exit_on(path, native::find(id))), hystart, "{id}");
+        for off in ["hystart=0", "hystart_detect=1", "hystart_low_window=65535"] {
+            assert_eq!(exits(id, &[off]), [None; 3], "{id} {off}");
+        }
+    }
+}
+
+/// Where the limits are right they come first: HyStart changes nothing.
+#[test]
+fn cct_with_limits_leaves_slow_start_by_them() {
+    let alone = tuned::copy("cct_ss", &["hystart=0"]);
+    for path in [[40_000, 200], [100_000, 100], [200_000, 1_500]] {
+        let exit = exit_on(path, native::find("cct_ss"));
+        assert!(exit.is_some());
+        assert_eq!(exit, exit_on(path, &alone), "{path:?}");
+    }
+}
+
 /// A connection in slow start that has limits and has not reached them.
 fn with_limits() -> Flow<'static> {
     let mut flow = Flow::new(native::find("cct_ss"), 10, INFINITE_SSTHRESH, [40_000, 200]);
@@ -284,6 +319,20 @@ fn cct_ss_keeps_no_more_than_the_upper_limit_after_a_loss() {
     flow.kernel.tcp.snd_cwnd = 5 * upper;
     flow.kernel.enter_recovery();
     assert_eq!(flow.kernel.tcp.snd_ssthresh, upper);
+}
+
+/// The path overflowed below the limits, so they are too large.
+#[test]
+fn cct_ss_cuts_by_beta_at_a_loss_below_the_lower_limit() {
+    let mut flow = with_limits();
+    let cwnd = flow.cwnd();
+    flow.kernel.enter_recovery();
+    assert_eq!(flow.kernel.tcp.snd_ssthresh, cwnd * 819 / 1024);
+    let mut flow = with_limits();
+    let lower = flow.field("cct_ss", "l") as u32;
+    flow.kernel.tcp.snd_cwnd = lower;
+    flow.kernel.enter_recovery();
+    assert_eq!(flow.kernel.tcp.snd_ssthresh, lower * 896 / 1024);
 }
 
 #[test]

@@ -157,10 +157,10 @@ fn fast_start_ends_when_its_window_has_arrived() {
     let mut kernel = under_way(native::find(ID));
     for _ in 0..29 {
         acknowledge(&mut kernel);
-        assert_eq!(field(&kernel.cc, ID, "is_active"), 1);
+        assert_ne!(field(&kernel.cc, ID, "window"), 0);
     }
     acknowledge(&mut kernel);
-    assert_eq!((field(&kernel.cc, ID, "is_active"), phase(&kernel)), (0, "avoidance"));
+    assert_eq!((field(&kernel.cc, ID, "window"), phase(&kernel)), (0, "avoidance"));
     assert_eq!(send(&mut kernel), OWN_MARK);
 }
 
@@ -170,7 +170,7 @@ fn timeout_gives_up_as_if_nothing_had_been_tried() {
     acknowledge(&mut kernel);
     operations::apply(&mut kernel, Operation::TimeOut, 1500 * MS);
     assert_eq!((kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh), (10, 20));
-    assert_eq!(field(&kernel.cc, ID, "is_active"), 0);
+    assert_eq!(field(&kernel.cc, ID, "window"), 0);
 }
 
 /// Not even the packet that slow start would have sent arrived.
@@ -188,7 +188,7 @@ fn second_loss_gives_up_and_one_loss_does_not() {
     operations::apply(&mut kernel, Operation::Lose, 1300 * MS);
     assert_eq!(kernel.tcp.snd_ssthresh, 15);
     acknowledge(&mut kernel);
-    assert_eq!((kernel.tcp.snd_ssthresh, field(&kernel.cc, ID, "is_active")), (10, 0));
+    assert_eq!((kernel.tcp.snd_ssthresh, field(&kernel.cc, ID, "window")), (10, 0));
     kernel.undo_retrans = 9;
     kernel.leave();
     assert_eq!((kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh), (10, 15));

@@ -1,10 +1,13 @@
 //! Modified Swift Start against Khalil's tables: `bpf/cc/mswift.bpf.c`, equations and numbered differences.
 
+use std::sync::OnceLock;
+
 use tccc::catalog;
 
 use crate::bottleneck::{Flow, MSS_BYTES};
 use crate::kernel::Kernel;
 use crate::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, Tcp, state};
+use crate::tuned;
 
 const T1: f64 = 1_544_000.0;
 const OC1: f64 = 51_840_000.0;
@@ -45,12 +48,16 @@ const TABLE_3: [(f64, u32, u32); 14] = [
     (1.67307, 10_552_387, 12_217_791),
 ];
 
+/// The paper's window at the start.
+const FOUR: &str = "initial_window=4";
+
 fn tuned(settings: &[&str]) -> Native {
-    let mut native = Native::own("mswift");
-    for setting in catalog::find("mswift").unwrap().settings(settings).unwrap() {
-        native.set(&setting.name, &setting.bytes);
-    }
-    native
+    tuned::copy("mswift", settings)
+}
+
+fn paper() -> &'static Native {
+    static PAPER: OnceLock<Native> = OnceLock::new();
+    PAPER.get_or_init(|| tuned(&[FOUR]))
 }
 
 /// Places in `struct pair_exchange`.
@@ -96,7 +103,7 @@ fn first_window(native: &Native, rtt_us: u64, dt_us: u32) -> u32 {
 
 #[test]
 fn first_windows_of_the_tables_are_rtt_over_dt() {
-    let native = native::find("mswift");
+    let native = paper();
     for (rate, rows) in [(T1, TABLE_2), (OC1, TABLE_3)] {
         let dt = PACKET_BITS / rate;
         for (rtt, bytes, _) in rows {
@@ -117,7 +124,7 @@ fn first_windows_of_the_tables_are_rtt_over_dt() {
 
 #[test]
 fn second_windows_of_table_2_are_the_second_pairs() {
-    let native = native::find("mswift");
+    let native = paper();
     let dt_us = (PACKET_BITS / T1 * 1e6).round();
     for (rtt, _, bytes) in TABLE_2 {
         let second_rtt = rtt * 1e6 + 2.0 * dt_us; // behind the first pair at the bottleneck
@@ -131,10 +138,10 @@ fn second_windows_of_table_2_are_the_second_pairs() {
 }
 
 #[test]
-fn alpha_divides_the_window() {
-    for (alpha, expected) in [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20), (6, 17), (7, 14), (8, 13)] {
-        let native = tuned(&[&format!("alpha={alpha}")]);
-        assert_eq!(first_window(&native, 100_000, 1_000), expected, "alpha = {alpha}");
+fn estimate_divisor_divides_the_window() {
+    for (divisor, expected) in [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20), (6, 17), (7, 14), (8, 13)] {
+        let native = tuned(&[FOUR, &format!("estimate_divisor={divisor}")]);
+        assert_eq!(first_window(&native, 100_000, 1_000), expected, "over {divisor}");
     }
 }
 
@@ -142,7 +149,7 @@ fn alpha_divides_the_window() {
 fn window_is_paced_over_the_second_round_trip_and_then_grows() {
     const RTT_US: u64 = 100_000;
     const GAP_US: u64 = 1_000;
-    let mut flow = marked(native::find("mswift"), [RTT_US, GAP_US]);
+    let mut flow = marked(paper(), [RTT_US, GAP_US]);
     assert_eq!((flow.cwnd(), flow.phase("mswift")), (4, "probe"));
     replied(&mut flow, 2, GAP_US as u32);
     let pair_rtt_us = flow.field("mswift", "rtt_pair_us");
@@ -164,7 +171,7 @@ fn window_is_paced_over_the_second_round_trip_and_then_grows() {
 
 #[test]
 fn second_interval_replaces_the_first_also_downwards() {
-    let mut flow = marked(native::find("mswift"), [100_000, 100]);
+    let mut flow = marked(paper(), [100_000, 100]);
     replied(&mut flow, 2, 500);
     assert_eq!(flow.cwnd(), 200);
     replied(&mut flow, 4, 1_000);
@@ -173,7 +180,7 @@ fn second_interval_replaces_the_first_also_downwards() {
 
 #[test]
 fn estimate_below_slow_start_keeps_its_window() {
-    let mut flow = marked(native::find("mswift"), [100_000, 30_000]);
+    let mut flow = marked(paper(), [100_000, 30_000]);
     replied(&mut flow, 2, 30_000);
     assert_eq!((flow.field("mswift", "est"), flow.cwnd(), flow.phase("mswift")), (4, 5, "paced"));
 }
@@ -181,7 +188,7 @@ fn estimate_below_slow_start_keeps_its_window() {
 #[test]
 fn window_stays_within_clamp_and_known_threshold() {
     for (clamp, ssthresh) in [(30, INFINITE_SSTHRESH), (INFINITE_SSTHRESH, 30)] {
-        let mut flow = Flow::new(native::find("mswift"), 4, ssthresh, [100_000, 1_000]);
+        let mut flow = Flow::new(paper(), 4, ssthresh, [100_000, 1_000]);
         flow.kernel.tcp.snd_cwnd_clamp = clamp;
         send_pairs(&mut flow.kernel.cc, 2);
         replied(&mut flow, 2, 1_000);
@@ -192,13 +199,14 @@ fn window_stays_within_clamp_and_known_threshold() {
 #[test]
 fn peer_without_the_option_leaves_slow_start_within_two_rtt() {
     const RTT_US: u64 = 100_000;
-    let mut flow = marked(native::find("mswift"), [RTT_US, 1_000]);
+    let mut flow = marked(paper(), [RTT_US, 1_000]);
     let started_us = flow.now_us();
     flow.run_until(|flow| flow.phase("mswift") != "probe");
-    assert_eq!((flow.phase("mswift"), flow.cwnd(), flow.kernel.tcp.delivered), ("fallback", 8, 4));
+    // The kernel's ten are given back, and the fourth ACK lets one more grow; it was 8 that slow start had.
+    assert_eq!((flow.phase("mswift"), flow.cwnd(), flow.kernel.tcp.delivered), ("fallback", 11, 4));
     assert!(flow.now_us() - started_us <= 2 * RTT_US);
     flow.run_until(|flow| flow.kernel.tcp.delivered == 40);
-    assert_eq!((flow.cwnd(), flow.kernel.cc.pacing_status()), (44, 0));
+    assert_eq!((flow.cwnd(), flow.kernel.cc.pacing_status()), (47, 0));
     flow.kernel.tcp.snd_ssthresh = 50;
     flow.run_until(|flow| flow.kernel.tcp.delivered == 60);
     assert_eq!(flow.phase("mswift"), "done");
@@ -206,7 +214,7 @@ fn peer_without_the_option_leaves_slow_start_within_two_rtt() {
 
 #[test]
 fn fallback_to_swift_takes_the_spacing_of_the_acks() {
-    let native = tuned(&["fallback=1", "g=2"]);
+    let native = tuned(&[FOUR, "fallback=1", "fallback_divisor=2"]);
     let mut flow = marked(&native, [100_000, 1_000]);
     flow.run_until(|flow| flow.phase("mswift") != "probe");
     let expected = ("fallback", 51, 1); // half of the path's 100, and the growth of this ACK
@@ -219,9 +227,17 @@ fn fallback_to_swift_takes_the_spacing_of_the_acks() {
 }
 
 #[test]
+fn fallback_to_swift_is_bounded_as_swift_is() {
+    let native = tuned(&["fallback=1"]);
+    let mut flow = marked(&native, [100_000, 50]);
+    flow.run_until(|flow| flow.phase("mswift") != "probe");
+    assert_eq!((flow.field("mswift", "ack.est"), flow.cwnd()), (2_000, 101), "100, and the growth of this ACK");
+}
+
+#[test]
 fn loss_or_timeout_ends_every_phase() {
     let check = |what: &str, delivered: u32, phase: &str, end: fn(&mut Flow)| {
-        let mut flow = marked(native::find("mswift"), [100_000, 1_000]);
+        let mut flow = marked(paper(), [100_000, 1_000]);
         replied(&mut flow, delivered, 1_000);
         assert_eq!(flow.phase("mswift"), phase, "{what}");
         let cwnd = flow.cwnd();
@@ -238,7 +254,7 @@ fn loss_or_timeout_ends_every_phase() {
 
 #[test]
 fn interval_after_a_loss_is_not_used() {
-    let mut flow = marked(native::find("mswift"), [100_000, 1_000]);
+    let mut flow = marked(paper(), [100_000, 1_000]);
     replied(&mut flow, 1, 1_000);
     flow.lose();
     replied(&mut flow, 4, 10);
@@ -251,11 +267,11 @@ fn interval_after_a_loss_is_not_used() {
 fn nonsense_intervals_harm_nothing() {
     const RTT_US: u64 = 100_000;
     for dt_us in [0, 1, 9, 200_000, 1 << 24, 1 << 31, u32::MAX] {
-        let mut flow = marked(native::find("mswift"), [RTT_US, 1_000]);
+        let mut flow = marked(paper(), [RTT_US, 1_000]);
         replied(&mut flow, 4, dt_us);
-        assert_eq!((flow.cwnd(), flow.phase("mswift")), (8, "fallback"), "{dt_us}: plain slow start");
+        assert_eq!((flow.cwnd(), flow.phase("mswift")), (11, "fallback"), "{dt_us}: plain slow start");
     }
-    let mut flow = marked(native::find("mswift"), [RTT_US, 1_000]);
+    let mut flow = marked(paper(), [RTT_US, 1_000]);
     replied(&mut flow, 2, 10);
     assert_eq!((flow.cwnd(), flow.phase("mswift")), (8192, "paced"), "as short as can be measured: est_max");
 }
@@ -263,7 +279,7 @@ fn nonsense_intervals_harm_nothing() {
 #[test]
 fn interval_for_a_pair_never_sent_is_ignored() {
     for (pairs, delivered, phase) in [(0, 4, "fallback"), (1, 1, "probe")] {
-        let mut flow = Flow::new(native::find("mswift"), 10, INFINITE_SSTHRESH, [100_000, 1_000]);
+        let mut flow = Flow::new(paper(), 10, INFINITE_SSTHRESH, [100_000, 1_000]);
         send_pairs(&mut flow.kernel.cc, pairs);
         replied(&mut flow, delivered, 1_000);
         assert_eq!((flow.phase("mswift"), flow.field("mswift", "est")), (phase, 0));
@@ -272,7 +288,7 @@ fn interval_for_a_pair_never_sent_is_ignored() {
 
 #[test]
 fn replayed_interval_counts_once_a_pair() {
-    let mut flow = marked(native::find("mswift"), [100_000, 1_000]);
+    let mut flow = marked(paper(), [100_000, 1_000]);
     replied(&mut flow, 4, 1_000);
     assert_eq!(flow.field("mswift", "pairs_used"), 2);
     let cwnd = flow.cwnd();
@@ -281,17 +297,69 @@ fn replayed_interval_counts_once_a_pair() {
     assert!(flow.cwnd() < cwnd + 20, "slow start alone: {}", flow.cwnd());
 }
 
+/// What TCP hands down at once for a pacing rate: tcp_tso_autosize at the usual sk_pacing_shift of 10.
+fn handed_down(socket: &Socket) -> u64 {
+    socket.pacing_rate() >> 10
+}
+
+/// The rate was 1 byte/s. Where pacing began before the next ACK, the send clock moved by 1448 s for each packet.
 #[test]
 fn packets_go_down_one_by_one_while_pairs_are_sent() {
+    // The kernel's own rate on the shorter path hands down two packets at once.
+    for rtt_us in [100_000, 4_000] {
+        let mut flow = marked(native::find("mswift"), [rtt_us, 10]);
+        flow.kernel.tcp.srtt_us = 8 * rtt_us as u32;
+        assert_eq!(flow.kernel.cc.min_tso_segs(&mut flow.kernel.tcp), 1);
+        assert_eq!((flow.kernel.cc.pacing_status(), flow.phase("mswift")), (0, "probe"));
+        assert!(handed_down(&flow.kernel.cc) < u64::from(MSS_BYTES), "{rtt_us}");
+        let packet_us = u64::from(MSS_BYTES) * 1_000_000 / flow.kernel.cc.pacing_rate();
+        assert!(packet_us < 10_000, "{packet_us} us for a packet once it is paced");
+    }
+}
+
+#[test]
+fn rate_of_others_is_left_to_them_while_pairs_are_sent() {
+    let mut flow = marked(native::find("mswift"), [4_000, 10]);
+    flow.kernel.tcp.srtt_us = 8 * 4_000;
+    flow.kernel.cc.set_pacing_status(1);
+    flow.kernel.cc.min_tso_segs(&mut flow.kernel.tcp);
+    assert!(handed_down(&flow.kernel.cc) > u64::from(MSS_BYTES), "the kernel's own");
+}
+
+#[test]
+fn burst_is_the_kernel_s_unless_limited() {
+    for (native, expected) in [(native::find("mswift"), 10), (paper(), 4)] {
+        let flow = marked(native, [100_000, 1_000]);
+        assert_eq!((flow.cwnd(), flow.phase("mswift")), (expected, "probe"));
+    }
     let mut flow = marked(native::find("mswift"), [100_000, 1_000]);
-    assert_eq!(flow.kernel.cc.min_tso_segs(&mut flow.kernel.tcp), 1);
-    assert_eq!(flow.kernel.cc.pacing_status(), 0);
+    replied(&mut flow, 2, 1_000);
+    assert_eq!((flow.cwnd(), flow.phase("mswift")), (101, "paced"), "the first pair of ten packets");
+}
+
+/// It stayed in the probe for life: four packets of window, and one packet at a time.
+#[test]
+fn socket_that_never_fills_its_window_leaves_the_probe_with_the_kernel_s() {
+    let mut flow = marked(paper(), [100_000, 1_000]);
+    flow.kernel.tcp.delivered = 1; // the handshake
+    for _ in 0..11 {
+        assert_eq!((flow.phase("mswift"), flow.cwnd()), ("probe", 4));
+        assert_eq!(flow.kernel.cc.min_tso_segs(&mut flow.kernel.tcp), 1);
+        let tcp = &mut flow.kernel.tcp;
+        (tcp.is_cwnd_limited, tcp.max_packets_out) = (0, 1);
+        tcp.delivered += 1;
+        let acked = crate::kernel::Acked { delivered: 1, in_order: 1, lost: 0, rtt_us: Some(100_000) };
+        flow.kernel.acked(acked);
+        flow.kernel.control(acked);
+    }
+    assert_eq!((flow.phase("mswift"), flow.cwnd()), ("done", 10));
+    assert_eq!(flow.kernel.cc.min_tso_segs(&mut flow.kernel.tcp), 2);
 }
 
 #[test]
 fn socket_switched_to_it_later_marks_nothing() {
     let tcp = Tcp { snd_cwnd: 40, snd_ssthresh: 30, snd_cwnd_clamp: 1_000, delivered: 500, ..Tcp::default() };
-    let kernel = Kernel::new(native::find("mswift").socket(0xaa), tcp);
+    let kernel = Kernel::new(paper().socket(0xaa), tcp);
     let phase = catalog::find("mswift").unwrap().layout.phase_name(&kernel.cc.private()).unwrap();
     assert_eq!((kernel.tcp.snd_cwnd, phase), (40, "done"));
 }

@@ -23,6 +23,9 @@ struct host_socket {
 	int priority;	  /* IP_TOS or IPV6_TCLASS */
 };
 
+/* The kernel's usual one, about a millisecond: sk_init_common. */
+#define PACING_SHIFT 10
+
 extern struct tcp_congestion_ops tccc_host_ops;
 
 static _Thread_local u64 clock_ns;
@@ -97,8 +100,10 @@ struct host_socket *host_new(u8 poison)
 {
 	struct host_socket *host = calloc(1, sizeof(*host));
 
-	if (host)
-		memset(inet_csk_ca((struct sock *)host), poison, CA_PRIVATE_BYTES);
+	if (!host)
+		return host;
+	memset(inet_csk_ca((struct sock *)host), poison, CA_PRIVATE_BYTES);
+	host->tp.inet_conn.icsk_inet.sk.sk_pacing_shift = PACING_SHIFT;
 	return host;
 }
 

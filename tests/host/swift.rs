@@ -6,18 +6,18 @@ use crate::bottleneck::{Flow, MSS_BYTES, field};
 use crate::kernel::Kernel;
 use crate::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, Tcp, state};
 use crate::operations::{self, Operation, Start};
+use crate::tuned;
 
 const RTT_US: u64 = 100_000;
 /// One packet of 1500 bytes at 12 Mbit/s.
 const GAP_US: u64 = 1_000;
 const PACED_BY_TCP: u32 = 1;
 
+/// The report's window has no bound.
+const UNBOUNDED: &str = "ack_window_max=1000000";
+
 fn tuned(settings: &[&str]) -> Native {
-    let mut native = Native::own("swift");
-    for setting in catalog::find("swift").unwrap().settings(settings).unwrap() {
-        native.set(&setting.name, &setting.bytes);
-    }
-    native
+    tuned::copy("swift", settings)
 }
 
 fn flow(native: &Native, gap_us: u64) -> Flow<'_> {
@@ -37,9 +37,59 @@ fn pacing(socket: &mut Socket, tcp: &mut Tcp) -> (u32, u64) {
 }
 
 #[test]
-fn connection_begins_with_a_burst_of_four() {
-    let flow = flow(native::find("swift"), GAP_US);
-    assert_eq!((flow.cwnd(), flow.phase("swift")), (4, "probe"));
+fn connection_begins_with_the_kernel_s_burst_or_the_report_s_of_four() {
+    for (settings, expected) in [(&[] as &[&str], 10), (&["initial_window=4"], 4)] {
+        let native = tuned(settings);
+        let flow = flow(&native, GAP_US);
+        assert_eq!((flow.cwnd(), flow.phase("swift")), (expected, "probe"));
+    }
+}
+
+/// Its window stayed at four: a response of 5 to 10 packets took one more round trip for the rest of the connection.
+#[test]
+fn window_taken_is_given_back_without_an_estimate() {
+    let native = tuned(&["initial_window=4"]);
+    let flow = probed(&native, 49);
+    assert_eq!((flow.cwnd(), flow.phase("swift")), (11, "done"), "ten, and what the second ACK lets grow");
+    // One ACK for the whole burst, as GRO makes it: there is no second to wait for.
+    let start = Start { cwnd: 10, ssthresh: INFINITE_SSTHRESH, clamp: INFINITE_SSTHRESH };
+    let mut kernel = operations::connect(native.socket(0xaa), start);
+    operations::apply(&mut kernel, Operation::Ack { packets: 4, rtt_us: RTT_US as u32 }, RTT_US * 1000);
+    let phase = catalog::find("swift").unwrap().layout.phase_name(&kernel.cc.private()).unwrap();
+    assert_eq!((kernel.tcp.snd_cwnd, phase), (14, "done"));
+}
+
+/// A message of one packet arrives; the window was never the limit.
+fn message(flow: &mut Flow) {
+    let tcp = &mut flow.kernel.tcp;
+    (tcp.is_cwnd_limited, tcp.max_packets_out) = (0, 1);
+    tcp.delivered += 1;
+    let acked = crate::kernel::Acked { delivered: 1, in_order: 1, lost: 0, rtt_us: Some(RTT_US as u32) };
+    flow.kernel.acked(acked);
+    flow.kernel.control(acked);
+}
+
+#[test]
+fn socket_that_never_fills_its_window_leaves_the_probe_with_the_kernel_s() {
+    let native = tuned(&["initial_window=4"]);
+    let mut flow = flow(&native, GAP_US);
+    flow.kernel.tcp.delivered = 1; // the handshake
+    for _ in 0..11 {
+        assert_eq!((flow.phase("swift"), flow.cwnd()), ("probe", 4));
+        message(&mut flow);
+    }
+    assert_eq!((flow.phase("swift"), flow.cwnd()), ("done", 10));
+}
+
+/// Two ACKs that a queue on the way back released together opened a window of 1000 packets, whatever the path holds.
+#[test]
+fn window_from_compressed_acks_is_bounded() {
+    for (settings, expected) in [(&[] as &[&str], 100), (&["ack_window_max=40"], 40), (&[UNBOUNDED], 1_000)] {
+        let native = tuned(settings);
+        let flow = probed(&native, 50);
+        assert_eq!((flow.cwnd(), flow.phase("swift")), (expected, "paced"), "{settings:?}");
+        assert_eq!(flow.field("swift", "ack.est"), 2_000);
+    }
 }
 
 #[test]
@@ -50,10 +100,10 @@ fn smaller_initial_window_of_the_kernel_stays() {
 
 #[test]
 fn second_ack_opens_the_window_to_a_share_of_the_path() {
-    for (g, expected) in [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20), (6, 16), (7, 14), (8, 12)] {
-        let native = tuned(&[&format!("g={g}")]);
+    for (divisor, expected) in [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20), (6, 16), (7, 14), (8, 12)] {
+        let native = tuned(&[&format!("estimate_divisor={divisor}")]);
         let flow = probed(&native, GAP_US);
-        assert_eq!((flow.cwnd(), flow.phase("swift")), (expected, "paced"), "g = {g}");
+        assert_eq!((flow.cwnd(), flow.phase("swift")), (expected, "paced"), "over {divisor}");
         assert_eq!([flow.field("swift", "ack.est"), flow.field("swift", "ack.dt_us")], [100, GAP_US]);
     }
 }
@@ -61,22 +111,22 @@ fn second_ack_opens_the_window_to_a_share_of_the_path() {
 #[test]
 fn estimate_below_the_window_leaves_slow_start_alone() {
     let flow = probed(native::find("swift"), 40_000);
-    assert_eq!((flow.field("swift", "ack.est"), flow.cwnd(), flow.phase("swift")), (2, 6, "paced"));
+    assert_eq!((flow.field("swift", "ack.est"), flow.cwnd(), flow.phase("swift")), (2, 12, "paced"));
 }
 
 #[test]
 fn acks_closer_than_50_us_are_discarded() {
-    let native = native::find("swift");
-    let flow = probed(native, 49);
-    assert_eq!((flow.cwnd(), flow.phase("swift"), flow.kernel.cc.pacing_status()), (6, "done", 0));
-    let flow = probed(native, 50);
+    let native = tuned(&[UNBOUNDED]);
+    let flow = probed(&native, 49);
+    assert_eq!((flow.cwnd(), flow.phase("swift"), flow.kernel.cc.pacing_status()), (12, "done", 0));
+    let flow = probed(&native, 50);
     assert_eq!((flow.cwnd(), flow.phase("swift")), (1_000, "paced"));
 }
 
 #[test]
 fn report_counts_one_packet_of_the_second_ack() {
     for (setting, expected) in [("use_acked_bytes=0", 50), ("use_acked_bytes=1", 100)] {
-        let native = tuned(&[setting, "g=1"]);
+        let native = tuned(&[setting, "estimate_divisor=1"]);
         let start = Start { cwnd: 4, ssthresh: INFINITE_SSTHRESH, clamp: INFINITE_SSTHRESH };
         let mut kernel = operations::connect(native.socket(0xaa), start);
         let ack = Operation::Ack { packets: 2, rtt_us: RTT_US as u32 };
@@ -93,7 +143,7 @@ fn second_ack_for_later_data_is_no_pair() {
     let mut kernel = operations::connect(native.socket(0xaa), start);
     operations::apply(&mut kernel, Operation::Finish, RTT_US * 1000);
     assert_eq!(field(&kernel.cc, "swift", "ack.acks"), 1);
-    // The ACK without a sample ends it at once; with one, the next ACK is for data sent after it.
+    // The ACK without a sample ends it at once, and so does one for the whole burst: the next is for data sent after it.
     let mut kernel = operations::connect(native.socket(0xaa), start);
     let ack = Operation::Ack { packets: 4, rtt_us: RTT_US as u32 };
     operations::apply(&mut kernel, ack, RTT_US * 1000);
@@ -104,7 +154,7 @@ fn second_ack_for_later_data_is_no_pair() {
 #[test]
 fn window_stays_within_clamp_and_known_threshold() {
     let check = |clamp: u32, ssthresh: u32, expected: (u32, &str)| {
-        let native = tuned(&["g=1"]);
+        let native = tuned(&["estimate_divisor=1"]);
         let mut flow = Flow::new(&native, 4, ssthresh, [RTT_US, GAP_US]);
         flow.kernel.tcp.snd_cwnd_clamp = clamp;
         flow.run_until(|flow| flow.kernel.tcp.delivered == 2);
@@ -155,7 +205,7 @@ fn loss_while_probing_leaves_reno() {
     flow.kernel.enter_recovery();
     assert_eq!(
         (flow.phase("swift"), flow.kernel.tcp.snd_ssthresh, flow.kernel.tcp.ca_state),
-        ("done", 2, state::RECOVERY)
+        ("done", 5, state::RECOVERY)
     );
 }
 
@@ -181,16 +231,12 @@ fn pacing_of_others_is_left_to_them() {
 
 #[test]
 fn small_message_before_the_burst_is_no_part_of_it() {
-    let native = tuned(&["g=1"]);
+    let native = tuned(&["estimate_divisor=1"]);
     let mut flow = flow(&native, GAP_US);
-    flow.kernel.tcp.is_cwnd_limited = 0;
-    (flow.kernel.tcp.max_packets_out, flow.kernel.tcp.snd_cwnd) = (1, 4);
-    let acked = crate::kernel::Acked { delivered: 1, in_order: 1, lost: 0, rtt_us: Some(RTT_US as u32) };
-    flow.kernel.acked(acked);
-    flow.kernel.control(acked);
-    assert_eq!((flow.phase("swift"), flow.field("swift", "ack.acks"), flow.cwnd()), ("probe", 0, 4));
+    message(&mut flow);
+    assert_eq!((flow.phase("swift"), flow.field("swift", "ack.acks"), flow.cwnd()), ("probe", 0, 10));
     flow.kernel.tcp.is_cwnd_limited = 1;
-    flow.run_until(|flow| flow.kernel.tcp.delivered == 2);
+    flow.run_until(|flow| flow.kernel.tcp.delivered == 3);
     assert_eq!((flow.phase("swift"), flow.cwnd()), ("paced", 100));
 }
 
@@ -204,7 +250,7 @@ fn socket_switched_to_it_after_a_message_still_probes() {
         let phase = catalog::find("swift").unwrap().layout.phase_name(&kernel.cc.private()).unwrap();
         assert_eq!((kernel.tcp.snd_cwnd, phase), expected, "{max_packets_out} packets were in flight");
     };
-    check(1, (4, "probe"));
+    check(1, (10, "probe"));
     check(6, (10, "done"));
 }
 

@@ -45,7 +45,7 @@ fn companion_comes_and_goes_with_its_algorithm() {
         assert_eq!(instance["drift"].as_array().map(Vec::len), Some(0), "{instance}");
         let refusal = stderr(&run(1, "load mswift --as ldk_pair --receiver"));
         assert!(refusal.contains("\"ldk_pair\" is loaded already: its companion receives too"), "{refusal}");
-        run(0, "load mswift --as ldk_pair --replace --set alpha=2");
+        run(0, "load mswift --as ldk_pair --replace --set estimate_divisor=2");
         assert_eq!((attachments(), status()[0]["generation"].as_u64()), (before + 1, Some(2)));
         let said = stdout(&run(0, "unload ldk_pair --dry-run"));
         assert!(said.contains("detach \"pair_delta\" from the cgroup "), "{said}");

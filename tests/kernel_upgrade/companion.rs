@@ -58,7 +58,7 @@ fn companion_is_attached_at_every_moment() {
                 looks
             });
             for number in 0..10 {
-                run(0, &format!("upgrade ldk_pair --set alpha={}", 1 + number % 2));
+                run(0, &format!("upgrade ldk_pair --set estimate_divisor={}", 1 + number % 2));
             }
             run(0, "rollback ldk_pair");
             run(0, "load mswift --as ldk_pair --replace");

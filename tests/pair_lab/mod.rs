@@ -127,6 +127,35 @@ impl Lab {
         seen
     }
 
+    /// Seconds for `bytes` that begin to be paced while a message of one byte is on its way, after `answered` others.
+    pub fn time_when_pacing_begins(&self, algorithm: &str, answered: usize, bytes: usize, limit: Duration) -> f64 {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let received = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(limit)).unwrap();
+                for _ in 0..answered {
+                    stream.read_exact(&mut [0]).unwrap();
+                    stream.write_all(&[0]).unwrap();
+                }
+                stream.read_exact(&mut vec![0; 1 + bytes])
+            });
+            let mut sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            sent.set_nodelay(true).unwrap();
+            for _ in 0..answered {
+                sent.write_all(&[7]).unwrap();
+                sent.read_exact(&mut [0]).unwrap();
+            }
+            let started = Instant::now();
+            sent.write_all(&[7]).unwrap();
+            limit_pacing(&sent, u64::MAX / 2);
+            sent.write_all(&vec![7; bytes]).unwrap();
+            received.join().unwrap().expect("the bytes arrive");
+            started.elapsed().as_secs_f64()
+        })
+    }
+
     /// Sends `bytes` without watching; seconds from before the connection until the last byte was read.
     pub fn time(&self, algorithm: &str, bytes: usize) -> f64 {
         let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
@@ -158,6 +187,16 @@ fn open(address: SocketAddr, algorithm: &str) -> anyhow::Result<TcpStream> {
     setsockopt(&client, TcpCongestion, &algorithm.into())?;
     connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
     Ok(client.into())
+}
+
+/// What a program asks for, bytes per second: TCP paces the socket from now on.
+fn limit_pacing(socket: &TcpStream, rate: u64) {
+    // SAFETY: the descriptor is open; the number is as long as the call is told and outlives it.
+    let answer = unsafe {
+        let at = (&raw const rate).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, at, size_of::<u64>() as u32)
+    };
+    assert_eq!(answer, 0);
 }
 
 fn receive(listener: &TcpListener, bytes: usize) {
