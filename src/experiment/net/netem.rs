@@ -89,6 +89,18 @@ pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
             let what = format!("cannot emulate mark \"{mark}\": netem marks by chance, not by its queue");
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
+        if let Some(acks) = direction.acks {
+            let what =
+                format!("cannot emulate acks \"{acks}\": netem does not tell acknowledgements from other packets");
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
+        if direction.ack_loss.0 > 0.0 {
+            let what = format!(
+                "cannot emulate ack_loss \"{}\": netem does not tell acknowledgements from other packets",
+                direction.ack_loss
+            );
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
         if direction.queue_low.is_some() {
             let what = "cannot emulate drops by priority: tccc builds netem links with one queue";
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
