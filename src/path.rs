@@ -2,6 +2,7 @@
 //!
 //! Pure, and known to whoever builds links: the emulator, netem, and virtual time.
 
+pub mod acks;
 mod cellular;
 pub mod change;
 pub mod draws;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::acks::AckHold;
 use self::change::Change;
 use self::loss::LossModel;
 use self::rate_trace::RateTrace;
@@ -24,7 +26,7 @@ use self::reorder::Reorder;
 use crate::failure::Failure;
 use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
 
-/// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay.
+/// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay, what holds ACKs.
 ///
 /// Rates count the whole IP packet (a 1500-byte MTU packet is 1500 bytes; there is no Ethernet header on the link).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +61,12 @@ pub struct Direction {
     /// Share of packets of which a copy enters the queue right behind, each by itself.
     #[serde(default = "no_share", skip_serializing_if = "is_no_share")]
     pub duplicate: Share,
+    /// Pure acknowledgements that are held and leave together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks: Option<AckHold>,
+    /// Share of pure acknowledgements that is lost, each by itself, after the loss model and before the queue.
+    #[serde(default = "no_share", skip_serializing_if = "is_no_share")]
+    pub ack_loss: Share,
     /// Seed of this direction's random numbers: the same seed drops the same packets, counted from the first.
     pub seed: u64,
 }
@@ -212,6 +220,8 @@ impl Default for Direction {
             changes: Vec::new(),
             reorder: None,
             duplicate: no_share(),
+            acks: None,
+            ack_loss: no_share(),
             seed: 0,
         }
     }
@@ -232,6 +242,8 @@ impl Direction {
             changes,
             reorder,
             duplicate,
+            acks,
+            ack_loss,
             seed: _,
         } = self;
         let asked = [
@@ -243,8 +255,16 @@ impl Direction {
             (!changes.is_empty(), "changes by time"),
             (reorder.is_some(), "reordering"),
             (!is_no_share(duplicate), "duplication"),
+            (acks.is_some(), "held acknowledgements"),
+            (!is_no_share(ack_loss), "losses of acknowledgements alone"),
         ];
         asked.into_iter().find_map(|(is_asked, name)| is_asked.then_some(name))
+    }
+
+    /// Longest that a packet may be held at the end, after the delay.
+    pub fn held_up(&self) -> Duration {
+        let reorder = self.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
+        reorder.max(self.acks.map_or(Duration::ZERO, |acks| acks.time))
     }
 
     fn out_of_range(&self) -> Option<(&'static str, String)> {
@@ -267,6 +287,10 @@ impl Direction {
         if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
             let what = format!("\"{low}pkts\": expected less than the queue, \"{}\", and both in pkts", self.queue);
             return Some(("queue_low", what));
+        }
+        if let (Some(acks), Some(reorder)) = (self.acks, self.reorder) {
+            let what = format!("\"{acks}\" beside reorder = \"{reorder}\": expected one of them in a direction");
+            return Some(("acks", what));
         }
         self.wrong_change().map(|(index, field, what)| ("change", format!("{}, {field}: {what}", index + 1)))
     }

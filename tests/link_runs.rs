@@ -148,6 +148,47 @@ fn long_queue_marks_the_flow_that_asked_and_only_that() {
     assert!(waited(there) < waited(deaf), "marks keep the queue short: {} and {}", waited(there), waited(deaf));
 }
 
+const ACKS: &str = r#"
+duration = "4s"
+runs = 1
+seed = 5
+[sweep]
+acks = ["aggregated:time=8ms,pkts=16", "thinned:time=8ms,pkts=8", "compressed:time=20ms,share=5%"]
+[[link]]
+ends = ["a", "b"]
+rate = "8mbit"
+delay = "10ms"
+queue = "60pkts"
+ack_loss = "2%"
+acks = "$acks"
+[[flow]]
+name = "data"
+from = "a"
+to = "b"
+algorithm = "reno"
+"#;
+
+#[test]
+fn acknowledgements_that_are_held_thinned_and_lost_leave_the_flow_its_rate() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let place = tempfile::tempdir().unwrap();
+    for (record, _) in run(place.path(), "acks", ACKS) {
+        let [there, back] = counters(&record);
+        // The sender has some of its own: those of its handshakes, and of what iperf3 answers.
+        assert!(there.acks_held_pkts * 10 < back.acks_held_pkts, "{there:?} {back:?}");
+        let (lost, held) = (back.acks_lost_pkts as f64, back.acks_held_pkts as f64);
+        let all = back.received_pkts as f64;
+        assert!((0.005..0.045).contains(&(lost / all)), "{back:?}");
+        let kind = record.at["acks"].split(':').next().unwrap();
+        let least = if kind == "compressed" { 0.1 } else { 0.9 };
+        assert!(held / all > least, "{kind}: {back:?}");
+        let thinned = back.acks_thinned_pkts as f64 / held;
+        assert!(if kind == "thinned" { thinned > 0.3 } else { thinned == 0.0 }, "{kind}: {back:?}");
+        let goodput = record.flows[0].received_bytes as f64 * 8.0 / 4.0;
+        assert!(goodput > 5e6, "{kind}: {goodput} bit/s of 8 Mbit/s");
+    }
+}
+
 const EVERYTHING: &str = r#"
 duration = "4s"
 runs = 1

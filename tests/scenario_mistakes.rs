@@ -26,6 +26,8 @@ mark = "20pkts"
 loss = "bursts:loss=1%,mean=4"
 reorder = "share=1%,by=5ms"
 duplicate = "1%"
+ack_loss = "2%"
+reverse = { acks = "thinned:time=5ms,pkts=4" }
 change = [{ at = "5s", delay = "40ms" }]
 
 [[flow]]
@@ -127,6 +129,17 @@ const MISTAKES: &[Mistake] = &[
     mistake(["bursts:loss=1%,mean=4", "gilbert:p=1%,q=2%"], "link.loss", "one of p, r, 1-h, 1-k", LISTED),
     mistake(["share=1%,by=5ms", "share=70%,by=5ms"], "link.reorder", "at most 50%", LISTED),
     mistake(["duplicate = \"1%\"", "duplicate = \"150%\""], "link.duplicate", "from 0 to 1", LISTED),
+    mistake(["ack_loss = \"2%\"", "ack_loss = \"2\""], "link.ack_loss", "from 0 to 1", LISTED),
+    mistake(["thinned:time=5ms,pkts=4", "thinned:pkts=4"], "link.reverse.acks", "time is missing", LISTED),
+    mistake(["pkts=4\" }", "pkts=1\" }"], "link.reverse.acks", "expected a number from 2 to 1000", LISTED),
+    mistake(["thinned:time=5ms,pkts=4", "thin"], "link.reverse.acks", "or compressed:time=20ms,share=1%", LISTED),
+    mistake(["time=5ms,pkts", "time=50s,pkts"], "link.reverse.acks", "more than 0us and at most 10s", LISTED),
+    mistake(
+        ["reverse = { acks = \"thinned:time=5ms,pkts=4\" }", "acks = \"thinned:time=5ms,pkts=4\""],
+        "link.acks",
+        "beside reorder = \"share=1%,by=5ms\": expected one of them in a direction",
+        LISTED,
+    ),
     mistake(
         ["at = \"5s\"", "at = \"15s\""],
         "link.change.at",

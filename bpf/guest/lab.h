@@ -31,7 +31,9 @@ enum tccc_stream {
 	TCCC_STREAM_JITTER,
 	TCCC_STREAM_REORDER,
 	TCCC_STREAM_DUPLICATE,
-	TCCC_STREAM_HOST, /* delay inside the sending host */
+	TCCC_STREAM_ACK_LOSS,
+	TCCC_STREAM_ACK_HOLD, /* which acknowledgements begin a batch */
+	TCCC_STREAM_HOST,     /* delay inside the sending host */
 	TCCC_STREAMS,
 };
 
@@ -71,6 +73,14 @@ struct tccc_limit {
 	u64 most;
 };
 
+/* Pure acknowledgements that are held at the end and leave together. */
+struct tccc_ack_hold {
+	u64 time_ns; /* longest that one is held; 0: none is, and the others mean nothing */
+	u64 pkts;    /* when so many have come, they leave */
+	u64 share;   /* of those that are not held, what begins a batch */
+	u64 newest;  /* 1: only the newest one of a flow leaves, with those that tell more than it does */
+};
+
 /* A value from a moment on, counted from the start of the run. */
 struct tccc_step {
 	u64 at_ns;
@@ -101,10 +111,12 @@ struct tccc_link_request {
 	u64 held_back_ns;  /* how much longer packets take that others overtake */
 	u64 held_back;	   /* share */
 	u64 duplicate;	   /* share */
+	u64 ack_loss;	   /* share, of pure acknowledgements */
 	u64 host_delay_ns; /* uniform delay before the link, up to this, without reordering */
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
 	struct tccc_limit mark;	     /* what waits in front of a packet that is marked */
+	struct tccc_ack_hold ack_hold;
 	struct tccc_generator generators[TCCC_STREAMS];
 	u64 step_counts[TCCC_CHANGES];
 	u64 loss_count;
@@ -123,6 +135,9 @@ struct tccc_link_counters {
 	u64 overflow_pkts;
 	u64 marked_pkts;
 	u64 duplicated_pkts;
+	u64 acks_lost_pkts;
+	u64 acks_held_pkts;
+	u64 acks_thinned_pkts;
 	u64 reordered_pkts;
 	u64 failed_pkts;
 	u64 max_queue_pkts;

@@ -60,29 +60,53 @@ static struct link *link_of(struct Qdisc *sch)
 	return ((struct outlet *)qdisc_priv(sch))->link;
 }
 
-static void line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict)
+/* Drops acknowledgements that a newer one replaces. */
+static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
 {
+	while (dropped) {
+		struct sk_buff *skb = packet_of(dropped);
+
+		dropped = dropped->next;
+		link_of(sch)->shaper.counters.acks_thinned_pkts++;
+		sch->q.qlen--;
+		qdisc_qstats_backlog_dec(sch, skb);
+		kfree_skb(skb);
+	}
+}
+
+/* `ack` is NULL for a packet that is anything but a pure acknowledgement. */
+static void line_up(struct Qdisc *sch, struct sk_buff *skb, const struct verdict *verdict, const struct ack *ack)
+{
+	const struct comer comer = {
+		.ack = ack,
+		.begins_batch = verdict->begins_batch,
+		.is_held_back = verdict->is_held_back,
+	};
 	struct link *link = link_of(sch);
 	struct parcel *parcel = parcel_of(skb);
+	struct passed passed;
 
 	parcel->due_ns = verdict->due_ns;
-	link->shaper.counters.reordered_pkts += line_add(&link->line, parcel, verdict->is_held_back);
 	sch->q.qlen++;
 	qdisc_qstats_backlog_inc(sch, skb);
+	passed = line_pass(&link->line, &link->shaper.direction.request->ack_hold, parcel, &comer);
+	link->shaper.counters.reordered_pkts += passed.reordered;
+	link->shaper.counters.acks_held_pkts += passed.is_held;
+	drop_thinned(sch, passed.dropped);
 }
 
 /* Lines up the copy of a packet, if it has one. */
-static void enter_copy(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, u32 bytes)
+static void enter_copy(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, const struct ack *ack)
 {
 	struct shaper *shaper = &link_of(sch)->shaper;
-	const struct verdict verdict = shaper_admit_copy(shaper, arrival_ns, bytes);
+	const struct verdict verdict = shaper_admit_copy(shaper, arrival_ns, skb->len - skb_network_offset(skb));
 	struct sk_buff *copy;
 
 	if (verdict.kind != VERDICT_DUE)
 		return;
 	copy = skb_clone(skb, GFP_ATOMIC);
 	if (copy)
-		line_up(sch, copy, &verdict);
+		line_up(sch, copy, &verdict, ack);
 	else
 		shaper->counters.failed_pkts++;
 }
@@ -92,7 +116,10 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	struct shaper *shaper = &link_of(sch)->shaper;
 	const u64 arrival_ns = shaper_arrival_ns(shaper, ktime_get_ns());
 	const u32 bytes = skb->len - skb_network_offset(skb);
-	const struct verdict verdict = shaper_admit(shaper, arrival_ns, bytes, is_low(skb));
+	struct ack ack;
+	const bool is_ack = shaper_minds_acks(shaper) && read_ack(skb, &ack);
+	const struct traits traits = {.is_low = is_low(skb), .is_ack = is_ack};
+	const struct verdict verdict = shaper_admit(shaper, arrival_ns, bytes, traits);
 
 	if (verdict.kind != VERDICT_DUE) {
 		qdisc_qstats_drop(sch);
@@ -101,8 +128,8 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 	}
 	if (shaper->is_marked)
 		shaper->counters.marked_pkts += mark_congestion(skb);
-	line_up(sch, skb, &verdict);
-	enter_copy(sch, skb, arrival_ns, bytes);
+	line_up(sch, skb, &verdict, is_ack ? &ack : NULL);
+	enter_copy(sch, skb, arrival_ns, is_ack ? &ack : NULL);
 }
 
 /* A packet of several segments meets the link as the packets that a sender without offloads sends. */

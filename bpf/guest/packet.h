@@ -25,6 +25,21 @@ static inline struct sk_buff *packet_of(struct parcel *parcel)
 	return (struct sk_buff *)((char *)parcel - offsetof(struct sk_buff, cb) - offsetof(struct qdisc_skb_cb, data));
 }
 
+/* Whether it is a pure acknowledgement; what it says if so. */
+static inline bool read_ack(struct sk_buff *skb, struct ack *ack)
+{
+	const int offset = skb_network_offset(skb);
+
+	return skb->len - offset <= ACK_BYTES_MAX && pskb_may_pull(skb, skb->len) &&
+	       ack_read(ack, skb->data + offset, skb->len - offset);
+}
+
+/* What line.h asks for. */
+static bool parcel_ack(const struct parcel *parcel, struct ack *ack)
+{
+	return read_ack(packet_of((struct parcel *)parcel), ack);
+}
+
 static inline bool is_low(struct sk_buff *skb)
 {
 	switch (skb->protocol) {

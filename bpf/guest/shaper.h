@@ -47,19 +47,28 @@ enum verdict_kind {
 	VERDICT_DOWN,	  /* dropped because the link was down */
 	VERDICT_OVERFLOW, /* dropped because the queue was full */
 	VERDICT_FAILED,	  /* not carried for lack of memory */
+	VERDICT_ACK_LOST, /* a pure acknowledgement that the loss model let pass, lost all the same */
 	VERDICT_DUE,	  /* leaves the link at due_ns, never before an earlier packet that is not held back */
 };
 
 struct verdict {
 	enum verdict_kind kind;
 	bool is_held_back;
+	bool begins_batch; /* if it is an acknowledgement, and none is held */
 	u64 due_ns;
+};
+
+/* What decides how a packet is treated. */
+struct traits {
+	bool is_low; /* its header asks for low priority */
+	bool is_ack; /* it is a pure acknowledgement */
 };
 
 /* On what terms a packet enters the queue: what chance adds to its time, and what the queue holds for its priority. */
 struct terms {
 	u64 jitter_ns;
 	u64 held_back_ns;
+	bool begins_batch;
 	struct tccc_limit limit;
 };
 
@@ -73,6 +82,8 @@ struct shaper {
 	struct tccc_generator jitter_draws;
 	struct tccc_generator reorder_draws;
 	struct tccc_generator duplicate_draws;
+	struct tccc_generator ack_loss_draws;
+	struct tccc_generator ack_hold_draws;
 	struct tccc_generator host_draws;
 	struct terms copy_terms;
 	bool has_copy;
@@ -183,6 +194,12 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 	shaper->loss.value = 0;
 }
 
+/* Whether it matters which packets are acknowledgements. */
+static inline bool shaper_minds_acks(const struct shaper *shaper)
+{
+	return shaper->direction.request->ack_loss || shaper->direction.request->ack_hold.time_ns;
+}
+
 /* Starts the random numbers anew. What changes by time waits for shaper_start() again. */
 static inline void shaper_reseed(struct shaper *shaper)
 {
@@ -193,6 +210,8 @@ static inline void shaper_reseed(struct shaper *shaper)
 	shaper->jitter_draws = generators[TCCC_STREAM_JITTER];
 	shaper->reorder_draws = generators[TCCC_STREAM_REORDER];
 	shaper->duplicate_draws = generators[TCCC_STREAM_DUPLICATE];
+	shaper->ack_loss_draws = generators[TCCC_STREAM_ACK_LOSS];
+	shaper->ack_hold_draws = generators[TCCC_STREAM_ACK_HOLD];
 	shaper->host_draws = generators[TCCC_STREAM_HOST];
 }
 
@@ -247,6 +266,8 @@ static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_l
 
 	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
 		terms.held_back_ns = request->held_back_ns;
+	if (request->ack_hold.time_ns)
+		terms.begins_batch = draw_share(&shaper->ack_hold_draws, request->ack_hold.share);
 	return terms;
 }
 
@@ -276,7 +297,11 @@ static inline enum verdict_kind wait_in_queue(struct shaper *shaper, u64 seriali
 
 static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, u32 bytes, const struct terms *terms)
 {
-	struct verdict verdict = {.kind = VERDICT_DUE, .is_held_back = terms->held_back_ns > 0};
+	struct verdict verdict = {
+		.kind = VERDICT_DUE,
+		.is_held_back = terms->held_back_ns > 0,
+		.begins_batch = terms->begins_batch,
+	};
 	u64 from_ns, left_ns;
 
 	waiting_leave(&shaper->queue, arrival_ns);
@@ -303,12 +328,13 @@ static inline struct verdict enter_queue(struct shaper *shaper, u64 arrival_ns, 
  * Decides what happens to a packet of so many bytes (the whole IP packet) that arrives at a moment; packets are given in the
  * order of their arrival. One of low priority finds the queue full earlier.
  */
-static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns, u32 bytes, bool is_low)
+static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns, u32 bytes, struct traits traits)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	const bool has_own_limit = is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
+	const bool has_own_limit = traits.is_low && request->queue_low.unit != TCCC_LIMIT_NONE;
 	const struct tccc_limit *limit = has_own_limit ? &request->queue_low : &request->queue;
 	struct terms terms;
+	bool loses_ack;
 
 	shaper->counters.received_pkts++;
 	if (!steps_at(&shaper->is_up, arrival_ns)) {
@@ -318,11 +344,16 @@ static inline struct verdict shaper_admit(struct shaper *shaper, u64 arrival_ns,
 	/* Drawn for lost packets too: what happens to a packet depends on its number alone. */
 	terms = draw_terms(shaper, limit);
 	draw_copy(shaper, limit);
+	loses_ack = request->ack_loss && draw_share(&shaper->ack_loss_draws, request->ack_loss) && traits.is_ack;
 	if (steps_pass(&shaper->loss, arrival_ns))
 		losses_change(&shaper->losses, shaper->loss.value);
 	if (losses_take_next(&shaper->losses)) {
 		shaper->counters.lost_pkts++;
 		return (struct verdict){.kind = VERDICT_LOST};
+	}
+	if (loses_ack) {
+		shaper->counters.acks_lost_pkts++;
+		return (struct verdict){.kind = VERDICT_ACK_LOST};
 	}
 	return enter_queue(shaper, arrival_ns, bytes, &terms);
 }

@@ -16,6 +16,7 @@ use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::model::run::LinkCounters;
+use crate::path::acks::AckHold;
 use crate::path::loss::LossModel;
 use crate::path::reorder::Reorder;
 use crate::path::{Direction, LinkConfig};
@@ -90,6 +91,15 @@ pub struct Args {
     /// Share of packets that are sent twice, such as 1%
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub duplicate: Share,
+    /// Pure TCP ACKs held to leave together, such as aggregated:time=5ms,pkts=16
+    ///
+    /// aggregated: all leave after this time, or when so many have come. thinned:time=5ms,pkts=4 lets only the newest of
+    /// each connection leave. compressed:time=20ms,share=1% holds them now and then: this share begins a hold-up.
+    #[arg(long, value_name = "ACKS")]
+    pub acks: Option<AckHold>,
+    /// Share of pure TCP ACKs that is lost, such as 1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub ack_loss: Share,
     /// What is different on the way back
     #[command(flatten)]
     pub reverse: Reverse,
@@ -138,6 +148,12 @@ pub struct Reverse {
     /// Share of packets sent twice on the way back
     #[arg(long, value_name = "SHARE")]
     pub reverse_duplicate: Option<Share>,
+    /// Pure TCP ACKs held on the way back
+    #[arg(long, value_name = "ACKS")]
+    pub reverse_acks: Option<AckHold>,
+    /// Share of pure TCP ACKs lost on the way back
+    #[arg(long, value_name = "SHARE")]
+    pub reverse_ack_loss: Option<Share>,
 }
 
 /// Carries packets until told to stop, then prints the counters.
@@ -226,6 +242,10 @@ fn accidents(direction: &Direction) -> String {
     if direction.duplicate.0 > 0.0 {
         text += &format!(", duplicate {}", direction.duplicate);
     }
+    text += &direction.acks.map_or(String::new(), |acks| format!(", acks {acks}"));
+    if direction.ack_loss.0 > 0.0 {
+        text += &format!(", ack loss {}", direction.ack_loss);
+    }
     text
 }
 
@@ -307,6 +327,11 @@ impl Summary {
             if counters.duplicated_pkts + reordered + counters.marked_pkts > 0 {
                 let (twice, marked) = (counters.duplicated_pkts, counters.marked_pkts);
                 writeln!(out, "  changed   {twice} pkts sent twice, {reordered} overtaken, {marked} marked")?;
+            }
+            let acks = [counters.acks_lost_pkts, counters.acks_held_pkts, counters.acks_thinned_pkts];
+            if acks != [0; 3] {
+                let [lost, held, thinned] = acks;
+                writeln!(out, "  acks      {lost} lost, {held} held, {thinned} of these dropped for a newer one")?;
             }
             writeln!(out, "  overflow  {} pkts by the full queue{waited}", counters.overflow_pkts)?;
             writeln!(out, "  failed    {} pkts by the emulator itself", counters.failed_pkts)?;

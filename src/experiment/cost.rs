@@ -157,15 +157,14 @@ pub fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
     way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())
 }
 
-/// Longest that a flow's empty path may hold up a packet behind the one before it: its delays, what reordering adds to
+/// Longest that a flow's empty path may hold up a packet behind the one before it: its delays, what holding back adds to
 /// them, and the longest outage of its links.
 pub fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = way(cell, flow);
     let on_link = |hop: &Hop| {
         let direction = hop.direction(&cell.links);
-        let held_back = direction.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
         let outage = direction.trace.as_ref().map_or(Duration::ZERO, RateTrace::longest_gap);
-        direction.jitter + held_back + outage
+        direction.jitter + direction.held_up() + outage
     };
     round_trip(cell, flow) + way.iter().map(on_link).sum::<Duration>()
 }

@@ -40,6 +40,15 @@ pub struct LinkCounters {
     /// Copies that the link made. Older records lack it.
     #[serde(default)]
     pub duplicated_pkts: u64,
+    /// Pure acknowledgements that were lost beside those that the loss model took.
+    #[serde(default, skip_serializing_if = "is_none_counted")]
+    pub acks_lost_pkts: u64,
+    /// Pure acknowledgements that were held to leave with others.
+    #[serde(default, skip_serializing_if = "is_none_counted")]
+    pub acks_held_pkts: u64,
+    /// Pure acknowledgements that were held and dropped, because a newer one of the flow came.
+    #[serde(default, skip_serializing_if = "is_none_counted")]
+    pub acks_thinned_pkts: u64,
     /// Packets that left the link behind one that entered after them (RFC 4737's reordered packets); none for a kernel
     /// link, and in older records.
     #[serde(default)]
@@ -54,6 +63,10 @@ pub struct LinkCounters {
     /// to keep, and in every file: they are for judging a run that just ended.
     #[serde(skip)]
     pub moments: Option<Moments>,
+}
+
+fn is_none_counted(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Moments of one direction, on the monotonic clock.

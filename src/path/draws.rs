@@ -24,6 +24,10 @@ pub enum Stream {
     Reorder = 0x7265_6f72_6465,
     /// Which packets are copied.
     Duplicate = 0x6475_706c_6963,
+    /// Which acknowledgements are lost that the loss model let pass.
+    AckLoss = 0x6163_6b6c_6f73,
+    /// Which acknowledgements begin a batch.
+    AckHold = 0x6163_6b68_6f6c,
     /// Delays inside the sending host, which only virtual time adds.
     Host = 0x0068_6f73_7464,
 }

@@ -32,12 +32,21 @@ struct link {
 	struct shaper shaper;
 	struct line line;
 	void *request;
+	struct ack ack; /* of the packet that was admitted last */
+	bool is_ack;
 };
 
 struct host_packet {
 	struct parcel parcel; /* first: a parcel is where its packet is */
 	u64 id;
+	struct ack ack;
 };
+
+static bool parcel_ack(const struct parcel *parcel, struct ack *ack)
+{
+	*ack = ((const struct host_packet *)parcel)->ack;
+	return true;
+}
 
 /* NULL: the request is refused. */
 struct link *host_link_new(const void *request, u64 length)
@@ -84,9 +93,22 @@ u64 host_link_arrival(struct link *link, u64 now_ns)
 	return shaper_arrival_ns(&link->shaper, now_ns);
 }
 
-struct verdict host_link_admit(struct link *link, u64 arrival_ns, u32 bytes, u32 is_low)
+struct host_arrival {
+	u64 at_ns;
+	const u8 *packet; /* its first bytes */
+	u64 packet_length;
+	u32 bytes;
+	u32 is_low;
+};
+
+struct verdict host_link_admit(struct link *link, const struct host_arrival *arrival)
 {
-	return shaper_admit(&link->shaper, arrival_ns, bytes, is_low);
+	struct traits traits = {.is_low = arrival->is_low};
+
+	link->is_ack =
+		shaper_minds_acks(&link->shaper) && ack_read(&link->ack, arrival->packet, arrival->packet_length);
+	traits.is_ack = link->is_ack;
+	return shaper_admit(&link->shaper, arrival->at_ns, arrival->bytes, traits);
 }
 
 struct verdict host_link_admit_copy(struct link *link, u64 arrival_ns, u32 bytes)
@@ -109,13 +131,30 @@ const u64 *host_link_first_lost(struct link *link)
 	return link->shaper.losses.first_lost;
 }
 
-u64 host_link_line_add(struct link *link, u64 due_ns, u32 is_held_back, u64 id)
+/* Lines up the packet that was admitted last, or its copy. */
+u64 host_link_line_add(struct link *link, const struct verdict *verdict, u64 id)
 {
+	const struct comer comer = {
+		.ack = link->is_ack ? &link->ack : NULL,
+		.begins_batch = verdict->begins_batch,
+		.is_held_back = verdict->is_held_back,
+	};
 	struct host_packet *packet = calloc(1, sizeof(*packet));
+	struct passed passed;
 
-	packet->parcel.due_ns = due_ns;
+	packet->parcel.due_ns = verdict->due_ns;
 	packet->id = id;
-	return line_add(&link->line, &packet->parcel, is_held_back);
+	packet->ack = link->ack;
+	passed = line_pass(&link->line, &link->shaper.direction.request->ack_hold, &packet->parcel, &comer);
+	link->shaper.counters.acks_held_pkts += passed.is_held;
+	while (passed.dropped) {
+		struct parcel *dropped = passed.dropped;
+
+		passed.dropped = dropped->next;
+		link->shaper.counters.acks_thinned_pkts++;
+		free(dropped);
+	}
+	return passed.reordered;
 }
 
 /* The number of the packet that leaves next, if that is due; ~0: none is. */

@@ -122,6 +122,41 @@ proptest! {
     }
 }
 
+/// Windows of long fast paths: 10^6 packets are 100 Gbit/s over 115 ms. What wraps there jumps, in one ACK or at a loss.
+#[test]
+fn windows_of_a_million_packets_neither_wrap_nor_jump() {
+    const ROUNDS: u32 = 6;
+    const PACKETS_AN_ACK: u32 = 1_000;
+    for (native, cwnd) in
+        native::every().iter().flat_map(|native| [65_536, 300_000, 1_000_000].map(|cwnd| (native, cwnd)))
+    {
+        for (ssthresh, rtt_us) in [(cwnd, 20_000), (cwnd, 300_000), (INFINITE_SSTHRESH, 100_000)] {
+            let what = format!("{} from {cwnd} packets, ssthresh {ssthresh}, {rtt_us} us", native.id);
+            let (mut connection, mut largest) = (Connection::over(native, cwnd, ssthresh), 0);
+            for round in 0..ROUNDS {
+                for _ in 0..connection.cwnd() / PACKETS_AN_ACK {
+                    let before = connection.cwnd();
+                    connection.wait(u64::from(rtt_us) * u64::from(PACKETS_AN_ACK) / u64::from(before));
+                    connection.ack(PACKETS_AN_ACK, rtt_us);
+                    let now = connection.cwnd();
+                    assert!(now <= before + GROWTH_AN_ACK * PACKETS_AN_ACK, "{what}, round {round}: {before} to {now}");
+                    assert!(now >= before / 2, "{what}, round {round}: {before} to {now}");
+                }
+                let (before, old) = (connection.cwnd(), connection.ssthresh());
+                connection.lose();
+                let kept = connection.ssthresh();
+                // Westwood keeps what the path was measured to hold, which may be more than a window that shrank; the
+                // first loss of a window may leave the threshold as it was.
+                largest = largest.max(before);
+                let is_sound = kept == old || kept >= before / 4 && kept <= largest;
+                assert!(is_sound, "{what}, round {round}: {kept} kept of {before}");
+            }
+        }
+    }
+}
+/// Most packets that one acknowledged packet adds: Hybla's 2^4 - 1 in slow start at 100 ms.
+const GROWTH_AN_ACK: u32 = 16;
+
 /// As snd_cwnd_cnt in the kernel; its Hybla has a credit of its own, which stays.
 #[test]
 fn credit_of_growth_ends_at_a_reduction() {

@@ -43,6 +43,8 @@ pub fn config_of(args: &Args) -> LinkConfig {
         changes: changes_there(&args.change),
         reorder: args.reorder,
         duplicate: args.duplicate,
+        acks: args.acks,
+        ack_loss: args.ack_loss,
         seed: args.seed,
     };
     let back = Direction {
@@ -56,6 +58,8 @@ pub fn config_of(args: &Args) -> LinkConfig {
         loss: reverse.reverse_loss.clone().unwrap_or_else(|| args.loss.clone()),
         reorder: reverse.reverse_reorder.or(args.reorder),
         duplicate: reverse.reverse_duplicate.unwrap_or(args.duplicate),
+        acks: reverse.reverse_acks.or(args.acks),
+        ack_loss: reverse.reverse_ack_loss.unwrap_or(args.ack_loss),
         changes: changes_back(args),
         seed: args.seed.wrapping_add(1),
     };
@@ -173,13 +177,17 @@ mod tests {
 
     #[test]
     fn way_back_is_as_there_unless_it_has_its_own() {
-        let there = ["--queue", "9pkts", "--mark", "4pkts", "--reorder", "share=1%,by=5ms", "--duplicate", "2%"];
+        let there = ["--queue", "9pkts", "--mark", "4pkts", "--reorder", "share=1%,by=5ms"];
+        let acks = ["--duplicate", "2%", "--acks", "thinned:time=5ms,pkts=4", "--ack-loss", "4%"];
+        let there = [&there[..], &acks].concat();
         let [forward, backward] = config(&there).directions;
         assert_eq!(backward, Direction { seed: 2, ..forward.clone() });
         assert_eq!((forward.mark, forward.duplicate), (Some(QueueSize::Packets(4)), Share(0.02)));
+        assert_eq!((forward.acks, forward.ack_loss), (Some(acks[3].parse().unwrap()), Share(0.04)));
         let back = ["--reverse-delay", "9ms", "--reverse-jitter", "1ms", "--reverse-queue", "7pkts"];
         let more = ["--reverse-mark", "3pkts", "--reverse-reorder", "share=3%,by=5ms", "--reverse-duplicate", "0%"];
-        let [forward_again, backward] = config(&[&there[..], &back, &more].concat()).directions;
+        let own_acks = ["--reverse-acks", "compressed:time=5ms,share=1%", "--reverse-ack-loss", "0%"];
+        let [forward_again, backward] = config(&[&there[..], &back, &more, &own_acks].concat()).directions;
         assert_eq!(forward_again, forward);
         let own = Direction {
             delay: Duration::from_millis(9),
@@ -188,6 +196,8 @@ mod tests {
             mark: Some(QueueSize::Packets(3)),
             reorder: Some("share=3%,by=5ms".parse().unwrap()),
             duplicate: Share(0.0),
+            acks: Some("compressed:time=5ms,share=1%".parse().unwrap()),
+            ack_loss: Share(0.0),
             seed: 2,
             ..forward
         };

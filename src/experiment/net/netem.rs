@@ -89,6 +89,10 @@ pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
             let what = format!("cannot emulate mark \"{mark}\": netem marks by chance, not by its queue");
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
         }
+        if let Some(asked) = of_acks_alone(direction) {
+            let what = format!("cannot emulate {asked}: netem does not tell acknowledgements from other packets");
+            return Err(Failure::unmet(what).hint(OTHER_DRIVER));
+        }
         if direction.queue_low.is_some() {
             let what = "cannot emulate drops by priority: tccc builds netem links with one queue";
             return Err(Failure::unmet(what).hint(OTHER_DRIVER));
@@ -105,6 +109,12 @@ pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What a direction does to acknowledgements alone.
+fn of_acks_alone(direction: &Direction) -> Option<String> {
+    let lost = (direction.ack_loss.0 > 0.0).then(|| format!("ack_loss \"{}\"", direction.ack_loss));
+    direction.acks.map(|acks| format!("acks \"{acks}\"")).or(lost)
 }
 
 /// The way out where netem has none.
@@ -276,6 +286,17 @@ mod tests {
             seed: 7,
             ..Direction::default()
         }
+    }
+
+    #[test]
+    fn what_is_done_to_acknowledgements_alone_is_refused_by_field() {
+        let refused = |there: Direction| check_expressible(&[direction(), there]).unwrap_err().what;
+        let acks = Some("thinned:time=5ms,pkts=4".parse().unwrap());
+        let what = "netem does not tell acknowledgements from other packets";
+        let held = refused(Direction { acks, ..direction() });
+        assert_eq!(held, format!("cannot emulate acks \"thinned:time=5ms,pkts=4\": {what}"));
+        let lost = refused(Direction { ack_loss: Share(0.02), ..direction() });
+        assert_eq!(lost, format!("cannot emulate ack_loss \"2%\": {what}"));
     }
 
     #[test]

@@ -24,8 +24,10 @@ use crate::kernel::netlink::interface_index;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
+mod ack;
 mod clock;
 mod engine;
+mod gate;
 mod lane;
 mod mark;
 mod meter;

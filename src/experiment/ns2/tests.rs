@@ -142,6 +142,14 @@ fn path_that_ns2_has_no_word_for_is_refused() {
         script::check(cell).unwrap_err().what,
         "cannot simulate the link a-b: ns-2's links have no changes by time here"
     );
+    for (field, what) in [
+        ("acks = \"thinned:time=5ms\"", "held acknowledgements"),
+        ("ack_loss = \"1%\"", "losses of acknowledgements alone"),
+    ] {
+        let cell = &scenario(&TEXT.replace("delay = \"20ms\"", &format!("delay = \"20ms\"\n{field}"))).cells[0];
+        let refusal = script::check(cell).unwrap_err().what;
+        assert_eq!(refusal, format!("cannot simulate the link a-b: ns-2's links have no {what} here"));
+    }
     let cell = &scenario(&TEXT.replacen("50pkts", "1pkts", 1)).cells[0];
     let refusal = script::check(cell).unwrap_err().what;
     assert_eq!(refusal, "cannot simulate the link a-b: ns-2's queue of 1pkts drops every packet");

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::bytes::Bytes;
 use crate::failure::Failure;
 use crate::model::run::LinkCounters;
+use crate::path::acks::{self, AckKind};
 use crate::path::change::Change;
 use crate::path::draws::Stream;
 use crate::path::loss::LossModel;
@@ -20,11 +21,23 @@ use crate::units::Share;
 
 mod layout;
 
-use layout::{Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, Loss, Request, Step};
+use layout::{AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, Loss, Request, Step};
 pub use layout::{DEVICE_NAME, REQUEST_BYTES_MAX};
 
 /// A packet is lost, held back or copied when a number of 53 random bits is below the share of this.
 const WHOLE_SHARE: f64 = (1u64 << 53) as f64;
+
+/// The generators of a direction, in the order of `enum tccc_stream`.
+const STREAMS: [Stream; 8] = [
+    Stream::Loss,
+    Stream::State,
+    Stream::Jitter,
+    Stream::Reorder,
+    Stream::Duplicate,
+    Stream::AckLoss,
+    Stream::AckHold,
+    Stream::Host,
+];
 
 /// One direction of a link, and the device by which the guest sends into it.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +116,6 @@ impl Outlet<'_> {
         }
         device[..self.device.len()].copy_from_slice(self.device.as_bytes());
         let limits = self.config.queue_limits()?;
-        let streams = [Stream::Loss, Stream::State, Stream::Jitter, Stream::Reorder, Stream::Duplicate, Stream::Host];
         let reorder = direction.reorder.filter(|reorder| !reorder.by.is_zero());
         Ok(Request {
             device,
@@ -113,11 +125,13 @@ impl Outlet<'_> {
             held_back_ns: reorder.map_or(0, |reorder| nanos(reorder.by)),
             held_back: reorder.map_or(0, |reorder| threshold(reorder.share)),
             duplicate: threshold(direction.duplicate),
+            ack_loss: threshold(direction.ack_loss),
+            ack_hold: direction.acks.map_or(AckHold::default(), ack_hold),
             host_delay_ns: nanos(self.host_delay),
             queue: limit(limits[self.direction]),
             queue_low: direction.queue_low.map_or(Limit::default(), |most| limit(QueueLimit::Packets(most))),
             mark: self.config.mark_limit(self.direction).map_or(Limit::default(), limit),
-            generators: generators(direction.seed, streams)?,
+            generators: generators(direction.seed, STREAMS)?,
             ..Request::default()
         })
     }
@@ -148,6 +162,9 @@ fn next_counters(bytes: &mut &[u8]) -> Option<LinkCounters> {
         overflow_pkts: counters.overflow_pkts,
         marked_pkts: counters.marked_pkts,
         duplicated_pkts: counters.duplicated_pkts,
+        acks_lost_pkts: counters.acks_lost_pkts,
+        acks_held_pkts: counters.acks_held_pkts,
+        acks_thinned_pkts: counters.acks_thinned_pkts,
         reordered_pkts: Some(counters.reordered_pkts),
         failed_pkts: counters.failed_pkts,
         max_queue_pkts: Some(counters.max_queue_pkts),
@@ -172,6 +189,11 @@ fn limit(limit: QueueLimit) -> Limit {
         QueueLimit::Packets(most) => Limit { unit: LIMIT_PKTS, most: most.into() },
         QueueLimit::Bytes(most) => Limit { unit: LIMIT_BYTES, most },
     }
+}
+
+fn ack_hold(hold: acks::AckHold) -> AckHold {
+    let newest = u64::from(hold.kind == AckKind::Thinned);
+    AckHold { time_ns: nanos(hold.time), pkts: hold.pkts.into(), share: threshold(hold.share), newest }
 }
 
 /// The changes of one kind.

@@ -297,7 +297,9 @@ fn bytes_on_the_way(cell: &Cell, configs: &[LinkConfig]) -> Result<u64> {
     for config in configs {
         for (direction, limit) in config.directions.iter().zip(config.queue_limits()?) {
             let rate = direction.rate.map_or(cost::traffic_bps(cell) as u64, |rate| rate.0);
-            bytes += (rate as f64 / 8.0 * (direction.delay + direction.jitter).as_secs_f64()) as u64;
+            bytes += (rate as f64 / 8.0
+                * (direction.delays()[1] + direction.jitter + direction.held_up()).as_secs_f64())
+                as u64;
             bytes += match limit {
                 QueueLimit::Packets(most) => u64::from(most) * u64::from(cell.mtu),
                 QueueLimit::Bytes(most) => most,

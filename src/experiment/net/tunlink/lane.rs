@@ -1,17 +1,18 @@
 //! One direction at work: frames from its port through the shaper into the line of packets on their way, and out when due.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use nix::errno::Errno;
 
+use super::ack::Ack;
 use super::clock;
+use super::gate::{Comer, Gate, Passed};
 use super::mark::mark_congestion;
 use super::meter::Meter;
 use super::pool::{Pool, Slot};
 use super::port::{Frame, HEADER, Messages, Port};
 use super::priority::is_low;
-use super::shaper::{Shaper, Verdict};
+use super::shaper::{Shaper, Traits, Verdict};
 use crate::model::run::LinkCounters;
 use crate::path::rate_trace::OPPORTUNITY_BYTES;
 use crate::path::{LinkConfig, QueueLimit};
@@ -38,7 +39,7 @@ const LISTEN_PACKETS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parcel {
     pub(super) due: u64,
-    slot: Slot,
+    pub(super) slot: Slot,
     pub(super) len: u32,
     is_overtaken: bool,
 }
@@ -46,12 +47,18 @@ pub(super) struct Parcel {
 /// The packets on their way, in the order in which they leave.
 pub(super) type Line = VecDeque<Parcel>;
 
-/// One direction of a link.
-pub struct Lane {
+/// What a packet meets between its two ports.
+struct Way {
     shaper: Shaper,
-    pool: Pool,
+    gate: Gate,
     line: Line,
     meter: Meter,
+}
+
+/// One direction of a link.
+pub struct Lane {
+    way: Way,
+    pool: Pool,
     listen_interval: u64,
     next_look: Option<u64>,
 }
@@ -63,10 +70,13 @@ impl Lane {
         let slots = slots_needed(config, number, limit);
         let interval = (direction.delays()[0].as_nanos() as u64 / LISTEN_PART).min(LISTEN_MAX);
         Lane {
-            shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(number)),
+            way: Way {
+                shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(number)),
+                gate: Gate::new(direction.acks),
+                line: VecDeque::with_capacity(slots as usize),
+                meter: Meter::new(),
+            },
             pool: Pool::new(slots, config.mtu as usize + HEADER),
-            line: VecDeque::with_capacity(slots as usize),
-            meter: Meter::new(),
             listen_interval: if interval < LISTEN_MIN { 0 } else { interval },
             next_look: None,
         }
@@ -74,7 +84,7 @@ impl Lane {
 
     /// When the first packet on its way is due.
     pub fn next_due(&self) -> Option<u64> {
-        self.line.front().map(|parcel| parcel.due)
+        self.way.line.front().map(|parcel| parcel.due)
     }
 
     /// When to look for packets without being woken.
@@ -91,31 +101,8 @@ impl Lane {
     ///
     /// Errors: the interface was taken away.
     pub fn receive(&mut self, port: &mut Port, messages: &mut Messages) -> Result<usize, Errno> {
-        let Lane { shaper, pool, line, meter, .. } = self;
-        port.receive(messages, pool, |pool, frame| {
-            meter.received_pkts += 1;
-            match judge(shaper, pool, &frame) {
-                Some(Verdict::Due(due)) => {
-                    if shaper.marks_last() {
-                        meter.marked_pkts += u64::from(mark(pool, &frame));
-                    }
-                    meter.reordered_pkts += line_up(line, due, frame);
-                    if let Some(verdict) = shaper.admit_copy(frame.arrival, packet_len(frame.len)) {
-                        meter.duplicated_pkts += 1;
-                        add_copy(verdict, frame, (pool, line, meter));
-                    }
-                }
-                refused => {
-                    pool.give_back(frame.slot);
-                    match refused {
-                        Some(Verdict::Lost) => meter.lost_pkts += 1,
-                        Some(Verdict::Down) => meter.down_pkts += 1,
-                        Some(_) => meter.overflowed(frame.arrival),
-                        None => meter.failed_pkts += 1,
-                    }
-                }
-            }
-        })
+        let Lane { way, pool, .. } = self;
+        port.receive(messages, pool, |pool, frame| way.carry(pool, frame))
     }
 
     /// Decides by what a look brought whether to look again after an interval or to be woken.
@@ -129,7 +116,7 @@ impl Lane {
         let now = clock::now();
         let mut batch = [(Slot::default(), 0); SEND_BATCH];
         let mut len = 0;
-        for parcel in self.line.iter().take(SEND_BATCH).take_while(|parcel| parcel.due <= now) {
+        for parcel in self.way.line.iter().take(SEND_BATCH).take_while(|parcel| parcel.due <= now) {
             batch[len] = (parcel.slot, parcel.len);
             len += 1;
         }
@@ -137,15 +124,15 @@ impl Lane {
         while done < len {
             let sent = port.send(messages, &self.pool, &batch[done..len]);
             let left_at = clock::now();
-            self.line.drain(..sent).for_each(|parcel| {
-                self.meter.sent(packet_len(parcel.len), left_at, parcel.due);
+            self.way.line.drain(..sent).for_each(|parcel| {
+                self.way.meter.sent(packet_len(parcel.len), left_at, parcel.due);
                 self.pool.give_back(parcel.slot);
             });
             done += sent;
             if done < len
-                && let Some(refused) = self.line.pop_front()
+                && let Some(refused) = self.way.line.pop_front()
             {
-                self.meter.failed_pkts += 1;
+                self.way.meter.failed_pkts += 1;
                 self.pool.give_back(refused.slot);
                 done += 1;
             }
@@ -155,29 +142,29 @@ impl Lane {
 
     /// The counters as a run records them.
     pub fn counters(&mut self, input: &Port) -> LinkCounters {
-        self.meter.failed_pkts += input.take_drops();
+        self.way.meter.failed_pkts += input.take_drops();
         LinkCounters {
-            lost_positions: self.shaper.first_lost().to_vec(),
-            loss_runs: Some(self.shaper.loss_runs()),
-            ..self.meter.counters(self.shaper.max_queue_pkts())
+            lost_positions: self.way.shaper.first_lost().to_vec(),
+            loss_runs: Some(self.way.shaper.loss_runs()),
+            ..self.way.meter.counters(self.way.shaper.max_queue_pkts())
         }
     }
 
     /// Starts the counters at zero.
     pub fn restart_counters(&mut self, input: &Port) {
         input.take_drops();
-        self.meter.restart();
-        self.shaper.restart_counters();
+        self.way.meter.restart();
+        self.way.shaper.restart_counters();
     }
 
     /// Begins what changes by time.
     pub fn start(&mut self, begin: u64) {
-        self.shaper.start(begin);
+        self.way.shaper.start(begin);
     }
 
     /// Starts the random numbers anew.
     pub fn reseed(&mut self, seed: u64) {
-        self.shaper.reseed(seed);
+        self.way.shaper.reseed(seed);
     }
 }
 
@@ -198,34 +185,75 @@ pub(super) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
     overtaken
 }
 
-/// Lines up a copy of a frame; one that finds no room counts as not carried.
-fn add_copy(verdict: Verdict, frame: Frame, (pool, line, meter): (&mut Pool, &mut Line, &mut Meter)) {
-    let Verdict::Due(due) = verdict else {
-        meter.overflowed(frame.arrival);
-        return;
-    };
-    match pool.copy(frame.slot) {
-        Some(slot) => meter.reordered_pkts += line_up(line, due, Frame { slot, ..frame }),
-        None => meter.failed_pkts += 1,
+impl Way {
+    /// Decides what happens to a frame and its copy, and lines up what is due.
+    fn carry(&mut self, pool: &mut Pool, frame: Frame) {
+        self.meter.received_pkts += 1;
+        if frame.len as usize > pool.slot_len() {
+            // Longer than the link's MTU: it cannot be carried.
+            pool.give_back(frame.slot);
+            self.meter.failed_pkts += 1;
+            return;
+        }
+        let bytes = packet_len(frame.len);
+        let (ack, is_low) = self.traits(packet(pool, &frame));
+        let verdict = self.shaper.admit_as(frame.arrival, bytes, Traits { is_low, is_ack: ack.is_some() });
+        let Verdict::Due(due) = verdict else {
+            pool.give_back(frame.slot);
+            self.count(verdict, frame.arrival);
+            return;
+        };
+        if self.shaper.marks_last() {
+            self.meter.marked_pkts += u64::from(mark_congestion(packet(pool, &frame)));
+        }
+        self.line_up(pool, due, frame, ack);
+        if let Some(verdict) = self.shaper.admit_copy(frame.arrival, bytes) {
+            self.meter.duplicated_pkts += 1;
+            self.add_copy(pool, verdict, frame, ack);
+        }
+    }
+
+    /// Which acknowledgement a packet is, and whether it is of low priority, as far as either matters here.
+    fn traits(&self, packet: &[u8]) -> (Option<Ack>, bool) {
+        let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
+        let ack = if minds_acks { Ack::of(packet) } else { None };
+        (ack, self.shaper.minds_priority() && is_low(packet))
+    }
+
+    fn line_up(&mut self, pool: &mut Pool, due: u64, frame: Frame, ack: Option<Ack>) {
+        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch() };
+        let Passed { reordered, is_held, thinned } =
+            self.gate.line_up(&mut self.line, comer, frame, |slot| pool.give_back(slot));
+        self.meter.reordered_pkts += reordered;
+        self.meter.acks_held_pkts += u64::from(is_held);
+        self.meter.acks_thinned_pkts += thinned;
+    }
+
+    /// Lines up a copy of a frame; one that finds no room counts as not carried.
+    fn add_copy(&mut self, pool: &mut Pool, verdict: Verdict, frame: Frame, ack: Option<Ack>) {
+        let Verdict::Due(due) = verdict else {
+            self.count(verdict, frame.arrival);
+            return;
+        };
+        match pool.copy(frame.slot) {
+            Some(slot) => self.line_up(pool, due, Frame { slot, ..frame }, ack),
+            None => self.meter.failed_pkts += 1,
+        }
+    }
+
+    fn count(&mut self, refused: Verdict, at: u64) {
+        match refused {
+            Verdict::Lost => self.meter.lost_pkts += 1,
+            Verdict::AckLost => self.meter.acks_lost_pkts += 1,
+            Verdict::Down => self.meter.down_pkts += 1,
+            _ => self.meter.overflowed(at),
+        }
     }
 }
 
-/// Marks a frame's packet where its ends understand that; returns whether they do.
-fn mark(pool: &mut Pool, frame: &Frame) -> bool {
-    pool.bytes_mut(frame.slot).get_mut(HEADER..frame.len as usize).is_some_and(mark_congestion)
-}
-
-/// None: the frame is longer than the link's MTU and cannot be carried.
-fn judge(shaper: &mut Shaper, pool: &mut Pool, frame: &Frame) -> Option<Verdict> {
-    if frame.len as usize > pool.slot_len() {
-        return None;
-    }
-    let bytes = packet_len(frame.len);
-    let is_low = |pool: &mut Pool| pool.bytes_mut(frame.slot).get(HEADER..frame.len as usize).is_some_and(is_low);
-    if shaper.minds_priority() && is_low(pool) {
-        return Some(shaper.admit_low(frame.arrival, bytes));
-    }
-    Some(shaper.admit(frame.arrival, bytes))
+/// The packet in a frame.
+fn packet<'a>(pool: &'a mut Pool, frame: &Frame) -> &'a mut [u8] {
+    pool.bytes_mut(frame.slot).get_mut(HEADER..frame.len as usize).unwrap_or_default()
 }
 
 /// Bytes of the IP packet in a frame.
@@ -241,8 +269,7 @@ fn slots_needed(config: &LinkConfig, number: usize, limit: QueueLimit) -> u32 {
         QueueLimit::Bytes(bytes) => bytes / SMALL_PACKET,
     };
     let (fewest, most) = SLOTS;
-    let held_back = direction.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
-    let longest = direction.delays()[1] + direction.jitter + held_back;
+    let longest = direction.delays()[1] + direction.jitter + direction.held_up();
     let at_rate = |rate: BitsPerSec| (rate.0 as f64 / 8.0 * longest.as_secs_f64()) as u64;
     let bytes = match &direction.trace {
         Some(trace) => Some(trace.most_within(longest).saturating_mul(OPPORTUNITY_BYTES.into())),

@@ -28,6 +28,12 @@ pub struct Meter {
     pub marked_pkts: u64,
     /// Copies made.
     pub duplicated_pkts: u64,
+    /// Pure acknowledgements lost beside those that the loss model took.
+    pub acks_lost_pkts: u64,
+    /// Pure acknowledgements that were held.
+    pub acks_held_pkts: u64,
+    /// Those dropped while held.
+    pub acks_thinned_pkts: u64,
     /// Overtaken by a later one.
     pub reordered_pkts: u64,
     /// Dropped because the queue was full.
@@ -50,6 +56,9 @@ impl Meter {
             down_pkts: 0,
             marked_pkts: 0,
             duplicated_pkts: 0,
+            acks_lost_pkts: 0,
+            acks_held_pkts: 0,
+            acks_thinned_pkts: 0,
             reordered_pkts: 0,
             overflow_pkts: 0,
             failed_pkts: 0,
@@ -89,6 +98,9 @@ impl Meter {
             down_pkts: self.down_pkts,
             marked_pkts: self.marked_pkts,
             duplicated_pkts: self.duplicated_pkts,
+            acks_lost_pkts: self.acks_lost_pkts,
+            acks_held_pkts: self.acks_held_pkts,
+            acks_thinned_pkts: self.acks_thinned_pkts,
             reordered_pkts: Some(self.reordered_pkts),
             overflow_pkts: self.overflow_pkts,
             failed_pkts: self.failed_pkts,

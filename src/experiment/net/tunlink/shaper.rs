@@ -27,12 +27,23 @@ fn nanos(time: Duration) -> u64 {
 pub enum Verdict {
     /// Taken by the loss model.
     Lost,
+    /// A pure acknowledgement, lost although the loss model let it pass.
+    AckLost,
     /// Dropped because the link was down.
     Down,
     /// Dropped because the queue was full.
     Overflow,
     /// Leaves the link at this moment, never before an earlier packet that is not held back.
     Due(u64),
+}
+
+/// What decides how a packet is treated.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Traits {
+    /// Its header asks for low priority.
+    pub is_low: bool,
+    /// It is a pure acknowledgement.
+    pub is_ack: bool,
 }
 
 /// A packet in front of the serialiser.
@@ -58,6 +69,9 @@ pub struct Shaper {
     is_marked: bool,
     reorder_draws: Pcg64,
     duplicate_draws: Pcg64,
+    ack_loss_draws: Pcg64,
+    ack_hold_draws: Pcg64,
+    begins_batch: bool,
     copy: Option<Copied>,
     last_due: u64,
     queue: VecDeque<Waiting>,
@@ -65,11 +79,12 @@ pub struct Shaper {
     max_queue_pkts: u64,
 }
 
-/// What chance adds to the time of a packet, nanoseconds.
+/// What chance does to a packet: what it adds to its time, nanoseconds, and what it is if it is an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 struct Chances {
     jitter: u64,
     held_back: u64,
+    begins_batch: bool,
 }
 
 /// The copy of a packet.
@@ -100,6 +115,9 @@ impl Shaper {
             is_marked: false,
             reorder_draws: Stream::Reorder.generator(direction.seed),
             duplicate_draws: Stream::Duplicate.generator(direction.seed),
+            ack_loss_draws: Stream::AckLoss.generator(direction.seed),
+            ack_hold_draws: Stream::AckHold.generator(direction.seed),
+            begins_batch: false,
             copy: None,
             direction: direction.clone(),
             last_due: 0,
@@ -124,6 +142,8 @@ impl Shaper {
         self.jitter_draws = Stream::Jitter.generator(seed);
         self.reorder_draws = Stream::Reorder.generator(seed);
         self.duplicate_draws = Stream::Duplicate.generator(seed);
+        self.ack_loss_draws = Stream::AckLoss.generator(seed);
+        self.ack_hold_draws = Stream::AckHold.generator(seed);
     }
 
     /// Begins what changes by time: the trace of the rate and the changes count from this moment.
@@ -147,19 +167,29 @@ impl Shaper {
 
     /// Decides what happens to a packet of this many bytes (the whole IP packet) that arrives at this moment.
     ///
-    /// Packets are given in arrival order.
-    pub fn admit(&mut self, arrival: u64, bytes: u32) -> Verdict {
+    /// Packets are given in arrival order. One of low priority finds the queue full earlier.
+    pub fn admit_as(&mut self, arrival: u64, bytes: u32, traits: Traits) -> Verdict {
+        let low = self.direction.queue_low.filter(|_| traits.is_low);
+        let limit = low.map_or(self.limit, QueueLimit::Packets);
+        self.with_limit(limit, |shaper| shaper.decide(arrival, bytes, traits.is_ack))
+    }
+
+    fn decide(&mut self, arrival: u64, bytes: u32, is_ack: bool) -> Verdict {
         if !*self.is_up.at(arrival) {
             return Verdict::Down;
         }
         // Drawn for lost packets too: what happens to a packet depends on its number alone.
         let chances = self.draw_chances();
         self.copy = self.draw_copy();
+        let loses_ack = draws_share(&mut self.ack_loss_draws, self.direction.ack_loss.0) && is_ack;
         if self.loss.pass(arrival) {
             self.losses.change(self.loss.current());
         }
         if self.losses.takes_next() {
             return Verdict::Lost;
+        }
+        if loses_ack {
+            return Verdict::AckLost;
         }
         self.enter_queue(arrival, bytes, chances)
     }
@@ -171,12 +201,13 @@ impl Shaper {
     }
 
     fn draw_chances(&mut self) -> Chances {
-        Chances { jitter: self.draw_jitter(), held_back: self.draw_held_back() }
+        let batches = self.direction.acks.map_or(0.0, |acks| acks.share.0);
+        let begins_batch = draws_share(&mut self.ack_hold_draws, batches);
+        Chances { jitter: self.draw_jitter(), held_back: self.draw_held_back(), begins_batch }
     }
 
     fn draw_copy(&mut self) -> Option<Copied> {
-        let share = self.direction.duplicate.0;
-        let has_copy = share > 0.0 && draw(&mut self.duplicate_draws) < share;
+        let has_copy = draws_share(&mut self.duplicate_draws, self.direction.duplicate.0);
         has_copy.then(|| Copied { chances: self.draw_chances(), limit: self.limit })
     }
 
@@ -186,6 +217,7 @@ impl Shaper {
         if serialised_from > arrival && !self.fits(bytes) {
             return Verdict::Overflow;
         }
+        self.begins_batch = chances.begins_batch;
         self.is_marked = self.mark.is_some_and(|mark| self.holds(mark));
         if serialised_from > arrival {
             self.queue.push_back(Waiting { serialised_from, bytes: bytes.into() });
@@ -210,15 +242,19 @@ impl Shaper {
         self.is_marked
     }
 
+    /// Whether the packet that was admitted last begins a batch, if it is an acknowledgement and none is held.
+    pub fn begins_batch(&self) -> bool {
+        self.begins_batch
+    }
+
+    /// Whether acknowledgements are treated apart.
+    pub fn minds_acks(&self) -> bool {
+        self.direction.ack_loss.0 > 0.0
+    }
+
     /// Whether packets of low priority are treated apart.
     pub fn minds_priority(&self) -> bool {
         self.direction.queue_low.is_some()
-    }
-
-    /// As [`Shaper::admit`], for a packet of low priority: it finds the queue full earlier.
-    pub fn admit_low(&mut self, arrival: u64, bytes: u32) -> Verdict {
-        let limit = self.direction.queue_low.map_or(self.limit, QueueLimit::Packets);
-        self.with_limit(limit, |shaper| shaper.admit(arrival, bytes))
     }
 
     fn with_limit(&mut self, limit: QueueLimit, decide: impl FnOnce(&mut Shaper) -> Verdict) -> Verdict {
@@ -279,6 +315,11 @@ impl Shaper {
             QueueLimit::Bytes(most) => self.queue_bytes + u64::from(bytes) <= most,
         }
     }
+}
+
+/// True with the probability of a share; nothing is drawn for none.
+fn draws_share(draws: &mut Pcg64, share: f64) -> bool {
+    share > 0.0 && draw(draws) < share
 }
 
 #[cfg(test)]

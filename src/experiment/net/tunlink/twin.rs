@@ -12,15 +12,18 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
-use super::lane::{Line, line_up};
+use super::ack::Ack;
+use super::gate::{Comer, Gate, Passed};
+use super::lane::Line;
 use super::pool::Slot;
 use super::port::Frame;
-use super::shaper::{Shaper, Verdict};
+use super::shaper::{Shaper, Traits, Verdict};
 use crate::experiment::virtual_time::compile;
 use crate::experiment::virtual_time::link::{self, Outlet};
 use crate::model::run::LinkCounters;
 use crate::path::draws::Stream;
 use crate::path::{Direction, LinkConfig};
+use crate::units::Share;
 
 mod random;
 
@@ -34,7 +37,18 @@ type Handle = *mut c_void;
 struct NativeVerdict {
     kind: u32,
     is_held_back: bool,
+    begins_batch: bool,
     due_ns: u64,
+}
+
+/// `struct host_arrival` of tests/host/link.c.
+#[repr(C)]
+struct NativeArrival {
+    at_ns: u64,
+    packet: *const u8,
+    packet_length: u64,
+    bytes: u32,
+    is_low: u32,
 }
 
 /// `enum verdict_kind`.
@@ -42,12 +56,13 @@ const NONE: u32 = 0;
 const LOST: u32 = 1;
 const DOWN: u32 = 2;
 const OVERFLOW: u32 = 3;
-const DUE: u32 = 5;
+const ACK_LOST: u32 = 5;
+const DUE: u32 = 6;
 
 /// `struct tccc_link_counters`.
-type NativeCounters = [u64; 14];
+type NativeCounters = [u64; 17];
 /// Where the number of positions stands in it.
-const FIRST_LOST_COUNT: usize = 13;
+const FIRST_LOST_COUNT: usize = 16;
 /// No packet is due.
 const NO_PACKET: u64 = u64::MAX;
 
@@ -75,9 +90,9 @@ macro_rules! functions {
 
 functions! {
     new(*const u8, u64) -> Handle, free(Handle), reseed(Handle), start(Handle, u64), restart_counters(Handle),
-    arrival(Handle, u64) -> u64, admit(Handle, u64, u32, u32) -> NativeVerdict,
+    arrival(Handle, u64) -> u64, admit(Handle, *const NativeArrival) -> NativeVerdict,
     admit_copy(Handle, u64, u32) -> NativeVerdict, is_marked(Handle) -> u32, counters(Handle) -> NativeCountersByValue,
-    first_lost(Handle) -> *const u64, line_add(Handle, u64, u32, u64) -> u64, line_take(Handle, u64) -> u64,
+    first_lost(Handle) -> *const u64, line_add(Handle, *const NativeVerdict, u64) -> u64, line_take(Handle, u64) -> u64,
 }
 
 #[repr(C)]
@@ -124,12 +139,19 @@ impl Native {
         let mut line_up = |verdict: NativeVerdict, id: u64| {
             if verdict.kind == DUE {
                 // SAFETY: the link is live.
-                reordered += unsafe { (functions().line_add)(self.0, verdict.due_ns, verdict.is_held_back.into(), id) };
+                reordered += unsafe { (functions().line_add)(self.0, &raw const verdict, id) };
             }
             plain(verdict)
         };
-        // SAFETY: the link is live.
-        let verdict = unsafe { (functions().admit)(self.0, arrival, packet.bytes, packet.is_low.into()) };
+        let native = NativeArrival {
+            at_ns: arrival,
+            packet: packet.header.as_ptr(),
+            packet_length: packet.header.len() as u64,
+            bytes: packet.bytes,
+            is_low: packet.is_low.into(),
+        };
+        // SAFETY: the link is live, and the packet's bytes outlive the call.
+        let verdict = unsafe { (functions().admit)(self.0, &raw const native) };
         let Some(verdict) = line_up(verdict, id) else { panic!("a packet has a verdict") };
         if !matches!(verdict, Verdict::Due(_)) {
             return ((verdict, false, None), 0);
@@ -165,6 +187,7 @@ fn plain(verdict: NativeVerdict) -> Option<Verdict> {
     Some(match verdict.kind {
         NONE => return None,
         LOST => Verdict::Lost,
+        ACK_LOST => Verdict::AckLost,
         DOWN => Verdict::Down,
         OVERFLOW => Verdict::Overflow,
         DUE => Verdict::Due(verdict.due_ns),
@@ -175,6 +198,7 @@ fn plain(verdict: NativeVerdict) -> Option<Verdict> {
 /// One direction in Rust: what [`super::lane::Lane`] does between its sockets.
 struct Emulated {
     shaper: Shaper,
+    gate: Gate,
     line: Line,
     counters: LinkCounters,
     seed: u64,
@@ -189,6 +213,7 @@ impl Emulated {
         let limit = config.queue_limits().unwrap()[0];
         Emulated {
             shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(0)),
+            gate: Gate::new(direction.acks),
             line: Line::new(),
             counters: LinkCounters::default(),
             seed: direction.seed,
@@ -209,29 +234,39 @@ impl Emulated {
 
     fn carry(&mut self, arrival: u64, packet: &Packet, id: u64) -> (Outcome, u64) {
         self.counters.received_pkts += 1;
-        let is_low = packet.is_low && self.shaper.minds_priority();
-        let admit = if is_low { Shaper::admit_low } else { Shaper::admit };
-        let verdict = admit(&mut self.shaper, arrival, packet.bytes);
+        let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
+        let ack = Ack::of(&packet.header).filter(|_| minds_acks);
+        let traits = Traits { is_low: packet.is_low, is_ack: ack.is_some() };
+        let verdict = self.shaper.admit_as(arrival, packet.bytes, traits);
         let Verdict::Due(due) = verdict else {
             self.count(verdict);
             return ((verdict, false, None), 0);
         };
         let is_marked = self.shaper.marks_last();
-        let mut reordered = line_up(&mut self.line, due, frame(id));
+        let mut reordered = self.line_up(due, frame(id), ack);
         let copy = self.shaper.admit_copy(arrival, packet.bytes);
         self.counters.duplicated_pkts += u64::from(copy.is_some());
         match copy {
-            Some(Verdict::Due(due)) => reordered += line_up(&mut self.line, due, frame(id + 1)),
+            Some(Verdict::Due(due)) => reordered += self.line_up(due, frame(id + 1), ack),
             Some(refused) => self.count(refused),
             None => {}
         }
         ((verdict, is_marked, copy), reordered)
     }
 
+    fn line_up(&mut self, due: u64, frame: Frame, ack: Option<Ack>) -> u64 {
+        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch() };
+        let Passed { reordered, is_held, thinned } = self.gate.line_up(&mut self.line, comer, frame, |_| {});
+        self.counters.acks_held_pkts += u64::from(is_held);
+        self.counters.acks_thinned_pkts += thinned;
+        reordered
+    }
+
     fn count(&mut self, refused: Verdict) {
-        let LinkCounters { lost_pkts, down_pkts, overflow_pkts, .. } = &mut self.counters;
+        let LinkCounters { lost_pkts, acks_lost_pkts, down_pkts, overflow_pkts, .. } = &mut self.counters;
         match refused {
             Verdict::Lost => *lost_pkts += 1,
+            Verdict::AckLost => *acks_lost_pkts += 1,
             Verdict::Down => *down_pkts += 1,
             _ => *overflow_pkts += 1,
         }
@@ -370,4 +405,23 @@ fn first_thousand_losses_are_the_same_in_c_and_rust() {
     let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
     let counters = compare(&config, 0, &vec![Packet { gap: 20_000, bytes: 100, ..Packet::default() }; 5_000]);
     assert_eq!((counters.lost_pkts, counters.loss_runs, counters.lost_positions.len()), (2_500, Some(2_500), 1_000));
+}
+
+/// Acknowledgements of two flows at every kind of gate, and the counters that show that each was reached.
+#[test]
+fn acknowledgements_are_held_thinned_and_lost_alike_in_c_and_rust() {
+    let packets: Vec<Packet> = (0..4_000u32).map(random::acknowledgement).collect();
+    let counters = |acks: &str, ack_loss: f64| {
+        let acks = Some(acks.parse().unwrap());
+        let direction = Direction { acks, ack_loss: Share(ack_loss), ..random::steady(100_000_000, 50) };
+        compare(&LinkConfig { directions: [direction, Direction::default()], mtu: 1500 }, 0, &packets)
+    };
+    let aggregated = counters("aggregated:time=2ms,pkts=8", 0.0);
+    assert_eq!((aggregated.acks_held_pkts, aggregated.acks_thinned_pkts), (3_600, 0), "all but the data");
+    let thinned = counters("thinned:time=2ms,pkts=8", 0.05);
+    assert!((1_500..3_000).contains(&thinned.acks_thinned_pkts), "{thinned:?}");
+    assert!((120..240).contains(&thinned.acks_lost_pkts), "{thinned:?}");
+    assert_eq!(thinned.acks_held_pkts + thinned.acks_lost_pkts, 3_600);
+    let compressed = counters("compressed:time=5ms,share=2%", 0.0);
+    assert!((200..2_500).contains(&compressed.acks_held_pkts), "{compressed:?}");
 }

@@ -10,6 +10,7 @@ use super::{Document, Reader};
 use crate::experiment::scenario::position::{Step, range_of, value_at};
 use crate::experiment::scenario::{LinkSpec, ScenarioError};
 use crate::path::Direction;
+use crate::path::acks::AckHold;
 use crate::path::change::Change;
 use crate::path::loss::{FILE_PREFIX, LossModel, LossText};
 use crate::path::named::shown;
@@ -39,6 +40,8 @@ pub(super) struct LinkText {
     loss: Option<LossValue>,
     reorder: Option<Reorder>,
     duplicate: Option<Share>,
+    acks: Option<AckHold>,
+    ack_loss: Option<Share>,
     #[serde(default)]
     change: Vec<ChangeText>,
     #[serde(default)]
@@ -85,6 +88,8 @@ struct ReverseText {
     loss: Option<LossValue>,
     reorder: Option<Reorder>,
     duplicate: Option<Share>,
+    acks: Option<AckHold>,
+    ack_loss: Option<Share>,
 }
 
 /// A rate, and the trace it is the mean of.
@@ -147,6 +152,8 @@ impl Reader<'_> {
             loss: loss?,
             reorder: link.reorder,
             duplicate: link.duplicate.unwrap_or(open.duplicate),
+            acks: link.acks,
+            ack_loss: link.ack_loss.unwrap_or(open.ack_loss),
             ..open.clone()
         };
         let backward = Direction {
@@ -159,6 +166,8 @@ impl Reader<'_> {
             loss: loss_back?,
             reorder: link.reverse.reorder,
             duplicate: link.reverse.duplicate.unwrap_or(open.duplicate),
+            acks: link.reverse.acks.or(link.acks),
+            ack_loss: link.reverse.ack_loss.or(link.ack_loss).unwrap_or(open.ack_loss),
             ..open
         };
         let mut spec = LinkSpec { ends: link.ends.clone(), directions: [forward, backward] };

@@ -8,7 +8,7 @@ pub const DEVICE_NAME: usize = 16;
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 
 /// `enum tccc_stream`: how many there are.
-const STREAMS: usize = 6;
+const STREAMS: usize = 8;
 /// `enum tccc_change`: how many there are.
 const CHANGES: usize = 4;
 /// `enum tccc_loss_kind`.
@@ -25,6 +25,9 @@ structs! {
 
     /// How much a queue holds.
     Limit in C: "tccc_limit" { unit: u64, most: u64 }
+
+    /// Pure acknowledgements that are held and leave together.
+    AckHold in C: "tccc_ack_hold" { time_ns: u64, pkts: u64, share: u64, newest: u64 }
 
     /// A value from a moment on, counted from the start of the run.
     Step in C: "tccc_step" { at_ns: u64, value: u64 }
@@ -49,10 +52,12 @@ structs! {
         held_back_ns: u64,
         held_back: u64,
         duplicate: u64,
+        ack_loss: u64,
         host_delay_ns: u64,
         queue: Limit,
         queue_low: Limit,
         mark: Limit,
+        ack_hold: AckHold,
         generators: [Generator; STREAMS],
         step_counts: [u64; CHANGES],
         loss_count: u64,
@@ -71,6 +76,9 @@ structs! {
         overflow_pkts: u64,
         marked_pkts: u64,
         duplicated_pkts: u64,
+        acks_lost_pkts: u64,
+        acks_held_pkts: u64,
+        acks_thinned_pkts: u64,
         reordered_pkts: u64,
         failed_pkts: u64,
         max_queue_pkts: u64,

@@ -11,6 +11,14 @@ const MS: u64 = 1_000_000;
 /// Serialisation of 1500 bytes at 10 Mbit/s, nanoseconds.
 const FULL_PACKET: u64 = 1_200_000;
 
+const LOW: Traits = Traits { is_low: true, is_ack: false };
+
+impl Shaper {
+    fn admit(&mut self, arrival: u64, bytes: u32) -> Verdict {
+        self.admit_as(arrival, bytes, Traits::default())
+    }
+}
+
 fn direction() -> Direction {
     Direction {
         rate: Some(BitsPerSec(10_000_000)),
@@ -53,9 +61,9 @@ fn packets_of_low_priority_find_the_queue_full_earlier() {
     let mut shaper = Shaper::new(&Direction { queue_low: Some(1), ..direction() }, QueueLimit::Packets(3));
     // One is serialised, one waits: no place is left for a third of low priority.
     for _ in 0..2 {
-        assert!(matches!(shaper.admit_low(MS, 1500), Verdict::Due(_)));
+        assert!(matches!(shaper.admit_as(MS, 1500, LOW), Verdict::Due(_)));
     }
-    assert_eq!(shaper.admit_low(MS, 1500), Verdict::Overflow);
+    assert_eq!(shaper.admit_as(MS, 1500, LOW), Verdict::Overflow);
     for n in 3..=4 {
         assert_eq!(shaper.admit(MS, 1500), Verdict::Due(MS + n * FULL_PACKET + 50 * MS));
     }
@@ -180,7 +188,7 @@ fn copy_of_a_packet_of_low_priority_finds_its_share_of_the_queue() {
     let direction = Direction { duplicate: Share(1.0), queue_low: Some(2), ..direction() };
     let mut shaper = Shaper::new(&direction, QueueLimit::Packets(9));
     let mut low =
-        || [Some(shaper.admit_low(0, 1500)), shaper.admit_copy(0, 1500)].map(|one| one == Some(Verdict::Overflow));
+        || [Some(shaper.admit_as(0, 1500, LOW)), shaper.admit_copy(0, 1500)].map(|one| one == Some(Verdict::Overflow));
     assert_eq!(low(), [false, false], "one is sent, one waits");
     assert_eq!(low(), [false, true], "two wait");
     assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)), "there is more room for others");

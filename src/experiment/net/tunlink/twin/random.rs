@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use crate::path::acks::{AckHold, AckKind};
 use crate::path::change::Change;
 use crate::path::loss::{Bursts, Gilbert, LossModel, LossPositions};
 use crate::path::rate_trace::RateTrace;
@@ -28,6 +29,8 @@ pub struct Packet {
     pub gap: u64,
     pub bytes: u32,
     pub is_low: bool,
+    /// Its first bytes.
+    pub header: Vec<u8>,
     pub deed: Deed,
 }
 
@@ -102,16 +105,42 @@ fn any_changes() -> impl Strategy<Value = Vec<Change>> {
     })
 }
 
+fn any_hold() -> impl Strategy<Value = AckHold> {
+    let kind = prop::sample::select(vec![AckKind::Aggregated, AckKind::Thinned, AckKind::Compressed]);
+    (kind, any_size(0.0..33.2), 2u32..60, any_share()).prop_map(|(kind, time, pkts, share)| AckHold {
+        kind,
+        time: Duration::from_nanos(time),
+        pkts,
+        share: if kind == AckKind::Compressed { share } else { Share(1.0) },
+    })
+}
+
 /// A direction whose fields may contradict each other.
 fn any_direction() -> impl Strategy<Value = Direction> {
     let pace = (prop::option::weighted(0.8, any_rate()), prop::option::weighted(0.2, any_trace()), any_changes());
     let queue = (any_queue(), prop::option::of(any_queue()), prop::option::weighted(0.3, 0u32..20));
     let reorder = (any_share(), any_time()).prop_map(|(share, by)| Reorder { share, by });
     let chances = (any_time(), prop::option::of(reorder), any_share(), any_loss(), any::<u64>());
-    (pace, any_time(), queue, chances).prop_map(|(pace, delay, queue, chances)| {
+    let acks = (prop::option::of(any_hold()), any_share());
+    (pace, any_time(), queue, chances, acks).prop_map(|(pace, delay, queue, chances, (acks, ack_loss))| {
         let ((rate, trace, changes), (queue, mark, queue_low)) = (pace, queue);
         let (jitter, reorder, duplicate, loss, seed) = chances;
-        Direction { rate, delay, jitter, queue, mark, queue_low, loss, trace, changes, reorder, duplicate, seed }
+        Direction {
+            rate,
+            delay,
+            jitter,
+            queue,
+            mark,
+            queue_low,
+            loss,
+            trace,
+            changes,
+            reorder: reorder.filter(|_| acks.is_none()),
+            duplicate,
+            acks,
+            ack_loss,
+            seed,
+        }
     })
 }
 
@@ -139,6 +168,44 @@ pub fn any_config() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
+/// The segment of a flow without payload, with this number and these flags; with a time stamp or without options.
+fn segment(flow: u8, number: u32, flags: u8, has_timestamp: bool) -> Vec<u8> {
+    let options: &[u8] = if has_timestamp { &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2] } else { &[] };
+    let length = 40 + options.len() as u8;
+    let mut packet = vec![0x45, 0, 0, length, 0, 0, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, flow];
+    packet.extend([0, 80, 1, 2, 0, 0, 0, 9]);
+    packet.extend(number.to_be_bytes());
+    packet.extend([(5 + options.len() as u8 / 4) << 4, flags, 1, 1, 0, 0, 0, 0]);
+    packet.extend(options);
+    packet
+}
+
+/// Headers of acknowledgements, some with a byte changed or cut, and other bytes.
+fn any_header() -> impl Strategy<Value = Vec<u8>> {
+    let flags = prop_oneof![8 => Just(0x10u8), 1 => any::<u8>()];
+    let number = prop_oneof![0u32..20, any::<u32>()];
+    let segment = (0u8..3, number, flags, any::<bool>())
+        .prop_map(|(flow, number, flags, has_timestamp)| segment(flow, number, flags, has_timestamp));
+    let spoilt = (segment.clone(), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
+    prop_oneof![
+        6 => segment,
+        2 => spoilt.prop_map(|(mut packet, place, byte, is_cut)| {
+            let place = place.index(packet.len());
+            packet[place] = byte;
+            packet.truncate(if is_cut { place } else { packet.len() });
+            packet
+        }),
+        2 => prop::collection::vec(any::<u8>(), 0..80),
+    ]
+}
+
+/// Number `n` of a stream of two flows' acknowledgements, every tenth of which is data of one of them.
+pub fn acknowledgement(n: u32) -> Packet {
+    let flags = if n % 10 == 9 { 0x11 } else { 0x10 };
+    let header = segment((n % 2) as u8, n / 3, flags, !n.is_multiple_of(3));
+    Packet { gap: u64::from(n % 7) * 50_000, bytes: 52, header, ..Packet::default() }
+}
+
 /// Bursts and pauses, small packets and the largest that IP has.
 pub fn any_packets(count: Range<usize>) -> impl Strategy<Value = Vec<Packet>> {
     let gap = prop_oneof![4 => Just(0), 2 => any_size(0.0..20.0), 1 => any_size(20.0..31.0)];
@@ -149,8 +216,8 @@ pub fn any_packets(count: Range<usize>) -> impl Strategy<Value = Vec<Packet>> {
         1 => Just(Deed::Reseed),
         1 => Just(Deed::RestartCounters),
     ];
-    let packet = (gap, bytes, prop::bool::weighted(0.3), deed);
-    let packet = packet.prop_map(|(gap, bytes, is_low, deed)| Packet { gap, bytes, is_low, deed });
+    let packet = (gap, bytes, prop::bool::weighted(0.3), any_header(), deed);
+    let packet = packet.prop_map(|(gap, bytes, is_low, header, deed)| Packet { gap, bytes, is_low, header, deed });
     prop::collection::vec(packet, count).prop_map(|mut packets| {
         packets[0].gap += 1_000_000;
         packets
