@@ -16,6 +16,7 @@ mod card;
 mod elf;
 mod layout;
 mod object;
+pub mod source;
 pub mod tunable;
 
 pub use card::Card;
