@@ -16,7 +16,7 @@ const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
 /// The folder of policies, which are no scenarios.
 const POLICIES: &str = "policy";
 /// Folders without a paper.
-const OURS: [&str; 2] = ["smoke", "compare"];
+const OURS: [&str; 3] = ["smoke", "compare", "safety"];
 
 fn scenarios() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
