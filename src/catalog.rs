@@ -16,6 +16,8 @@ mod card;
 mod elf;
 mod layout;
 mod object;
+pub mod risk;
+pub mod source;
 pub mod tunable;
 
 pub use card::Card;

@@ -32,6 +32,7 @@ pub mod plain;
 mod policy;
 mod progress;
 pub mod report;
+mod risk;
 pub mod run;
 pub mod selection;
 pub mod serve;

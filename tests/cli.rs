@@ -41,6 +41,90 @@ fn list_shows_carried_and_kernel_algorithms() {
 }
 
 #[test]
+fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
+    let list = document("list -o json");
+    let table = String::from_utf8(run("list").stdout).unwrap();
+    assert!(table.lines().next().unwrap().contains("risk"), "{table}");
+    for line in list["algorithms"].as_array().unwrap().iter().filter(|line| line["from"] == "tccc") {
+        let (id, word) = (line["id"].as_str().unwrap(), line["risk"].as_str().unwrap());
+        let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
+        assert!(row.contains(&format!("  {word}  ")), "{row}");
+        assert_eq!(line["code"].as_str().unwrap().len(), 16, "{id}");
+    }
+    let shown = document("show dtcp -o json");
+    let card = String::from_utf8(run("show dtcp").stdout).unwrap();
+    let (word, sentence) = (shown["risk"]["level"].as_str().unwrap(), shown["risk"]["sentence"].as_str().unwrap());
+    let section = card.split("\nRisk\n").nth(1).unwrap().split("\n\nTunables").next().unwrap();
+    assert!(section.starts_with(&format!("  {word}: ")) && section.contains(sentence), "{section}");
+    let figures = shown["risk"]["figures"].as_array().unwrap();
+    let is_figure = |line: &&str| [" low", " medium", " high"].iter().any(|word| line.ends_with(word));
+    assert_eq!(section.lines().filter(is_figure).count(), figures.len(), "{section}");
+    let kernels = list["algorithms"].as_array().unwrap().iter().find(|line| line["id"] == "reno").unwrap();
+    assert_eq!(kernels["risk"], Value::Null);
+}
+
+/// It was given to every connection of the host after a note about patents at most.
+#[test]
+fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
+    let refused = |arguments: &str, why: &str| {
+        let output = run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
+        assert!(output.stdout.is_empty() && said.starts_with("tccc: error: cannot make \""), "{said}");
+        assert!(said.contains(why) && said.contains("`--confirm 10m`") && said.contains("`--accept-risk`"), "{said}");
+    };
+    let unmeasured = "not measured, which counts as high: nobody has measured what it does to its neighbours";
+    let tuned = &tccc::catalog::find("dtcp").unwrap().tunables[0];
+    let setting = format!("{}={}", tuned.name, tuned.default - 1);
+    refused(&format!("load dtcp --default --set {setting}"), unmeasured);
+    refused(&format!("load dtcp --default --set {setting} --dry-run"), unmeasured);
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("mine.bpf.o");
+    let mut object = tccc::catalog::find("dtcp").unwrap().object.to_vec();
+    object.push(0);
+    std::fs::write(&own, object).unwrap();
+    refused(&format!("load {} --default", own.display()), unmeasured);
+    let card = String::from_utf8(run(&format!("show {}", own.display())).stdout).unwrap();
+    assert!(card.contains(&format!("\nRisk\n  {unmeasured}\n")), "{card}");
+    for line in document("list -o json")["algorithms"].as_array().unwrap() {
+        let is_high = line["from"] == "tccc" && (line["risk"] == "high" || line["risk"] == "not measured");
+        if is_high {
+            refused(&format!("load {} --default", line["id"].as_str().unwrap()), ": its risk is ");
+        }
+    }
+}
+
+#[test]
+fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
+    let list = document("list -o json");
+    let high = list["algorithms"].as_array().unwrap().iter().find(|line| line["risk"] == "high");
+    let high = high.expect("one algorithm at least has a high risk")["id"].as_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.toml");
+    let policy = |more: &str| {
+        let rule = format!("version = 1\n[[rule]]\nname = \"web\"\nlocal_port = 443\n{more}\n");
+        std::fs::write(&file, rule).unwrap();
+    };
+    policy(&format!("use = \"{high}\""));
+    let checked = run(&format!("policy check {}", file.display()));
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(
+        said.contains(&format!("risk of \"{high}\": high: ")),
+        "{said}{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+    for more in ["", " --dry-run"] {
+        let output = run(&format!("policy apply {}{more}", file.display()));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("its risk is high: ") && said.contains("`--trial 10m`") && said.contains("`--accept-risk`"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn patented_algorithm_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = common::patented_object(folder.path());
@@ -118,6 +202,12 @@ fn wrong_words_are_refused_before_rights_are_asked_for() {
                hint: sockets choose it by name; `tccc list` shows what tccc carries";
     refused("show reno", 2, own);
     refused("load reno", 2, own);
+    refused(
+        "load dtcp --accept-risk",
+        2,
+        "tccc: error: `--accept-risk` is about giving connections what they did not ask for\n  hint: add `--default`, or \
+         leave it out: programs choose what is loaded",
+    );
     refused("load dtcp --as a/b", 2, "tccc: error: the name \"a/b\" may hold only letters, digits and _");
 }
 
@@ -173,7 +263,15 @@ fn what_stderr_does_not_take_changes_no_exit_code() {
 
 #[test]
 fn flags_are_explained_by_clap_with_exit_code_2() {
-    for arguments in ["load", "unload", "load dtcp --sett a=1", "unload dtcp --drain 60", "list -o xml", "nonsense"] {
+    for arguments in [
+        "load",
+        "unload",
+        "load dtcp --sett a=1",
+        "load dtcp --default --accept-risk=yes",
+        "unload dtcp --drain 60",
+        "list -o xml",
+        "nonsense",
+    ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments}");

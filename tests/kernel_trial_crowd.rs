@@ -53,7 +53,7 @@ fn policy(lab: &Lab, percent: u32, more: &str) -> std::path::PathBuf {
 
 #[track_caller]
 fn apply(lab: &Lab, percent: u32, more: &str) {
-    check(0, tccc().args(["policy", "apply", "--live"]).arg(policy(lab, percent, more)));
+    check(0, tccc().args(["policy", "apply", "--live", "--accept-risk"]).arg(policy(lab, percent, more)));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn transfers_stand_whatever_is_done_to_them() {
         assert_eq!(treated.with(NAME), count * 3 / 4, "--live moved them");
         for number in 0..UPGRADES {
             let sockets = if number % 2 == 0 { " --sockets" } else { "" };
-            run(0, &format!("upgrade {NAME} --set keep_avoidance={}{sockets}", 850 + number));
+            run(0, &format!("upgrade {NAME} --accept-risk --set keep_avoidance={}{sockets}", 850 + number));
         }
         treated.goes_on();
         run(0, &format!("rollback {NAME} --sockets"));

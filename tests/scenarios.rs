@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tccc::catalog;
+use tccc::catalog::risk::QUESTIONS;
 use tccc::experiment::plan::{Choices, Plan};
 use tccc::experiment::scenario::{Cell, Scenario};
 use tccc::model::flow::SERIES;
@@ -16,7 +17,7 @@ const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
 /// The folder of policies, which are no scenarios.
 const POLICIES: &str = "policy";
 /// Folders without a paper.
-const OURS: [&str; 2] = ["smoke", "compare"];
+const OURS: [&str; 3] = ["smoke", "compare", "safety"];
 
 fn scenarios() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
@@ -68,6 +69,17 @@ fn scenarios_of_every_algorithm_have_every_algorithm() {
         }
     }
     assert_eq!(claim_it, 2, "one over a cellular link, one with random loss");
+}
+
+/// `cargo xtask risk` runs the files, and `tccc show` words their figures: neither knows of what the other lacks.
+#[test]
+fn every_question_of_safety_has_a_file_and_its_words() {
+    let files = scenarios().into_iter().filter(|file| file.parent().is_some_and(|folder| folder.ends_with("safety")));
+    let mut stems: Vec<String> = files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let mut asked: Vec<String> = QUESTIONS.iter().map(|question| question.id.to_owned()).collect();
+    asked.sort();
+    stems.sort();
+    assert_eq!(stems, asked);
 }
 
 /// The TOML blocks of the README under a heading, "" for what stands before the first.

@@ -8,14 +8,19 @@ use serde::Serialize;
 
 use super::Format;
 use super::plain::{marked_title, row, write_columns};
-use crate::catalog;
+use crate::catalog::risk::{Level, Risk};
+use crate::catalog::{self, source};
 use crate::kernel::congestion;
 use crate::state::Store;
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 
-/// Show every algorithm: title, source, whether it is registered now
+/// Show every algorithm: title, source, risk, registered or not
+///
+/// The risk is that of giving it to connections that did not ask for it, by `load --default` or a policy. It is measured:
+/// high where a neighbour, or the host itself, fares at least 2 times worse than with Reno on a path of scenarios/safety,
+/// medium from 1.25 times on, else low. The README there has the rule, `tccc show ID` the figures.
 ///
 /// Works without root and on kernels that can load none of them. Below the carried ones stand those that the kernel
 /// has besides: its own, and what was registered under other names.
@@ -35,6 +40,10 @@ struct Line {
     source: String,
     patented: bool,
     registered: bool,
+    /// As the default of a host; none for the kernel's own.
+    risk: Option<Level>,
+    /// Digest of the code, for whoever measures it; none for the kernel's own, and for files of users.
+    code: Option<String>,
     /// "tccc" for the carried ones, "loaded" for what tccc registered under another name, else "kernel".
     from: &'static str,
 }
@@ -69,6 +78,8 @@ fn gather() -> Document {
         source: algorithm.source.clone(),
         patented: algorithm.patents().is_some(),
         registered: available.contains(&algorithm.id),
+        risk: Some(Risk::of(algorithm).level),
+        code: source::code_digest(&algorithm.id),
         from: "tccc",
     });
     let mut algorithms: Vec<Line> = carried.collect();
@@ -78,19 +89,20 @@ fn gather() -> Document {
 }
 
 fn other(name: &str) -> Line {
-    let (title, source, patented, from) = match Store::of_host().record(name) {
+    let (title, source, patented, risk, from) = match Store::of_host().record(name) {
         Some(record) => {
             let carried = catalog::all().iter().find(|algorithm| algorithm.id == record.algorithm);
             let patented = carried.is_some_and(|algorithm| algorithm.patents().is_some());
-            (record.title, format!("loaded from {}", record.algorithm), patented, "loaded")
+            let risk = Some(super::risk::risk_of(&record).level);
+            (record.title, format!("loaded from {}", record.algorithm), patented, risk, "loaded")
         }
-        None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, "kernel"),
+        None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, None, "kernel"),
     };
-    Line { id: name.to_owned(), title, source, patented, registered: true, from }
+    Line { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
 }
 
 fn rows(document: &Document) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["algorithm", "registered", "title", "source"])];
+    let mut rows = vec![row(["algorithm", "registered", "risk", "title", "source"])];
     rows.extend(document.algorithms.iter().map(|line| {
         let is_default = document.default.as_ref() == Some(&line.id);
         let registered = match (line.registered, is_default) {
@@ -98,7 +110,8 @@ fn rows(document: &Document) -> Vec<Vec<String>> {
             (true, false) => "yes",
             _ => "no",
         };
-        row([&line.id, registered, &marked_title(&line.title, line.patented), &line.source])
+        let risk = line.risk.map_or("-".to_owned(), |risk| risk.to_string());
+        row([&line.id, registered, &risk, &marked_title(&line.title, line.patented), &line.source])
     }));
     rows
 }

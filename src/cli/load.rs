@@ -8,8 +8,9 @@ use anyhow::Result;
 
 use super::confirm::{parse_trial, start_guard};
 use super::guard::{forecast, guard_command};
+use super::risk::{Acceptance, Given, is_given_unasked};
 use super::{note, warn};
-use crate::catalog::{self, Algorithm};
+use crate::catalog::{self, Algorithm, Setting};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
@@ -27,6 +28,9 @@ use crate::units::format_duration;
 ///
 /// Sockets can then choose it by its name (`iperf3 -C dtcp`); with `--default` all that choose none get it. Tunables are
 /// whole numbers in the unit that `tccc show` gives; each has its own range.
+///
+/// With `--default` it first says what the algorithm does to its neighbours. One whose risk is high, or not measured, is made
+/// the default only with `--confirm` or `--accept-risk`; `tccc list --help` has the rule.
 ///
 /// With `--default --confirm` a rule gives it to new connections for that time, and the default itself is changed when
 /// `tccc confirm` follows. When the process that guards the trial dies, the rule ends within 15 s.
@@ -62,6 +66,8 @@ pub struct Args {
     confirm: Option<Duration>,
     #[command(flatten)]
     share: Share,
+    #[command(flatten)]
+    acceptance: Acceptance,
     /// Have the kernel verify it and print each change that would be made; make none
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -124,11 +130,8 @@ impl Args {
         let request =
             Request { algorithm: &algorithm, name, settings: &settings, file, cgroup: self.cgroup.as_deref() };
         loader::check_name(name)?;
-        let is_trial_of_default = self.default && self.confirm.is_some();
-        if !self.share.is_empty() && !is_trial_of_default {
-            let what = "`--percent` and `--guard` are about a trial of the default";
-            return Err(Failure::usage(what).hint("add `--default --confirm TIME`, or use `tccc policy apply`").into());
-        }
+        self.check_options()?;
+        self.admit(&algorithm, &settings)?;
         if !self.dry_run {
             trial::sweep()?;
         }
@@ -155,6 +158,38 @@ impl Args {
         if let Some(trial) = trial {
             let name = &loaded.record.name;
             note(&format!("undone in {} unless `tccc confirm {name}` follows", format_duration(trial)));
+        }
+        Ok(())
+    }
+
+    /// Errors: options are about what is not asked for.
+    fn check_options(&self) -> Result<(), Failure> {
+        let is_trial_of_default = self.default && self.confirm.is_some();
+        if !self.share.is_empty() && !is_trial_of_default {
+            let what = "`--percent` and `--guard` are about a trial of the default";
+            return Err(Failure::usage(what).hint("add `--default --confirm TIME`, or use `tccc policy apply`"));
+        }
+        if self.acceptance.accepts && !self.default && !self.replace {
+            let what = "`--accept-risk` is about giving connections what they did not ask for";
+            return Err(Failure::usage(what).hint("add `--default`, or leave it out: programs choose what is loaded"));
+        }
+        Ok(())
+    }
+
+    /// Says what is risked where connections get it unasked.
+    ///
+    /// Errors: the risk is high, and neither accepted nor on trial.
+    fn admit(&self, algorithm: &Algorithm, settings: &[Setting]) -> Result<(), Failure> {
+        let name = self.name.as_deref().unwrap_or(&algorithm.id);
+        let is_allowed = self.acceptance.accepts;
+        let given = Given::new(name, algorithm, settings);
+        if self.default {
+            let what = format!("make \"{name}\" the default");
+            return given.admit(&what, "try it with `--confirm 10m`", is_allowed || self.confirm.is_some());
+        }
+        if self.replace && is_given_unasked(name) {
+            let what = format!("replace \"{name}\", which connections get unasked");
+            return given.admit(&what, "try it with `tccc upgrade NAME --trial 10m`", is_allowed);
         }
         Ok(())
     }

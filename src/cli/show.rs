@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::load::find;
 use super::plain::{marked_title, row, write_columns};
 use super::{Format, note};
+use crate::catalog::risk::{Figure, HIGH_FROM, Level, MEDIUM_FROM, Risk};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
@@ -19,7 +20,10 @@ use crate::state::Store;
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 
-/// Show one algorithm: header, equations, tunables, phases, callbacks
+/// Show one algorithm: header, risk, tunables, phases, callbacks
+///
+/// Each figure of the risk is a ratio to Reno on the same path, beside CUBIC to CUBIC, with its 95 % interval. A figure that
+/// is 2 times worse or more makes the risk high, 1.25 times medium. scenarios/safety/README.md has the rule.
 ///
 /// As root it also has the kernel's verifier look at each callback and prints how many instructions that took; nothing is
 /// registered by that.
@@ -54,6 +58,7 @@ struct Document<'a> {
     tunables: &'a [Tunable],
     state: &'a StateLayout,
     callbacks: Vec<Callback<'a>>,
+    risk: Risk,
     /// The program that is attached to a cgroup with it.
     companion: Option<&'a str>,
     /// Why no verifier cost is given.
@@ -110,6 +115,7 @@ fn document<'a>(algorithm: &'a Algorithm, costs: &BTreeMap<String, u32>, no_cost
         tunables: &algorithm.tunables,
         state: &algorithm.layout,
         callbacks: callbacks.collect(),
+        risk: Risk::of(algorithm),
         companion: algorithm.companion.as_ref().map(|companion| companion.program.as_str()),
         no_cost,
     }
@@ -122,6 +128,7 @@ fn write_card(out: &mut impl Write, shown: &Document) -> io::Result<()> {
         writeln!(out, "\n{heading}")?;
         text.lines().try_for_each(|line| writeln!(out, "{}", format!("  {line}").trim_end()))?;
     }
+    write_risk(out, &shown.risk)?;
     write_tunables(out, shown.tunables)?;
     write_state(out, shown.state)?;
     if let Some(program) = shown.companion {
@@ -131,6 +138,37 @@ fn write_card(out: &mut impl Write, shown: &Document) -> io::Result<()> {
         )?;
     }
     write_callbacks(out, shown)
+}
+
+/// The word and its reason, then what it is made of.
+fn write_risk(out: &mut impl Write, risk: &Risk) -> io::Result<()> {
+    let level = risk.level;
+    writeln!(out, "\nRisk")?;
+    if risk.figures.is_empty() {
+        return writeln!(out, "  {level}, which counts as high: {}", risk.sentence);
+    }
+    let reason = match level {
+        Level::Low => "the worst of its figures: ",
+        _ => "",
+    };
+    writeln!(out, "  {level}: {reason}{}\n", risk.sentence)?;
+    if !risk.of_this_code {
+        writeln!(out, "  measured for another version of its code\n")?;
+    }
+    let mut rows = vec![row(["  figure", "ratio", "runs", "risk"])];
+    rows.extend(risk.figures.iter().map(|figure| {
+        row([&format!("  {}", figure.what()), &figure.value(), &runs(figure), &figure.level().to_string()])
+    }));
+    write_columns(out, &rows)?;
+    writeln!(
+        out,
+        "\n  Ratios are to Reno on the same path, beside CUBIC to CUBIC. Medium is {MEDIUM_FROM} times worse, high {HIGH_FROM} times."
+    )
+}
+
+fn runs(figure: &Figure) -> String {
+    let by = if figure.engine == "kernel" { " on the real kernel" } else { "" };
+    format!("{}{by}", figure.n)
 }
 
 fn write_tunables(out: &mut impl Write, tunables: &[Tunable]) -> io::Result<()> {

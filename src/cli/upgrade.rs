@@ -10,6 +10,7 @@ use super::confirm::parse_trial;
 use super::guard::{forecast, guard_command};
 use super::load::{Share, find};
 use super::note;
+use super::risk::{Acceptance, Given, is_given_unasked};
 use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
@@ -29,6 +30,9 @@ const RIGHTS: [Capability; 4] = [Capability::Bpf, Capability::Perfmon, Capabilit
 /// that are open keep the old code until they close, unless `--sockets` is given. The old code stays in the kernel for
 /// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code: there the new code is loaded beside the
 /// old one first, and programs that ask for the name in the moment of the change are told that there is none.
+///
+/// Where the name is the default, or a rule gives it, it first says what the new code does to its neighbours. Code whose risk is
+/// high, or not measured, needs `--trial` or `--accept-risk` there.
 ///
 /// With `--trial` a part of the new connections gets the new code, under a name of its own, until `tccc confirm`.
 ///
@@ -50,6 +54,8 @@ pub struct Args {
     trial: Option<Duration>,
     #[command(flatten)]
     share: Share,
+    #[command(flatten)]
+    acceptance: Acceptance,
     /// Also give open connections the new code; they keep their window and begin anew with the algorithm's own state
     #[arg(long, conflicts_with = "trial")]
     sockets: bool,
@@ -101,6 +107,7 @@ impl Args {
             let what = "`--percent` and `--guard` are about a trial";
             return Err(Failure::usage(what).hint("add `--trial TIME`").into());
         }
+        self.admit(&request, &record)?;
         let mut out = io::stdout().lock();
         if self.dry_run {
             loader::verify(&request, &features)?;
@@ -125,6 +132,23 @@ impl Args {
 }
 
 impl Args {
+    /// Says what is risked where connections get the new code unasked.
+    ///
+    /// Errors: the risk is high, and neither accepted nor on trial.
+    fn admit(&self, request: &Request, record: &Record) -> Result<(), Failure> {
+        let is_another = self.sockets && request.algorithm.id != record.algorithm;
+        if !is_another && !is_given_unasked(&self.name) {
+            return Ok(());
+        }
+        let what = format!("upgrade \"{}\", which connections get unasked", self.name);
+        let is_allowed = self.acceptance.accepts || self.trial.is_some();
+        Given::new(&self.name, request.algorithm, request.settings).admit(
+            &what,
+            "try it with `--trial 10m`",
+            is_allowed,
+        )
+    }
+
     /// The tunables: without another algorithm those that the name has now, unless they are given anew.
     fn settings(&self, record: &Record) -> Vec<String> {
         let is_given = |name: &str| self.settings.iter().any(|text| text.split('=').next() == Some(name));

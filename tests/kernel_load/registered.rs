@@ -142,6 +142,33 @@ fn default_is_remembered_and_restored() {
     });
 }
 
+/// Whoever chose nothing got it, whatever it did to the neighbours.
+#[test]
+fn high_risk_needs_acceptance_wherever_connections_get_it_unasked() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let before = default();
+        let tuned = "--set keep_avoidance=896"; // nobody measured that
+        let refused = |verb: &str| {
+            let said = stderr(&run(2, verb));
+            assert!(said.contains("its risk is not measured, which counts as high: "), "{said}");
+        };
+        run(0, &format!("load dtcp --as ldk_risk {tuned}")); // programs that want it choose it
+        run(0, "unload ldk_risk");
+        refused(&format!("load dtcp --as ldk_risk --default {tuned}"));
+        assert!(!available().contains(&"ldk_risk".to_owned()) && default() == before);
+        let said = stderr(&run(0, &format!("load dtcp --as ldk_risk --default --accept-risk {tuned}")));
+        assert!(said.contains("note: risk of \"ldk_risk\": "), "{said}");
+        assert_eq!(default(), "ldk_risk");
+        refused(&format!("load dtcp --as ldk_risk --replace {tuned}"));
+        refused(&format!("upgrade ldk_risk {tuned}"));
+        refused("upgrade ldk_risk --dry-run");
+        run(0, "upgrade ldk_risk --accept-risk");
+        run(0, "unload ldk_risk");
+        assert_eq!(default(), before);
+    });
+}
+
 #[test]
 fn default_that_somebody_changed_since_is_left() {
     needs!(root, struct_ops, bpffs);

@@ -47,7 +47,7 @@ fn apply_killed_at_any_point_leaves_what_the_next_command_continues() {
                 let mut decided = plain(lab);
                 let names = [established.algorithms(), decided.algorithms()];
                 let file = lab.policy_file(&all("dtcp"));
-                killed_at(point, &["policy", "apply", file.to_str().unwrap()]);
+                killed_at(point, &["policy", "apply", "--accept-risk", file.to_str().unwrap()]);
                 established.exchange(50_000);
                 decided.exchange(50_000);
                 assert_eq!([established.algorithms(), decided.algorithms()], names, "{when}");
@@ -108,7 +108,7 @@ fn command_beside_one_that_is_stopped_says_so_after_ten_seconds() {
     with_lab(|lab| {
         lab.apply(&all("cubic"));
         let file = lab.file("other.toml", &format!("version = 1\n{}", all("bbr")));
-        let stopped = Stopped::at("apply.numbered", &["policy", "apply", file.to_str().unwrap()]);
+        let stopped = Stopped::at("apply.numbered", &["policy", "apply", "--accept-risk", file.to_str().unwrap()]);
         assert_status_is_true(lab, "while it is stopped");
         let said = stderr(&lab.policy(1, "apply", &all("reno")));
         assert!(said.contains("another tccc process is changing this host for more than 10s"), "{said}");
@@ -118,7 +118,7 @@ fn command_beside_one_that_is_stopped_says_so_after_ten_seconds() {
         assert!(output.status.success(), "{}", stderr(&output));
         assert_status_is_true(lab, "after it went on");
         assert_eq!(show()["generation"], 2);
-        Stopped::at("apply.pinned", &["policy", "apply", file.to_str().unwrap()]).kill();
+        Stopped::at("apply.pinned", &["policy", "apply", "--accept-risk", file.to_str().unwrap()]).kill();
         assert_eq!(plain(lab).algorithms(), ["bbr", "bbr"]);
         lab.apply(&all("cubic"));
         assert_eq!(plain(lab).algorithms(), ["cubic", "cubic"]);

@@ -107,7 +107,13 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
 fn start(lab: &Lab, name: &str, algorithm: &str) -> Child {
     let file = lab.file(name, &format!("version = 1\n{}", all(algorithm)));
     let mut command: Command = tccc();
-    command.args(["policy", "apply"]).arg(file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command
+        .args(["policy", "apply", "--accept-risk"])
+        .arg(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Both load what they name, and one of them loads what the other names as well.

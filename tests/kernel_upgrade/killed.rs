@@ -42,7 +42,7 @@ fn check(lab: &Lab, point: &str, words: &[&str]) {
     if !is_changed {
         assert_eq!(instance(NAME)["generation"].as_u64(), Some(generation), "{point}");
     }
-    run(0, &format!("upgrade {NAME} --set keep_avoidance=905"));
+    run(0, &format!("upgrade {NAME} --accept-risk --set keep_avoidance=905"));
     let after = instance(NAME);
     assert_eq!(drift(), [] as [String; 0], "{point}");
     assert!(after["generation"].as_u64().unwrap() > generation, "{point}: {after}");
@@ -65,7 +65,7 @@ fn upgrade_killed_at_any_point_is_continued() {
             for is_default in [false, true] {
                 let default = crate::sandbox::default();
                 run(0, &format!("load dtcp --as {NAME}{}", if is_default { " --default" } else { "" }));
-                check(lab, point, &["upgrade", NAME, "--set", "keep_avoidance=901"]);
+                check(lab, point, &["upgrade", NAME, "--accept-risk", "--set", "keep_avoidance=901"]);
                 assert_eq!(crate::sandbox::default(), default, "{point}");
             }
         }

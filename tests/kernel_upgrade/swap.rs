@@ -197,7 +197,7 @@ fn policy_gives_the_new_code_after_an_upgrade() {
         let before = lab.pair(&plain);
         let said = stdout(&run(0, "upgrade dtcp --dry-run"));
         assert!(said.contains("; policy generation 1 stays\n"), "{said}");
-        run(0, "upgrade dtcp --set keep_avoidance=901");
+        run(0, "upgrade dtcp --accept-risk --set keep_avoidance=901");
         let after = lab.pair(&plain);
         assert_eq!(after.algorithms(), ["dtcp", "dtcp"]);
         assert_eq!(by_generation("dtcp"), [(1, 2), (2, 2)]);

@@ -19,6 +19,7 @@ mod process;
 mod prove;
 mod readme;
 mod results;
+mod risk;
 mod setup;
 mod test;
 mod tidy;
@@ -68,6 +69,8 @@ enum Command {
     Virtual(guest::Arguments),
     /// Run the papers' experiments to the end, and write their summaries
     Results(results::Arguments),
+    /// Measure what every algorithm does to its neighbours and on difficult paths; write the table that tccc shows
+    Risk(risk::Arguments),
     /// Run a command under another kernel, in a virtual machine
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Command::Verify => verify::run(),
         Command::Virtual(arguments) => guest::run(&arguments),
         Command::Results(arguments) => results::run(&arguments),
+        Command::Risk(arguments) => risk::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
         Command::Twins(arguments) => twins::run(&arguments),

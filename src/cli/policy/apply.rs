@@ -11,6 +11,7 @@ use crate::catalog;
 use crate::cli::confirm::parse_trial;
 use crate::cli::guard::{forecast, guard_command};
 use crate::cli::note;
+use crate::cli::risk::{Acceptance, Given};
 use crate::failure::Failure;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Role;
@@ -22,7 +23,8 @@ use crate::units::format_duration;
 
 /// Make the rules of a file decide, in the place of those before
 ///
-/// Algorithms that rules name are loaded with the policy. Connections that are open keep their algorithm, unless `--live`
+/// Says first what each algorithm does to its neighbours; one whose risk is high, or not measured, needs a trial or
+/// `--accept-risk` (`tccc list --help` has the rule). Algorithms that rules name are loaded with the policy. Connections that are open keep their algorithm, unless `--live`
 /// is given. The policy stays until `tccc policy remove` or a reboot.
 ///
 /// A policy is on trial with `--trial`, or where a rule has `guard` or `steps`: a guard process then watches it. When a limit
@@ -41,6 +43,8 @@ pub struct Args {
     /// End the trial when a rule's connections cross this limit, such as retransmitted<1.2x; may be repeated
     #[arg(long = "guard", value_name = "LIMIT", requires = "trial")]
     limits: Vec<GuardLimit>,
+    #[command(flatten)]
+    acceptance: Acceptance,
     /// Also change the algorithm of open connections; needs CAP_SYS_ADMIN to enter network namespaces
     #[arg(long)]
     live: bool,
@@ -57,6 +61,7 @@ impl Args {
         let mut policy = self.file.read()?;
         guard_all(&mut policy, &self.limits)?;
         let is_trial = self.trial.is_some() || policy.rules.iter().any(|rule| rule.trial.is_some());
+        self.admit(&policy)?;
         if !self.dry_run {
             trial::sweep()?;
         }
@@ -86,6 +91,26 @@ impl Args {
             None => {
                 note("on trial: `tccc status` shows how it goes, `tccc confirm` keeps it, `tccc policy abort` ends it")
             }
+        }
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Says what each algorithm of the rules does to its neighbours.
+    ///
+    /// Errors: the risk of one is high, and it is neither accepted nor on trial.
+    fn admit(&self, policy: &Policy) -> Result<()> {
+        let is_allowed = self.acceptance.accepts || self.trial.is_some();
+        let (on_trial, for_good) = policy.rules.iter().cloned().partition(|rule| rule.trial.is_some());
+        let for_good = Given::by_rules(&Policy { rules: for_good });
+        let on_trial = Given::by_rules(&Policy { rules: on_trial });
+        for (given, is_trial) in
+            for_good.iter().map(|given| (given, false)).chain(on_trial.iter().map(|given| (given, true)))
+        {
+            let what = format!("give \"{}\" to connections", given.name);
+            let admitted = given.admit(&what, "try it with `--trial 10m`", is_allowed || is_trial);
+            admitted.map_err(|failure| in_file(&self.file, failure.into()))?;
         }
         Ok(())
     }

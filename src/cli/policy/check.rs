@@ -5,12 +5,14 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 
 use super::File;
+use crate::cli::risk::Given;
 use crate::failure::Failure;
 use crate::policy::resolve;
 
 /// Read a policy file and report its mistakes; change nothing
 ///
-/// Every mistake is reported with its line and field. Also says which algorithms `tccc policy apply` would load.
+/// Every mistake is reported with its line and field. Also says which algorithms `tccc policy apply` would load, and what each
+/// does to its neighbours.
 ///
 /// Example: `tccc policy check scenarios/policy/one-service.toml`
 #[derive(Debug, clap::Args)]
@@ -33,6 +35,7 @@ impl Args {
         for algorithm in to_load {
             writeln!(out, "`tccc policy apply` would load \"{}\": {}", algorithm.id, algorithm.title)?;
         }
+        Given::by_rules(&policy).iter().try_for_each(|given| writeln!(out, "{}", given.phrase()))?;
         Ok(())
     }
 }

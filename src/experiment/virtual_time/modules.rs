@@ -13,10 +13,9 @@ use sha2::{Digest, Sha256};
 
 use super::guest::{self, Guest};
 use super::scratch::Scratch;
+use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 
-/// Path below `bpf` and text of every source that a module may need.
-static SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 /// Raised when the way of compiling changes, so that older modules are not taken.
 const WAY: u32 = 1;
 /// What stands before an algorithm's file.

@@ -7,7 +7,7 @@ use super::tree::{SourceFile, Tree};
 const TOP_LEVEL: [&str; 9] =
     ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "bpf", "scenarios", "src", "tests", "xtask"];
 /// Scenarios that show the program at work or compare what the papers did not, and repeat nobody's experiment.
-const OURS: [&str; 2] = ["scenarios/smoke/", "scenarios/compare/"];
+const OURS: [&str; 3] = ["scenarios/smoke/", "scenarios/compare/", "scenarios/safety/"];
 /// Policies say what connections get; they measure nothing.
 const POLICIES: &str = "scenarios/policy/";
 /// The generated lock file names the registry; nobody writes it by hand.

@@ -1,0 +1,99 @@
+//! The C that algorithms are compiled from, as this program carries it, and a digest of what of it decides behaviour.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest, Sha256};
+
+/// Path below `bpf` and text of every source that an algorithm or a module of the guest may need.
+pub static SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+/// What every algorithm includes; virtual time has its own in its place.
+const COMMON: &str = "tccc.bpf.h";
+/// Bytes of a digest that are kept: enough that two versions of one file never share them.
+const DIGEST_BYTES: usize = 8;
+
+/// Digest of an algorithm's code: its file and the headers that it includes, at any depth, beside the common one.
+///
+/// Comments, blanks and the words in strings are left out: rewording a comment or formatting a file keeps the digest.
+///
+/// None: this program carries no such algorithm.
+pub fn code_digest(id: &str) -> Option<String> {
+    let mut files = BTreeSet::new();
+    collect(&format!("cc/{id}.bpf.c"), &mut files)?;
+    let texts = files.iter().filter_map(|file| text_of(file));
+    let digest = texts.fold(Sha256::new(), |digest, text| digest.chain_update(code(text)).chain_update([0]));
+    Some(digest.finalize().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn text_of(file: &str) -> Option<&'static str> {
+    SOURCES.iter().find(|(path, _)| *path == file).map(|(_, text)| *text)
+}
+
+/// Adds a file and what it includes. None: it is not among the sources.
+fn collect(file: &str, files: &mut BTreeSet<String>) -> Option<()> {
+    let text = text_of(file)?;
+    if files.insert(file.to_owned()) {
+        let quoted = |line: &str| Some(line.strip_prefix("#include \"")?.split('"').next()?.to_owned());
+        for name in text.lines().filter_map(quoted).filter(|name| name != COMMON) {
+            collect(&format!("include/{name}"), files);
+        }
+    }
+    Some(())
+}
+
+/// C without comments, blanks and the words in strings.
+fn code(text: &str) -> String {
+    let mut code = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let skipped = match first {
+            '/' if rest.starts_with("/*") => rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '"' => string_length(rest),
+            _ => 0,
+        };
+        if skipped == 0 && !first.is_whitespace() {
+            code.push(first);
+        }
+        rest = &rest[skipped.max(first.len_utf8())..];
+    }
+    code
+}
+
+/// Bytes of the string literal that the text begins with.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices().skip(1) {
+        match character {
+            '"' if !is_escaped => return at + 1,
+            _ => is_escaped = character == '\\' && !is_escaped,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_blanks_and_strings_are_no_code() {
+        let one = "/* reduce */\nint a = 1; // half\nT(u32, g, 8, \"1/8 \\\" of it\");\n";
+        let other = "int a=1;\n\n\tT(u32, g, 8,\n\t  \"an eighth\");";
+        assert_eq!(code(one), code(other));
+        assert_ne!(code(one), code(&one.replace('8', "9")));
+        assert_eq!(code("a / b /* open"), "a/b");
+    }
+
+    #[test]
+    fn digest_changes_with_a_header_of_the_family_and_not_with_another() {
+        let files = |id: &str| {
+            let mut files = BTreeSet::new();
+            collect(&format!("cc/{id}.bpf.c"), &mut files).unwrap();
+            files
+        };
+        assert!(files("msack").contains("include/dfr.bpf.h"));
+        assert!(!files("dtcp").contains("include/dfr.bpf.h") && !files("dtcp").contains("include/tccc.bpf.h"));
+        assert_eq!(code_digest("dtcp").map(|digest| digest.len()), Some(16));
+        assert_eq!(code_digest("none"), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The measured figures: the file in the tree that the build carries, and how documents show it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::question::Question;
+use crate::process;
+
+const FILE: &str = "scenarios/safety/risk.json";
+const SCHEMA: u64 = 1;
+/// Decimals of a ratio: finer than any interval.
+const DECIMALS: f64 = 1e4;
+
+/// One ratio to the baseline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Id of the question.
+    pub question: String,
+    /// The cell: `queue 1bdp`.
+    pub at: String,
+    /// The ratio.
+    pub ratio: f64,
+    ci95: Option<[f64; 2]>,
+    n: u64,
+    engine: String,
+}
+
+/// What was measured of one algorithm.
+pub struct Entry {
+    /// Digest of its code.
+    pub code: Option<String>,
+    /// By question.
+    pub figures: Vec<Figure>,
+}
+
+/// What was measured of all.
+pub struct Table {
+    /// By id.
+    pub algorithms: BTreeMap<String, Entry>,
+}
+
+impl Figure {
+    /// Of a cell of a report. None: the cell is the baseline's, or has no ratio.
+    pub fn read(question: &Question, engine: &str, cell: &Value) -> Option<(String, Figure)> {
+        let id = cell["variant"].as_str().filter(|id| *id != question.baseline)?;
+        let ratio = &cell["ratio_to_baseline"];
+        let at = cell["at"].as_object().into_iter().flatten().filter(|(name, _)| *name != "variant");
+        let at: Vec<String> =
+            at.map(|(name, value)| format!("{name} {}", value.as_str().unwrap_or_default())).collect();
+        let figure = Figure {
+            question: question.id.clone(),
+            at: at.join(", "),
+            ratio: rounded(ratio["measured"].as_f64()?),
+            ci95: interval(&ratio["ci95"]),
+            n: ratio["pairs"].as_u64()?,
+            engine: engine.to_owned(),
+        };
+        Some((id.to_owned(), figure))
+    }
+
+    fn from_json(value: &Value) -> Option<Figure> {
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        Some(Figure {
+            question: text("question")?,
+            at: text("at")?,
+            ratio: value["ratio"].as_f64()?,
+            ci95: interval(&value["ci95"]),
+            n: value["n"].as_u64()?,
+            engine: text("engine")?,
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let Figure { question, at, ratio, ci95, n, engine } = self;
+        json!({ "question": question, "at": at, "ratio": ratio, "ci95": ci95, "n": n, "engine": engine })
+    }
+
+    /// `0.27 (0.25 to 0.29, n = 30)`.
+    pub fn shown(&self) -> String {
+        let interval = self.ci95.map_or(String::new(), |[low, high]| format!("{low:.2} to {high:.2}, "));
+        format!("{:.2} ({interval}n = {})", self.ratio, self.n)
+    }
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * DECIMALS).round() / DECIMALS
+}
+
+fn interval(value: &Value) -> Option<[f64; 2]> {
+    Some([rounded(value[0].as_f64()?), rounded(value[1].as_f64()?)])
+}
+
+impl Table {
+    /// The table in the tree.
+    ///
+    /// Errors: it cannot be read, or is of another form.
+    pub fn read() -> Result<Table> {
+        let text = fs::read_to_string(process::workspace().join(FILE)).with_context(|| format!("read {FILE}"))?;
+        let document: Value = serde_json::from_str(&text).with_context(|| format!("read {FILE}"))?;
+        let mut algorithms = BTreeMap::new();
+        for (id, entry) in document["algorithms"].as_object().into_iter().flatten() {
+            let figures = entry["figures"].as_array().into_iter().flatten().map(Figure::from_json);
+            let figures = figures.collect::<Option<Vec<_>>>().with_context(|| format!("read {id} of {FILE}"))?;
+            let code = entry["code"].as_str().map(str::to_owned);
+            algorithms.insert(id.clone(), Entry { code, figures });
+        }
+        Ok(Table { algorithms })
+    }
+
+    /// Writes it into the tree.
+    ///
+    /// Errors: it cannot be written.
+    pub fn write(&self) -> Result<()> {
+        fs::write(process::workspace().join(FILE), self.text()).with_context(|| format!("write {FILE}"))
+    }
+
+    /// A figure a line, so that a change of one is a change of one line.
+    fn text(&self) -> String {
+        let entries = self.algorithms.iter().map(|(id, entry)| {
+            let figures: Vec<String> =
+                entry.figures.iter().map(|figure| format!("        {}", figure.to_json())).collect();
+            let [id, code] = [json!(id), json!(entry.code)];
+            format!(
+                "    {id}: {{\n      \"code\": {code},\n      \"figures\": [\n{}\n      ]\n    }}",
+                figures.join(",\n")
+            )
+        });
+        let entries: Vec<String> = entries.collect();
+        format!("{{\n  \"schema\": {SCHEMA},\n  \"algorithms\": {{\n{}\n  }}\n}}\n", entries.join(",\n"))
+    }
+
+    /// A row an algorithm, a column a question: of several cells the worst.
+    pub fn markdown(&self, questions: &[Question]) -> String {
+        let heads: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+        let mut text = format!("| algorithm | {} |\n| --- |{}\n", heads.join(" | "), " ---: |".repeat(heads.len()));
+        for (id, entry) in &self.algorithms {
+            let cells: Vec<String> = questions.iter().map(|question| worst(question, entry)).collect();
+            text += &format!("| `{id}` | {} |\n", cells.join(" | "));
+        }
+        text
+    }
+}
+
+fn worst(question: &Question, entry: &Entry) -> String {
+    let figures = entry.figures.iter().filter(|figure| figure.question == question.id);
+    let worst = figures.max_by(|one, other| question.harm(one).total_cmp(&question.harm(other)));
+    worst.map_or(String::new(), Figure::shown)
+}
+
+/// The README's table: which of the algorithms that tccc carries has which word.
+pub fn words(lines: &[Value]) -> String {
+    let mut table = String::from("| risk as default | algorithms |\n| --- | --- |\n");
+    for word in ["low", "medium", "high", "not measured"] {
+        let lines = lines.iter().filter(|line| line["from"] == "tccc" && line["risk"] == word);
+        let ids: Vec<String> = lines.filter_map(|line| Some(format!("`{}`", line["id"].as_str()?))).collect();
+        if !ids.is_empty() {
+            table += &format!("| {word} | {} |\n", ids.join(", "));
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_table_is_read_back() {
+        let figure = Figure {
+            question: "one".into(),
+            at: "queue 1bdp".into(),
+            ratio: 0.5,
+            ci95: Some([0.4, 0.6]),
+            n: 3,
+            engine: "virtual".into(),
+        };
+        assert_eq!(Figure::from_json(&figure.to_json()), Some(figure.clone()));
+        let entry = Entry { code: Some("ab".into()), figures: vec![figure.clone(), Figure { ci95: None, ..figure }] };
+        let table = Table { algorithms: BTreeMap::from([("mine".to_owned(), entry)]) };
+        let document: Value = serde_json::from_str(&table.text()).unwrap();
+        assert_eq!(document["algorithms"]["mine"]["figures"][0]["ci95"], json!([0.4, 0.6]));
+        assert_eq!(document["algorithms"]["mine"]["figures"][1]["ci95"], Value::Null);
+    }
+}
