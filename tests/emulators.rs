@@ -1,7 +1,8 @@
 //! The user-space link beside the kernel's netem: the same links and the same scenario over both give the same.
 //!
 //! Their random numbers differ, so the same seed loses other packets: what agrees is the distribution. Each link is held
-//! to what it was asked, and both to each other. A kernel without netem skips; one that has it runs in a virtual machine:
+//! to what it was asked, and both to each other. Where this kernel has no netem, the guest of virtual time runs what needs
+//! no BPF. All of it runs on another kernel in a virtual machine:
 //! `cargo xtask vm-matrix --kernel 6.1 --only emulators --acceleration virtual --limit 60m`.
 
 mod common;

@@ -351,6 +351,7 @@ fn netem_link_that_takes_a_seed_repeats_its_losses() {
         (survivors(&lab, 3_000), lab.link.notices())
     };
     let ((first, notices), (second, _)) = (run(11), run(11));
+    assert!((2_700..2_999).contains(&first.len()), "{} of 3000 arrived", first.len());
     let says_unseeded = notices.iter().any(|notice| notice.contains("takes no seed"));
     assert_eq!(first == second, !says_unseeded, "{notices:?}");
 }

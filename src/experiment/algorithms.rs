@@ -103,7 +103,10 @@ pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<I
             let algorithm = match catalog::find(&flow.algorithm) {
                 Ok(algorithm) => Ok(algorithm),
                 Err(_) if engine_has(engine, &flow.algorithm)? => Err(&flow.algorithm),
-                Err(unknown) => return Err(scenario.mistake_in_flow(cell, flow, "algorithm", unknown).into()),
+                Err(unknown) => {
+                    let why = object_file(engine, &flow.algorithm).unwrap_or(unknown);
+                    return Err(scenario.mistake_in_flow(cell, flow, "algorithm", why).into());
+                }
             };
             let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let checked = match algorithm {
@@ -125,7 +128,10 @@ pub fn first_unknown(cells: &[Cell], engine: Engine) -> Option<(&Cell, &FlowSpec
         let unknown = match (source::is_source(&flow.algorithm), engine) {
             (true, Engine::Virtual) => return None,
             (true, _) => only_in_virtual_time(&flow.algorithm),
-            (false, _) => catalog::find(&flow.algorithm).err()?,
+            (false, _) => {
+                let unknown = catalog::find(&flow.algorithm).err()?;
+                object_file(engine, &flow.algorithm).unwrap_or(unknown)
+            }
         };
         (!engine_has(engine, &flow.algorithm).ok()?).then_some((cell, flow, unknown))
     })
@@ -134,6 +140,16 @@ pub fn first_unknown(cells: &[Cell], engine: Engine) -> Option<(&Cell, &FlowSpec
 fn only_in_virtual_time(file: &str) -> Failure {
     Failure::usage(format!("\"{file}\" is a source file, which virtual time alone compiles"))
         .hint("`--engine virtual`; or compile it, `tccc load` its object, and give the name under which it is loaded")
+}
+
+/// Why a flow cannot name a compiled algorithm, where it does.
+fn object_file(engine: Engine, file: &str) -> Option<Failure> {
+    let id = file.strip_suffix(".bpf.o")?;
+    let failure = Failure::usage(format!("\"{file}\" is an object file, and a flow names an algorithm"));
+    Some(match engine {
+        Engine::Virtual => failure.hint(format!("virtual time compiles C: give \"{id}.bpf.c\" beside the scenario")),
+        _ => failure.hint(format!("`tccc load {file}`, and give the name under which it is loaded")),
+    })
 }
 
 /// The kernel's own algorithms are chosen as they are.

@@ -28,6 +28,9 @@ const LEAST_RUN_BPS: f64 = 1e6;
 /// Source: M. Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997, equation 3,
 /// with C = 1.22 for Reno; twice that for algorithms that yield less.
 const LOSS_CONSTANT: f64 = 2.4;
+/// A socket never has more on its way, bytes: the largest buffers of the profile `paper`, and those of a fresh namespace
+/// are smaller.
+const BUFFER_BYTES: f64 = 67_108_864.0;
 /// What a run takes beside its traffic: building, connecting, closing, in round trips and at all.
 const EXTRA_ROUND_TRIPS: u32 = 8;
 const EXTRA: Duration = Duration::from_millis(500);
@@ -146,7 +149,8 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     }
     let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.long_run().0).product();
     let by_loss = LOSS_CONSTANT / (1.0 - passing).sqrt();
-    let window = f64::from(flow.window_cap.unwrap_or(u32::MAX)).min(by_loss);
+    let by_buffer = BUFFER_BYTES / f64::from(cell.mtu);
+    let window = flow.window_cap.map_or(by_buffer, f64::from).min(by_loss).min(by_buffer);
     let per_window = 8.0 * f64::from(cell.mtu) / round_trip(cell, flow).as_secs_f64().max(1e-4);
     rate.min(window * per_window)
 }
@@ -244,6 +248,16 @@ mod tests {
         assert_eq!(load("50mbit", "10pkts"), 50e6);
         assert_eq!(load("5mbit", "100pkts"), 5e6);
         assert_eq!(load("500mbit", "1000pkts"), 80e6, "two on two processors");
+    }
+
+    /// The time of its run was forecast as six days, and its guest was given more memory than it can number.
+    #[test]
+    fn flow_that_no_link_limits_is_limited_by_its_buffers() {
+        let text = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n\
+                    [[link]]\nends=[\"a\",\"b\"]\ndelay=\"10ms\"\n\
+                    [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"reno\"\n";
+        let sent = traffic_bps(&Scenario::parse("t.toml", text).unwrap().cells[0]);
+        assert!((sent / (8.0 * 67_108_864.0 / 20e-3) - 1.0).abs() < 1e-9, "{sent}");
     }
 
     /// Their time was forecast as the duration: an hour for twenty minutes.

@@ -69,7 +69,8 @@ impl Part {
             if values.is_empty() {
                 let known: Vec<&str> = scenario.sweep.iter().map(|variable| variable.name.as_str()).collect();
                 let what = format!("`--only {name}={value}`: the scenario sweeps no \"{name}\"");
-                return Err(Failure::usage(what).hint(format!("it sweeps {}", known.join(", "))));
+                let sweeps = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+                return Err(Failure::usage(what).hint(format!("it sweeps {sweeps}")));
             }
             if !values.contains(value) {
                 let what = format!("`--only {name}={value}`: \"{name}\" does not take the value \"{value}\"");

@@ -368,6 +368,18 @@ impl Scenario {
         Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
     }
 
+    /// A mistake in a field of one direction of a link that only shows later, with its place.
+    pub fn mistake_in_link(
+        &self,
+        cell: &Cell,
+        link: &LinkSpec,
+        (direction, field): (usize, &str),
+        why: Failure,
+    ) -> Failure {
+        let (line, field) = document::place_in_link(&self.text, &cell.at, &link.ends, direction, field);
+        Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
+    }
+
     /// What a file holds that the scenario names; nothing where it names none of that name.
     pub fn text_of(&self, name: &str) -> &str {
         self.files.iter().find(|file| file.name == name).map_or("", |file| &file.text)

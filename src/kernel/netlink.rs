@@ -7,9 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail};
+use futures_util::TryStreamExt;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
-use rtnetlink::packet_route::link::{InfoData, InfoVeth};
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 
 use crate::kernel::netns::Netns;
@@ -80,6 +81,19 @@ pub fn set_up(netns: &Netns, name: &str) -> Result<()> {
     let message = LinkUnspec::new_with_name(name).up().build();
     with_handle(netns, async |handle| handle.link().set(message).execute().await.map_err(refused))
         .with_context(|| format!("bring interface \"{name}\" up"))
+}
+
+/// Whether an interface carries packets. The kernel drops what comes in the moments between bringing a veth pair up and
+/// this.
+///
+/// Errors: no such interface; not permitted.
+pub fn is_operational(netns: &Netns, name: &str) -> Result<bool> {
+    with_handle(netns, async |handle| {
+        let mut links = handle.link().get().match_name(name.to_owned()).execute();
+        let link = links.try_next().await.map_err(refused)?.context("no such interface")?;
+        Ok(link.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::OperState(State::Up))))
+    })
+    .with_context(|| format!("ask for the state of \"{name}\""))
 }
 
 /// Sets the largest IP packet an interface carries, bytes.

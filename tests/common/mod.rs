@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this module")]
 
 pub mod experiment;
+mod guest;
 pub mod host;
 pub mod need;
 mod netlink;
@@ -24,7 +25,7 @@ pub use host::HostSnapshot;
 ///
 /// `needs!(root, struct_ops);` prints `skipped: <test>: needs <need>: <why>` for the first one missing, appends that
 /// line to the file named in `TCCC_SKIP_LOG` (so that `cargo xtask test` does not count the test as passed) and
-/// returns from the test. A need listed in `TCCC_REQUIRE` (comma-separated) fails the test where it is missing.
+/// returns from the test. Where netem alone is missing, the test runs in the guest of virtual time instead. A need listed in `TCCC_REQUIRE` (comma-separated) fails the test where it is missing.
 macro_rules! needs {
     ($($need:ident),+ $(,)?) => {
         {

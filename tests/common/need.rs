@@ -25,6 +25,13 @@ pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
     let Some((need, why)) = needs.iter().find_map(|(need, probe)| Some((need, probe().err()?))) else {
         return false;
     };
+    let why = match *need == "netem" {
+        false => why,
+        true => match in_the_guest(test) {
+            Ok(()) => return true,
+            Err(lacking) => format!("{why}, and {lacking}"),
+        },
+    };
     let line = format!("skipped: {test}: needs {need}: {why}");
     let required = std::env::var("TCCC_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|name| name.trim() == *need), "{line}, and TCCC_REQUIRE demands it");
@@ -34,6 +41,24 @@ pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
         log.write_all(format!("{line}\n").as_bytes()).expect("skip log can be written");
     }
     true
+}
+
+/// Runs the test in the guest of virtual time, whose kernel has netem.
+///
+/// Errors: why it cannot run there: there is no guest, or this kernel is one; or the guest lacks another need.
+fn in_the_guest(test: &str) -> Result<(), String> {
+    if std::env::var_os(super::guest::INSIDE).is_some() {
+        return Err("this is the guest of virtual time".to_owned());
+    }
+    let (_, name) = test.split_once("::").unwrap_or(("", test));
+    match super::guest::run(name) {
+        Ok(None) => Ok(()),
+        Ok(Some(lacking)) => {
+            let (_, need) = lacking.trim().split_once(": needs ").unwrap_or(("", lacking.trim()));
+            Err(format!("the guest of virtual time, which has it, has no {need}"))
+        }
+        Err(error) => Err(format!("there is no guest of virtual time: {error:#}")),
+    }
 }
 
 /// `kernel_load::pins::load_twice_is_refused::this_test` to `kernel_load::pins::load_twice_is_refused`.

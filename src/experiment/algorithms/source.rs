@@ -29,13 +29,14 @@ pub fn id_of(file: &str) -> Result<&str, String> {
     ))
 }
 
-/// Checks that a source file has the tunables that a flow sets; their ranges the guest checks when it loads the module.
+/// Checks that a source file has the tunables that a flow sets, and takes their values. Ranges that are no plain numbers
+/// the guest checks when it loads the module.
 ///
-/// Errors: a tunable that the file does not declare.
+/// Errors: a tunable that the file does not declare; a value that is no number, or outside the range.
 pub fn check_tunables(file: &str, text: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
     let known = tunables_of(text);
     let Some((name, _)) = set.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
-        return check_values(file, set);
+        return check_values(file, text, set);
     };
     let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{file}\""));
     Err(match (nearest(name, known.iter().copied()), known.is_empty()) {
@@ -46,15 +47,29 @@ pub fn check_tunables(file: &str, text: &str, set: &BTreeMap<String, String>) ->
 }
 
 /// Parameters of modules are whole numbers and truth values, and separated by blanks.
-fn check_values(file: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let is_number = |value: &str| value.parse::<i128>().is_ok() || ["true", "false"].contains(&value);
-    match set.iter().find(|(_, value)| !is_number(value)) {
-        None => Ok(()),
-        Some((name, value)) => {
+fn check_values(file: &str, text: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
+    for (name, value) in set {
+        let Ok(number) = value.parse::<i128>() else {
+            if ["true", "false"].contains(&value.as_str()) {
+                continue;
+            }
             let what = format!("tunable {name} = \"{value}\" for \"{file}\" is not a whole number");
-            Err(Failure::usage(what).hint("give it in the unit of its TUNABLE"))
+            return Err(Failure::usage(what).hint("give it in the unit of its TUNABLE"));
+        };
+        if let Some((low, high)) = range_of(text, name).filter(|(low, high)| !(low..=high).contains(&&number)) {
+            return Err(Failure::usage(format!("tunable {name} = {number} for \"{file}\" is outside {low}..{high}")));
         }
     }
+    Ok(())
+}
+
+/// The range that a file declares for a tunable: the fourth and fifth arguments of its `TUNABLE`.
+///
+/// None: they are no plain numbers.
+fn range_of(text: &str, name: &str) -> Option<(i128, i128)> {
+    let declared = text.split("TUNABLE(").skip(1).map(|rest| rest.split(',').map(str::trim).collect::<Vec<_>>());
+    let arguments = declared.into_iter().find(|arguments| arguments.get(1) == Some(&name))?;
+    Some((arguments.get(3)?.parse().ok()?, arguments.get(4)?.parse().ok()?))
 }
 
 /// Names of the tunables: the second argument of every `TUNABLE`.
@@ -86,5 +101,10 @@ mod tests {
         assert_eq!(unknown.hint.as_deref(), Some("did you mean \"beta\"?"));
         assert!(check_tunables("m.bpf.c", text, &set("beta", "3 x=1")).is_err());
         assert!(check_tunables("m.bpf.c", "", &set("beta", "3")).is_err());
+        for value in ["0", "10", "-1"] {
+            let what = check_tunables("m.bpf.c", text, &set("beta", value)).unwrap_err().what;
+            assert_eq!(what, format!("tunable beta = {value} for \"m.bpf.c\" is outside 1..9"));
+        }
+        assert!(check_tunables("m.bpf.c", "TUNABLE(u32, beta, 7, LOW, 9);", &set("beta", "0")).is_ok());
     }
 }

@@ -59,6 +59,7 @@ impl LinkDriver for Netem {
         }
         link.restart_counters();
         link.wires.set_ends_up()?;
+        link.wires.wait_until_operational()?;
         Ok(Box::new(link))
     }
 }

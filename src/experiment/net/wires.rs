@@ -5,12 +5,16 @@
 //! the link; offloads are off, so that every packet on it is one MTU with a right checksum.
 
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::LinkEnd;
 use crate::failure::Failure;
-use crate::kernel::netlink::{VethEnd, create_veth, delete_interface, send_drops, set_up, stop_ipv6_autoconfiguration};
+use crate::kernel::netlink::{
+    VethEnd, create_veth, delete_interface, is_operational, send_drops, set_up, stop_ipv6_autoconfiguration,
+};
 use crate::kernel::netns::Netns;
 use crate::kernel::offload::turn_offloads_off;
 
@@ -19,6 +23,10 @@ pub const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
 const OWN_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x02];
 /// The link's own halves, in its private namespace: of the first and of the second end.
 pub const OWN_NAMES: [&str; 2] = ["link0", "link1"];
+
+/// The kernel tells that a pair is up within a second, and a busy host later.
+const OPERATIONAL_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The two veth pairs of a link, deleted when dropped.
 #[derive(Debug)]
@@ -61,6 +69,24 @@ impl Wires {
     /// Errors: an end was taken away.
     pub fn set_ends_up(&self) -> Result<()> {
         self.ends.iter().try_for_each(|end| set_up(&end.netns, &end.interface))
+    }
+
+    /// Waits until the interfaces carry packets.
+    ///
+    /// Errors: they do not within [`OPERATIONAL_WITHIN`]; one was taken away.
+    pub fn wait_until_operational(&self) -> Result<()> {
+        let deadline = Instant::now() + OPERATIONAL_WITHIN;
+        let own = OWN_NAMES.map(|name| (&self.own, name));
+        let ends = self.ends.each_ref().map(|end| (&end.netns, end.interface.as_str()));
+        for (netns, name) in own.into_iter().chain(ends) {
+            while !is_operational(netns, name)? {
+                if Instant::now() >= deadline {
+                    bail!("interface \"{name}\" carried no packets after {OPERATIONAL_WITHIN:?}");
+                }
+                thread::sleep(LOOK_AGAIN);
+            }
+        }
+        Ok(())
     }
 
     /// Packets each end failed to hand to the link since [`Wires::restart_end_drops`]; none for one that vanished.

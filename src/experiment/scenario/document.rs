@@ -5,6 +5,7 @@ mod flow;
 mod link;
 mod message;
 mod ns2;
+mod place;
 mod resolve;
 mod selection;
 mod shape;
@@ -24,6 +25,7 @@ use self::files::Files;
 use self::flow::{FlowText, VariantText};
 use self::link::LinkText;
 use self::ns2::Ns2Text;
+pub use self::place::{place_in_flow, place_in_link, place_of_metric};
 pub use self::selection::{Goal, SelectionSpec};
 pub use self::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 use self::value::{Ordered, Text};
@@ -247,39 +249,6 @@ fn measured(sweep: &[Variable], cells: &[Cell]) -> Vec<String> {
         }
     }
     labels
-}
-
-/// Line and name of the field that gives a flow its value in one combination; `text` reads without mistakes.
-pub fn place_in_flow(text: &str, at: &At, flow: &str, field: &str) -> (usize, String) {
-    let Ok(table) = DeTable::parse(text) else { return (1, field.to_owned()) };
-    let table = table.get_ref();
-    let text_at = |path: &[Step<'_>]| value_at(table, path).and_then(|value| value.get_ref().as_str());
-    let index =
-        (0..).take_while(|&index| value_at(table, &[Step::Key("flow"), Step::Item(index)]).is_some()).find(|&index| {
-            let name = text_at(&[Step::Key("flow"), Step::Item(index), Step::Key("name")]);
-            name.is_some_and(|name| super::is_copy_or_itself(flow, name))
-        });
-    let own = [Step::Key("flow"), Step::Item(index.unwrap_or(0)), Step::Key(field)];
-    let variant = at.get(VARIANT).map_or("", String::as_str);
-    let bundle = [Step::Key("variant"), Step::Key(variant), Step::Key(field)];
-    let path = if value_at(table, &bundle).is_some() { bundle } else { own };
-    if let Some(name) = text_at(&path).and_then(|text| text.strip_prefix('$'))
-        && let Some(value) = at.get(name)
-    {
-        let listed = (0..)
-            .take_while(|&item| value_at(table, &[Step::Key("sweep"), Step::Key(name), Step::Item(item)]).is_some())
-            .find(|&item| text_at(&[Step::Key("sweep"), Step::Key(name), Step::Item(item)]) == Some(value));
-        let path = [Step::Key("sweep"), Step::Key(name), Step::Item(listed.unwrap_or(0))];
-        return (line_of(text, range_of(table, &path).start), field_name(&path));
-    }
-    (line_of(text, range_of(table, &path).start), field_name(&path))
-}
-
-/// Line and name of one of `report.metrics`; `text` reads without mistakes.
-pub fn place_of_metric(text: &str, index: usize) -> (usize, String) {
-    let path = [Step::Key("report"), Step::Key("metrics"), Step::Item(index)];
-    let line = DeTable::parse(text).map_or(1, |table| line_of(text, range_of(table.get_ref(), &path).start));
-    (line, field_name(&path))
 }
 
 /// Every combination of the sweep's values; the last variable varies fastest.

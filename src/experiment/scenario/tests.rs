@@ -56,6 +56,23 @@ fn line(of: &str) -> usize {
     GOOD[..GOOD.find(of).unwrap()].matches('\n').count() + 1
 }
 
+/// Both were ignored: the variant then compared nothing.
+#[test]
+fn variant_names_tcp_flows_of_the_file() {
+    let with = |name: &str| {
+        let noise =
+            "[[flow]]\nname=\"noise\"\nfrom=\"s\"\nto=\"r\"\nprotocol=\"udp\"\nrate=\"1mbit\"\n[variant.SACK]\n";
+        let text = GOOD.replacen("[variant.SACK]\n", &format!("{noise}flows=[\"data\", \"{name}\"]\n"), 1);
+        Scenario::parse("x.toml", &text).map_err(|error| (error.field.clone(), error.to_string(), error.hint))
+    };
+    let (field, what, hint) = with("noise").unwrap_err();
+    assert_eq!(field, "variant.SACK.flows");
+    assert!(what.contains("\"noise\": it sends datagrams"), "{what}");
+    assert_eq!(hint.as_deref(), Some("TCP flows are data"));
+    assert!(with("dada").unwrap_err().1.contains("no flow has this name"));
+    assert!(with("data").is_ok());
+}
+
 #[test]
 fn variants_come_first_in_the_sweep_and_override_the_flow() {
     let scenario = Scenario::parse("x.toml", GOOD).unwrap();

@@ -64,20 +64,16 @@ pub struct Traced {
     pub dropped: u64,
 }
 
-/// Checks that a guest can have the flows of a cell.
+/// The first flow of more datagrams than a guest can count, and why it cannot have it.
 ///
-/// Errors: a flow has more datagrams than a guest can count.
-pub fn check(cell: &Cell) -> Result<()> {
-    for flow in &cell.flows {
-        let Sends::Datagrams { rate, packet_bytes } = flow.sends else { continue };
+/// None: a guest can have all of the cell's flows.
+pub fn uncountable(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
+    cell.flows.iter().find_map(|flow| {
+        let Sends::Datagrams { rate, packet_bytes } = flow.sends else { return None };
         let count = flow.length(cell.duration).as_nanos() / u128::from(gap_ns(rate.0, packet_bytes).max(1));
-        if count >= DATAGRAMS_MAX {
-            let what =
-                format!("flow \"{}\": its rate gives {count} datagrams, a guest counts {DATAGRAMS_MAX}", flow.name);
-            return Err(Failure::usage(what).hint("lower `rate` or shorten the flow").into());
-        }
-    }
-    Ok(())
+        let what = format!("it gives {count} datagrams, a guest of virtual time counts {DATAGRAMS_MAX}");
+        (count >= DATAGRAMS_MAX).then(|| (flow, Failure::usage(what).hint("lower `rate`, or shorten the flow")))
+    })
 }
 
 /// The flows of a run in the cell's order; `algorithms` are the guest's names of their algorithms, in the same order.

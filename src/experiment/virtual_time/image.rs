@@ -30,13 +30,13 @@ pub struct Image {
 /// Errors: the program or a library of it cannot be read; the cache cannot be written.
 /// Side effects: one file in the user's cache.
 pub fn prepare() -> Result<Image> {
-    prepare_with(&std::env::current_exe().context("find this program")?)
+    prepare_with(&std::env::current_exe().context("find this program")?, &libraries())
 }
 
-/// The image whose first process is this program, which needs no other libraries than this process has.
+/// The image whose first process is this program, with all libraries that it needs.
 ///
 /// Errors: see [`prepare`].
-pub fn prepare_with(program: &Path) -> Result<Image> {
+pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
     let folder = guest::cache()?.join("images");
     fs::create_dir_all(&folder).with_context(|| format!("create \"{}\"", folder.display()))?;
     let met = fs::metadata(program).with_context(|| format!("look at \"{}\"", program.display()))?;
@@ -47,7 +47,7 @@ pub fn prepare_with(program: &Path) -> Result<Image> {
         if let Some(image) = hold(&file)? {
             return Ok(image);
         }
-        let bytes = archive(program, &folder)?;
+        let bytes = archive(program, libraries, &folder)?;
         let partial = folder.join(format!("{mark}.{}", std::process::id()));
         fs::write(&partial, bytes).with_context(|| format!("write \"{}\"", partial.display()))?;
         fs::rename(&partial, &file).with_context(|| format!("keep \"{}\"", file.display()))?;
@@ -65,10 +65,10 @@ fn hold(file: &Path) -> Result<Option<Image>> {
     Ok(file.exists().then(|| Image { file: file.to_owned(), _held: held }))
 }
 
-fn archive(init: &Path, folder: &Path) -> Result<Vec<u8>> {
+fn archive(init: &Path, libraries: &[PathBuf], folder: &Path) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     let mut folders = BTreeSet::new();
-    for library in libraries() {
+    for library in libraries {
         let parents: Vec<&Path> = library.ancestors().skip(1).filter(|path| path.parent().is_some()).collect();
         for parent in parents.into_iter().rev() {
             let name = within(parent);
@@ -76,8 +76,8 @@ fn archive(init: &Path, folder: &Path) -> Result<Vec<u8>> {
                 archive.folder(&name);
             }
         }
-        let content = fs::read(&library).with_context(|| format!("read \"{}\"", library.display()))?;
-        archive.program(&within(&library), &content);
+        let content = fs::read(library).with_context(|| format!("read \"{}\"", library.display()))?;
+        archive.program(&within(library), &content);
     }
     for name in ["proc", "sys", "job"] {
         archive.folder(name);

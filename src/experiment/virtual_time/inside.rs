@@ -5,13 +5,14 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
-use super::job::{END, EVENTS, FLOWS, Job, LINKS, RUN, WELL};
+use super::job::{END, EVENTS, FLOWS, Job, LINKS, OUTPUT, Program, RUN, WELL};
 use crate::experiment::net::layout::LinkLayout;
 use crate::experiment::net::netns::build;
 use crate::experiment::net::{LinkEnd, wires};
@@ -60,6 +61,9 @@ fn prepare() -> Result<()> {
 
 fn work() -> Result<()> {
     let shared = Path::new(SHARED);
+    if let Some(program) = Program::read(shared)? {
+        return run_program(&program, shared);
+    }
     let job = Job::read(shared)?;
     for load in &job.modules {
         let module = File::open(shared.join(&load.file)).with_context(|| format!("open \"{}\"", load.file))?;
@@ -82,6 +86,18 @@ fn work() -> Result<()> {
     tell(RUN, &job.run_ns.map(u64::to_le_bytes).concat()).context("let the time pass")?;
     for file in [RUN, LINKS, FLOWS, EVENTS] {
         hand_over(file, shared)?;
+    }
+    Ok(())
+}
+
+fn run_program(program: &Program, shared: &Path) -> Result<()> {
+    let output = File::create(shared.join(OUTPUT)).context("create the program's output")?;
+    let mut command = Command::new(shared.join(&program.file));
+    command.current_dir(shared).args(&program.arguments).env_clear().envs(program.environment.iter().cloned());
+    command.stdout(output.try_clone().context("use the output twice")?).stderr(output);
+    let status = command.status().with_context(|| format!("start \"{}\"", program.file))?;
+    if !status.success() {
+        bail!("\"{}\" ended with {status}", program.file);
     }
     Ok(())
 }

@@ -12,6 +12,10 @@ use crate::experiment::net::layout::Layout;
 pub const JOB: &str = "job.json";
 /// Written by the guest at its end: [`WELL`], or what went wrong.
 pub const END: &str = "end";
+/// The program that the guest runs instead of a job, where the folder has this.
+pub const PROGRAM: &str = "program.json";
+/// What that program says.
+pub const OUTPUT: &str = "output";
 /// The end of a job that was done.
 pub const WELL: &str = "well";
 /// The laboratory's files, in the guest's /proc/tccc and, once all is over, in the shared folder.
@@ -41,6 +45,40 @@ pub struct Request {
     pub to: String,
     /// The file in the shared folder that has the bytes.
     pub file: String,
+}
+
+/// A program that the guest runs instead of a job: a test that needs the guest's kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its file in the shared folder. It has the libraries of the guest's first file system.
+    pub file: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Program {
+    /// Writes it where the guest looks for it.
+    ///
+    /// Errors: the folder cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).context("encode the guest's program")?;
+        fs::write(folder.join(PROGRAM), text).context("write the guest's program")
+    }
+
+    /// Reads it; called in the guest.
+    ///
+    /// Errors: it is of another version of this program.
+    /// None: the guest has a job instead.
+    pub fn read(folder: &Path) -> Result<Option<Program>> {
+        let file = folder.join(PROGRAM);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let text = fs::read(file).context("read the guest's program")?;
+        serde_json::from_slice(&text).map(Some).context("read the guest's program")
+    }
 }
 
 /// What a guest is to do.

@@ -58,18 +58,26 @@ pub struct Outlet<'a> {
 /// field.
 pub fn check(config: &LinkConfig) -> Result<()> {
     config.check()?;
-    for direction in &config.directions {
+    match too_many_numbers(config) {
+        Some((_, field, why)) => Err(Failure { what: format!("{field}: {}", why.what), ..why }.into()),
+        None => Ok(()),
+    }
+}
+
+/// The first field that has more numbers than a request to the guest holds: its direction, its name, and why not.
+///
+/// None: there is no such field.
+pub fn too_many_numbers(config: &LinkConfig) -> Option<(usize, &'static str, Failure)> {
+    config.directions.iter().enumerate().find_map(|(number, direction)| {
         let models = direction.changes.iter().filter_map(|change| change.loss.as_ref());
         let positions = || std::iter::once(&direction.loss).chain(models).map(|model| position_count(model) as u64);
         let opportunities = direction.trace.as_ref().map_or(0, |trace| trace.times_ms.len() as u64);
         let arrays = [("loss", positions().sum::<u64>() * 8), ("rate", opportunities * 4)];
         // Half of a request for each: the rest of it is small.
-        if let Some((field, bytes)) = arrays.into_iter().find(|(_, bytes)| *bytes > REQUEST_BYTES_MAX / 2) {
-            let what = format!("{field}: its numbers take {bytes} bytes, a guest holds {}", REQUEST_BYTES_MAX / 2);
-            return Err(Failure::usage(what).hint("use a shorter trace").into());
-        }
-    }
-    Ok(())
+        let (field, bytes) = arrays.into_iter().find(|(_, bytes)| *bytes > REQUEST_BYTES_MAX / 2)?;
+        let what = format!("its numbers take {bytes} bytes, a guest of virtual time holds {}", REQUEST_BYTES_MAX / 2);
+        Some((number, field, Failure::usage(what).hint("use a shorter trace, or `--engine kernel`")))
+    })
 }
 
 impl Outlet<'_> {

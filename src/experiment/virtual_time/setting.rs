@@ -147,9 +147,14 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
         }
     }
     for spec in &cell.links {
-        link::check(&spec.config(cell.mtu)).with_context(|| format!("link \"{}\"", spec.name()))?;
+        if let Some((direction, field, why)) = link::too_many_numbers(&spec.config(cell.mtu)) {
+            return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
+        }
     }
-    flow::check(cell)
+    match flow::uncountable(cell) {
+        Some((flow, why)) => Err(scenario.mistake_in_flow(cell, flow, "rate", why).into()),
+        None => Ok(()),
+    }
 }
 
 /// Why a guest cannot have an algorithm that exists.
@@ -324,6 +329,34 @@ mod tests {
         let names = names(&BTreeSet::from(all));
         let told: Vec<&str> = names.values().map(String::as_str).collect();
         assert_eq!(told, ["fifteen_letters", "fifteen_lette_1", "dtcp", "dtcp_1", "dtcp_2"]);
+    }
+
+    /// They named the flow or the link, and neither file nor line.
+    #[test]
+    fn what_a_guest_cannot_hold_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let many: String = (1..=2_200_000).map(|number| format!("{number}\n")).collect();
+        fs::write(folder.path().join("many.txt"), many).unwrap();
+        let file = folder.path().join("x.toml").display().to_string();
+        let refused = |link: &str, flow: &str| {
+            let text = format!(
+                "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=1\nseed=1\n\
+                 [[link]]\nends=[\"a\",\"b\"]\nrate=\"10gbit\"\ndelay=\"10ms\"\n{link}\n\
+                 [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\n{flow}\n"
+            );
+            let scenario = Scenario::parse(&file, &text).unwrap();
+            check(&scenario, &scenario.cells[0]).unwrap_err().to_string()
+        };
+        let (tcp, losses) = ("algorithm=\"reno\"", "loss=\"trace:many.txt\"");
+        let expected = |place: &str, why: &str| format!("{file}:{place}: {why}");
+        let why = "its numbers take 17600000 bytes";
+        assert!(refused(losses, tcp).starts_with(&expected("11: link.loss", why)));
+        let back = format!("queue=\"9pkts\"\nreverse={{{losses}}}");
+        assert!(refused(&back, tcp).starts_with(&expected("12: link.reverse.loss", why)));
+        let later = format!("change=[{{at=\"1s\",{losses}}}]");
+        assert!(refused(&later, tcp).starts_with(&expected("11: link.change", why)));
+        let datagrams = refused("", "protocol=\"udp\"\npacket=\"36B\"\nrate=\"10gbit\"");
+        assert!(datagrams.starts_with(&expected("18: flow.rate", "it gives ")), "{datagrams}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::link::BESIDE;
 use super::value::{Count, Switch, Text, some_duration};
 use super::{Document, Reader, replace_names};
 use crate::experiment::algorithms::source;
@@ -91,6 +92,9 @@ impl Reader<'_> {
         }
         let variant = at.get(super::VARIANT);
         let variant = variant.and_then(|name| document.variant.0.iter().find(|(given, _)| given == name));
+        if let Some((name, bundle)) = variant {
+            self.check_flows_of(document, name, bundle)?;
+        }
         let none = VariantText::default();
         let mut flows = Vec::new();
         for (index, flow) in document.flow.iter().enumerate() {
@@ -120,6 +124,21 @@ impl Reader<'_> {
         }
         self.check_node_settings(document, &flows)?;
         Ok(flows)
+    }
+
+    /// A variant names TCP flows of the file.
+    fn check_flows_of(&self, document: &Document, variant: &str, bundle: &VariantText) -> Result<(), ScenarioError> {
+        let known =
+            || document.flow.iter().filter(|flow| flow.protocol == Protocol::Tcp).map(|flow| flow.name.as_str());
+        let names = bundle.flows.iter().flatten().enumerate();
+        let Some((index, name)) = names.into_iter().find(|(_, name)| !known().any(|one| one == name.as_str())) else {
+            return Ok(());
+        };
+        let path = [Step::Key("variant"), Step::Key(variant), Step::Key("flows"), Step::Item(index)];
+        let is_udp = document.flow.iter().any(|flow| flow.name == *name);
+        let why = if is_udp { "it sends datagrams, which have no algorithm" } else { "no flow has this name" };
+        let known: Vec<&str> = known().collect();
+        Err(self.refuse(&path, format!("\"{name}\": {why}")).or_hint(format!("TCP flows are {}", known.join(", "))))
     }
 
     fn check_flow(&self, document: &Document, index: usize) -> Result<(), ScenarioError> {
@@ -302,7 +321,7 @@ impl Reader<'_> {
         };
         let algorithm = algorithm.ok_or_else(|| self.refuse(&at("algorithm"), "missing, and no variant gives it"))?;
         if source::is_source(algorithm) {
-            self.files.source(algorithm).map_err(|why| self.refuse(&at("algorithm"), why))?;
+            self.files.source(algorithm).map_err(|why| self.refuse(&at("algorithm"), why).or_hint(BESIDE))?;
         }
         let tunables = bundle.tunables.as_ref().unwrap_or(&flow.tunables);
         let packets = |bundle: Option<Count>, flow: Option<Count>| bundle.or(flow).map(|count| count.0);

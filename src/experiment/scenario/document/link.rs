@@ -22,7 +22,7 @@ use crate::units::{self, BitsPerSec, QueueSize, Share};
 const NODE_NAME_LENGTH: usize = 8;
 
 /// Where files come from.
-const BESIDE: &str = "a scenario's files are in its own folder, or below it";
+pub(super) const BESIDE: &str = "a scenario's files are in its own folder, or below it";
 
 /// `[[link]]` as it is written.
 #[derive(Debug, Deserialize)]

@@ -56,7 +56,7 @@ fn what_a_guest_cannot_have_is_refused_by_field() {
     let refused = |direction: Direction| check(&config(direction)).unwrap_err().to_string();
     let many = LossPositions::new("trace:x".into(), (1..=3_000_000).collect()).unwrap();
     let loss = LossModel::Positions(many);
-    let what = "loss: its numbers take 24000000 bytes, a guest holds 16777216";
+    let what = "loss: its numbers take 24000000 bytes, a guest of virtual time holds 16777216";
     assert_eq!(refused(Direction { loss: loss.clone(), ..Direction::default() }), what);
     let change = Change { loss: Some(loss), ..Change::default() };
     assert_eq!(refused(Direction { changes: vec![change], ..Direction::default() }), what);
