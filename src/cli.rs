@@ -13,6 +13,7 @@ use crate::failure::{Failure, Kind};
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
+mod apply;
 mod arms;
 pub mod columns;
 pub mod completions;
@@ -74,6 +75,7 @@ pub enum Command {
     Confirm(confirm::Args),
     Unload(unload::Args),
     Status(status::Args),
+    Apply(apply::Args),
     Policy(policy::Args),
     Explain(explain::Args),
     Upgrade(upgrade::Args),
@@ -136,6 +138,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Confirm(args) => args.run(),
         Command::Unload(args) => args.run(),
         Command::Status(args) => args.run(),
+        Command::Apply(args) => args.run(),
         Command::Policy(args) => args.run(),
         Command::Explain(args) => args.run(),
         Command::Upgrade(args) => args.run(),
