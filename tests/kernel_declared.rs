@@ -50,7 +50,7 @@ fn host_becomes_what_is_declared_and_stays_so() {
     with_lab(|lab| {
         let before = default();
         let all = "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\ntunables = { keep_avoidance = 800 }\n";
-        declare(lab, &[("tccc.toml", all)]);
+        declare(lab, &[("10-site.toml", all)]);
         fs::create_dir(lab.folder().join("tccc/p")).unwrap();
         fs::write(lab.folder().join("tccc/p/web.toml"), POLICY).unwrap();
         let said = stdout(&apply(lab, 1, "--dry-run --exit-code"));

@@ -10,6 +10,7 @@ use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 
+use crate::common::state::mounted;
 use crate::common::{needs, tccc};
 use crate::sandbox::{Bpffs, check, in_sandbox, network, run, status, stderr, stdout};
 
