@@ -15,6 +15,7 @@ use crate::plain::plain_lines;
 
 mod apply;
 mod arms;
+mod assets;
 pub mod columns;
 pub mod completions;
 mod confirm;
@@ -92,6 +93,7 @@ pub enum Command {
     Traffic(traffic::Args),
     Guard(guard::Args),
     Inside(inside::Args),
+    Assets(assets::Args),
 }
 
 /// How a query prints its result.
@@ -155,6 +157,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Traffic(args) => args.run(),
         Command::Guard(args) => args.run(),
         Command::Inside(args) => args.run(),
+        Command::Assets(args) => args.run(),
     }
 }
 
