@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nix::fcntl::{Flock, FlockArg};
-use nix::mount::MsFlags;
+use nix::mount::{MntFlags, MsFlags};
 
 use super::privilege::{self, Capability};
 use crate::failure::Failure;
@@ -83,7 +83,8 @@ pub fn unmount_ours() {
     let Some(place) = mount().filter(|place| is_ours(place)) else { return };
     let is_empty = fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_none());
     if is_empty {
-        let _ = nix::mount::umount(&place); // in use: the next command tries again
+        // Detached, because another command may hold its folder as a lock. Who pins holds the lock of the records.
+        let _ = nix::mount::umount2(&place, MntFlags::MNT_DETACH);
     }
 }
 

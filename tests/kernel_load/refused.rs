@@ -10,7 +10,6 @@ use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 
-use crate::common::state::mounted;
 use crate::common::{needs, tccc};
 use crate::sandbox::{Bpffs, check, in_sandbox, network, run, status, stderr, stdout};
 
@@ -163,7 +162,7 @@ fn names_of_others_are_left_alone() {
 fn missing_bpf_file_system_is_mounted_listed_and_taken_away() {
     needs!(root, struct_ops);
     in_sandbox(Bpffs::Absent, || {
-        let is_mounted = || mounted("bpf").is_some();
+        let is_mounted = || tccc::kernel::bpffs::mount().is_some();
         assert!(stdout(&run(0, "doctor")).contains("not mounted; tccc mounts it"));
         let said = stdout(&run(0, "load dtcp --as ldk_none --dry-run"));
         assert!(said.contains("mount the BPF file system at /sys/fs/bpf"), "{said}");
