@@ -14,6 +14,8 @@ use crate::failure::Failure;
 
 /// Where distributions mount it.
 pub const USUAL_PLACE: &str = "/sys/fs/bpf";
+/// What some kernels pin in each new one themselves.
+const PRELOADED: [&str; 2] = ["maps.debug", "progs.debug"];
 /// The device that a mount of ours names.
 const OURS: &str = "tccc";
 
@@ -81,7 +83,8 @@ pub fn is_ours(place: &Path) -> bool {
 pub fn unmount_ours() {
     let _turn = turn();
     let Some(place) = mount().filter(|place| is_ours(place)) else { return };
-    let is_empty = fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_none());
+    let is_pin = |entry: &fs::DirEntry| !PRELOADED.iter().any(|name| entry.file_name() == *name);
+    let is_empty = fs::read_dir(&place).is_ok_and(|entries| !entries.flatten().any(|entry| is_pin(&entry)));
     if is_empty {
         // Detached, because another command may hold its folder as a lock. Who pins holds the lock of the records.
         let _ = nix::mount::umount2(&place, MntFlags::MNT_DETACH);
