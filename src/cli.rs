@@ -13,7 +13,9 @@ use crate::failure::{Failure, Kind};
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
+mod apply;
 mod arms;
+mod assets;
 pub mod columns;
 pub mod completions;
 mod confirm;
@@ -75,6 +77,7 @@ pub enum Command {
     Confirm(confirm::Args),
     Unload(unload::Args),
     Status(status::Args),
+    Apply(apply::Args),
     Policy(policy::Args),
     Explain(explain::Args),
     Upgrade(upgrade::Args),
@@ -91,6 +94,7 @@ pub enum Command {
     Traffic(traffic::Args),
     Guard(guard::Args),
     Inside(inside::Args),
+    Assets(assets::Args),
 }
 
 /// How a query prints its result.
@@ -137,6 +141,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Confirm(args) => args.run(),
         Command::Unload(args) => args.run(),
         Command::Status(args) => args.run(),
+        Command::Apply(args) => args.run(),
         Command::Policy(args) => args.run(),
         Command::Explain(args) => args.run(),
         Command::Upgrade(args) => args.run(),
@@ -153,6 +158,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Traffic(args) => args.run(),
         Command::Guard(args) => args.run(),
         Command::Inside(args) => args.run(),
+        Command::Assets(args) => args.run(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
 //! | 0 | [`units`], [`failure`], [`plain`], [`fault`] | quantities with their unit; failures with hint and exit code; text of others; where tests let a process die | std |
+//! | 1 | [`written`] | TOML files that people write, read with lines and every mistake at once | units |
 //! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes by time | units |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
 //! | 1 | [`trace::arrival`] | what a source hands over: events, and facts that name what is in them | trace::event, catalog |
@@ -15,6 +16,7 @@
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
 //! | 3 | [`experiment`] | scenario to runs to result directory | all below |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
+//! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and carried out | trial and all below it |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`cli`] | one file per verb | all |
@@ -25,6 +27,7 @@ pub mod fault;
 pub mod path;
 pub mod plain;
 pub mod units;
+pub mod written;
 
 pub mod catalog;
 pub mod kernel;
@@ -35,6 +38,7 @@ pub mod model;
 pub mod policy;
 pub mod state;
 
+pub mod declaration;
 pub mod experiment;
 pub mod report;
 pub mod serve;

@@ -28,9 +28,9 @@ use crate::kernel::{cgroup, congestion, privilege, struct_ops};
 use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store};
 
 pub use load::{Loaded, Options, load, make_default};
-pub use object::{Verified, verify};
+pub use object::{Verified, digest, verify};
 pub use receiver::load_receiver;
-pub use unload::{Unloaded, drain, ours, plan, unload, unload_all, unload_with_policy};
+pub use unload::{Unloaded, drain, give_back_default, ours, plan, unload, unload_all, unload_with_policy};
 
 /// What is to be registered.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +140,7 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         previous: None,
         next: None,
         with_policy: false,
+        declared: false,
         unconfirmed: None,
     }
 }

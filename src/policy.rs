@@ -12,7 +12,6 @@ pub mod hash;
 pub mod iterate;
 pub mod label;
 pub mod limit;
-mod nearest;
 pub mod pins;
 mod places;
 pub mod program;

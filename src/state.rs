@@ -142,6 +142,9 @@ pub struct Record {
     /// It was loaded because a policy names it, and goes when none does any more.
     #[serde(default)]
     pub with_policy: bool,
+    /// `tccc apply` loaded it, and unloads it when it is declared no more.
+    #[serde(default)]
+    pub declared: bool,
     /// Not confirmed yet; none when nobody asked for that, or when it is.
     #[serde(default)]
     pub unconfirmed: Option<Unconfirmed>,
@@ -362,6 +365,7 @@ mod tests {
             previous: None,
             next: None,
             with_policy: false,
+            declared: false,
             unconfirmed: None,
         }
     }

@@ -30,6 +30,7 @@ use crate::fault;
 use crate::kernel::process::{self, Process};
 use crate::kernel::{bpf, clock};
 use crate::policy::change::{self, Applied};
+use crate::policy::file;
 use crate::policy::generation::{self, NewTrial, Role};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, RuleProgress, RuleState, TrialRecord, TrialSubject};
@@ -128,6 +129,7 @@ fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
         loaded: plan.loaded.clone(),
         paused: false,
         confirmed: false,
+        policy: Some(file::digest(&plan.policy)),
         rules: progress_of(&plan.policy, began_ns),
     }
 }

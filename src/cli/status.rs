@@ -4,7 +4,7 @@ mod selection;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,13 +15,15 @@ use self::selection::{Selection, ends_within_s};
 use super::plain::{row, write_columns};
 use super::unload::holder_rows;
 use super::{Format, note};
+use crate::declaration::{self, difference};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::kernel::socket::{self, Holder};
-use crate::kernel::{cgroup, congestion, process, struct_ops};
+use crate::kernel::{bpffs, cgroup, congestion, process, struct_ops};
 use crate::loader::confirm;
 use crate::loader::survey::{self, Instance, Standing};
+use crate::plain::plain;
 use crate::policy::sweep;
 use crate::policy::table::RuleTables;
 use crate::state::{Attachment, Owner, Store};
@@ -85,6 +87,10 @@ struct Document {
     instances: Vec<Line>,
     #[serde(flatten)]
     selection: Selection,
+    /// How this host differs from what /etc/tccc declares: a phrase each.
+    undeclared: Vec<String>,
+    /// The BPF file system, where tccc mounted it.
+    mounted: Option<PathBuf>,
     stale_cgroups: Vec<PathBuf>,
     /// Processes of dead runs.
     stale_processes: Vec<Left>,
@@ -120,7 +126,8 @@ fn gather() -> Result<Document> {
     let may_look = privilege::missing(&[Capability::SysAdmin]).is_empty();
     let mut holders = if may_look { socket::holders().ok() } else { None };
     let store = Store::of_host();
-    let instances = survey::instances(&store, &Features::probe()?)?;
+    let features = Features::probe()?;
+    let instances = survey::instances(&store, &features)?;
     let has_generations = instances.iter().any(|it| it.record.as_ref().is_some_and(|it| it.previous.is_some()));
     let codes = if may_look && has_generations { sockets_by_code().ok() } else { None };
     let trial = trial::current().unwrap_or_default();
@@ -139,10 +146,20 @@ fn gather() -> Result<Document> {
         schema: SCHEMA,
         instances: lines.collect(),
         selection: Selection::gather(trial.as_ref(), &store)?,
+        undeclared: if may_look { from_declared(&features) } else { Vec::new() },
         default,
+        mounted: bpffs::mount().filter(|place| bpffs::is_ours(place)),
         stale_cgroups: cgroup::stale().unwrap_or_default(),
         stale_processes: process::orphans().iter().map(left).collect(),
     })
+}
+
+/// How this host differs from what is declared; a declaration that cannot be read is one difference.
+fn from_declared(features: &Features) -> Vec<String> {
+    match difference::of_host(Path::new(declaration::FOLDER), features) {
+        Ok(differences) => differences.into_iter().map(|difference| difference.what).collect(),
+        Err(error) => format!("{error:#}").lines().map(str::to_owned).collect(),
+    }
 }
 
 /// Open connections by the map that holds their code.
@@ -252,6 +269,15 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
         write_details(out, line)?;
     }
     selection::write(out, &document.selection)?;
+    if let Some(place) = &document.mounted {
+        writeln!(out, "tccc mounted the BPF file system at {}; it goes with the last pin", place.display())?;
+    }
+    for what in &document.undeclared {
+        writeln!(out, "not as declared: {}", plain(what))?;
+    }
+    if !document.undeclared.is_empty() {
+        writeln!(out, "`tccc apply --dry-run` shows what would make it so")?;
+    }
     for path in &document.stale_cgroups {
         writeln!(out, "left by a killed run: cgroup {}", path.display())?;
     }

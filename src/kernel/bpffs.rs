@@ -1,14 +1,23 @@
-//! The BPF file system: where pins live. It is found, never mounted, by tccc.
+//! The BPF file system: where pins live. Where none is mounted tccc mounts one, as bpftool does.
+//!
+//! The mount itself says whose it is: the first word of its line in `/proc/mounts` is "tccc".
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MntFlags, MsFlags};
 
+use super::privilege::{self, Capability};
 use crate::failure::Failure;
 
 /// Where distributions mount it.
 pub const USUAL_PLACE: &str = "/sys/fs/bpf";
+/// What some kernels pin in each new one themselves.
+const PRELOADED: [&str; 2] = ["maps.debug", "progs.debug"];
+/// The device that a mount of ours names.
+const OURS: &str = "tccc";
 
 /// Where a BPF file system is mounted: the usual place if it is one, else the first.
 pub fn mount() -> Option<PathBuf> {
@@ -17,13 +26,69 @@ pub fn mount() -> Option<PathBuf> {
     places.iter().find(|place| **place == USUAL_PLACE).or(places.first()).map(PathBuf::from)
 }
 
-/// Where it is mounted, as a need.
+/// Mounts one at the usual place, where none is; returns where one is mounted.
 ///
-/// Errors: mounted nowhere.
-pub fn required() -> Result<PathBuf> {
-    let missing = Failure::unmet(format!("no BPF file system is mounted at {USUAL_PLACE}"))
-        .hint(format!("`mount -t bpf bpf {USUAL_PLACE}`, then again"));
-    mount().ok_or_else(|| missing.into())
+/// Errors: not permitted; the place does not exist.
+/// Side effects: a mount that [`unmount_ours`] takes away when nothing is pinned in it.
+pub fn mount_missing() -> Result<PathBuf> {
+    let _turn = turn();
+    if let Some(place) = mount() {
+        return Ok(place);
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let mounted = nix::mount::mount(Some(OURS), USUAL_PLACE, Some("bpf"), flags, Some("mode=700"));
+    mounted.map_err(|errno| {
+        Failure::unmet(format!("cannot mount the BPF file system at {USUAL_PLACE}: {}", errno.desc()))
+            .hint(format!("run as root, or `mount -t bpf bpf {USUAL_PLACE}`"))
+    })?;
+    Ok(PathBuf::from(USUAL_PLACE))
+}
+
+/// One process at a time mounts or unmounts: a second mount would hide the pins of the first.
+///
+/// None: the folder above cannot be locked, and the mount itself says why.
+fn turn() -> Option<Flock<File>> {
+    let above = File::open(Path::new(USUAL_PLACE).parent()?).ok()?;
+    Flock::lock(above, FlockArg::LockExclusive).ok()
+}
+
+/// Where it is, or where [`mount_missing`] would mount one.
+///
+/// Errors: none is mounted, and this process may not.
+pub fn place() -> Result<PathBuf> {
+    let missing = || {
+        Failure::unmet(format!("no BPF file system is mounted at {USUAL_PLACE}"))
+            .hint(format!("`mount -t bpf bpf {USUAL_PLACE}`, or run as root, which mounts it"))
+    };
+    let can_mount = privilege::missing(&[Capability::SysAdmin]).is_empty() && Path::new(USUAL_PLACE).is_dir();
+    let usual = can_mount.then(|| PathBuf::from(USUAL_PLACE));
+    mount().or(usual).ok_or_else(|| missing().into())
+}
+
+/// What [`mount_missing`] would do.
+///
+/// None: nothing, one is mounted.
+pub fn mount_phrase() -> Option<String> {
+    mount().is_none().then(|| format!("mount the BPF file system at {USUAL_PLACE}"))
+}
+
+/// Whether the file system at this place was mounted by tccc.
+pub fn is_ours(place: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
+    let of_place = |line: &&str| bpffs_place(line).is_some_and(|other| Path::new(other) == place);
+    mounts.lines().filter(of_place).next_back().is_some_and(|line| line.split(' ').next() == Some(OURS))
+}
+
+/// Takes away a file system that tccc mounted, when nothing is pinned in it any more.
+pub fn unmount_ours() {
+    let _turn = turn();
+    let Some(place) = mount().filter(|place| is_ours(place)) else { return };
+    let is_pin = |entry: &fs::DirEntry| !PRELOADED.iter().any(|name| entry.file_name() == *name);
+    let is_empty = fs::read_dir(&place).is_ok_and(|entries| !entries.flatten().any(|entry| is_pin(&entry)));
+    if is_empty {
+        // Detached, because another command may hold its folder as a lock. Who pins holds the lock of the records.
+        let _ = nix::mount::umount2(&place, MntFlags::MNT_DETACH);
+    }
 }
 
 /// `/proc/thread-self/mounts` lists device, place, kind.

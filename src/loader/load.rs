@@ -9,7 +9,7 @@ use super::upgrade::{self, Upgraded};
 use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
-use crate::kernel::{bpf, congestion, privilege, struct_ops};
+use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
 use crate::state::{Attachment, Locked, Owner, Record, Store, Unconfirmed};
 
@@ -86,10 +86,11 @@ fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) 
     let name = &record.name;
     let kept = if features.links { pins.link(name) } else { pins.map(name) };
     let verb = if options.replace { "replace" } else { "register" };
-    let mut changes = vec![
+    let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
+    changes.extend([
         format!("write the record {}/{name}.json", crate::state::FOLDER),
         format!("{verb} \"{name}\" with the kernel and pin it at {}", kept.display()),
-    ];
+    ]);
     changes.extend(attachment(record, pins));
     if options.make_default {
         let now = congestion::default()?;

@@ -60,7 +60,7 @@ fn keep(record: &mut Record, mut companion: Companion, (pins, locked): (&Pins, &
     locked.write(record)?;
     let place = record.companion.clone().context("know the cgroup")?;
     let pin = pins.companion(&record.name);
-    let pinned = pins.prepare().map_err(Into::into).and_then(|()| {
+    let pinned = pins.prepare().and_then(|()| {
         let link = companion.attach(&place.cgroup)?;
         bpf::pin(&link, &pin)
     });

@@ -12,7 +12,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{bpf, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Locked, Store};
+use crate::state::{Locked, Record, Store};
 
 /// The kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -180,6 +180,19 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
         done.notes.push(what);
     }
     Ok(done)
+}
+
+/// Makes the default what it was before this name became it; the name stays loaded.
+///
+/// Errors: it is not ours; not permitted.
+/// Side effects: sockets that open from now on and choose none get the algorithm that they got before.
+pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
+    let store = Store::of_host();
+    let locked = store.lock()?;
+    let instance = ours(name, &store, features)?;
+    restore_default(&instance, &locked, &mut Unloaded::default())?;
+    let Some(record) = instance.record else { return Ok(()) };
+    locked.write(&Record { previous_default: None, ..record })
 }
 
 /// Only if the default still is ours: whoever changed it since wanted that.

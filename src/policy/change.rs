@@ -14,10 +14,10 @@ use super::sweep::{self, Moves, Shared};
 use super::table::RuleTables;
 use crate::failure::Failure;
 use crate::fault;
-use crate::kernel::bpf;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
+use crate::kernel::{bpf, bpffs};
 use crate::kernel::{cgroup, congestion};
 use crate::loader::{self, Options, Request};
 use crate::state::Store;
@@ -175,7 +175,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     generation::refuse_beside_another(&pins, &record)?;
     generation::refuse_during_trial(&record)?;
     resolve::resolve(policy, &record)?;
-    let mut changes = Vec::new();
+    let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
     for algorithm in resolve::to_load(policy)? {
         changes.push(format!("load \"{}\"", algorithm.id));
     }

@@ -3,13 +3,9 @@
 //! `scenarios/policy/README.md` describes the file for those who write one.
 
 mod condition;
-mod mistake;
 mod prefixes;
-mod source;
-mod syntax;
 #[cfg(test)]
 mod tests;
-mod text;
 mod treatment;
 mod trial;
 mod write;
@@ -17,17 +13,14 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
-use toml::de::DeValue;
-
-use self::source::{Field, Reader, Table};
-use self::text::{NOT_TEXT, Unreadable};
 use super::rule::{ARMS_MAX, Match, Policy, RULE_NAME_MAX, RULES_MAX, Rule};
+use crate::loader;
+use crate::written::{Field, Mistakes, Reader, Table, text};
 
-pub use self::mistake::{Mistake, PolicyMistakes};
 pub use self::write::write;
 
-/// The one version of the format.
-const VERSION: &str = "1";
+/// Describes every field.
+const REFERENCE: &str = "scenarios/policy/README.md";
 /// Largest text of a policy, bytes: one with as many prefixes as it may have, written out.
 const TEXT_MAX: usize = 8 << 20;
 
@@ -68,28 +61,26 @@ struct SoFar {
 /// Reads a policy file.
 ///
 /// Errors: a file that cannot be read; those of [`parse`].
-pub fn read(path: &Path) -> Result<Policy, PolicyMistakes> {
+pub fn read(path: &Path) -> Result<Policy, Mistakes> {
     let file = path.display().to_string();
-    let refuse = |line, expected: String| {
-        let mistake = Mistake { file: file.clone(), line, field: String::new(), given: None, expected, hint: None };
-        PolicyMistakes::sorted(&file, vec![mistake])
-    };
-    let text = text::read(path).map_err(|why| match why {
-        Unreadable::File(why) => refuse(None, format!("cannot be read: {why}")),
-        Unreadable::NotText(line) => refuse(Some(line), NOT_TEXT.to_owned()),
-    })?;
+    let text = text::read(path).map_err(|why| Mistakes::unreadable(&file, why, REFERENCE))?;
     parse(&file, &text)
 }
 
 /// Reads the text of a policy; `file` is named in mistakes, and `to_file` is relative to its folder.
 ///
 /// Errors: every mistake in the text, and in the lists of prefixes that it names.
-pub fn parse(file: &str, text: &str) -> Result<Policy, PolicyMistakes> {
-    let mut reader = Reader::new(file, text);
+pub fn parse(file: &str, text: &str) -> Result<Policy, Mistakes> {
+    let mut reader = Reader::new(file, text, REFERENCE);
     match reader.document() {
         Some(policy) if reader.mistakes.is_empty() => Ok(policy),
-        _ => Err(PolicyMistakes::sorted(file, reader.mistakes)),
+        _ => Err(reader.refused()),
     }
+}
+
+/// SHA-256 of the rules, in hexadecimal: the same for each step that a share has come to.
+pub fn digest(policy: &Policy) -> String {
+    loader::digest(write(policy).as_bytes())
 }
 
 impl Reader<'_> {
@@ -101,7 +92,7 @@ impl Reader<'_> {
         }
         let document = self.syntax()?;
         let document = Table::whole(&document);
-        if !self.is_known_version(&document) {
+        if !self.is_known_version(&document, &FIELDS) {
             return None;
         }
         self.refuse_unknown(&document, &FIELDS);
@@ -109,26 +100,6 @@ impl Reader<'_> {
         let mut so_far = SoFar::default();
         let rules: Vec<Option<Rule>> = rules.iter().map(|rule| self.rule(rule, &mut so_far)).collect();
         Some(Policy { rules: rules.into_iter().flatten().collect() })
-    }
-
-    /// Whether the file has a version that this program knows; what another version means is not guessed.
-    fn is_known_version(&mut self, document: &Table<'_>) -> bool {
-        let expected = format!("expected {VERSION}, the only version there is");
-        match document.field("version") {
-            None if document.misspells(&["version"], &FIELDS) => true,
-            None => {
-                let mistake = self.refuse_at(0, "version", format!("missing: {expected}"));
-                mistake.hint = Some(format!("begin the file with `version = {VERSION}`"));
-                true
-            }
-            Some(field) => {
-                let is_known = matches!(field.value.get_ref(), DeValue::Integer(number) if number.as_str() == VERSION);
-                if !is_known {
-                    self.refuse(&field, expected);
-                }
-                is_known
-            }
-        }
     }
 
     /// Finds the `[[rule]]` tables, at most as many as there may be.

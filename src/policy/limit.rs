@@ -5,9 +5,9 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use super::nearest::nearest;
 use super::rule::{Allowed, GuardLimit, GuardMetric};
 use crate::units::{BitsPerSec, ParseError};
+use crate::written::nearest;
 
 /// Limits relative to unchanged connections, for metrics of which less is better.
 const TIMES: RangeInclusive<f64> = 1.0..=100.0;

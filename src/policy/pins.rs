@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::program::LoadedPolicy;
-use crate::kernel::bpf;
+use crate::kernel::{bpf, bpffs};
 use crate::state::pins::Pins;
 
 /// Name of the pin of a generation's program.
@@ -94,6 +94,7 @@ impl PolicyPins {
     /// Errors: the BPF file system is read-only or full; not permitted.
     /// Side effects: pins that [`PolicyPins::remove_generation`] takes away.
     pub fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
+        bpffs::mount_missing()?;
         for folder in [self.pins.folder(), &self.folder, &self.folder.join("generations"), &self.generation(number)] {
             make(folder)?;
         }

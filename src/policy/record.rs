@@ -86,6 +86,9 @@ pub struct TrialRecord {
     /// It is to be kept: where the command that does so was killed, the guard or the next command goes on with that.
     #[serde(default)]
     pub confirmed: bool,
+    /// SHA-256 of its rules, whatever step they have come to.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// Where each rule with limits or steps is.
     pub rules: Vec<RuleProgress>,
 }
@@ -150,6 +153,9 @@ pub struct TrialEnd {
     pub why: String,
     /// The folder of the incident, where a limit was crossed.
     pub incident: Option<PathBuf>,
+    /// SHA-256 of the rules that were on trial.
+    #[serde(default)]
+    pub policy: Option<String>,
 }
 
 /// What became of a trial.

@@ -30,12 +30,14 @@ impl Pins {
 
     /// The pins of this host, where new ones can be made.
     ///
-    /// Errors: no BPF file system is mounted; it is read-only; not permitted.
+    /// Errors: no BPF file system is mounted, and none can be; it is read-only; not permitted.
     pub fn writable() -> Result<Self> {
-        let mount = bpffs::required()?;
-        let access = nix::unistd::access(&mount, nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK);
-        access.map_err(|errno| refused(&mount, &errno.into()))?;
-        Ok(Self::under(&mount))
+        let place = bpffs::place()?;
+        if bpffs::mount().is_some() {
+            let access = nix::unistd::access(&place, nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK);
+            access.map_err(|errno| refused(&place, &errno.into()))?;
+        }
+        Ok(Self::under(&place))
     }
 
     fn under(mount: &Path) -> Self {
@@ -90,11 +92,12 @@ impl Pins {
     /// Makes the folders, for this user only.
     ///
     /// Errors: read-only, or not permitted.
-    /// Side effects: folders that [`Pins::tidy`] takes away.
-    pub fn prepare(&self) -> Result<(), Failure> {
+    /// Side effects: folders, and a BPF file system where none is mounted, that [`Pins::tidy`] takes away.
+    pub fn prepare(&self) -> Result<()> {
+        bpffs::mount_missing()?;
         for folder in [self.folder.clone()].into_iter().chain(self.folders()) {
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(refused(&folder, &error)),
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(refused(&folder, &error).into()),
                 _ => {}
             }
         }
@@ -119,6 +122,7 @@ impl Pins {
         for folder in self.folders().into_iter().chain([self.folder.clone()]) {
             let _ = fs::remove_dir(folder); // one that holds a pin stays
         }
+        bpffs::unmount_ours();
     }
 }
 

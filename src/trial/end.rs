@@ -252,6 +252,7 @@ fn finish(trial: &TrialRecord, result: TrialResult, why: &str, incident: Option<
         at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         why: why.to_owned(),
         incident,
+        policy: trial.policy.clone(),
     };
     let _ = journal::note(&end);
     end

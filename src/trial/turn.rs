@@ -30,7 +30,7 @@ impl Turn {
     ///
     /// Errors: no BPF file system is mounted; not permitted; another process has it for too long.
     pub fn take() -> Result<Turn> {
-        let place = bpffs::required()?;
+        let place = bpffs::mount_missing()?;
         let mut folder = File::open(&place).with_context(|| format!("open {}", place.display()))?;
         let deadline = Instant::now() + PATIENCE;
         loop {

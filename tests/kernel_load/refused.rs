@@ -159,16 +159,22 @@ fn names_of_others_are_left_alone() {
 }
 
 #[test]
-fn missing_bpf_file_system_is_said_and_not_mounted() {
+fn missing_bpf_file_system_is_mounted_listed_and_taken_away() {
     needs!(root, struct_ops);
     in_sandbox(Bpffs::Absent, || {
-        let said = stderr(&run(4, "load dtcp --as ldk_none"));
-        assert!(said.contains("no BPF file system is mounted at /sys/fs/bpf"), "{said}");
-        assert!(said.contains("hint: `mount -t bpf bpf /sys/fs/bpf`, then again"), "{said}");
-        let doctor = run(4, "doctor");
-        assert!(stderr(&doctor).contains("it lacks BPF file system"), "{}", stderr(&doctor));
-        run(0, "status");
+        let is_mounted = || tccc::kernel::bpffs::mount().is_some();
+        assert!(stdout(&run(0, "doctor")).contains("not mounted; tccc mounts it"));
+        let said = stdout(&run(0, "load dtcp --as ldk_none --dry-run"));
+        assert!(said.contains("mount the BPF file system at /sys/fs/bpf"), "{said}");
+        assert!(!is_mounted(), "a dry run mounts nothing");
+        run(0, "load dtcp --as ldk_none");
+        let said = stdout(&run(0, "status"));
+        assert!(said.contains("tccc mounted the BPF file system at /sys/fs/bpf"), "{said}");
+        run(0, "load dtcp --as ldk_more");
+        run(0, "unload ldk_none");
+        assert!(is_mounted(), "a pin is left in it");
         run(0, "unload --all");
+        assert!(!is_mounted(), "nothing is left in it");
     });
 }
 

@@ -1,462 +1,64 @@
-//! What is given along with the program: a Grafana dashboard and Prometheus alert rules over the metrics of `tccc serve`.
+//! What is given to others: a Debian package, a Grafana dashboard and Prometheus alert rules.
+
+mod monitoring;
+mod root;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::process;
 use crate::setup::{self, Purpose};
-use crate::web;
 
-/// Places of Grafana's grid in a row, and the size of a panel.
-const GRID_WIDTH: usize = 24;
-const PANEL: [usize; 2] = [12, 8];
-/// Heading above the panels that compare the arms of a policy.
-const ARMS_ROW: &str = "Arms of a policy side by side";
-/// The dashboard's own version, for Grafana; raised with every change.
-const VERSION: u32 = 3;
-/// Grafana's version of the format, of Grafana 9 and later.
-const SCHEMA: u32 = 36;
+/// Builds Debian packages from what `Cargo.toml` lists under `package.metadata.deb`.
+const TOOL: &str = "cargo-deb";
+const TOOL_VERSION: &str = "3.8.0";
 
-/// Grafana's own types and the compiler that knows them.
-const TYPES: &str = "tests/dashboard";
-
-/// Where to write.
+/// What to make.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Name missing packages instead of installing them
     #[arg(long)]
     no_install: bool,
+    /// Also install, use, upgrade and purge the package in a clean Debian of its own; needs root
+    #[arg(long)]
+    try_package: bool,
 }
 
-/// What a panel shows: title, what it says, unit as Grafana names it, queries with their legends.
-struct Panel {
-    title: &'static str,
-    what: &'static str,
-    unit: &'static str,
-    queries: &'static [(&'static str, &'static str)],
-}
-
-/// Labels that the dashboard lets a reader choose.
-const CHOSEN: &str = r#"algorithm=~"$algorithm",cgroup=~"$cgroup",rule=~"$rule",arm=~"$arm""#;
-
-/// `CHOSEN` in a query stands for the chosen labels.
-const PANELS: [Panel; 10] = [
-    Panel {
-        title: "Open connections",
-        what: "By algorithm, as of the latest sweep.",
-        unit: "short",
-        queries: &[(r#"sum by (name) (tccc_algorithm_sockets{name=~"$algorithm",instance=~"$instance"})"#, "{{name}}")],
-    },
-    Panel {
-        title: "Goodput",
-        what: "Payload acknowledged, over all connections.",
-        unit: "bps",
-        queries: &[(
-            "8 * sum by (algorithm) (rate(tccc_acked_bytes_total{CHOSEN}[$__rate_interval]))",
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "Segments sent again",
-        what: "Share of all data segments.",
-        unit: "percentunit",
-        queries: &[(
-            "sum by (algorithm) (rate(tccc_retransmitted_segments_total{CHOSEN}[$__rate_interval])) / \
-             sum by (algorithm) (rate(tccc_segments_sent_total{CHOSEN}[$__rate_interval]))",
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "Round-trip time",
-        what: "Smoothed RTT of connections that deliver: median and 95th percentile.",
-        unit: "s",
-        queries: &[
-            (
-                "histogram_quantile(0.5, sum by (algorithm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p50",
-            ),
-            (
-                "histogram_quantile(0.95, sum by (algorithm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p95",
-            ),
-        ],
-    },
-    Panel {
-        title: "Congestion window",
-        what: "Segments, of connections that deliver: median and 95th percentile.",
-        unit: "short",
-        queries: &[
-            (
-                "histogram_quantile(0.5, sum by (algorithm, le) (rate(tccc_connection_cwnd_segments_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p50",
-            ),
-            (
-                "histogram_quantile(0.95, sum by (algorithm, le) (rate(tccc_connection_cwnd_segments_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p95",
-            ),
-        ],
-    },
-    Panel {
-        title: "Goodput of one connection",
-        what: "Of connections that send: median and 5th percentile.",
-        unit: "Bps",
-        queries: &[
-            (
-                "histogram_quantile(0.5, sum by (algorithm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p50",
-            ),
-            (
-                "histogram_quantile(0.05, sum by (algorithm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p5",
-            ),
-        ],
-    },
-    Panel {
-        title: "Time in congestion states",
-        what: "Connections in each state on average; Open, the normal one, is left out.",
-        unit: "short",
-        queries: &[(
-            r#"sum by (algorithm, state) (rate(tccc_ca_state_seconds_total{CHOSEN,state!="Open"}[$__rate_interval]))"#,
-            "{{algorithm}} {{state}}",
-        )],
-    },
-    Panel {
-        title: "Connections opened",
-        what: "Per second.",
-        unit: "cps",
-        queries: &[(
-            "sum by (algorithm) (rate(tccc_connections_opened_total{CHOSEN}[$__rate_interval]))",
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "Time per callback",
-        what: "Of algorithms that are BPF programs; empty unless kernel.bpf_stats_enabled is 1.",
-        unit: "s",
-        queries: &[(
-            r#"sum by (algorithm) (rate(tccc_callback_duration_seconds_total{algorithm=~"$algorithm",instance=~"$instance"}[$__rate_interval])) / sum by (algorithm) (rate(tccc_callback_calls_total{algorithm=~"$algorithm",instance=~"$instance"}[$__rate_interval]))"#,
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "What tccc itself costs, and misses",
-        what: "Processors it takes; time of a sweep; events, connections and processes it could not see.",
-        unit: "short",
-        queries: &[
-            (r#"rate(process_cpu_seconds_total{instance=~"$instance"}[$__rate_interval])"#, "processors"),
-            (r#"tccc_sweep_duration_seconds{instance=~"$instance"}"#, "seconds of a sweep"),
-            (r#"rate(tccc_events_dropped_total{instance=~"$instance"}[$__rate_interval])"#, "events dropped a second"),
-            (r#"rate(tccc_uncounted_total{instance=~"$instance"}[$__rate_interval])"#, "not counted a second"),
-            (r#"rate(tccc_failed_sweeps_total{instance=~"$instance"}[$__rate_interval])"#, "failed sweeps a second"),
-            (r#"tccc_hidden_processes{instance=~"$instance"}"#, "hidden processes"),
-        ],
-    },
-];
-
-/// What the arms of each rule do; empty on hosts without a policy.
-const ARM_PANELS: [Panel; 4] = [
-    Panel {
-        title: "Connections opened, by arm",
-        what: "Per second: shares differ from those of the split where an arm loses connections.",
-        unit: "cps",
-        queries: &[(
-            r#"sum by (rule, arm) (rate(tccc_connections_opened_total{CHOSEN,rule!=""}[$__rate_interval]))"#,
-            "{{rule}} {{arm}}",
-        )],
-    },
-    Panel {
-        title: "Segments retransmitted, by arm",
-        what: "Share of all data segments.",
-        unit: "percentunit",
-        queries: &[(
-            r#"sum by (rule, arm) (rate(tccc_retransmitted_segments_total{CHOSEN,rule!=""}[$__rate_interval])) / sum by (rule, arm) (rate(tccc_segments_sent_total{CHOSEN,rule!=""}[$__rate_interval]))"#,
-            "{{rule}} {{arm}}",
-        )],
-    },
-    Panel {
-        title: "Round-trip time, by arm",
-        what: "Smoothed RTT of connections that deliver: median and 95th percentile.",
-        unit: "s",
-        queries: &[
-            (
-                r#"histogram_quantile(0.5, sum by (rule, arm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p50",
-            ),
-            (
-                r#"histogram_quantile(0.95, sum by (rule, arm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p95",
-            ),
-        ],
-    },
-    Panel {
-        title: "Goodput of one connection, by arm",
-        what: "Of connections that send: median and 5th percentile.",
-        unit: "Bps",
-        queries: &[
-            (
-                r#"histogram_quantile(0.5, sum by (rule, arm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p50",
-            ),
-            (
-                r#"histogram_quantile(0.05, sum by (rule, arm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p5",
-            ),
-        ],
-    },
-];
-
-/// Alert: name, condition, how long it holds, what it means, what to do.
-const ALERTS: [(&str, &str, &str, &str, &str); 6] = [
-    (
-        "TcccManyRetransmissions",
-        "sum by (instance, algorithm) (rate(tccc_retransmitted_segments_total[5m])) / sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 0.05 and sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 10",
-        "10m",
-        "{{ $labels.algorithm }} on {{ $labels.instance }} sends {{ $value | humanizePercentage }} of its segments again",
-        "`tccc top` with the filter `retrans>5%` shows which connections; compare with other algorithms on the same path",
-    ),
-    (
-        "TcccTimeInLoss",
-        "sum by (instance, algorithm) (rate(tccc_ca_state_seconds_total{state=\"Loss\"}[5m])) / sum by (instance, algorithm) (rate(tccc_ca_state_seconds_total[5m])) > 0.1",
-        "10m",
-        "connections of {{ $labels.algorithm }} on {{ $labels.instance }} are in state Loss for {{ $value | humanizePercentage }} of their time",
-        "timeouts stop a connection for at least 200 ms each: look for a path that drops whole windows",
-    ),
-    (
-        "TcccEventsDropped",
-        "rate(tccc_events_dropped_total[5m]) > 0",
-        "5m",
-        "{{ $value | humanize }} events a second of the web page on {{ $labels.instance }} are dropped",
-        "start `tccc serve` with a larger `--ring` or a longer `--interval`; metrics are not affected",
-    ),
-    (
-        "TcccConnectionsNotCounted",
-        "increase(tccc_uncounted_total[10m]) > 0",
-        "0m",
-        "connections on {{ $labels.instance }} are missing in the metrics",
-        "there are more pairs of algorithm and cgroup than the kernel side has room for: narrow with `--cgroup`",
-    ),
-    (
-        "TcccSweepsFail",
-        "increase(tccc_failed_sweeps_total[10m]) > 0",
-        "0m",
-        "metrics on {{ $labels.instance }} stand still now and then: sweeps over its connections fail",
-        "what `tccc serve` says on stderr names the reason: most often too few file descriptors (`LimitNOFILE=`)",
-    ),
-    (
-        "TcccDown",
-        "up{job=\"tccc\"} == 0",
-        "5m",
-        "{{ $labels.instance }} does not answer",
-        "`systemctl status tccc-serve`, or is its token another than the one of the scrape configuration?",
-    ),
-];
-
-/// Writes the files and has them checked: `cargo xtask dist`.
+/// Writes everything below `target/dist` and has it checked: `cargo xtask dist`.
 ///
-/// Errors: a file cannot be written; promtool refuses a rule or a query; Grafana's types refuse the dashboard.
-/// Side effects: installs packages of npm below `target/web`.
+/// Errors: a step fails; lintian finds an error; the package leaves something behind.
+/// Side effects: installs packages of npm below `target/web`, and cargo-deb below `target/tools`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Dist, arguments.no_install)?;
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    let (dashboard, rules) = (folder.join("tccc-grafana-dashboard.json"), folder.join("tccc-alerts.yml"));
-    let text = serde_json::to_string_pretty(&dashboard_document()).context("encode the dashboard")? + "\n";
-    fs::write(&dashboard, text).with_context(|| format!("write {}", dashboard.display()))?;
-    fs::write(&rules, alert_rules()).with_context(|| format!("write {}", rules.display()))?;
-    process::run("dist", process::program("promtool").args(["check", "rules"]).arg(&rules))?;
-    for expression in expressions() {
-        check_expression(&expression)?;
+    monitoring::write(&folder)?;
+    let package = build_package(&folder)?;
+    process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
+    if arguments.try_package {
+        root::try_package(&package)?;
     }
-    check_dashboard()?;
-    println!("{}\n{}", dashboard.display(), rules.display());
+    println!("{}\n{}", folder.display(), package.display());
     Ok(())
 }
 
-/// Every query of the dashboard, with Grafana's variables as a reader would have them.
-fn expressions() -> Vec<String> {
-    let queries = PANELS.iter().chain(&ARM_PANELS).flat_map(|panel| panel.queries);
-    queries.map(|(query, _)| with_labels(query).replace("$__rate_interval", "5m")).collect()
-}
-
-/// Promtool knows rules: a query is one that records.
-fn check_expression(expression: &str) -> Result<()> {
-    let place = process::target().join("dist/query.yml");
-    let quoted = expression.replace('\'', "''");
-    let rule = format!("groups:\n  - name: query\n    rules:\n      - record: query\n        expr: '{quoted}'\n");
-    fs::write(&place, rule).with_context(|| format!("write {}", place.display()))?;
-    let checked = process::output("dist", process::program("promtool").args(["check", "rules"]).arg(&place));
-    fs::remove_file(&place).with_context(|| format!("remove {}", place.display()))?;
-    let Err(why) = checked else { return Ok(()) };
-    bail!("the query `{expression}` is wrong: {why:#}")
-}
-
-/// Has the compiler hold the dashboard against Grafana's own published types.
-fn check_dashboard() -> Result<()> {
-    let place = web::install(TYPES, "dashboard")?;
-    let types = process::workspace().join(TYPES).join("schema.ts");
-    fs::copy(&types, place.join("schema.ts")).with_context(|| format!("copy {}", types.display()))?;
-    let head = "import type { Checked } from \"./schema\";\nexport const dashboard: Checked = ";
-    let document = place.join("document.ts");
-    let text = serde_json::to_string_pretty(&dashboard_document()).context("encode the dashboard")?;
-    fs::write(&document, format!("{head}{text};\n")).with_context(|| format!("write {}", document.display()))?;
-    let mut compiler = process::program(place.join("node_modules/.bin/tsc"));
-    compiler.args(["--strict", "--noEmit", "--skipLibCheck", "--target", "es2022"]);
-    process::run("dist", compiler.args(["--module", "esnext", "--moduleResolution", "bundler"]).arg(&document))
-}
-
-fn with_labels(query: &str) -> String {
-    query.replace("CHOSEN", &format!("{CHOSEN},instance=~\"$instance\""))
-}
-
-fn dashboard_document() -> Value {
-    let below = grid_height(PANELS.len());
-    let first = PANELS.iter().enumerate().map(|(at, panel)| panel_document(panel, at + 1, (at, 0)));
-    let row = row_document(PANELS.len() + 1, below);
-    let arms = ARM_PANELS.iter().enumerate();
-    let arms = arms.map(|(at, panel)| panel_document(panel, PANELS.len() + at + 2, (at, below + 1)));
-    let panels: Vec<Value> = first.chain([row]).chain(arms).collect();
-    json!({
-        "uid": "tccc-hosts", "title": "TCP congestion control (tccc)", "tags": ["tcp", "tccc"], "version": VERSION,
-        "schemaVersion": SCHEMA, "editable": true, "graphTooltip": 1, "refresh": "30s", "timezone": "browser",
-        "description": "What the connections of each algorithm do, from `tccc serve`.",
-        "time": { "from": "now-1h", "to": "now" },
-        "annotations": { "list": [] }, "links": [],
-        "templating": { "list": [
-            { "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus" },
-            variable("instance", "Host", "label_values(tccc_build_info, instance)"),
-            variable("algorithm", "Algorithm", "label_values(tccc_algorithm_sockets, name)"),
-            variable("cgroup", "cgroup", "label_values(tccc_segments_sent_total, cgroup)"),
-            variable("rule", "Rule", r#"label_values(tccc_segments_sent_total{rule!=""}, rule)"#),
-            variable("arm", "Arm", r#"label_values(tccc_segments_sent_total{arm!=""}, arm)"#),
-        ]},
-        "panels": panels,
-    })
-}
-
-fn source() -> Value {
-    json!({ "type": "prometheus", "uid": "${datasource}" })
-}
-
-fn variable(name: &str, label: &str, query: &str) -> Value {
-    json!({
-        "name": name, "label": label, "type": "query", "datasource": source(), "query": { "query": query, "refId": name },
-        "refresh": 2, "sort": 1, "multi": true, "includeAll": true, "allValue": ".*",
-        "current": { "text": "All", "value": "$__all" },
-    })
-}
-
-/// Places of the grid that so many panels take from top to bottom.
-fn grid_height(panels: usize) -> usize {
-    panels.div_ceil(GRID_WIDTH / PANEL[0]) * PANEL[1]
-}
-
-fn row_document(id: usize, top: usize) -> Value {
-    json!({
-        "id": id, "type": "row", "title": ARMS_ROW, "collapsed": false, "panels": [],
-        "gridPos": { "x": 0, "y": top, "w": GRID_WIDTH, "h": 1 },
-    })
-}
-
-/// The panel at a place of those that begin at `top`.
-fn panel_document(panel: &Panel, id: usize, (at, top): (usize, usize)) -> Value {
-    let [width, height] = PANEL;
-    let columns = GRID_WIDTH / width;
-    let named = panel.queries.iter().zip('A'..);
-    let targets = named.map(|((query, legend), name)| {
-        json!({ "refId": name.to_string(), "datasource": source(), "expr": with_labels(query), "legendFormat": legend, "range": true })
-    });
-    json!({
-        "id": id, "type": "timeseries", "title": panel.title, "description": panel.what, "datasource": source(),
-        "gridPos": { "x": at % columns * width, "y": top + at / columns * height, "w": width, "h": height },
-        "fieldConfig": { "defaults": { "unit": panel.unit, "min": 0, "custom": { "fillOpacity": 5, "showPoints": "never" } }, "overrides": [] },
-        "options": { "legend": { "displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": [] }, "tooltip": { "mode": "multi", "sort": "desc" } },
-        "targets": targets.collect::<Vec<Value>>(),
-    })
-}
-
-fn alert_rules() -> String {
-    let mut text = String::from(
-        "# Made by `cargo xtask dist`: alerts over the metrics of `tccc serve`.\ngroups:\n  - name: tccc\n    rules:\n",
-    );
-    for (name, condition, holds, what, next) in ALERTS {
-        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-        text += &format!(
-            "      - alert: {name}\n        expr: {}\n        for: {holds}\n        labels:\n          severity: warning\n        \
-             annotations:\n          summary: {}\n          description: {}\n",
-            quoted(condition),
-            quoted(what),
-            quoted(next)
-        );
+/// Builds the program, has it write what goes with it, and packs both.
+fn build_package(folder: &Path) -> Result<PathBuf> {
+    process::run("dist", process::cargo("build").args(["--release", "--package", "tccc"]))?;
+    let program = process::target().join("release/tccc");
+    process::run("dist", process::program(&program).arg("assets").arg(folder))?;
+    let tools = process::target().join("tools");
+    let tool = tools.join("bin").join(TOOL);
+    if !tool.is_file() {
+        let arguments = ["--locked", TOOL, "--version", TOOL_VERSION, "--root"];
+        process::run("dist", process::cargo("install").args(arguments).arg(&tools))?;
     }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Names that `/metrics` has, as far as its own source says.
-    fn exported() -> String {
-        fs::read_to_string(process::workspace().join("src/serve/metrics.rs")).unwrap()
-    }
-
-    #[test]
-    fn every_metric_that_is_asked_for_is_exported() {
-        let exported = exported();
-        let asked = expressions().into_iter().chain(ALERTS.iter().map(|alert| alert.1.to_owned()));
-        let text = asked.collect::<Vec<_>>().join(" ");
-        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        let metrics: Vec<&str> = words.filter_map(|word| word.strip_prefix("tccc_")).collect();
-        assert!(metrics.len() > 20);
-        for metric in metrics {
-            let name =
-                ["_total", "_bucket", "_info"].iter().fold(metric, |name, end| name.strip_suffix(end).unwrap_or(name));
-            assert!(exported.contains(&format!("\"{name}\"")), "tccc_{metric} is not exported");
-        }
-    }
-
-    #[test]
-    fn every_query_is_of_the_chosen_host() {
-        for expression in expressions() {
-            let selectors = expression.matches("tccc_").count() + expression.matches("process_").count();
-            assert_eq!(expression.matches(r#"instance=~"$instance""#).count(), selectors, "{expression}");
-        }
-    }
-
-    #[test]
-    fn dashboard_has_what_grafana_needs() {
-        let document = dashboard_document();
-        let panels = document["panels"].as_array().unwrap();
-        assert_eq!(panels.len(), PANELS.len() + 1 + ARM_PANELS.len());
-        assert_eq!(
-            (&panels[PANELS.len()]["type"], &panels[PANELS.len()]["id"]),
-            (&"row".into(), &(PANELS.len() + 1).into())
-        );
-        for (at, panel) in panels.iter().enumerate().filter(|(at, _)| *at != PANELS.len()) {
-            assert_eq!(panel["id"], at + 1);
-            assert_eq!(panel["datasource"]["uid"], "${datasource}");
-            let place = &panel["gridPos"];
-            assert!(place["x"].as_u64().unwrap() + place["w"].as_u64().unwrap() <= GRID_WIDTH as u64);
-            for target in panel["targets"].as_array().unwrap() {
-                let query = target["expr"].as_str().unwrap();
-                assert!(
-                    !query.contains("CHOSEN") && query.matches('(').count() == query.matches(')').count(),
-                    "{query}"
-                );
-            }
-        }
-        let variables = document["templating"]["list"].as_array().unwrap();
-        let names: Vec<&str> = variables.iter().map(|it| it["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["datasource", "instance", "algorithm", "cgroup", "rule", "arm"]);
-    }
-
-    #[test]
-    fn alerts_say_what_and_what_next() {
-        let text = alert_rules();
-        assert_eq!(text.matches("- alert:").count(), ALERTS.len());
-        assert!(ALERTS.iter().all(|alert| alert.3.len() > 20 && alert.4.len() > 40));
+    let said = process::output("dist", process::program(&tool).args(["--no-build", "--package", "tccc"]))?;
+    match said.lines().map(str::trim).find(|line| line.ends_with(".deb")) {
+        Some(line) => Ok(PathBuf::from(line)),
+        None => bail!("{TOOL} names no package: {said}"),
     }
 }

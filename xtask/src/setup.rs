@@ -93,7 +93,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 28] = [
+const PACKAGES: [Package; 30] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -203,6 +203,18 @@ const PACKAGES: [Package; 28] = [
         why: "scrapes `/metrics` as users will, and checks metrics and alert rules with promtool",
         content: Content::Program("promtool"),
         purposes: &[Purpose::Test, Purpose::Ci, Purpose::Dist],
+    },
+    Package {
+        name: "lintian",
+        why: "checks the Debian package",
+        content: Content::Program("lintian"),
+        purposes: &[Purpose::Dist],
+    },
+    Package {
+        name: "mmdebstrap",
+        why: "makes the clean Debian that the package is tried in",
+        content: Content::Program("mmdebstrap"),
+        purposes: &[Purpose::Dist],
     },
     Package {
         name: "npm",

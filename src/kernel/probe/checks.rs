@@ -147,9 +147,10 @@ fn callbacks(features: &Features) -> [Check; 3] {
 
 fn bpf_file_system() -> Check {
     let mount = bpffs::mount();
-    let found = mount.as_ref().map_or("not mounted".to_owned(), |place| place.display().to_string());
-    let fix = format!("mount -t bpf bpf {}", bpffs::USUAL_PLACE);
-    Check { needed_for: "load", ..needed("BPF file system", mount.is_some(), found, fix) }
+    let absent = if bpffs::place().is_ok() { "not mounted; tccc mounts it" } else { "not mounted" };
+    let found = mount.as_ref().map_or(absent.to_owned(), |place| place.display().to_string());
+    let fix = format!("mount -t bpf bpf {}, or run as root", bpffs::USUAL_PLACE);
+    Check { needed_for: "load", ..needed("BPF file system", bpffs::place().is_ok(), found, fix) }
 }
 
 fn cgroups() -> Check {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::SoFar;
-use super::source::{Field, Reader, Table};
-use crate::policy::nearest::nearest;
 use crate::policy::rule::{CgroupName, Match, Ports, Way};
+use crate::written::{Field, Reader, Table, nearest};
 
 /// Longest name of a unit, and of one component of a cgroup's path, bytes.
 const COMPONENT_MAX: usize = 127;

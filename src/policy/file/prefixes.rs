@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use super::SoFar;
-use super::mistake::{MISTAKES_MAX, Mistake, shown};
-use super::source::{Field, Reader, TWICE, Table};
-use super::text::{self, NOT_TEXT, Unreadable};
 use crate::units::ParseError;
 use crate::units::prefix::Prefix;
+use crate::written::text::{self, NOT_TEXT, Unreadable};
+use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, Table, shown};
 
 /// Most prefixes of a policy.
 const PREFIXES_MAX: usize = 100_000;

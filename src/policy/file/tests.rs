@@ -150,7 +150,7 @@ fn file_that_cannot_be_read_is_a_mistake_without_a_line() {
 }
 
 /// A policy whose one rule takes its prefixes from a list with this text, and the list's path.
-fn with_list(list: &str) -> (Result<Policy, PolicyMistakes>, String) {
+fn with_list(list: &str) -> (Result<Policy, Mistakes>, String) {
     let folder = tempfile::tempdir().unwrap();
     let (file, path) = (folder.path().join("p.toml"), folder.path().join("cdn.txt"));
     let rule = "[[rule]]\nname = \"cdn\"\nto = \"10.0.0.0/8\"\nto_file = \"cdn.txt\"\nuse = \"dtcp\"\n";

@@ -1,14 +1,30 @@
 //! Reads what the connections of a rule get: one algorithm, a split, or a share that rises by steps.
 
+use toml::de::DeValue;
+
 use super::RULE_FIELDS;
 use super::condition::{ALGORITHM, is_algorithm_name};
-use super::source::{Field, Reader, Table};
 use crate::policy::rule::{Arm, Portion, RolloutStep, Split, SplitBy, Treatment};
+use crate::written::{Field, Reader, Table};
 
 /// How many arms a split may have.
 const ARMS: std::ops::RangeInclusive<usize> = 2..=16;
 
 impl Reader<'_> {
+    /// A number of percent.
+    pub(super) fn percent(&mut self, field: &Field<'_>) -> Option<Portion> {
+        let number: Option<f64> = match field.value.get_ref() {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        };
+        let portion = number.and_then(Portion::of_percent);
+        if portion.is_none() {
+            self.refuse(field, "expected a percentage from 0 to 100 with at most two decimals, without quotes");
+        }
+        portion
+    }
+
     /// Reads `use` or `split`, and `by`; steps give the first share of what `use` names.
     pub(super) fn treatment(&mut self, rule: &Table<'_>, steps: &[RolloutStep]) -> Option<Split> {
         let by = self.split_by(rule);

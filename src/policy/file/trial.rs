@@ -5,10 +5,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::RULE_FIELDS;
-use super::mistake::MISTAKES_MAX;
-use super::source::{Field, Reader, Table};
 use crate::policy::rule::{Allowed, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided};
 use crate::units::parse_duration;
+use crate::written::{Field, MISTAKES_MAX, Reader, Table};
 
 /// Deadlines and the lengths of steps.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(30 * 86_400);

@@ -6,12 +6,13 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 23] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
     ("fault", &[]),
     ("path", &[]),
+    ("written", &[]),
     ("trace::event", &[]),
     ("trace::arrival", &["trace::event", "catalog"]),
     ("catalog", &[]),
@@ -19,13 +20,14 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("model", &["trace::event", "trace::arrival", "catalog"]),
     ("loader", &["catalog", "kernel", "state"]),
     ("state", &["catalog", "kernel"]),
-    ("policy", &["catalog", "kernel", "state", "loader"]),
+    ("policy", &["catalog", "kernel", "state", "loader", "written"]),
     ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
     ("experiment::scenario", &["experiment", "model", "path"]),
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
     ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model", "path"]),
     ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
     ("trial", &["catalog", "kernel", "loader", "model", "policy", "state", "trace", "trace::arrival", "trace::event"]),
+    ("declaration", &["catalog", "kernel", "loader", "policy", "state", "trial", "written"]),
     ("view", &["model", "trace", "trace::event", "trace::arrival"]),
     ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];

@@ -1,4 +1,4 @@
-//! The text of a policy file while it is read: TOML values with their lines, and the mistakes found so far.
+//! The text of a file while it is read: TOML values with their lines, and the mistakes found so far.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,13 +8,15 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{MISTAKES_MAX, Mistake, shown};
-use crate::policy::nearest::nearest;
-use crate::policy::rule::Portion;
+use super::mistake::{MISTAKES_MAX, Mistake, Mistakes, shown};
+use super::nearest::nearest;
 use crate::units::ParseError;
 
+/// The one version of the formats.
+const VERSION: &str = "1";
+
 /// Reads values of one file and collects the mistakes in them.
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     /// Path of the file, as it was given.
     pub file: &'a str,
     /// All of it.
@@ -23,10 +25,12 @@ pub(super) struct Reader<'a> {
     lines: Vec<usize>,
     /// Mistakes in the order they were found.
     pub mistakes: Vec<Mistake>,
+    /// Where every field is described.
+    reference: &'static str,
 }
 
 /// A table of the file.
-pub(super) struct Table<'t> {
+pub struct Table<'t> {
     /// Dotted name; empty for the whole file.
     pub name: String,
     /// Where it begins.
@@ -36,7 +40,7 @@ pub(super) struct Table<'t> {
 
 /// A value of the file under its name.
 #[derive(Clone)]
-pub(super) struct Field<'t> {
+pub struct Field<'t> {
     /// Dotted name.
     pub name: String,
     /// What is written there; one item of a list has the list's name.
@@ -89,11 +93,16 @@ impl<'t> Field<'t> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins to read a text.
-    pub fn new(file: &'a str, text: &'a str) -> Self {
+    /// Begins to read a text; `reference` is where every field is described.
+    pub fn new(file: &'a str, text: &'a str, reference: &'static str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let lines = std::iter::once(0).chain(ends.map(|(offset, _)| offset + 1)).collect();
-        Reader { file, text, lines, mistakes: Vec::new() }
+        Reader { file, text, lines, mistakes: Vec::new(), reference }
+    }
+
+    /// The mistakes found.
+    pub fn refused(self) -> Mistakes {
+        Mistakes::sorted(self.file, self.mistakes, self.reference)
     }
 
     /// Line of a byte offset, from 1.
@@ -173,6 +182,26 @@ impl<'a> Reader<'a> {
         None
     }
 
+    /// Whether the file has a version that this program knows; what another version means is not guessed.
+    pub fn is_known_version(&mut self, document: &Table<'_>, known: &[&'static str]) -> bool {
+        let expected = format!("expected {VERSION}, the only version there is");
+        match document.field("version") {
+            None if document.misspells(&["version"], known) => true,
+            None => {
+                let mistake = self.refuse_at(0, "version", format!("missing: {expected}"));
+                mistake.hint = Some(format!("begin the file with `version = {VERSION}`"));
+                true
+            }
+            Some(field) => {
+                let is_known = matches!(field.value.get_ref(), DeValue::Integer(number) if number.as_str() == VERSION);
+                if !is_known {
+                    self.refuse(&field, expected);
+                }
+                is_known
+            }
+        }
+    }
+
     /// `true` or `false`.
     pub fn flag(&mut self, field: &Field<'_>) -> Option<bool> {
         let flag = field.value.get_ref().as_bool();
@@ -180,20 +209,6 @@ impl<'a> Reader<'a> {
             self.refuse(field, "expected true or false, without quotes");
         }
         flag
-    }
-
-    /// A number of percent.
-    pub fn percent(&mut self, field: &Field<'_>) -> Option<Portion> {
-        let number: Option<f64> = match field.value.get_ref() {
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
-            DeValue::Float(number) => number.as_str().parse().ok(),
-            _ => None,
-        };
-        let portion = number.and_then(Portion::of_percent);
-        if portion.is_none() {
-            self.refuse(field, "expected a percentage from 0 to 100 with at most two decimals, without quotes");
-        }
-        portion
     }
 
     /// The items of a list, or a single value; an empty list is a mistake, because no condition matches everything.
@@ -230,4 +245,4 @@ impl<'a> Reader<'a> {
 }
 
 /// Why the same value may not be in a list again.
-pub(super) const TWICE: &str = "the list has this value twice";
+pub const TWICE: &str = "the list has this value twice";

@@ -4,7 +4,7 @@
 const COMPARED_CHARS: usize = 64;
 
 /// The candidate nearest to a word that is none of them; none when all are far from it.
-pub(crate) fn nearest(given: &str, candidates: &[&'static str]) -> Option<&'static str> {
+pub fn nearest(given: &str, candidates: &[&'static str]) -> Option<&'static str> {
     let given = given.trim().to_lowercase();
     let length = given.chars().count();
     if length > COMPARED_CHARS {

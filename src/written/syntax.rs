@@ -1,4 +1,4 @@
-//! Reads the TOML of a policy file, and says which field a mistake of syntax is in.
+//! Reads the TOML of a file, and says which field a mistake of syntax is in.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::mistake::{MISTAKES_MAX, shown};
-use super::source::{Field, Reader, Table};
+use super::reader::{Field, Reader, Table};
 
 /// Largest text whose mistakes of syntax are all reported, bytes; in a larger one only the first is.
 const RECOVERED_MAX: usize = 1 << 20;
 
 impl<'a> Reader<'a> {
     /// Reads the text as TOML; none when it is not TOML, because its values may then not be what was meant.
-    pub(super) fn syntax(&mut self) -> Option<Spanned<DeTable<'a>>> {
+    pub fn syntax(&mut self) -> Option<Spanned<DeTable<'a>>> {
         let text = self.text;
         let (document, errors) = match text.len() > RECOVERED_MAX {
             true => DeTable::parse(text).map_or_else(|error| (None, vec![error]), |table| (Some(table), Vec::new())),

@@ -1,16 +1,17 @@
-//! Mistakes of a policy file: where each one is, what was written there, and what is allowed.
+//! Mistakes of a file: where each one is, what was written there, and what is allowed.
 
 use std::fmt;
 
+use super::text::{NOT_TEXT, Unreadable};
 use crate::failure::Failure;
 use crate::plain::plain;
 
 /// Most mistakes that one message lists.
-pub(super) const MISTAKES_MAX: usize = 100;
+pub const MISTAKES_MAX: usize = 100;
 /// Longest part of a value that a message repeats, characters.
 const GIVEN_CHARS_MAX: usize = 60;
 
-/// One mistake in a policy file, or in a list of prefixes that the file names.
+/// One mistake in a file, or in another file that it names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
     /// Path of the file, as it was given.
@@ -29,13 +30,13 @@ pub struct Mistake {
 
 impl Mistake {
     /// Suggests a word in place of the one given.
-    pub(super) fn suggest(&mut self, meant: Option<impl fmt::Display>) {
+    pub fn suggest(&mut self, meant: Option<impl fmt::Display>) {
         self.hint = meant.map(|meant| format!("did you mean \"{meant}\"?"));
     }
 }
 
 /// Shortens a value for a message and makes it safe for a terminal.
-pub(super) fn shown(given: &str) -> String {
+pub fn shown(given: &str) -> String {
     let mut chars = given.chars();
     let start: String = chars.by_ref().take(GIVEN_CHARS_MAX).collect();
     plain(&start) + if chars.next().is_some() { "…" } else { "" }
@@ -54,31 +55,44 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Every mistake of a policy file.
+/// Every mistake of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyMistakes {
-    /// Shape: at least one; those of the policy file first, then those of each list of prefixes; sorted by line.
+pub struct Mistakes {
+    /// Shape: at least one; those of the file first, then those of each file that it names; sorted by line.
     pub mistakes: Vec<Mistake>,
     /// How many more there are.
     pub left_out: usize,
+    /// Where every field is described.
+    pub reference: &'static str,
 }
 
-impl PolicyMistakes {
-    /// Sorts mistakes; those of `policy` come before those of other files.
-    pub(super) fn sorted(policy: &str, mut mistakes: Vec<Mistake>) -> Self {
+impl Mistakes {
+    /// Sorts mistakes; those of `main` come before those of other files.
+    pub fn sorted(main: &str, mut mistakes: Vec<Mistake>, reference: &'static str) -> Self {
         mistakes.sort_by(|one, other| {
-            let key = |mistake: &Mistake| (mistake.file != policy, mistake.line);
+            let key = |mistake: &Mistake| (mistake.file != main, mistake.line);
             key(one).cmp(&key(other)).then_with(|| one.cmp(other))
         });
         mistakes.dedup();
         let left_out = mistakes.len().saturating_sub(MISTAKES_MAX);
         mistakes.truncate(MISTAKES_MAX);
-        PolicyMistakes { mistakes, left_out }
+        Mistakes { mistakes, left_out, reference }
+    }
+
+    /// A file that gives no text.
+    pub fn unreadable(file: &str, why: Unreadable, reference: &'static str) -> Self {
+        let (line, expected) = match why {
+            Unreadable::File(why) => (None, format!("cannot be read: {why}")),
+            Unreadable::NotText(line) => (Some(line), NOT_TEXT.to_owned()),
+        };
+        let field = String::new();
+        let mistake = Mistake { file: file.to_owned(), line, field, given: None, expected, hint: None };
+        Mistakes::sorted(file, vec![mistake], reference)
     }
 }
 
 /// One line for each mistake. The first one's hint is left to [`Failure`]; the others' hints end their lines.
-impl fmt::Display for PolicyMistakes {
+impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.mistakes.iter().enumerate() {
             match &mistake.hint {
@@ -94,15 +108,15 @@ impl fmt::Display for PolicyMistakes {
     }
 }
 
-impl std::error::Error for PolicyMistakes {}
+impl std::error::Error for Mistakes {}
 
-impl From<PolicyMistakes> for Failure {
-    fn from(error: PolicyMistakes) -> Failure {
+impl From<Mistakes> for Failure {
+    fn from(error: Mistakes) -> Failure {
         let first = error.mistakes.first().and_then(|mistake| Some((mistake.line, mistake.hint.as_deref()?)));
         let hint = match first {
             Some((Some(line), hint)) if error.mistakes.len() > 1 => format!("line {line}: {hint}"),
             Some((_, hint)) => hint.to_owned(),
-            None => "scenarios/policy/README.md lists every field".to_owned(),
+            None => format!("{} lists every field", error.reference),
         };
         Failure::usage(error.to_string()).hint(hint)
     }

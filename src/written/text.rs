@@ -1,4 +1,4 @@
-//! Text of a policy file, or of a list of prefixes, as it is read from disk.
+//! Text of a file as it is read from disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -9,11 +9,11 @@ use std::path::Path;
 const BYTES_MAX: u64 = 16 << 20;
 
 /// What is wrong with bytes that are no text.
-pub(super) const NOT_TEXT: &str = "expected text in UTF-8";
+pub const NOT_TEXT: &str = "expected text in UTF-8";
 
 /// Why a file gives no text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub enum Unreadable {
     /// The system's reason, or that this is no file to read.
     File(String),
     /// Line of the first bytes that are not UTF-8.
@@ -23,7 +23,7 @@ pub(super) enum Unreadable {
 /// Reads a regular file.
 ///
 /// Errors: the system's; a folder, a pipe or a device; more than 16 MiB; bytes that are not UTF-8.
-pub(super) fn read(path: &Path) -> Result<String, Unreadable> {
+pub fn read(path: &Path) -> Result<String, Unreadable> {
     let system = |error: io::Error| Unreadable::File(reason(&error));
     let refuse = |why: String| Err(Unreadable::File(why));
     // Before it is opened, because opening a device can have effects.
@@ -51,7 +51,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The system's words for an error, without its number.
-fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }

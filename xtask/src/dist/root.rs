@@ -1,0 +1,76 @@
+//! Tries the package in a clean Debian: install, use, upgrade, purge, and nothing is left.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process;
+
+/// Where package managers keep what they know, and what any package changes there.
+const OF_THE_SYSTEM: [&str; 6] = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ld.so.cache", "tmp"];
+
+/// Installs, uses, upgrades and purges a package in a root of its own.
+///
+/// Errors: not root; a step fails; a file is left.
+/// Side effects: a folder below `target/dist` that is removed at the end.
+pub fn try_package(package: &Path) -> Result<()> {
+    ensure!(process::is_root(), "a clean Debian takes root to make: run `cargo xtask dist --try-package` as root");
+    let root = process::target().join("dist/root");
+    remove(&root)?;
+    let mut make = process::program("mmdebstrap");
+    process::run("dist", make.args(["--variant=apt", "--include=libelf1,zlib1g", "bookworm"]).arg(&root))?;
+    let tried = try_in(&root, package);
+    remove(&root)?;
+    tried
+}
+
+fn try_in(root: &Path, package: &Path) -> Result<()> {
+    let inside = |step: &str, words: &[&str]| {
+        process::run("dist", process::program("chroot").arg(root).args(words)).with_context(|| step.to_owned())
+    };
+    let before = files(root)?;
+    fs::copy(package, root.join("tmp/tccc.deb")).context("copy the package into the root")?;
+    inside("install", &["apt-get", "install", "--yes", "/tmp/tccc.deb"])?;
+    inside("use", &["tccc", "show", "dtcp"])?;
+    inside("use", &["tccc", "policy", "check", "/usr/share/doc/tccc/examples/policy/one-service.toml"])?;
+    fs::write(root.join("etc/tccc/10-site.toml"), "version = 1\n").context("declare something")?;
+    inside("upgrade", &["apt-get", "install", "--yes", "--reinstall", "/tmp/tccc.deb"])?;
+    ensure!(root.join("etc/tccc/10-site.toml").is_file(), "the upgrade removed what was declared");
+    fs::remove_file(root.join("etc/tccc/10-site.toml")).context("undo it")?;
+    inside("purge", &["apt-get", "purge", "--yes", "tccc"])?;
+    let left: Vec<PathBuf> = files(root)?.difference(&before).cloned().collect();
+    ensure!(left.is_empty(), "purging leaves {left:?}");
+    eprintln!("xtask: dist: installed, used, upgraded and purged; nothing is left");
+    Ok(())
+}
+
+/// Every file and folder below the root, but those of package managers.
+fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?.flatten() {
+            let path = entry.path();
+            let inside = path.strip_prefix(root).context("stay in the root")?.to_owned();
+            if OF_THE_SYSTEM.iter().any(|place| inside.starts_with(place)) {
+                continue;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            }
+            found.insert(inside);
+        }
+    }
+    Ok(found)
+}
+
+fn remove(root: &Path) -> Result<()> {
+    match fs::remove_dir_all(root) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", root.display()))
+        }
+        _ => Ok(()),
+    }
+}
