@@ -54,6 +54,8 @@ pub struct Declared {
     pub cgroup: Option<PathBuf>,
     /// Only the receiving side is wanted.
     pub receiver: bool,
+    /// It may be given to connections that did not ask for it although its risk is high.
+    pub accepts_risk: bool,
 }
 
 impl Declared {

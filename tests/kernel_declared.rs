@@ -49,7 +49,7 @@ fn host_becomes_what_is_declared_and_stays_so() {
     needs!(root, btf, struct_ops, bpffs, cgroup2);
     with_lab(|lab| {
         let before = default();
-        let all = "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\ntunables = { keep_avoidance = 800 }\n";
+        let all = "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\ntunables = { keep_avoidance = 800 }\n";
         declare(lab, &[("10-site.toml", all)]);
         fs::create_dir(lab.folder().join("tccc/p")).unwrap();
         fs::write(lab.folder().join("tccc/p/web.toml"), POLICY).unwrap();
@@ -64,7 +64,7 @@ fn host_becomes_what_is_declared_and_stays_so() {
         // Other tunables are an upgrade: the name never goes.
         fs::write(
             lab.folder().join("tccc/90.toml"),
-            "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\ntunables = { keep_avoidance = 900 }\n",
+            "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\ntunables = { keep_avoidance = 900 }\n",
         )
         .unwrap();
         let said = stdout(&apply(lab, 0, ""));
@@ -88,7 +88,7 @@ fn default_is_declared_mended_and_given_back() {
             return; // said by the test of `load --default`
         }
         let before = default();
-        let with_default = "version = 1\ndefault = \"ldk_a\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\n";
+        let with_default = "version = 1\ndefault = \"ldk_a\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n";
         declare(lab, &[("tccc.toml", with_default)]);
         apply(lab, 0, "");
         assert_eq!(default(), "ldk_a");
@@ -96,7 +96,7 @@ fn default_is_declared_mended_and_given_back() {
         let said = stdout(&apply(lab, 0, ""));
         assert!(said.contains(&format!("the default is \"{before}\", declared \"ldk_a\"")), "{said}");
         assert_eq!(default(), "ldk_a");
-        declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\n")]);
+        declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")]);
         apply(lab, 0, "");
         assert_eq!((default(), registered()), (before, vec!["ldk_a".to_owned()]));
         run(0, "unload --all");
@@ -108,7 +108,7 @@ fn what_is_lost_is_mended_and_what_others_loaded_is_left_alone() {
     needs!(root, btf, struct_ops, bpffs, cgroup2);
     with_lab(|lab| {
         run(0, "load dtcp --as ldk_hand");
-        declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\n")]);
+        declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")]);
         apply(lab, 0, "");
         fs::remove_file("/sys/fs/bpf/tccc/links/ldk_a").unwrap();
         let said = stdout(&apply(lab, 0, ""));
@@ -133,7 +133,10 @@ fn difference_that_needs_a_person_is_left_and_said() {
     with_lab(|lab| {
         declare(
             lab,
-            &[("tccc.toml", "version = 1\n[algorithm.reno]\nuse = \"dtcp\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\n")],
+            &[(
+                "tccc.toml",
+                "version = 1\n[algorithm.reno]\nuse = \"dtcp\"\naccept_risk = true\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n",
+            )],
         );
         let output = apply(lab, 1, "");
         assert!(
@@ -152,7 +155,8 @@ fn policy_that_its_guard_took_back_is_not_applied_again() {
     needs!(root, btf, struct_ops, bpffs, cgroup2);
     with_lab(|lab| {
         let policy = POLICY.replace("use = \"ldk_a\"", "use = \"ldk_a\"\nguard = \"retransmitted<50%\"");
-        let declaration = "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\n";
+        let declaration =
+            "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n";
         declare(lab, &[("tccc.toml", declaration)]);
         fs::create_dir(lab.folder().join("tccc/p")).unwrap();
         fs::write(lab.folder().join("tccc/p/web.toml"), &policy).unwrap();
@@ -176,7 +180,8 @@ fn status_tells_what_differs_from_what_is_declared() {
         // An /etc of the test's own, in its own mount namespace.
         mount(Some("none"), "/etc", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
         fs::create_dir("/etc/tccc").unwrap();
-        fs::write("/etc/tccc/tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\n").unwrap();
+        fs::write("/etc/tccc/tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")
+            .unwrap();
         assert!(Path::new("/etc/tccc/tccc.toml").exists());
         let said = stdout(&run(0, "status"));
         assert!(said.contains("not as declared: \"ldk_a\" is not loaded"), "{said}");

@@ -7,7 +7,9 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::guard::guard_command;
+use super::risk::Given;
 use super::{Format, note, tell};
+use crate::catalog;
 use crate::declaration::carry_out::{self, Tools, Turn};
 use crate::declaration::difference::{self, Cure, Difference, Step};
 use crate::declaration::{self, Declaration};
@@ -15,6 +17,8 @@ use crate::failure::Failure;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::plain::plain_lines;
+use crate::policy::resolve;
+use crate::policy::rule::Policy;
 use crate::trial;
 
 /// Version of the JSON document.
@@ -79,6 +83,7 @@ impl Args {
             privilege::require("make this host as it is declared", &privilege::FOR_LOAD)?;
             trial::sweep()?;
         }
+        check_risks(&declaration)?;
         let _turn = if self.dry_run { None } else { Some(Turn::take(&declaration)?) };
         let differences = difference::between(&declaration, &features)?;
         let mut guard = guard_command;
@@ -113,6 +118,31 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Says what is risked where connections get an algorithm unasked: it is the default, or a rule gives it without a guard.
+///
+/// Errors: the risk of one is high or not measured, and the declaration does not accept it.
+fn check_risks(declaration: &Declaration) -> Result<()> {
+    let of_default = declaration.default.iter().map(|name| (name.clone(), "make", "the default"));
+    let policy = declaration.policy.as_ref().map(|declared| declared.policy.clone()).unwrap_or_default();
+    let unguarded = Policy { rules: policy.rules.into_iter().filter(|rule| rule.trial.is_none()).collect() };
+    let of_rules = resolve::algorithms(&unguarded).into_iter().map(|name| (name, "give", "to connections"));
+    for (name, verb, place) in of_default.chain(of_rules) {
+        let declared = declaration.algorithms.get(&name);
+        let given = match declared {
+            Some(declared) => Given::new(&name, &declared.algorithm, &declared.settings),
+            None => match catalog::find(&name) {
+                Ok(algorithm) => Given::new(&name, algorithm, &[]),
+                Err(_) => continue, // the kernel's own, or one that somebody loads by hand
+            },
+        };
+        let is_accepted = declared.is_some_and(|declared| declared.accepts_risk);
+        given.admit(&format!("{verb} \"{name}\" {place}"), "", is_accepted).map_err(|failure| {
+            failure.hint(format!("give its rules a `guard`, or write `accept_risk = true` below [algorithm.{name}]"))
+        })?;
+    }
+    Ok(())
 }
 
 fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>) -> Line {

@@ -19,7 +19,7 @@ use crate::written::{Field, Mistake, Mistakes, Reader, Table, text};
 /// Describes every field.
 const REFERENCE: &str = "scenarios/declared/README.md";
 const FIELDS: [&str; 4] = ["version", "default", "policy", "algorithm"];
-const ALGORITHM_FIELDS: [&str; 4] = ["use", "tunables", "cgroup", "receiver"];
+const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "accept_risk"];
 const DEFAULT: &str = "the name of a declared algorithm, such as \"dtcp\"";
 const USE: &str = "an algorithm of `tccc list`, or the path of an object file";
 
@@ -39,6 +39,7 @@ struct Entry {
     tunables: BTreeMap<String, Given>,
     cgroup: Option<PathBuf>,
     receiver: bool,
+    accepts_risk: bool,
 }
 
 /// What the files read so far say.
@@ -139,7 +140,8 @@ impl SoFar {
             let what = format!("\"{}\" has no companion program: expected neither cgroup nor receiver", algorithm.id);
             refuse(&at, Failure::usage(what));
         }
-        Some(Declared { algorithm, file, settings, cgroup: entry.cgroup, receiver: entry.receiver })
+        let Entry { cgroup, receiver, accepts_risk, .. } = entry;
+        Some(Declared { algorithm, file, settings, cgroup, receiver, accepts_risk })
     }
 }
 
@@ -205,6 +207,9 @@ impl Reader<'_> {
         }
         if let Some(receiver) = table.field("receiver").and_then(|field| self.flag(&field)) {
             entry.receiver = receiver;
+        }
+        if let Some(accepts) = table.field("accept_risk").and_then(|field| self.flag(&field)) {
+            entry.accepts_risk = accepts;
         }
     }
 

@@ -76,7 +76,7 @@ pub fn mount_phrase() -> Option<String> {
 pub fn is_ours(place: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
     let of_place = |line: &&str| bpffs_place(line).is_some_and(|other| Path::new(other) == place);
-    mounts.lines().filter(of_place).next_back().is_some_and(|line| line.split(' ').next() == Some(OURS))
+    mounts.lines().rfind(of_place).is_some_and(|line| line.split(' ').next() == Some(OURS))
 }
 
 /// Takes away a file system that tccc mounted, when nothing is pinned in it any more.

@@ -25,6 +25,7 @@ fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
         loaded: Vec::new(),
         paused: false,
         confirmed: false,
+        policy: None,
         rules: vec![RuleProgress { rule: "web".into(), step: 0, since_ns: BEGAN, state }],
     }
 }
