@@ -104,7 +104,7 @@ fn folder_without_files_declares_nothing_and_a_missing_one_is_an_error() {
 
 #[test]
 fn example_of_the_tree_has_no_mistakes() {
-    let declaration = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/declared")).unwrap();
+    let declaration = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/policy/declared")).unwrap();
     assert_eq!(declaration.policy.unwrap().policy.rules.len(), 1);
     assert!(declaration.algorithms.contains_key("dtcp"));
 }

@@ -1,7 +1,7 @@
 //! Reads the files of a declaration: every mistake at once, each with its file, line and field.
 //!
 //! The files of the folder are read in the order of their names. A field of a later file takes the place of the same field of
-//! an earlier one, so that `90-local.toml` overrides `10-site.toml`. `scenarios/declared/README.md` describes the fields.
+//! an earlier one, so that `90-local.toml` overrides `10-site.toml`. `scenarios/policy/declared/README.md` describes the fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::policy::file::read as read_policy;
 use crate::written::{Field, Mistake, Mistakes, Reader, Table, text};
 
 /// Describes every field.
-const REFERENCE: &str = "scenarios/declared/README.md";
+const REFERENCE: &str = "scenarios/policy/declared/README.md";
 const FIELDS: [&str; 4] = ["version", "default", "policy", "algorithm"];
 const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "accept_risk"];
 const DEFAULT: &str = "the name of a declared algorithm, such as \"dtcp\"";
