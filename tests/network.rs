@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
@@ -86,6 +86,17 @@ fn run_command(scenario: &Path, out: &Path) -> Command {
     let mut command = tccc();
     command.arg("run").arg(scenario).arg("--out").arg(out);
     command
+}
+
+/// Runs a scenario to its end. A host that is busy sends late, and such a run does not count: so often it is tried again.
+#[track_caller]
+fn measured(scenario: &Path, out: &Path) -> Output {
+    const ATTEMPTS: u32 = 4;
+    let mut outputs = (0..ATTEMPTS).map(|_| run_command(scenario, out).output().unwrap());
+    let is_late = |output: &Output| String::from_utf8_lossy(&output.stderr).contains("could not be measured");
+    let output = outputs.find(|output| !is_late(output)).expect("the host is quiet enough for one run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 fn record(bytes: &[u8]) -> RunRecord {
@@ -264,8 +275,7 @@ fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
     let before = HostSnapshot::take(&["mixed"]);
     let (_place, scenario, out) = place();
     fs::write(&scenario, MIXED).unwrap();
-    let output = run_command(&scenario, &out).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = measured(&scenario, &out);
     assert!(String::from_utf8_lossy(&output.stdout).contains("flow completion time"));
     let record = &done(&out)[0];
     let names: Vec<&str> = record.flows.iter().map(|flow| flow.name.as_str()).collect();
@@ -336,8 +346,7 @@ fn datagrams_count_once_and_no_longer_than_their_flow_lasts() {
     let _alone = alone();
     let (_place, scenario, out) = place();
     fs::write(&scenario, OVERLOADED).unwrap();
-    let output = run_command(&scenario, &out).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    measured(&scenario, &out);
     let record = &done(&out)[0];
     let cbr = record.flows.iter().find(|flow| flow.datagrams).unwrap();
     // 1 Mbit/s carries 750 packets of 500 bytes in 3 s, a fifth of them copies; 1500 were sent.
