@@ -264,27 +264,29 @@ pub fn format_duration(time: Duration) -> String {
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A quantity is text in files and records: the given function writes it, `FromStr` reads it.
 macro_rules! serde_as_text {
     ($($name:ty => $text:expr),*) => {$(
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(&$text(self))
             }
         }
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = TextOrNumber::deserialize(deserializer)?;
-                text.0.parse().map_err(serde::de::Error::custom)
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = $crate::units::TextOrNumber::deserialize(deserializer)?;
+                text.0.parse().map_err(::serde::de::Error::custom)
             }
         }
     )*};
 }
+pub(crate) use serde_as_text;
 serde_as_text!(QueueSize => ToString::to_string, Bytes => ToString::to_string, prefix::Prefix => ToString::to_string);
 // Exactly, where the text of these is rounded for people.
 serde_as_text!(BitsPerSec => |rate: &BitsPerSec| rate.exact(), Share => |share: &Share| share.exact());
 
 /// Accepts `0.001` as well as `"0.1%"` in TOML, so that a sweep may list plain numbers.
-struct TextOrNumber(String);
+pub(crate) struct TextOrNumber(pub(crate) String);
 
 impl<'de> Deserialize<'de> for TextOrNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -6,11 +6,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::DELAY_MAX;
 use super::named::{Named, needed, shown};
-use crate::units::{Share, format_duration, parse_duration};
+use crate::units::{Share, format_duration, parse_duration, serde_as_text};
 
 /// Most ACKs that a link holds, and the number where none is given.
 pub const HELD_MAX: u32 = 1_000;
@@ -103,17 +101,7 @@ impl fmt::Display for AckHold {
     }
 }
 
-impl Serialize for AckHold {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for AckHold {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(AckHold => ToString::to_string);
 
 #[cfg(test)]
 mod tests {

@@ -4,11 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::DELAY_MAX;
 use super::named::{Named, needed};
-use crate::units::{Share, format_duration, parse_duration};
+use crate::units::{Share, format_duration, parse_duration, serde_as_text};
 
 const NAMES: [&str; 2] = ["share", "by"];
 /// Of more than these, those that are not held back would be the exception, and the delay another one.
@@ -49,17 +47,7 @@ impl fmt::Display for Reorder {
     }
 }
 
-impl Serialize for Reorder {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Reorder {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Reorder => ToString::to_string);
 
 #[cfg(test)]
 mod tests {
