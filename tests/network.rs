@@ -88,7 +88,7 @@ fn run_command(scenario: &Path, out: &Path) -> Command {
     command
 }
 
-/// Runs a scenario to its end. A host that is busy sends late, and such a run does not count: so often it is tried again.
+/// Runs a scenario to its end. Runs that a busy host delayed do not count and are repeated.
 #[track_caller]
 fn measured(scenario: &Path, out: &Path) -> Output {
     const ATTEMPTS: u32 = 4;

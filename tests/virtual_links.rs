@@ -8,10 +8,10 @@ use common::{needs, tccc};
 use serde_json::Value;
 use virtual_lab::{Bench, record, scenario};
 
-/// A host that is busy does not measure the path that was asked, or sends late: so often it is tried again.
+/// Most attempts at a run, because a busy host sends late or misses the path's parameters.
 const ATTEMPTS: u32 = 5;
 
-/// The run over the user-space link. A late one counts here: which packets are lost hangs on their numbers alone.
+/// The run over the user-space link. A late run counts here: which packets are lost depends on their numbers alone.
 fn emulated(bench: &Bench) -> Value {
     let out = bench.out("kernel");
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! What an operator is told, and asked, before an algorithm is given to connections that did not ask for it.
+//! Shows the risk of an algorithm before connections get it unasked, and asks for consent where the risk is high.
 
 use crate::catalog::risk::Risk;
 use crate::catalog::{self, Algorithm, Setting};

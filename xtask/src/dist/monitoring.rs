@@ -51,7 +51,7 @@ const PANELS: [Panel; 10] = [
         )],
     },
     Panel {
-        title: "Segments sent again",
+        title: "Retransmitted segments",
         what: "Share of all data segments.",
         unit: "percentunit",
         queries: &[(
@@ -205,7 +205,7 @@ const ALERTS: [(&str, &str, &str, &str, &str); 6] = [
         "TcccManyRetransmissions",
         "sum by (instance, algorithm) (rate(tccc_retransmitted_segments_total[5m])) / sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 0.05 and sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 10",
         "10m",
-        "{{ $labels.algorithm }} on {{ $labels.instance }} sends {{ $value | humanizePercentage }} of its segments again",
+        "{{ $labels.algorithm }} on {{ $labels.instance }} retransmits {{ $value | humanizePercentage }} of its segments",
         "`tccc top` with the filter `retrans>5%` shows which connections; compare with other algorithms on the same path",
     ),
     (
