@@ -140,7 +140,7 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         previous: None,
         next: None,
         with_policy: false,
-        declared: false,
+        declared: None,
         unconfirmed: None,
     }
 }

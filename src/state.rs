@@ -98,6 +98,15 @@ pub struct Code {
     pub layout: StateLayout,
 }
 
+/// The declaration that wants an algorithm loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredIn {
+    /// The folder of its files.
+    pub folder: PathBuf,
+    /// It also wants the algorithm as the default.
+    pub default: bool,
+}
+
 /// One algorithm that tccc registered, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -142,9 +151,9 @@ pub struct Record {
     /// It was loaded because a policy names it, and goes when none does any more.
     #[serde(default)]
     pub with_policy: bool,
-    /// `tccc apply` loaded it, and unloads it when it is declared no more.
+    /// Which declaration wants it: `tccc apply` unloads it when that declares it no more.
     #[serde(default)]
-    pub declared: bool,
+    pub declared: Option<DeclaredIn>,
     /// Not confirmed yet; none when nobody asked for that, or when it is.
     #[serde(default)]
     pub unconfirmed: Option<Unconfirmed>,
@@ -365,7 +374,7 @@ mod tests {
             previous: None,
             next: None,
             with_policy: false,
-            declared: false,
+            declared: None,
             unconfirmed: None,
         }
     }

@@ -11,7 +11,7 @@ mod sandbox;
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use serde_json::Value;
@@ -99,6 +99,60 @@ fn default_is_declared_mended_and_given_back() {
         declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")]);
         apply(lab, 0, "");
         assert_eq!((default(), registered()), (before, vec!["ldk_a".to_owned()]));
+        run(0, "unload --all");
+    });
+}
+
+#[test]
+fn default_that_a_person_set_is_left_alone() {
+    needs!(root, btf, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        if tccc::kernel::congestion::check_settable().is_err() {
+            return; // said by the test of `load --default`
+        }
+        declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\n")]);
+        apply(lab, 0, "");
+        run(0, "load dtcp --as ldk_a --replace --default --accept-risk");
+        assert_settled(lab);
+        apply(lab, 0, "");
+        assert_eq!(default(), "ldk_a");
+        run(0, "unload --all");
+    });
+}
+
+#[test]
+fn folder_undoes_only_what_it_declared_itself() {
+    needs!(root, btf, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\n")]);
+        apply(lab, 0, "");
+        let other = lab.folder().join("other");
+        fs::create_dir(&other).unwrap();
+        let said = stdout(&check(0, tccc().args(["apply", "--config"]).arg(&other)));
+        assert!(said.contains("this host is what"), "{said}");
+        assert_eq!(registered(), ["ldk_a"]);
+        run(0, "unload --all");
+    });
+}
+
+#[test]
+fn two_at_once_make_the_same_host() {
+    needs!(root, btf, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        let names = ["ldk_a", "ldk_b", "ldk_c", "ldk_d"];
+        let text: String = names.iter().map(|name| format!("[algorithm.{name}]\nuse = \"dtcp\"\n")).collect();
+        declare(lab, &[("tccc.toml", &format!("version = 1\n{text}"))]);
+        let start = || {
+            let mut command = tccc();
+            command.arg("apply").arg("--config").arg(lab.folder().join("tccc"));
+            command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        };
+        for child in [start(), start()] {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+        }
+        assert_eq!(registered(), names);
+        assert_settled(lab);
         run(0, "unload --all");
     });
 }

@@ -10,7 +10,7 @@ use super::guard::guard_command;
 use super::risk::Given;
 use super::{Format, note, tell};
 use crate::catalog;
-use crate::declaration::carry_out::{self, Tools, Turn};
+use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, Cure, Difference, Step};
 use crate::declaration::{self, Declaration};
 use crate::failure::Failure;
@@ -83,17 +83,19 @@ impl Args {
             privilege::require("make this host as it is declared", &privilege::FOR_LOAD)?;
             trial::sweep()?;
         }
-        check_risks(&declaration)?;
-        let _turn = if self.dry_run { None } else { Some(Turn::take(&declaration)?) };
         let differences = difference::between(&declaration, &features)?;
+        check_risks(&declaration, &differences)?;
         let mut guard = guard_command;
         let mut tools = Tools { features: &features, guard: &mut guard };
         let carry = |it: &Difference| line(it, |step| carry_out::carry_out(step, &declaration, &mut tools));
         let look = |it: &Difference| Line { done: false, ..line(it, |_| Ok(())) };
-        let lines: Vec<Line> = match self.dry_run {
+        let mut lines: Vec<Line> = match self.dry_run {
             true => differences.iter().map(look).collect(),
             false => differences.iter().map(carry).collect(),
         };
+        if lines.iter().any(|line| line.error.is_some()) {
+            forgive_what_another_did(&mut lines, &difference::between(&declaration, &features)?);
+        }
         self.print(&declaration, lines)
     }
 
@@ -123,9 +125,13 @@ impl Args {
 /// Says what is risked where connections get an algorithm unasked: it is the default, or a rule gives it without a guard.
 ///
 /// Errors: the risk of one is high or not measured, and the declaration does not accept it.
-fn check_risks(declaration: &Declaration) -> Result<()> {
-    let of_default = declaration.default.iter().map(|name| (name.clone(), "make", "the default"));
-    let policy = declaration.policy.as_ref().map(|declared| declared.policy.clone()).unwrap_or_default();
+fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<()> {
+    let comes =
+        |wanted: fn(&Step) -> bool| differences.iter().any(|it| matches!(&it.cure, Cure::Step(it) if wanted(it)));
+    let default = declaration.default.iter().filter(|_| comes(|step| matches!(step, Step::SetDefault(_))));
+    let of_default = default.map(|name| (name.clone(), "make", "the default"));
+    let policy = declaration.policy.as_ref().filter(|_| comes(|step| *step == Step::ApplyPolicy));
+    let policy = policy.map(|declared| declared.policy.clone()).unwrap_or_default();
     let unguarded = Policy { rules: policy.rules.into_iter().filter(|rule| rule.trial.is_none()).collect() };
     let of_rules = resolve::algorithms(&unguarded).into_iter().map(|name| (name, "give", "to connections"));
     for (name, verb, place) in of_default.chain(of_rules) {
@@ -143,6 +149,14 @@ fn check_risks(declaration: &Declaration) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Another `tccc apply` may have made the same change first.
+fn forgive_what_another_did(lines: &mut [Line], left: &[Difference]) {
+    let is_gone = |line: &&mut Line| line.error.is_some() && !left.iter().any(|it| it.what == line.what);
+    for line in lines.iter_mut().filter(is_gone) {
+        (line.done, line.error) = (true, None);
+    }
 }
 
 fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>) -> Line {

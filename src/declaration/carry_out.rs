@@ -1,41 +1,18 @@
 //! Makes the host what is declared, step by step. A step that fails does not keep those after it from being tried.
 
-use std::fs::File;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use nix::fcntl::{Flock, FlockArg};
 
 use super::difference::Step;
 use super::{Declaration, Declared, DeclaredPolicy};
-use crate::failure::Failure;
-use crate::kernel::bpffs;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Options, load};
 use crate::policy::change;
 use crate::policy::generation::Role;
 use crate::policy::record::TrialSubject;
-use crate::state::{Record, Store};
+use crate::state::{DeclaredIn, Record, Store};
 use crate::trial::{self, Plan};
-
-/// The right to make a host what a folder declares: held by one process at a time, and gone with it.
-#[derive(Debug)]
-pub struct Turn {
-    _lock: Flock<File>,
-}
-
-impl Turn {
-    /// Takes it.
-    ///
-    /// Errors: another `tccc apply` of the same folder works.
-    pub fn take(declaration: &Declaration) -> Result<Self> {
-        let folder = declaration.folder.display();
-        let file = File::open(&declaration.folder).with_context(|| format!("open {folder}"))?;
-        let busy = || Failure::failed(format!("another `tccc apply` of {folder} is at work")).hint("try again");
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| busy())?;
-        Ok(Turn { _lock: lock })
-    }
-}
 
 /// What carrying out needs besides the declaration.
 pub struct Tools<'a> {
@@ -52,21 +29,26 @@ pub struct Tools<'a> {
 pub fn carry_out(step: &Step, declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
     let features = tools.features;
     match step {
-        Step::Mount => bpffs::mount_missing().map(drop),
-        Step::Load(name) => load_declared(name, declared(declaration, name)?, features),
+        Step::Load(name) => load_declared(name, declaration, features),
         Step::Reload(name) => {
             loader::unload(name, features)?;
-            load_declared(name, declared(declaration, name)?, features)
+            load_declared(name, declaration, features)
         }
         Step::Upgrade(name) => {
             loader::upgrade::upgrade(&declared(declaration, name)?.request(name), features)?;
-            keep(name)
+            keep(name, declaration)
         }
-        Step::Keep(name) => keep(name),
+        Step::Keep(name) => keep(name, declaration),
         Step::ApplyPolicy => apply_policy(declaration, tools),
         Step::RemovePolicy => change::remove(false).map(drop),
-        Step::SetDefault(name) => loader::make_default(name).map(drop),
-        Step::RestoreDefault(name) => loader::give_back_default(name, features),
+        Step::SetDefault(name) => {
+            loader::make_default(name)?;
+            keep(name, declaration)
+        }
+        Step::RestoreDefault(name) => {
+            loader::give_back_default(name, features)?;
+            keep(name, declaration)
+        }
         Step::Unload(name) => loader::unload(name, features).map(drop),
     }
 }
@@ -75,18 +57,21 @@ fn declared<'a>(declaration: &'a Declaration, name: &str) -> Result<&'a Declared
     declaration.algorithms.get(name).with_context(|| format!("find \"{name}\" in the declaration"))
 }
 
-fn load_declared(name: &str, declared: &Declared, features: &Features) -> Result<()> {
+fn load_declared(name: &str, declaration: &Declaration, features: &Features) -> Result<()> {
+    let declared = declared(declaration, name)?;
     let load = if declared.receiver { loader::load_receiver } else { load };
     load(&declared.request(name), Options::default(), features)?;
-    keep(name)
+    keep(name, declaration)
 }
 
-/// Notes that a name is declared, so that it is unloaded when it is declared no more, and not before.
-fn keep(name: &str) -> Result<()> {
+/// Notes what is declared of a name, so that it is undone when it is declared no more, and not before.
+fn keep(name: &str, declaration: &Declaration) -> Result<()> {
     let store = Store::of_host();
     let locked = store.lock()?;
     let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;
-    locked.write(&Record { declared: true, with_policy: false, ..record })
+    let default = declaration.default.as_deref() == Some(name) && record.previous_default.is_some();
+    let declared = Some(DeclaredIn { folder: declaration.folder.clone(), default });
+    locked.write(&Record { declared, with_policy: false, ..record })
 }
 
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {

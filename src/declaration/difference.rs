@@ -7,13 +7,13 @@ use anyhow::Result;
 
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
-use crate::kernel::{bpffs, cgroup, congestion};
+use crate::kernel::{cgroup, congestion};
+use crate::loader;
 use crate::loader::survey::{self, Instance, Standing};
-use crate::loader::{self};
 use crate::policy::record::{GenerationRecord, TrialResult, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{change, file};
-use crate::state::{Attachment, Record, Store};
+use crate::state::{Attachment, DeclaredIn, Record, Store};
 use crate::trial::{self, journal};
 
 /// One thing that is not as it is declared.
@@ -37,8 +37,6 @@ pub enum Cure {
 /// One change of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Mount the BPF file system.
-    Mount,
     /// Load an algorithm.
     Load(String),
     /// Unload what is left of it or is otherwise than declared, then load it.
@@ -63,7 +61,6 @@ impl Step {
     /// What it will do, as a phrase.
     pub fn phrase(&self) -> String {
         match self {
-            Step::Mount => "mount it".to_owned(),
             Step::Load(name) => format!("load \"{name}\""),
             Step::Reload(name) => format!("unload \"{name}\" and load it as declared"),
             Step::Upgrade(name) => format!("upgrade \"{name}\""),
@@ -87,17 +84,15 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     let available = congestion::available()?;
     let now = congestion::default()?;
     let mut differences = Vec::new();
-    if bpffs::mount().is_none() {
-        differences.push(step(format!("no BPF file system is mounted at {}", bpffs::USUAL_PLACE), Step::Mount));
-    }
     for (name, declared) in &declaration.algorithms {
         let loaded = by_name.get(name.as_str()).copied();
         differences.extend(of_algorithm(name, declared, loaded, (&available, features)));
     }
     differences.extend(of_policy(declaration)?);
     differences.extend(of_default(declaration, &now, &instances)?);
-    let undeclared =
-        |it: &&Instance| is_declared_once(it.record.as_ref()) && !declaration.algorithms.contains_key(&it.name);
+    let undeclared = |it: &&Instance| {
+        declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
+    };
     let undeclared = instances.iter().filter(undeclared).map(|it| {
         step(format!("\"{}\" is loaded and is not declared any more", it.name), Step::Unload(it.name.clone()))
     });
@@ -113,9 +108,9 @@ fn person(what: String, why: impl Into<String>) -> Difference {
     Difference { what, cure: Cure::Person(why.into()) }
 }
 
-/// An earlier `tccc apply` loaded it.
-fn is_declared_once(record: Option<&Record>) -> bool {
-    record.is_some_and(|record| record.declared)
+/// What an earlier `tccc apply` of the same folder noted of it.
+fn declared_here<'a>(declaration: &Declaration, record: Option<&'a Record>) -> Option<&'a DeclaredIn> {
+    record?.declared.as_ref().filter(|declared| declared.folder == declaration.folder)
 }
 
 fn of_algorithm(
@@ -247,7 +242,7 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
         return Ok((now != wanted).then(|| step(what, Step::SetDefault(wanted.clone()))));
     }
     let set_by_us = |it: &&Instance| {
-        it.name == now && it.record.as_ref().is_some_and(|record| record.declared && record.previous_default.is_some())
+        it.name == now && declared_here(declaration, it.record.as_ref()).is_some_and(|declared| declared.default)
     };
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
     Ok(stays.map(|it| {

@@ -2,11 +2,10 @@
 //!
 //! The mount itself says whose it is: the first word of its line in `/proc/mounts` is "tccc".
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags};
 
 use super::privilege::{self, Capability};
@@ -28,10 +27,11 @@ pub fn mount() -> Option<PathBuf> {
 
 /// Mounts one at the usual place, where none is; returns where one is mounted.
 ///
+/// Called with the lock of the records: a second mount would hide the pins of the first.
+///
 /// Errors: not permitted; the place does not exist.
 /// Side effects: a mount that [`unmount_ours`] takes away when nothing is pinned in it.
 pub fn mount_missing() -> Result<PathBuf> {
-    let _turn = turn();
     if let Some(place) = mount() {
         return Ok(place);
     }
@@ -42,14 +42,6 @@ pub fn mount_missing() -> Result<PathBuf> {
             .hint(format!("run as root, or `mount -t bpf bpf {USUAL_PLACE}`"))
     })?;
     Ok(PathBuf::from(USUAL_PLACE))
-}
-
-/// One process at a time mounts or unmounts: a second mount would hide the pins of the first.
-///
-/// None: the folder above cannot be locked, and the mount itself says why.
-fn turn() -> Option<Flock<File>> {
-    let above = File::open(Path::new(USUAL_PLACE).parent()?).ok()?;
-    Flock::lock(above, FlockArg::LockExclusive).ok()
 }
 
 /// Where it is, or where [`mount_missing`] would mount one.
@@ -81,7 +73,6 @@ pub fn is_ours(place: &Path) -> bool {
 
 /// Takes away a file system that tccc mounted, when nothing is pinned in it any more.
 pub fn unmount_ours() {
-    let _turn = turn();
     let Some(place) = mount().filter(|place| is_ours(place)) else { return };
     let is_pin = |entry: &fs::DirEntry| !PRELOADED.iter().any(|name| entry.file_name() == *name);
     let is_empty = fs::read_dir(&place).is_ok_and(|entries| !entries.flatten().any(|entry| is_pin(&entry)));

@@ -13,6 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::failure::Failure;
 use crate::kernel::bpffs;
+use crate::state::Store;
 
 /// Confirming an upgrade takes longest: the kernel verifies the new code first.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +31,14 @@ impl Turn {
     ///
     /// Errors: no BPF file system is mounted; not permitted; another process has it for too long.
     pub fn take() -> Result<Turn> {
-        let place = bpffs::mount_missing()?;
+        let place = match bpffs::mount() {
+            Some(place) => place,
+            None => {
+                let store = Store::of_host();
+                let _locked = store.lock()?;
+                bpffs::mount_missing()?
+            }
+        };
         let mut folder = File::open(&place).with_context(|| format!("open {}", place.display()))?;
         let deadline = Instant::now() + PATIENCE;
         loop {
