@@ -11,6 +11,9 @@ use crate::process;
 /// Where package managers keep what they know, and what any package changes there.
 const OF_THE_SYSTEM: [&str; 6] = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ld.so.cache", "tmp"];
 
+/// Goes into the root with the kernel's own files, as a booted system has them; they go with the mount namespace.
+const ENTER: &str = r#"mount --rbind /sys "$0/sys" && exec chroot "$0" "$@""#;
+
 /// Installs, uses, upgrades and purges a package in a root of its own.
 ///
 /// Errors: not root; a step fails; a file is left.
@@ -27,8 +30,11 @@ pub fn try_package(package: &Path) -> Result<()> {
 }
 
 fn try_in(root: &Path, package: &Path) -> Result<()> {
+    let proc = format!("--mount-proc={}", root.join("proc").display());
     let inside = |step: &str, words: &[&str]| {
-        process::run("dist", process::program("chroot").arg(root).args(words)).with_context(|| step.to_owned())
+        let mut command = process::program("unshare");
+        command.args(["--mount", "--pid", "--fork", &proc, "sh", "-c", ENTER]).arg(root).args(words);
+        process::run("dist", &mut command).with_context(|| step.to_owned())
     };
     let before = files(root)?;
     fs::copy(package, root.join("tmp/tccc.deb")).context("copy the package into the root")?;
