@@ -124,10 +124,14 @@ fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> Ske
     let mut args: Vec<OsString> =
         ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-fno-builtin", "-mcpu=v3"].map(Into::into).into();
     args.extend(["-I".into(), bpf.join("include").into_os_string()]);
+    args.push("-ffile-compilation-dir=/tccc".into());
+    args.push(named(bpf, "/tccc/bpf"));
     if let Some(headers) = env::var_os("DEP_BPF_INCLUDE") {
+        args.push(named(Path::new(&headers), "/libbpf"));
         args.extend(["-isystem".into(), headers]); // libbpf's own headers, from libbpf-sys
     }
     if let Some(card) = card {
+        args.push(named(card, "/tccc/card.h"));
         args.extend(["-include".into(), card.as_os_str().to_owned()]);
     }
     let mut builder = SkeletonBuilder::new();
@@ -136,6 +140,13 @@ fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> Ske
         builder.clang(clang);
     }
     builder
+}
+
+/// The word to clang that writes `name` for a path of this machine: the same source gives the same object anywhere.
+fn named(path: &Path, name: &str) -> OsString {
+    let mut word = OsString::from("-ffile-prefix-map=");
+    word.extend([path.as_os_str(), "=".as_ref(), name.as_ref()]);
+    word
 }
 
 /// Writes the file's header comment as the C string that `ALGORITHM` embeds, so that `tccc show` needs no source file.

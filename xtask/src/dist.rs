@@ -1,7 +1,13 @@
-//! What is given to others: a Debian package, a Grafana dashboard and Prometheus alert rules.
+//! What is given to others: packages, a static program, recipes for clusters, a dashboard and alert rules.
 
+mod cluster;
+mod contents;
 mod monitoring;
 mod root;
+mod rpm;
+mod supply;
+mod tarball;
+mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +18,6 @@ use clap::Args;
 use crate::process;
 use crate::setup::{self, Purpose};
 
-/// Builds Debian packages from what `Cargo.toml` lists under `package.metadata.deb`.
-const TOOL: &str = "cargo-deb";
-const TOOL_VERSION: &str = "3.8.0";
-
 /// What to make.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -25,40 +27,53 @@ pub struct Arguments {
     /// Also install, use, upgrade and purge the package in a clean Debian of its own; needs root
     #[arg(long)]
     try_package: bool,
+    /// Also build the container image and run it; needs root
+    #[arg(long)]
+    try_image: bool,
 }
 
 /// Writes everything below `target/dist` and has it checked: `cargo xtask dist`.
 ///
-/// Errors: a step fails; lintian finds an error; the package leaves something behind.
-/// Side effects: installs packages of npm below `target/web`, and cargo-deb below `target/tools`.
+/// Errors: a step fails; a linter finds an error; two builds make different objects; the package leaves something behind.
+/// Side effects: installs packages of npm below `target/web`, programs of cargo and pip below `target/tools`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Dist, arguments.no_install)?;
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     monitoring::write(&folder)?;
-    let package = build_package(&folder)?;
-    process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
+    cluster::check()?;
+    supply::check(&folder)?;
+    let program = build_program(&folder)?;
+    let package = build_package()?;
+    let rpm = rpm::build(&folder)?;
+    let tarball = tarball::build(&folder, &program)?;
     if arguments.try_package {
         root::try_package(&package)?;
     }
-    println!("{}\n{}", folder.display(), package.display());
+    if arguments.try_image {
+        cluster::try_image(&tarball.folder)?;
+    }
+    for file in [&folder, &package, &rpm, &tarball.file] {
+        println!("{}", file.display());
+    }
     Ok(())
 }
 
-/// Builds the program, has it write what goes with it, and packs both.
-fn build_package(folder: &Path) -> Result<PathBuf> {
+/// Builds the program and has it write what goes with it.
+fn build_program(folder: &Path) -> Result<PathBuf> {
     process::run("dist", process::cargo("build").args(["--release", "--package", "tccc"]))?;
     let program = process::target().join("release/tccc");
     process::run("dist", process::program(&program).arg("assets").arg(folder))?;
-    let tools = process::target().join("tools");
-    let tool = tools.join("bin").join(TOOL);
-    if !tool.is_file() {
-        let arguments = ["--locked", TOOL, "--version", TOOL_VERSION, "--root"];
-        process::run("dist", process::cargo("install").args(arguments).arg(&tools))?;
-    }
-    let said = process::output("dist", process::program(&tool).args(["--no-build", "--package", "tccc"]))?;
-    match said.lines().map(str::trim).find(|line| line.ends_with(".deb")) {
-        Some(line) => Ok(PathBuf::from(line)),
-        None => bail!("{TOOL} names no package: {said}"),
-    }
+    Ok(program)
+}
+
+/// Packs program and files for Debian.
+fn build_package() -> Result<PathBuf> {
+    let said = process::output("dist", tools::DEB.command()?.args(["--no-build", "--package", "tccc"]))?;
+    let Some(line) = said.lines().map(str::trim).find(|line| line.ends_with(".deb")) else {
+        bail!("cargo-deb names no package: {said}");
+    };
+    let package = PathBuf::from(line);
+    process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
+    Ok(package)
 }

@@ -93,7 +93,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 30] = [
+const PACKAGES: [Package; 35] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -214,6 +214,31 @@ const PACKAGES: [Package; 30] = [
         name: "mmdebstrap",
         why: "makes the clean Debian that the package is tried in",
         content: Content::Program("mmdebstrap"),
+        purposes: &[Purpose::Dist],
+    },
+    Package {
+        name: "rpmlint",
+        why: "checks the RPM package",
+        content: Content::Program("rpmlint"),
+        purposes: &[Purpose::Dist],
+    },
+    Package { name: "rpm", why: "reads the RPM package", content: Content::Program("rpm"), purposes: &[Purpose::Dist] },
+    Package {
+        name: "python3-venv",
+        why: "holds the checkers of the recipes for clusters, which pip installs",
+        content: Content::File("/usr/share/doc/python3-venv"),
+        purposes: &[Purpose::Dist],
+    },
+    Package {
+        name: "file",
+        why: "tells whether the program is static",
+        content: Content::Program("file"),
+        purposes: &[Purpose::Dist],
+    },
+    Package {
+        name: "podman",
+        why: "builds and runs the container image",
+        content: Content::Program("podman"),
         purposes: &[Purpose::Dist],
     },
     Package {

@@ -1,0 +1,35 @@
+//! What the program is made of: licences and sources of all crates, and the bill of materials.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::tools;
+use crate::process;
+
+/// Checks `deny.toml`'s rules, and writes `tccc.cdx.json` (CycloneDX 1.5).
+///
+/// Errors: a crate has a licence or a source that is not allowed; the bill names no crate.
+pub fn check(folder: &Path) -> Result<()> {
+    // Advisories are a database on the network that changes by itself: a release asks it, a build does not.
+    let rules = process::workspace().join("xtask/package/deny.toml");
+    let mut deny = tools::DENY.command()?;
+    deny.args(["--offline", "--config"]).arg(rules).args(["check", "bans", "licenses", "sources"]);
+    process::run("dist", &mut deny)?;
+    let mut bill = tools::CYCLONEDX.command()?;
+    bill.args(["cyclonedx", "--format", "json", "--spec-version", "1.5", "--override-filename", "tccc.cdx"]);
+    process::run("dist", &mut bill)?;
+    for member in ["", "xtask/"] {
+        let written = process::workspace().join(member).join("tccc.cdx.json");
+        if member.is_empty() {
+            let text = fs::read_to_string(&written).with_context(|| format!("read {}", written.display()))?;
+            let bill: serde_json::Value = serde_json::from_str(&text).context("read the bill of materials")?;
+            let crates = bill["components"].as_array().map_or(0, Vec::len);
+            ensure!(crates > 100, "the bill of materials names {crates} crates");
+            fs::write(folder.join("tccc.cdx.json"), text).context("write the bill of materials")?;
+        }
+        let _ = fs::remove_file(written); // the tool writes beside each manifest, the developers' commands included
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! A static program with everything that goes with it, for hosts without a package manager and for containers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use sha2::{Digest, Sha256};
+
+use super::contents;
+use crate::process;
+
+/// The machine that the static program is for; naming it keeps the flags from what runs while building.
+const MACHINE: &str = "x86_64-unknown-linux-gnu";
+
+/// What was made.
+#[derive(Debug)]
+pub struct Tarball {
+    /// The archive.
+    pub file: PathBuf,
+    /// The folder that it holds.
+    pub folder: PathBuf,
+}
+
+/// Builds the static program from a copy of the tree in another place, and packs it with the files of the packages.
+///
+/// Errors: a step fails; the program needs a library; its objects are not those of the other build.
+pub fn build(folder: &Path, dynamic: &Path) -> Result<Tarball> {
+    let copy = copy_tree(folder)?;
+    let program = build_static(&copy)?;
+    ensure_same_objects(folder, &program)?;
+    let place = folder.join(format!("tccc-{}-x86_64-linux", env!("CARGO_PKG_VERSION")));
+    remove(&place)?;
+    for asset in contents::assets()? {
+        let within = asset.place.strip_prefix("usr").unwrap_or(&asset.place);
+        let source = if asset.source == dynamic { &program } else { &asset.source };
+        put(source, &place.join(within), &asset.mode)?;
+    }
+    let extra = process::workspace().join("xtask/package");
+    for name in ["Containerfile", "kubernetes.yaml"] {
+        put(&extra.join(name), &place.join(name), "644")?;
+    }
+    process::run("dist", process::program("cp").arg("-r").args([extra.join("ansible"), place.join("ansible")]))?;
+    let file = place.with_extension("tar.gz");
+    let time = process::output("dist", process::program("git").args(["log", "-1", "--format=@%ct"]))?;
+    let mut tar = process::program("tar");
+    tar.args(["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime"]);
+    tar.arg(time.trim()).arg("--file").arg(&file).arg("--directory").arg(folder);
+    process::run("dist", tar.env("GZIP", "-n").arg(place.file_name().unwrap_or_default()))?;
+    Ok(Tarball { file, folder: place })
+}
+
+/// The files of the project, as they are now, in another folder.
+fn copy_tree(folder: &Path) -> Result<PathBuf> {
+    let copy = folder.join("source");
+    remove(&copy)?;
+    let names = process::output(
+        "dist",
+        process::program("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]),
+    )?;
+    for name in names.split('\0').filter(|name| process::workspace().join(name).is_file()) {
+        let source = process::workspace().join(name);
+        let mode = fs::metadata(&source).with_context(|| format!("read {name}"))?.permissions().mode();
+        put(&source, &copy.join(name), &format!("{:o}", mode & 0o777))?;
+    }
+    Ok(copy)
+}
+
+fn build_static(copy: &Path) -> Result<PathBuf> {
+    let target = process::target().join("static");
+    let archive = process::output("dist", process::program("cc").arg("-print-file-name=libelf.a"))?;
+    let libraries = Path::new(archive.trim()).parent().context("the C compiler knows no libelf.a")?.to_owned();
+    let mut build = process::cargo("build");
+    build.args(["--release", "--package", "tccc", "--features", "static", "--target", MACHINE]);
+    build.arg("--manifest-path").arg(copy.join("Cargo.toml")).arg("--target-dir").arg(&target);
+    build.env("RUSTFLAGS", "-Ctarget-feature=+crt-static").env("LIBBPF_SYS_LIBRARY_PATH", &libraries);
+    process::run("dist", &mut build)?;
+    let program = target.join(MACHINE).join("release/tccc");
+    let said = process::output("dist", process::program("file").arg("--brief").arg(&program))?;
+    ensure!(said.contains("static"), "the program is not static: {said}");
+    Ok(program)
+}
+
+/// The same source gives the same objects, wherever it lies.
+fn ensure_same_objects(folder: &Path, program: &Path) -> Result<()> {
+    let again = folder.join("again");
+    remove(&again)?;
+    process::run("dist", process::program(program).arg("assets").arg(&again))?;
+    let (first, second) = (digests(&folder.join("objects"))?, digests(&again.join("objects"))?);
+    for (name, digest) in &first {
+        ensure!(second.get(name) == Some(digest), "{name} differs between two builds of the same source");
+    }
+    ensure!(first.len() == second.len(), "two builds make {} and {} objects", first.len(), second.len());
+    eprintln!("xtask: dist: {} objects are the same bytes from two builds in two folders", first.len());
+    remove(&again)
+}
+
+fn digests(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?.flatten() {
+        let bytes = fs::read(entry.path()).with_context(|| format!("read {}", entry.path().display()))?;
+        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        found.insert(entry.file_name().to_string_lossy().into_owned(), digest);
+    }
+    Ok(found)
+}
+
+fn put(source: &Path, place: &Path, mode: &str) -> Result<()> {
+    let mode = u32::from_str_radix(mode, 8).with_context(|| format!("permissions of {}: {mode}", source.display()))?;
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    }
+    fs::copy(source, place).with_context(|| format!("copy {} to {}", source.display(), place.display()))?;
+    fs::set_permissions(place, fs::Permissions::from_mode(mode)).with_context(|| format!("permit {}", place.display()))
+}
+
+/// Removes a folder that an earlier run left.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

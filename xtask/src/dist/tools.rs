@@ -1,0 +1,58 @@
+//! Programs of cargo and pip that packaging takes, each at one version, below `target/tools`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process;
+
+/// A program that cargo builds.
+#[derive(Debug, Clone, Copy)]
+pub struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// Builds Debian packages from what `Cargo.toml` lists under `package.metadata.deb`.
+pub const DEB: Tool = Tool { name: "cargo-deb", version: "3.8.0" };
+/// Builds RPM packages.
+pub const RPM: Tool = Tool { name: "cargo-generate-rpm", version: "0.21.1" };
+/// Writes the bill of materials: every crate with version and licence.
+pub const CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9" };
+/// Checks licences and sources of all crates.
+pub const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+
+impl Tool {
+    /// The program, built where it is not there yet.
+    ///
+    /// Errors: cargo cannot build it.
+    pub fn command(self) -> Result<Command> {
+        let folder = process::target().join("tools");
+        let program = folder.join("bin").join(self.name);
+        if !program.is_file() {
+            let arguments = ["--locked", self.name, "--version", self.version, "--root"];
+            process::run("dist", process::cargo("install").args(arguments).arg(&folder))?;
+        }
+        Ok(process::program(program))
+    }
+}
+
+/// Packages of pip that check descriptions of clusters: `program` of `package`.
+pub const KUBERNETES: &str = "kubernetes-validate==1.37.0";
+/// The linter of Ansible's own project.
+pub const ANSIBLE: &str = "ansible-lint==26.10.1";
+
+/// The folder of the programs that pip installs, with those of both packages in it.
+///
+/// Errors: Python or pip fails.
+pub fn python() -> Result<PathBuf> {
+    let folder = process::target().join("tools/python");
+    let programs = folder.join("bin");
+    if !programs.join("ansible-lint").is_file() {
+        process::run("dist", process::program("python3").args(["-m", "venv"]).arg(&folder))?;
+        let mut pip = process::program(programs.join("pip"));
+        process::run("dist", pip.args(["install", "--quiet", KUBERNETES, ANSIBLE]))?;
+    }
+    Ok(programs)
+}
