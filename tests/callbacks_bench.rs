@@ -8,7 +8,8 @@
 //! The first two keep the window small, so that every ACK is taken in on its own and grows the window; the third lets it
 //! grow. There the kernel merges ACKs that arrive while it sends, and an algorithm is asked some thousand times a second.
 //!
-//! `cargo xtask bench callbacks` prints it.
+//! `cargo xtask bench callbacks` prints it. With `--against FOLDER` it compares the first measure with that of the objects of
+//! another build instead.
 
 mod callbacks_lab;
 mod common;
@@ -18,13 +19,13 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use callbacks_lab::samples::Sampling;
-use callbacks_lab::{Path, Transfer};
+use callbacks_lab::{Growth, Path, Transfer};
 use common::{HostSnapshot, needs};
 use libbpf_rs::query::ProgInfoIter;
 use tccc::catalog::{self, Algorithm};
 use tccc::kernel::probe::Features;
 use tccc::loader::{Registered, Request, register};
-use tccc::model::stats::paired_ratio;
+use tccc::model::stats::{mean, paired_ratio};
 
 /// In the names of everything that is loaded here.
 const MARK: &str = "bcall";
@@ -39,6 +40,18 @@ const ROUNDS: usize = 4;
 const COST_LIMIT: f64 = 3.0;
 const COST_REFERENCE: &str = "bpf_cubic";
 const GOODPUT_LIMIT: f64 = 0.98;
+
+/// A folder with `ID.bpf.o` of another build.
+const AGAINST: &str = "TCCC_AGAINST";
+/// Pairs that compare two builds, unless `TCCC_PAIRS` says how many.
+const PAIRS_AGAINST: usize = 20;
+/// Transfers of each object in a pair, and their length. The fastest counts: interrupts and a cold cache only add time.
+const TRANSFERS_AGAINST: usize = 5;
+const STRETCH_AGAINST: Duration = Duration::from_millis(20);
+/// The requirement on a change: at most this times the other build's nanoseconds per ACK, or so many more. Half a
+/// nanosecond is what an algorithm of 3 ns changes by when the kernel places its code elsewhere.
+const CHANGE_LIMIT: f64 = 1.05;
+const CHANGE_LIMIT_NS: f64 = 0.5;
 
 /// An algorithm of the catalogue under a name of its own, or one of the kernel's.
 struct Candidate {
@@ -55,8 +68,8 @@ fn callbacks_cost_little() {
     needs!(root, struct_ops, clang);
     let before = HostSnapshot::take(&[MARK]);
     let candidates = candidates();
-    let small = Path::with_small_window();
-    show_callbacks(&small, &candidates, empty_program_ns(&small));
+    let small = Path::with_small_window(Growth::Avoidance);
+    show_callbacks(&small, &candidates, empty_program_ns(&small, 1, STRETCH));
     show_per_ack(&small, &candidates);
     drop(small);
     show_goodput(&Path::new(), &candidates);
@@ -64,20 +77,101 @@ fn callbacks_cost_little() {
     before.assert_unchanged();
 }
 
-/// The kernel's own two, then the catalogue, or what `TCCC_ALGORITHMS` names of it.
+/// Compares BPF time per ACK with that of another build.
+///
+/// Each pair loads both objects anew, because where the kernel puts the code changes the time by a few per cent.
+#[test]
+#[ignore = "a benchmark: `cargo xtask bench callbacks --against FOLDER`"]
+fn callbacks_cost_no_more_than_in_another_build() {
+    needs!(root, struct_ops, clang);
+    let folder = std::env::var_os(AGAINST).expect("TCCC_AGAINST names a folder with objects of another build");
+    let before = HostSnapshot::take(&[MARK]);
+    for (growth, name) in [(Growth::SlowStart, "slow start"), (Growth::Avoidance, "congestion avoidance")] {
+        show_against(&Path::with_small_window(growth), name, std::path::Path::new(&folder));
+    }
+    before.assert_unchanged();
+}
+
+fn show_against(path: &Path, growth: &str, folder: &std::path::Path) {
+    let empty_ns = empty_program_ns(path, TRANSFERS_AGAINST, STRETCH_AGAINST);
+    println!(
+        "\nBPF in {growth}, by the kernel's statistics, less {empty_ns:.0} ns per call that an empty program shows"
+    );
+    println!(
+        "algorithm        ns per ACK  other build   ratio  95 % interval      at most {CHANGE_LIMIT}, or {CHANGE_LIMIT_NS} ns more"
+    );
+    for algorithm in chosen() {
+        let file = folder.join(format!("{}.bpf.o", algorithm.id));
+        let Ok(other) = catalog::open(&file) else {
+            println!("{:16} not in the other build", algorithm.id);
+            continue;
+        };
+        let cost = |algorithm: &Algorithm| bpf_ns_per_ack(path, &load(algorithm, MARK), empty_ns);
+        let pairs = alternating_pairs(pairs_or(PAIRS_AGAINST), || cost(algorithm), || cost(&other));
+        println!("{:16} {}", algorithm.id, change(&pairs));
+    }
+}
+
+/// Means, ratio and verdict of (this build, the other build) in nanoseconds.
+fn change(pairs: &[(f64, f64)]) -> String {
+    let ratio = paired_ratio(pairs).unwrap();
+    let [low, high] = ratio.ci95.unwrap();
+    let mean_of = |side: fn(&(f64, f64)) -> f64| mean(&pairs.iter().map(side).collect::<Vec<_>>()).unwrap();
+    let [ours, other] = [mean_of(|pair| pair.0), mean_of(|pair| pair.1)];
+    let verdict = match CHANGE_LIMIT.max(1.0 + CHANGE_LIMIT_NS / other) {
+        limit if high <= limit => "holds",
+        limit if low > limit => "does not hold",
+        _ => "not decided: it lies inside the interval",
+    };
+    format!("{ours:10.1}  {other:11.1}  {:.4}  {low:.4} to {high:.4}   {verdict}", ratio.ratio)
+}
+
+/// Time in a candidate's programs during its fastest transfer, without what the statistics themselves cost.
+fn bpf_ns_per_ack(path: &Path, candidate: &Candidate, empty_ns: f64) -> f64 {
+    let one = || {
+        let (rows, transfer) = run_statistics(path, candidate, STRETCH_AGAINST);
+        rows.iter().map(|(_, calls, ns)| *ns as f64 - *calls as f64 * empty_ns).sum::<f64>() / transfer.acks as f64
+    };
+    (0..TRANSFERS_AGAINST).map(|_| one()).fold(f64::INFINITY, f64::min)
+}
+
+/// The order changes from pair to pair, so that a drift of the machine cancels.
+fn alternating_pairs(count: usize, one: impl Fn() -> f64, other: impl Fn() -> f64) -> Vec<(f64, f64)> {
+    let pair = |index: usize| {
+        if index.is_multiple_of(2) {
+            let first = one();
+            (first, other())
+        } else {
+            let first = other();
+            (one(), first)
+        }
+    };
+    (0..count).map(pair).collect()
+}
+
+fn pairs_or(count: usize) -> usize {
+    std::env::var("TCCC_PAIRS").map_or(count, |count| count.parse().expect("a number of pairs"))
+}
+
+/// The kernel's own two, then the chosen of the catalogue.
 fn candidates() -> Vec<Candidate> {
-    let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
-    let wanted: Vec<&str> = wanted.split_whitespace().collect();
     let own = ["reno", BASELINE].map(|name| Candidate {
         shown: name.into(),
         name: name.into(),
         programs: Vec::new(),
         registered: None,
     });
-    let chosen = catalog::all().iter().filter(|algorithm| wanted.is_empty() || wanted.contains(&algorithm.id.as_str()));
     own.into_iter()
-        .chain(chosen.enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
+        .chain(chosen().into_iter().enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
         .collect()
+}
+
+/// The catalogue, or what `TCCC_ALGORITHMS` names of it.
+fn chosen() -> Vec<&'static Algorithm> {
+    let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split_whitespace().collect();
+    let is_wanted = |algorithm: &&Algorithm| wanted.is_empty() || wanted.contains(&algorithm.id.as_str());
+    catalog::all().iter().filter(is_wanted).collect()
 }
 
 fn load(algorithm: &Algorithm, name: &str) -> Candidate {
@@ -106,9 +200,9 @@ fn statistics() -> OwnedFd {
 }
 
 /// Name, calls and nanoseconds of each program of a candidate during one transfer, and the transfer.
-fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)>, Transfer) {
+fn run_statistics(path: &Path, candidate: &Candidate, stretch: Duration) -> (Vec<(String, u64, u64)>, Transfer) {
     let statistics = statistics();
-    let transfer = path.transfer(&candidate.name, STRETCH);
+    let transfer = path.transfer(&candidate.name, stretch);
     drop(statistics);
     let (_, ids) = candidate.registered.as_ref().expect("BPF programs have statistics");
     let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id) && program.run_cnt > 0);
@@ -118,15 +212,18 @@ fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)
     (programs.map(row).collect(), transfer)
 }
 
-/// What the statistics show of a program that does nothing: their own cost, once per call.
-fn empty_program_ns(path: &Path) -> f64 {
+/// What the statistics show of a program that does nothing, in the fastest transfer: their own cost, once per call.
+fn empty_program_ns(path: &Path, transfers: usize, stretch: Duration) -> f64 {
     let object = empty_algorithm();
     let algorithm = catalog::from_bytes(object).unwrap();
     let candidate = load(&algorithm, &format!("{MARK}_empty"));
-    let (rows, _) = run_statistics(path, &candidate);
-    let (calls, ns) = rows.iter().fold((0, 0), |(calls, ns), row| (calls + row.1, ns + row.2));
-    assert!(calls > 0, "the empty callbacks were called");
-    ns as f64 / calls as f64
+    let one = || {
+        let (rows, _) = run_statistics(path, &candidate, stretch);
+        let (calls, ns) = rows.iter().fold((0, 0), |(calls, ns), row| (calls + row.1, ns + row.2));
+        assert!(calls > 0, "the empty callbacks were called");
+        ns as f64 / calls as f64
+    };
+    (0..transfers).map(|_| one()).fold(f64::INFINITY, f64::min)
 }
 
 /// Compiles an algorithm whose callbacks return at once.
@@ -144,7 +241,7 @@ fn show_callbacks(path: &Path, candidates: &[Candidate], empty_ns: f64) {
     println!("1. per callback, by the kernel's statistics, less {empty_ns:.0} ns that an empty program shows");
     println!("algorithm        callback          calls per ACK  ns per call  ns per ACK");
     for candidate in candidates.iter().filter(|candidate| candidate.registered.is_some()) {
-        let (rows, transfer) = run_statistics(path, candidate);
+        let (rows, transfer) = run_statistics(path, candidate, STRETCH);
         let per_ack =
             |(_, calls, ns): &(String, u64, u64)| (*ns as f64 - *calls as f64 * empty_ns) / transfer.acks as f64;
         for row in &rows {
@@ -218,7 +315,7 @@ fn show_per_ack(path: &Path, candidates: &[Candidate]) {
 }
 
 fn show_goodput(path: &Path, candidates: &[Candidate]) {
-    let count = std::env::var("TCCC_PAIRS").map_or(PAIRS, |count| count.parse().expect("a number of pairs"));
+    let count = pairs_or(PAIRS);
     println!(
         "\n3. goodput beside the kernel's {BASELINE}: {count} pairs of new connections of {} ms",
         STRETCH.as_millis()
@@ -226,17 +323,7 @@ fn show_goodput(path: &Path, candidates: &[Candidate]) {
     println!("algorithm           Gbit/s   ratio  95 % interval      at least {GOODPUT_LIMIT}");
     let goodput = |name: &str| path.transfer(name, STRETCH).goodput_bps;
     for candidate in candidates {
-        let pair = |index: usize| {
-            // The order changes from pair to pair, so that a drift of the machine cancels.
-            if index.is_multiple_of(2) {
-                let first = goodput(&candidate.name);
-                (first, goodput(BASELINE))
-            } else {
-                let first = goodput(BASELINE);
-                (goodput(&candidate.name), first)
-            }
-        };
-        let pairs: Vec<(f64, f64)> = (0..count).map(pair).collect();
+        let pairs = alternating_pairs(count, || goodput(&candidate.name), || goodput(BASELINE));
         let ratio = paired_ratio(&pairs).unwrap();
         let [low, high] = ratio.ci95.unwrap();
         let verdict = match GOODPUT_LIMIT {

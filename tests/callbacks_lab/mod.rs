@@ -36,6 +36,25 @@ pub struct Path {
     receiver: Netns,
 }
 
+/// How a small window would grow if it were not locked.
+#[derive(Clone, Copy)]
+pub enum Growth {
+    /// 12 packets and no threshold: below the 16 from which HyStart ends slow start.
+    SlowStart,
+    /// 20 packets and a threshold of 10.
+    Avoidance,
+}
+
+impl Growth {
+    /// The metrics of a route, as `ip route` takes them.
+    fn limits(self) -> &'static [&'static str] {
+        match self {
+            Growth::SlowStart => &["cwnd", "lock", "12", "ssthresh", "lock", "1000000"],
+            Growth::Avoidance => &["cwnd", "lock", "20", "ssthresh", "lock", "10"],
+        }
+    }
+}
+
 /// What one transfer did.
 pub struct Transfer {
     pub goodput_bps: f64,
@@ -74,16 +93,16 @@ impl Path {
         Transfer { goodput_bps, acks, retransmitted }
     }
 
-    /// A path whose connections have a window of 20 packets at most and a threshold of 10: every ACK finds the algorithm
-    /// in congestion avoidance and limited by the window, and the sender asleep, so that none is merged with another.
-    pub fn with_small_window() -> Self {
+    /// A path whose connections have a small window: every ACK finds the algorithm limited by it, in slow start or in
+    /// congestion avoidance, and the sender asleep, so that none is merged with another.
+    pub fn with_small_window(growth: Growth) -> Self {
         const REMEMBER_THRESHOLD: &str = "/proc/sys/net/ipv4/tcp_no_ssthresh_metrics_save";
         let path = Path::new();
         path.sender.run(|| Ok(std::fs::write(REMEMBER_THRESHOLD, "0")?)).unwrap();
         let netns = path.sender.try_clone().unwrap();
         let mut command = Command::new("ip");
         command.args(["route", "change", "10.78.0.0/24", "dev", "bcalla"]).stdin(Stdio::null());
-        command.args(["cwnd", "lock", "20", "ssthresh", "lock", "10"]);
+        command.args(growth.limits());
         // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
         unsafe { command.pre_exec(move || netns.enter_for_good()) };
         assert!(command.status().unwrap().success(), "the route takes its limits");

@@ -1,6 +1,9 @@
 //! Measurements, each an ignored test that prints what it measured.
 
-use anyhow::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process;
@@ -12,6 +15,9 @@ pub struct Arguments {
     /// One measurement; all when left out
     #[arg(value_enum)]
     what: Option<Bench>,
+    /// Compare time per ACK with that of the objects in this folder, `ID.bpf.o` of another build; only `callbacks`
+    #[arg(long, value_name = "FOLDER")]
+    against: Option<PathBuf>,
     /// Name missing packages instead of installing them
     #[arg(long)]
     no_install: bool,
@@ -64,14 +70,40 @@ impl Bench {
 
 /// Builds with optimisation and measures: `cargo xtask bench`.
 ///
-/// Errors: a measurement could not be made.
+/// Errors: a measurement could not be made; `--against` names no folder with objects, or is given without `callbacks`.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let against = arguments.against.as_deref().map(|folder| objects_in(folder, arguments.what)).transpose()?;
     setup::set_up(Purpose::Bench, arguments.no_install)?;
     let all = arguments.what.map_or_else(|| Bench::value_variants().to_vec(), |what| vec![what]);
     for bench in all {
         let mut command = process::cargo("test");
         command.args(["--release", "--quiet", "--test", bench.file(), "--"]);
-        process::run("bench", command.args(["--ignored", "--nocapture", "--test-threads=1"]))?;
+        command.args(["--ignored", "--nocapture", "--test-threads=1"]);
+        match &against {
+            Some(folder) => command.arg(AGAINST_TEST).env("TCCC_AGAINST", folder),
+            None => command.args(["--skip", AGAINST_TEST]),
+        };
+        process::run("bench", &mut command)?;
     }
     Ok(())
+}
+
+/// The test that compares two builds; the others of its file need no second build.
+const AGAINST_TEST: &str = "callbacks_cost_no_more_than_in_another_build";
+
+/// The absolute path of a folder that holds objects of another build.
+fn objects_in(folder: &Path, what: Option<Bench>) -> Result<PathBuf> {
+    if what != Some(Bench::Callbacks) {
+        bail!("--against compares algorithms: use it as `cargo xtask bench callbacks --against {}`", folder.display());
+    }
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("list the folder of --against, {}", folder.display()))?;
+    let is_object = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".bpf.o");
+    if !entries.flatten().any(|entry| is_object(&entry)) {
+        bail!(
+            "{} holds no ID.bpf.o; a build leaves them in target/debug/build/tccc-*/out of its tree",
+            folder.display()
+        );
+    }
+    Ok(folder.canonicalize()?)
 }
