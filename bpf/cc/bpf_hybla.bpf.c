@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hybla as BPF: on a path of long RTT, such as a satellite's, grow per second as Reno does at 25 ms.
+ * Hybla as BPF: on a path with a long RTT, such as a satellite link, grow per second as Reno does at 25 ms.
  *
  * Source
  *   C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of
@@ -8,9 +8,9 @@
  *   Linux 6.18.
  *
  * Idea
- *   Reno grows once per round trip, so that a flow over a satellite sends less than its neighbour over a cable twice over:
- *   fewer steps a second, and each window takes longer. With growth by the RTT over a reference of 25 ms, once for each of
- *   the two, both send at the same rate.
+ *   Reno grows once per round trip. A flow over a satellite therefore sends less than its neighbour over a cable
+ *   for two reasons: it takes fewer steps a second, and each window takes longer to send. Hybla multiplies growth
+ *   by the RTT over a reference of 25 ms once for each reason, so both send at the same rate.
  *
  * Equations
  *   RTT over reference    rho = max(RTT / RTT0, 1), RTT the lowest smoothed one
@@ -20,27 +20,30 @@
  *   loss                  ssthresh = max(cwnd / 2, 2)
  *
  * Units
- *   Windows in packets; rho in 1/8; growth that makes no packet yet in 1/1024.
+ *   Windows in packets; rho in 1/8; fractions of a packet in 1/1024.
  *
  * Life
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's hybla: rho only raises a connection's first window; the kernel sets cwnd to rho whenever the
- *      algorithm is chosen, which is 1 packet below 50 ms and a collapse in the midst of a connection. It also sets the
- *      connection's clamp to 65535, which other algorithms would inherit; here window_max limits growth instead.
- *   2. From the kernel's hybla: growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it.
- *   3. From the kernel's hybla: nothing is lost by rounding. The kernel keeps 1/128 packet, and rounds steps in avoidance
- *      down to it at each ACK: 13 % less growth at 50 packets and rho = 1.5, 31 % at 100; where the step is 0, above
- *      128 rho^2 packets, it grows as Reno.
- *   4. From the paper, as the kernel: the threshold is not multiplied by rho; no packet spacing; rho in 1/8, rounded down,
- *      so that 2^rho is up to 8 % too small; the power's exponent is 16 at most; Reno's growth in disturbed rounds. From
- *      an RTT of 400 ms on a single ACK in slow start may thus raise the window to the threshold or to window_max.
- *   5. An RTT that is not known when the connection begins is taken when it is; the kernel's rho stays 1 then.
+ *   1. From the kernel's hybla: rho only raises the first window of a connection. The kernel sets cwnd to rho
+ *      whenever the algorithm is chosen. That is 1 packet below 50 ms, and a collapse in the middle of a
+ *      connection. The kernel also sets the connection's clamp to 65535, which the next algorithm of the socket
+ *      would inherit. Here window_max limits growth instead.
+ *   2. From the kernel's hybla: growth counts acknowledged packets, not ACKs, so delayed ACKs do not slow it.
+ *   3. From the kernel's hybla: nothing is lost by rounding. The kernel keeps 1/128 packet, and in avoidance
+ *      rounds the step of each ACK down to it: 13 % less growth at 50 packets and rho = 1.5, 31 % less at 100.
+ *      Above 128 rho^2 packets the step is 0, and the kernel grows as Reno.
+ *   4. From the paper, as the kernel: the threshold is not multiplied by rho, and packets are not spaced. rho is
+ *      in 1/8, rounded down, so 2^rho is up to 8 % too small. The exponent is at most 16. Growth is Reno's in
+ *      rounds with losses or reordering. From an RTT of 400 ms on, a single ACK in slow start may therefore raise
+ *      the window to the threshold or to window_max.
+ *   5. If the RTT is not known when the connection begins, rho is computed as soon as it is. The kernel's rho
+ *      stays 1 then.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_hybla because the kernel
- *   keeps hybla for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_hybla because the
+ *   kernel's own algorithm is called hybla.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
@@ -68,15 +71,15 @@ struct bpf_hybla {
 };
 STATE_FITS(struct bpf_hybla);
 
-/* The window, grown by no more than window_max allows. A window that is larger already stays. Packets. */
+/* A grown window, limited by window_max. A window that is already larger stays. Packets. */
 static u32 limited(const struct tcp_sock *tp, u64 grown)
 {
-	const u32 limit = min(max(tp->snd_cwnd, window_max), tp->snd_cwnd_clamp);
-
-	return (u32)min(grown, (u64)limit);
+	if (grown > window_max)
+		grown = max(tp->snd_cwnd, window_max);
+	return (u32)min(grown, (u64)tp->snd_cwnd_clamp);
 }
 
-/* 2^(n/8) in 1/1024, rounded. Without the last, which is not asked for, it were 16 bytes: clang puts these elsewhere. */
+/* 2^(n/8) in 1/1024, rounded. clang places tables of up to 16 bytes in another section; the last entry avoids this. */
 static const u16 power_of_eighths[RHO_ONE + 1] = {1024, 1117, 1218, 1328, 1448, 1579, 1722, 1878, 2048};
 
 /* 2^rho in 1/1024 packets. Range: rho in 1/8, from 2^16 on it stays there. Error: half of 1/1024, times 2^rho. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CUBIC core that bpf_cubic and the cct family share: RFC 9438 as the kernel's tcp_cubic computes it, HyStart, and
- * the three switches of Ahmad's thesis (with_ss, with_lo, with_erfc).
+ * The CUBIC core that bpf_cubic and the cct family share: RFC 9438 as the kernel's tcp_cubic computes it, HyStart,
+ * and the three switches of Ahmad's thesis (with_ss, with_lo, with_erfc).
  *
- * An algorithm's file gives its defaults as CUBIC_* before it includes this, then its ALGORITHM line with
- * CUBIC_CALLBACKS. Everything else, differences included, is said in the headers of bpf_cubic.bpf.c and cct*.bpf.c.
+ * An algorithm's file defines its defaults as CUBIC_* before it includes this file. Its ALGORITHM line follows, with
+ * CUBIC_CALLBACKS. The headers of bpf_cubic.bpf.c and cct*.bpf.c explain the rest, differences included.
  */
 #ifndef TCCC_CUBIC_BPF_H
 #define TCCC_CUBIC_BPF_H
@@ -17,28 +17,36 @@
 #define CUBE_ROOT_BITS 22
 /* (Wmax - cwnd) / C in (1/1024 s)^3, for C in 1/1024 packets/s^3: 2^40 = 2^(3 * 10 + 10). */
 #define CURVE_CUBE_SHIFT 40
-/* Of these 40 bits so many are dropped before C multiplies the cube: 2^(64 - 14) * C stays below 2^64. */
+/* This many of the 40 bits are dropped before C multiplies the cube: 2^(64 - 14) * C stays below 2^64. */
 #define CURVE_EARLY_SHIFT 14
 #define CURVE_SCALE_MAX 10240u /* C = 10 */
 /* The growth of Reno with CUBIC's cut is kept in 1/8. */
 #define FRIENDLY_SHIFT 3
 
-/* The curve is read again after a change of cwnd, but not within 1 ms, and at the latest after 32 ms; the kernel's
- * limits are one jiffy and HZ/32 jiffies. */
+/*
+ * The curve is evaluated again after a change of cwnd, but not within 1 ms, and after 32 ms at the latest. The
+ * kernel's limits are one jiffy and HZ/32 jiffies.
+ */
 #define UPDATE_SOONEST_US 1000u
 #define UPDATE_LATEST_US 32000u
-/* RTT samples count again this long after an epoch began: during and after a recovery they are not the path's. */
+/* RTT samples count again after this time of an epoch. During and just after a recovery they do not show the path. */
 #define RTT_SETTLE_US 1000000u
-/* Packets acknowledged per packet of growth: two is a growth of 1.5 times per round trip, the most CUBIC allows. */
+/*
+ * Packets acknowledged per packet of growth. Two lets the window grow by half per round trip, the most that CUBIC
+ * allows.
+ */
 #define COUNT_LEAST 2u
-/* Before any loss the curve has no origin: at least one packet for 20 acknowledged, 5 % per round trip. */
+/*
+ * Before the first loss the curve has no origin. The window then grows by at least one packet for 20 acknowledged,
+ * which is 5 % per round trip.
+ */
 #define COUNT_BEFORE_LOSS 20u
 /* On the plateau: one packet for 100 windows. */
 #define COUNT_PLATEAU_WINDOWS 100u
 /* HyStart's detectors, the kernel's numbers; hystart_detect is the sum of those in use. */
 #define HYSTART_TRAIN 1u
 #define HYSTART_DELAY 2u
-/* The train may last so much longer as four of the largest offloaded packets take, but no longer than this. */
+/* The train may last longer by the time that four of the largest offloaded packets take, but by no more than this. */
 #define HYSTART_CUSHION_PACKETS 4u
 #define HYSTART_CUSHION_MAX_US 1000u
 
@@ -126,8 +134,9 @@ struct cubic {
 STATE_FITS(struct cubic);
 
 /*
- * floor(cbrt(value)), bit by bit. Dividing by the trial keeps its cube from wrapping. Not static: the verifier follows
- * a global function once, with an unknown value, but a static one with each of its 2^22 results.
+ * floor(cbrt(value)), bit by bit. Dividing by the trial avoids an overflow of its cube. The function is not static
+ * because the verifier checks a global function once, with an unknown value, but a static one with each of its 2^22
+ * results.
  * Range: any value. Error: root <= cbrt(value) < root + 1.
  */
 __noinline u32 cube_root(u64 value)
@@ -236,7 +245,7 @@ static void begin_round(struct sock *sk, struct cubic *cubic)
 	cubic->rtt_samples = 0;
 	cubic->train_pkts = 0;
 	cubic->train_acks = 0;
-	if (cubic->b_round) /* a round without a train says nothing new */
+	if (cubic->b_round) /* a round without a train gives no new estimate */
 		cubic->b_hat = cubic->b_round;
 	cubic->b_round = 0;
 }
@@ -289,7 +298,10 @@ static void update_limits(struct cubic *cubic)
 	cubic->l = lower_limit(cubic->u);
 }
 
-/* Offloads hold ACKs together: the time that four of the largest packets take at the pacing rate, at most 1 ms. */
+/*
+ * Offloads merge ACKs. The allowance is the time that four of the largest packets take at the pacing rate, at most
+ * 1 ms.
+ */
 static u32 train_cushion_us(const struct sock *sk)
 {
 	const u64 rate = sk->sk_pacing_rate;
@@ -314,15 +326,22 @@ static bool is_train_long(const struct sock *sk, struct cubic *cubic, u32 now_us
 	return now_us - cubic->train_start_us > limit_us;
 }
 
-/* Takes a sample in; true when the lowest RTT of the round lies an eighth above the lowest ever: a queue stands. */
-static bool is_delay_raised(struct cubic *cubic, u32 rtt_us)
+/* The lowest RTT of the round is an eighth above the lowest ever: a queue exists. */
+static bool is_round_slow(const struct cubic *cubic)
 {
-	const bool has_samples = cubic->rtt_samples >= hystart_samples;
 	const u32 least_us = hystart_delay_min_us, most_us = hystart_delay_max_us;
 	const u32 eighth_us = cubic->min_rtt_us >> 3;
 
+	return cubic->round_rtt_us > cubic->min_rtt_us + min(max(eighth_us, least_us), most_us);
+}
+
+/* Records a sample. True when the round had enough samples before and is slow. */
+static bool is_delay_raised(struct cubic *cubic, u32 rtt_us)
+{
+	const bool has_samples = cubic->rtt_samples >= hystart_samples;
+
 	update_round_rtt(cubic, rtt_us);
-	return has_samples && cubic->round_rtt_us > cubic->min_rtt_us + min(max(eighth_us, least_us), most_us);
+	return has_samples && is_round_slow(cubic);
 }
 
 static void set_slow_start_exit(struct tcp_sock *tp)
@@ -353,18 +372,18 @@ static void detect_exit(struct sock *sk, struct cubic *cubic, u32 rtt_us)
 }
 
 /*
- * CCT-SS: the estimates and their limits. Where the limits are right, L comes before a queue stands. Where they are
- * missing, or ACKs in bursts made them too large, HyStart's delay detector ends slow start.
+ * CCT-SS: updates the estimates and their limits. With correct limits slow start reaches L before a queue exists. Where
+ * the limits are missing, or too large because ACKs came in bursts, HyStart's delay detector ends slow start.
  */
 static void observe_path(struct sock *sk, struct cubic *cubic, u32 rtt_us)
 {
-	const bool is_raised = is_delay_raised(cubic, rtt_us);
 	struct tcp_sock *tp = tcp_sk(sk);
+	const bool has_samples = cubic->rtt_samples >= hystart_samples;
+	const bool is_watched = has_samples && hystart && tp->snd_cwnd >= hystart_low_window;
 
+	update_round_rtt(cubic, rtt_us);
 	update_limits(cubic);
-	if (!hystart || !(hystart_detect & HYSTART_DELAY) || tp->snd_cwnd < hystart_low_window)
-		return;
-	if (is_raised)
+	if (is_watched && (hystart_detect & HYSTART_DELAY) && is_round_slow(cubic))
 		set_found_exit(tp, cubic);
 }
 
@@ -444,7 +463,7 @@ static void update_phase(struct sock *sk)
 		cubic->phase = tp->snd_cwnd < cubic->w_max ? PHASE_CONCAVE : PHASE_CONVEX;
 }
 
-/* What a timeout forgets: as the kernel, and of CCT-SS's estimates all but the lowest RTT. */
+/* Clears what a timeout makes invalid: as the kernel, and all estimates of CCT-SS except the lowest RTT. */
 static void forget_path(struct sock *sk, struct cubic *cubic)
 {
 	cubic->exit_found = 0;
@@ -457,7 +476,7 @@ static void forget_path(struct sock *sk, struct cubic *cubic)
 	begin_round(sk, cubic);
 }
 
-/* After idle time the curve goes on where it stood, and the next ACKs are no continuation of the last train. */
+/* After idle time the curve continues where it stopped, and the next ACKs do not continue the last train. */
 static void resume_after_idle(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -471,8 +490,8 @@ static void resume_after_idle(struct sock *sk)
 }
 
 /*
- * Slow start between CCT-SS's limits: left at L, never taken past U. Returns what is left of acked for congestion
- * avoidance.
+ * Slow start between CCT-SS's limits. It ends at L and never goes above U. Returns the acknowledged packets that
+ * remain for congestion avoidance.
  */
 static u32 slow_start_to_limits(struct tcp_sock *tp, const struct cubic *cubic, u32 acked)
 {
@@ -491,8 +510,9 @@ static u32 slow_start_to_limits(struct tcp_sock *tp, const struct cubic *cubic, 
 }
 
 /*
- * With CCT-SS a loss in slow start cuts by beta_ss, to U at most. With HyStart as well, a loss below L is an ordinary one:
- * the path overflowed before the limits said so, or there are none (L is 0), and beta_ss would keep too much.
+ * With CCT-SS a loss in slow start cuts by beta_ss, to U at most. With HyStart as well, a loss below L is an
+ * ordinary one. The path overflowed before the limits were reached, or there are none (L is 0), and beta_ss would
+ * keep too much.
  */
 static u32 slow_start_reduced_window(const struct cubic *cubic, u32 cwnd)
 {
@@ -546,7 +566,7 @@ CC_OP(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		detect_exit(sk, cubic, rtt_us);
 		return;
 	}
-	if (!is_first_ack) /* a train's first ACK tells when it begins, not how fast it is */
+	if (!is_first_ack) /* a train's first ACK shows when it begins, not how fast it is */
 		update_bandwidth(cubic, (u32)now_us, sample->pkts_acked);
 	observe_path(sk, cubic, rtt_us);
 }
@@ -584,7 +604,7 @@ CC_OP(u32, cubic_ssthresh, struct sock *sk)
 	return kept_window(cwnd, kept_share());
 }
 
-/* The kernel asked cubic_ssthresh just before CA_EVENT_LOSS, not knowing that it was a timeout. */
+/* The kernel called cubic_ssthresh just before CA_EVENT_LOSS, when it did not yet tell a timeout from other losses. */
 CC_OP(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
