@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Verma's adaptive congestion control: Reno that stops growing when the RTT nears the largest one it has seen.
+ * Reno that stops growing when the RTT comes near the largest RTT it has seen: Verma's adaptive congestion control.
  *
  * Source
- *   L. P. Verma, I. Verma, M. Kumar, "An Adaptive Congestion Control Algorithm", Modelling, Measurement and Control A
- *   92 (1), 2019, doi 10.18280/mmc_a.920105: equations 3 to 6 and algorithm 1.
+ *   L. P. Verma, I. Verma, M. Kumar, "An Adaptive Congestion Control Algorithm", Modelling, Measurement and
+ *   Control A 92 (1), 2019, doi 10.18280/mmc_a.920105: equations 3 to 6 and algorithm 1.
  *
  * Idea
- *   The largest RTT is that of a full queue, the lowest that of an empty one. Growing on while the queue is nearly full
- *   only buys the next loss: hold the window there, and grow as Reno does, in small windows a little faster, elsewhere.
- *   A flow that holds its window where its neighbours halve theirs displaces them: beside three flows of Reno on
- *   1.5 Mbit/s it took 5.9 times the share of one (scenarios/adaptive-2019, figure 10).
+ *   The largest RTT is that of a full queue, and the lowest is that of an empty one. Growth while the queue is
+ *   nearly full only brings the next loss. So the window stays where it is there. Elsewhere it grows as Reno's
+ *   does, and a little faster while it is small. A flow that holds its window while its neighbours halve theirs
+ *   takes bandwidth from them: see Risk.
  *
  * Equations
- *   slow start            cwnd += acked                                        New Reno's
+ *   slow start            cwnd += acked                                        New Reno
  *   threshold             RTTthresh = (RTTmax + RTTmin + RTT) / tau            eq. (4), tau = 2500/1000
  *   RTT above it          cwnd stays                                           algorithm 1, line 14
  *   RTT below it          delta = ssthresh / (1 + e^cwnd)                      eq. (5)
  *                         cwnd += acked (delta + 1 / cwnd)                     eq. (6)
- *   loss, timeout         ssthresh = max(cwnd / 2, 2)                          New Reno's
- *   It follows that growth stops at RTT = (RTTmax + RTTmin) / (tau - 1), two thirds of the sum, which lies below RTTmax
- *   only where RTTmax > RTTmin / (tau - 2), twice RTTmin: on other paths this is Reno and delta. delta is largest at
- *   cwnd = ssthresh: 0.24 at 2 packets, 0.03 at 5, 0.0005 at 10; all of it on the way up from a threshold adds 1.0 packet
- *   from 2, 0.3 from 5.
+ *   loss, timeout         ssthresh = max(cwnd / 2, 2)                          New Reno
+ *   Growth therefore stops at RTT = (RTTmax + RTTmin) / (tau - 1), which is two thirds of the sum. This is below
+ *   RTTmax only where RTTmax > RTTmin / (tau - 2), twice RTTmin. On other paths the algorithm is Reno with delta.
+ *   delta is largest at cwnd = ssthresh: 0.24 at 2 packets, 0.03 at 5 and 0.0005 at 10. On the whole way up from a
+ *   threshold it adds 1.0 packet from 2, and 0.3 from 5.
  *
  * Units
  *   Windows in packets, RTTs in us, tau in 1/1000, delta in 2^-32 packets.
@@ -31,32 +31,38 @@
  *   slow start -> avoidance <-> stopped -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. cwnd = ssthresh counts as congestion avoidance; the listing's slow start would never end, because the kernel's
- *      stops at ssthresh. The packets of an ACK that are left over there grow the window as Reno.
- *   2. RTT = RTTthresh, which the listing leaves out, stops growth.
- *   3. RTTmax is the largest sample, as the listing has it; the text wants it measured when a packet is dropped:
- *      rttmax_mode = 1 takes the RTT in force at the detection of each loss if it is larger, and nothing stops growth
- *      before the first. A congestion mark is no drop; a shrunken MTU is taken for one.
- *   4. The "small change in fast recovery" is announced and never described: there is none. Recovery is the kernel's
- *      (SACK, RACK, PRR), not New Reno's.
- *   5. Growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it; all packets of an ACK grow by
- *      the delta of the window that it met. Growth only while the window limits the sender.
- *   6. 1/cwnd is exact: the kernel's count. delta comes from a table up to 20 packets, wrong by 2.4e-9 packets at most,
- *      and is 0 above, where it is below 1.7e-8. Fractions of delta are kept until they make a packet.
- *   7. One sample an ACK, of the packet sent last, delayed ACKs included, never of a packet sent twice; an ACK without
- *      one meets the sample before it. The threshold is rounded up to a whole us, which decides as the real number does.
- *   8. In the listing RTTmax and RTTmin are for the life of the connection; the paper calls delay without congestion rare.
- *      A route that more than doubles the RTT would then stop growth for good while every loss halves the window, down
- *      to 2 packets. So growth stands still for longest_stop_s at most. After that the path has shown no lower RTT for
- *      this long, and the lowest RTT since growth stopped becomes RTTmin. If a queue of the flow's own was the reason,
- *      growth ends in a loss, and the empty queue after it sets RTTmin right. 0 is the paper. A spike in RTTmax disables
- *      the brake, which leaves Reno: RTTmax stays as in the listing, and rttmax_win_s forgets it in time.
- *   9. ECN, on which the paper is silent, is treated as a loss. So is idle time: the kernel shrinks the window, the
- *      extremes are kept, and the RTT before the pause stops nothing.
- *  10. A reduction that proves spurious is undone, which ns-2 cannot do; rttmax_mode = 1 keeps its RTTmax then.
+ *   1. cwnd = ssthresh counts as congestion avoidance. The slow start of the paper's listing would never end,
+ *      because the kernel's stops at ssthresh. Packets of an ACK that remain after slow start grow the window as
+ *      in Reno.
+ *   2. An RTT equal to RTTthresh, which the listing leaves out, stops growth.
+ *   3. RTTmax is the largest sample, as in the listing. The text wants it measured when a packet is dropped. With
+ *      rttmax_mode = 1, each detected loss takes the current RTT as RTTmax if it is larger, and nothing stops
+ *      growth before the first loss. A congestion mark does not count as a drop. A reduced MTU does.
+ *   4. The paper announces a "small change in fast recovery" and never describes it, so there is none. Recovery is
+ *      the kernel's (SACK, RACK, PRR), not New Reno's.
+ *   5. Growth counts acknowledged packets, not ACKs, so delayed ACKs do not slow it. All packets of one ACK use
+ *      the delta of the window before that ACK. The window grows only while it limits the sender.
+ *   6. 1/cwnd is exact: it is the kernel's count. delta comes from a table up to 20 packets, with an error of at
+ *      most 2.4e-9 packets. Above 20 packets it is 0 instead of less than 1.7e-8. Fractions of delta are kept
+ *      until they make a packet.
+ *   7. Each ACK gives one sample, of the packet sent last. It includes the delay of delayed ACKs, and is never of
+ *      a retransmitted packet. An ACK without a sample uses the sample before it. The threshold is rounded up to a
+ *      whole us, which decides as the real number does.
+ *   8. In the listing RTTmax and RTTmin hold for the life of the connection. The paper calls delay without
+ *      congestion rare. A route that more than doubles the RTT would then stop growth for good while every loss
+ *      halves the window, down to 2 packets. So growth stops for at most longest_stop_s. After that time the path
+ *      has shown no lower RTT, and the lowest RTT since growth stopped becomes RTTmin. If the flow's own queue was
+ *      the reason, growth ends in a loss, and the empty queue after the loss corrects RTTmin. 0 is the paper. A
+ *      spike in RTTmax only disables the stop, which leaves Reno. So RTTmax stays as in the listing; rttmax_win_s
+ *      can make it expire.
+ *   9. The paper does not mention ECN. A mark is treated as a loss. It does not mention idle time either: the
+ *      kernel shrinks the window, both extremes are kept, and the RTT before the pause stops nothing.
+ *   10. A reduction that proves spurious is undone, which ns-2 cannot do. With rttmax_mode = 1 the RTTmax of that
+ *      reduction is kept.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Works the same on every supported
+ *   kernel.
  */
 #include "tccc.bpf.h"
 
@@ -128,7 +134,7 @@ static u32 threshold_us(const struct adaptive *adaptive)
 	return (u32)((sum_us * TAU_UNIT + tau - 1) / tau);
 }
 
-/* What was largest in the half that ended is the largest of the window that goes on. */
+/* The largest sample of the half that ended becomes the largest of the window. */
 static void forget_old_rtt_max(struct adaptive *adaptive, u64 now_us)
 {
 	const u64 half_us = rttmax_win_s * HALF_SEC_US, elapsed_us = now_us - adaptive->half_start_us;
@@ -146,7 +152,9 @@ static void update_rtt_max(struct adaptive *adaptive)
 	adaptive->half_max_us = max(adaptive->half_max_us, adaptive->rtt_cur_us);
 }
 
-/* A path that shows no lower RTT for so long is a longer one. Growth alone ends the wait, neither loss nor timeout. */
+/*
+ * A path that shows no lower RTT for this long is a longer path. Only growth ends the wait, not a loss or a timeout.
+ */
 static void update_stop(struct adaptive *adaptive, u64 now_us)
 {
 	if (!adaptive->stop_start_us) {
@@ -251,7 +259,7 @@ CC_OP(u32, adaptive_ssthresh, struct sock *sk)
 	return reno_ssthresh(tcp_sk(sk));
 }
 
-/* The RTT before a pause says nothing of the queue after it. */
+/* The RTT before a pause does not show the queue after it. */
 CC_OP(void, adaptive_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct adaptive *adaptive = inet_csk_ca(sk);

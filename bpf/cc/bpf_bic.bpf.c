@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * BIC: search the window between the last loss and the cut after it as one searches a sorted list, by halving.
+ * BIC: search for the window between the last loss and the cut after it by halving, as in a sorted list.
  *
  * Source
  *   L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks", IEEE INFOCOM
  *   2004, volume 4, doi 10.1109/INFCOM.2004.1354672; behaviour and constants of net/ipv4/tcp_bic.c of Linux 6.18.
  *
  * Idea
- *   The path holds more than what was kept after the last loss and less than the window of that loss, Wmax. Go a share
- *   of the way to Wmax each round trip, no faster than a fixed step while far from it; past Wmax leave as slowly as it
- *   was reached. CUBIC is the same curve made smooth and made a function of time.
+ *   The path holds more than the window kept after the last loss and less than the window of that loss, Wmax. Each
+ *   round trip the window moves by a share of the distance to Wmax. Far from Wmax the step is limited. Beyond Wmax
+ *   growth is first as slow as it was just below it. CUBIC is the same curve, made smooth and a function of time.
  *
  * Equations
  *   step: packets per round trip; d = Wmax - cwnd
@@ -25,29 +25,31 @@
  *   delayed ACKs               above low_window, step times the smoothed packets per ACK
  *
  * Units
- *   Windows in packets; beta in 1/1024 of the window; growth is counted in packets acknowledged per packet, cwnd / step.
+ *   Windows in packets; beta in 1/1024 of the window; growth in packets acknowledged per packet added, cwnd /
+ *   step.
  *
  * Life
- *   slow start -> reno, additive, search, probe in turn -> (loss) recovery -> additive or search; timeout -> loss -> slow
- *   start, with Wmax forgotten.
+ *   slow start -> reno, additive, search and probe in turn -> (loss) recovery -> additive or search; timeout ->
+ *   loss -> slow start, and Wmax is forgotten.
  *
  * Differs
- *   1. From the kernel's bic: the count is computed at each ACK; the kernel's is up to HZ/32 jiffies old while cwnd stands
- *      still.
- *   2. From the paper, as the kernel: each step is taken times the packets per ACK (delayed_ack), though the kernel counts
- *      packets, not ACKs, since 4.0, so that a delayed ACK counts twice. The smoothed ratio, in 1/16, starts at 2, and
- *      with an ACK for every packet settles at 31/16, as its decay is rounded down: steps are 1.9 times the paper's
- *      then, too. An ACK that acknowledges nothing cumulatively, such as the first SACK of a loss, takes 1/16 or more of
- *      it, down to 1, and ACKs of single packets do not bring that back.
- *   3. From the kernel's bic: no initial_ssthresh (a scenario sets it for every algorithm alike), and products that the
- *      kernel lets wrap above some hundred million packets saturate.
- *   4. From the paper, as the kernel: B is 4 where the paper halves; Smax is 16 (paper: 32), the cut 0.2 (paper: 0.125);
- *      the slowest step is B / smooth_part (paper: Smin = 0.01); before the first loss the step is at least cwnd / 20.
- *   5. From the paper, as the kernel: a timeout forgets Wmax, an undo does not restore it.
+ *   1. From the kernel's bic: the count is computed at each ACK. The kernel's is up to HZ/32 jiffies old while
+ *      cwnd does not change.
+ *   2. From the paper, as the kernel: each step is multiplied by the packets per ACK (delayed_ack). The kernel has
+ *      counted packets instead of ACKs since 4.0, so a delayed ACK counts twice. The smoothed ratio, in 1/16,
+ *      starts at 2. With an ACK for every packet it settles at 31/16, because its decay is rounded down, so steps
+ *      are 1.9 times the paper's even then. An ACK that acknowledges nothing cumulatively, such as the first SACK
+ *      of a loss, lowers the ratio by 1/16 or more, down to 1. ACKs of single packets do not raise it again.
+ *   3. From the kernel's bic: there is no initial_ssthresh (a scenario sets it for every algorithm alike).
+ *      Products that overflow in the kernel above some hundred million packets saturate here.
+ *   4. From the paper, as the kernel: B is 4 where the paper halves. Smax is 16 (paper: 32). The cut is 0.2
+ *      (paper: 0.125). The slowest step is B / smooth_part (paper: Smin = 0.01). Before the first loss the step is
+ *      at least cwnd / 20.
+ *   5. From the paper, as the kernel: a timeout forgets Wmax, and an undo does not restore it.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel. The
- *   name is bpf_bic because the kernel keeps bic for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Works the same on every supported
+ *   kernel. The name is bpf_bic because the kernel's own algorithm is called bic.
  */
 #include "tccc.bpf.h"
 

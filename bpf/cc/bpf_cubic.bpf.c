@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CUBIC as BPF: after a loss return fast to the window of that loss, hover there, then probe ever faster.
+ * CUBIC as BPF: after a loss, return fast to the window of that loss, stay near it, then probe ever faster.
  *
  * Source
- *   L. Xu et al., "CUBIC for fast and long-distance networks", RFC 9438, 2023, doi 10.17487/RFC9438; S. Ha, I. Rhee,
- *   L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", ACM SIGOPS Operating Systems Review 42 (5), 2008, doi
- *   10.1145/1400097.1400105; HyStart: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55
- *   (9), 2011, doi 10.1016/j.comnet.2011.01.014; behaviour of net/ipv4/tcp_cubic.c of Linux 6.18.
+ *   L. Xu et al., "CUBIC for fast and long-distance networks", RFC 9438, 2023, doi 10.17487/RFC9438; S. Ha, I.
+ *   Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", ACM SIGOPS Operating Systems Review 42 (5),
+ *   2008, doi 10.1145/1400097.1400105; HyStart: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start",
+ *   Computer Networks 55 (9), 2011, doi 10.1016/j.comnet.2011.01.014; behaviour of net/ipv4/tcp_cubic.c of Linux
+ *   6.18.
  *
  * Idea
- *   Growth depends on the time since the last cut, not on the round-trip time, so flows with different RTTs grow at the
- *   same pace. The curve is flat near the window at which the path was full, and steep far from it.
+ *   Growth depends on the time since the last cut, not on the round-trip time, so flows with different RTTs grow
+ *   at the same pace. The curve is flat near the window at which the path was full, and steep far from it.
  *
  * Equations
  *   curve               W(t) = C (t - K)^3 + Wmax                      RFC 9438, eq. (1)
@@ -23,31 +24,33 @@
  *                       of a round lies an eighth (4 to 16 ms) above the lowest ever
  *
  * Units
- *   Windows in packets, shares in 1/1024, C (the tunable cubic_scale) in 1/1024 packets/s^3, K and t in 1/1024 s, clocks in microseconds.
+ *   Windows in packets, shares in 1/1024, C (the tunable cubic_scale) in 1/1024 packets/s^3, K and t in 1/1024 s,
+ *   clocks in microseconds.
  *
  * Life
- *   slow start -> (HyStart or loss) concave -> convex -> (loss) recovery -> concave; Reno-friendly instead of concave or
- *   convex where Reno's window would be larger; timeout -> loss -> slow start.
+ *   slow start -> (HyStart or loss) concave -> convex -> (loss) recovery -> concave. Where Reno's window would be
+ *   larger, the phase is Reno-friendly instead of concave or convex. timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's cubic: clocks count microseconds (tcp_mstamp), not jiffies: the curve is read at most once
- *      a millisecond instead of once a jiffy, again after 32 ms instead of HZ/32 jiffies, and RTTs are not rounded up
- *      to jiffies.
- *   2. From the kernel's cubic: the cube root is exact (rounded down); the kernel's is off by 0.2 % on average.
- *   3. From the kernel's cubic: nothing wraps. Its curve does 350 s from the plateau and its windows above some
- *      millions; here both saturate.
- *   4. From the kernel's cubic: idle time runs from the sending of the packet delivered last to the next transmission,
- *      where the kernel counts from the packet sent last.
- *   5. From the kernel's cubic: no initial_ssthresh (a scenario sets it for every algorithm alike), no HyStart counters
- *      in /proc/net/netstat.
- *   6. From RFC 9438, as the kernel: no upper limit of the target other than cnt >= 2; W_est keeps CUBIC's slope also
- *      beyond Wmax (RFC: 1); a timeout forgets Wmax; HyStart instead of HyStart++; an undo does not restore Wmax.
- *   7. The switches with_ss, with_lo and with_erfc and what they use belong to the cct family and are off here.
+ *   1. From the kernel's cubic: clocks count microseconds (tcp_mstamp), not jiffies. The curve is evaluated at
+ *      most once a millisecond instead of once a jiffy, and again after 32 ms instead of HZ/32 jiffies. RTTs are
+ *      not rounded up to jiffies.
+ *   2. From the kernel's cubic: the cube root is exact, rounded down. The kernel's has a mean error of 0.2 %.
+ *   3. From the kernel's cubic: nothing overflows. The kernel's curve does 350 s from the plateau, and its windows
+ *      do above some millions of packets. Here both saturate.
+ *   4. From the kernel's cubic: idle time runs from the transmission of the packet delivered last to the next
+ *      transmission. The kernel counts from the packet sent last.
+ *   5. From the kernel's cubic: there is no initial_ssthresh (a scenario sets it for every algorithm alike), and
+ *      there are no HyStart counters in /proc/net/netstat.
+ *   6. From RFC 9438, as the kernel: the target has no upper limit except cnt >= 2. W_est keeps CUBIC's slope also
+ *      beyond Wmax (RFC: 1). A timeout forgets Wmax. HyStart replaces HyStart++. An undo does not restore Wmax.
+ *   7. The switches with_ss, with_lo and with_erfc, and the tunables that they use, belong to the cct family. They
+ *      are off here.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer), none of its cubictcp functions. Idle
- *   time is told by CA_EVENT_TX_START and, from 7.1 on, by cwnd_event_tx_start: both are filled. The name is bpf_cubic
- *   because the kernel keeps cubic for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer), and none of its cubictcp
+ *   functions. The kernel reports idle time by CA_EVENT_TX_START, and from 7.1 on by cwnd_event_tx_start. Both
+ *   callbacks are set. The name is bpf_cubic because the kernel's own algorithm is called cubic.
  */
 #include "tccc.bpf.h"
 #include "cubic.bpf.h"

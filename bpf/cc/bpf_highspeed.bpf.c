@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HighSpeed TCP as BPF: Reno up to 38 packets, above that the larger the window the faster the growth and the smaller the cut.
+ * HighSpeed TCP as BPF: Reno up to 38 packets; above that, larger windows grow faster and are cut less.
  *
  * Source
  *   S. Floyd, "HighSpeed TCP for large congestion windows", RFC 3649, 2003, doi 10.17487/RFC3649: section 5 and
  *   appendix B; behaviour of net/ipv4/tcp_highspeed.c of Linux 6.18.
  *
  * Idea
- *   Reno fills 10 Gbit/s at 100 ms only if one packet in five thousand millions is lost. HighSpeed TCP asks for a window
- *   of 83000 packets at one loss in ten millions instead, and draws the line from there to Reno's at 38 packets: fair to
- *   Reno where Reno works, faster where it does not.
+ *   Reno fills 10 Gbit/s at 100 ms only if at most one packet in five thousand million is lost. HighSpeed TCP aims
+ *   at a window of 83000 packets at one loss in ten million. Between that point and Reno's window of 38 packets
+ *   its response function is a straight line in logarithms. It is fair to Reno where Reno works, and faster where
+ *   Reno does not.
  *
  * Equations
  *   slow start            cwnd += acked
@@ -26,21 +27,23 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. As the kernel, a window between two entries of the table has a and b of the upper one: a is up to one packet above
- *      a(w), 2 instead of 1 to 2 between 38 and 118 packets, 30 instead of 29 to 30 at 10000.
- *   2. From the kernel's highspeed: b in 1/1024 instead of 1/256, rounded to the nearest, and an entry more, the last.
- *   3. From the kernel's highspeed: growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it; all
- *      packets of an ACK grow by the a of the window that it met. What the ACK that ends slow start leaves over counts.
- *   4. From the kernel's highspeed: the phase and the credit of what makes no packet yet are kept apart from snd_cwnd_cnt,
- *      and no window is too large for the arithmetic: the kernel limits the clamp instead.
- *   5. Limited slow start (RFC 3742), which RFC 3649 recommends, is not part of it, as in the kernel.
+ *   1. As the kernel, a window between two table entries uses a and b of the upper entry. So a is up to one packet
+ *      above a(w): 2 instead of 1 to 2 between 38 and 118 packets, and 30 instead of 29 to 30 at 10000.
+ *   2. From the kernel's highspeed: b is in 1/1024 instead of 1/256, rounded to the nearest. The table has one
+ *      more entry, the last.
+ *   3. From the kernel's highspeed: growth counts acknowledged packets, not ACKs, so delayed ACKs do not slow it.
+ *      All packets of one ACK use the a of the window before that ACK. Packets that remain after the end of slow
+ *      start count.
+ *   4. From the kernel's highspeed: the phase and the fraction of a packet are kept apart from snd_cwnd_cnt. The
+ *      arithmetic allows any window, where the kernel limits the clamp instead.
+ *   5. Limited slow start (RFC 3742), which RFC 3649 recommends, is not included, as in the kernel.
  *   6. A timeout cuts by b too, as in the kernel.
- *   7. As the kernel, b is that of the window which the last ACK outside slow start met: a loss in the first slow start
- *      halves, one in a later slow start cuts by the b of before it.
+ *   7. As the kernel, b is that of the window at the last ACK outside slow start. So a loss in the first slow
+ *      start halves the window, and a loss in a later slow start cuts by the b from before it.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_highspeed because the kernel keeps highspeed
- *   for itself.
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_highspeed because the kernel's own
+ *   algorithm is called highspeed.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"

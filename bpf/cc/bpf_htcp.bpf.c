@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * H-TCP as BPF: the longer no loss has come, the faster the window grows; the cut is as deep as the queue was long.
+ * H-TCP as BPF: growth speeds up with the time since the last loss, and the cut depends on the queueing delay.
  *
  * Source
  *   D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004, doi: none found;
  *   draft-leith-tcp-htcp-06, 2008; behaviour of net/ipv4/tcp_htcp.c of Linux 6.18.
  *
  * Idea
- *   On a slow path losses come every second or so, and Reno is right there. Where none has come for longer the path is
- *   large, and growth may speed up with the time since the last one: flows that start together stay alike. And a loss
- *   needs to empty the queue, no more: the lowest RTT over the highest is the share of the window that the path holds.
+ *   On a slow path losses come every second or so, and Reno's growth is right there. Where no loss has come for
+ *   longer, the path is large, and growth can speed up with the time since the last loss. Flows that start
+ *   together stay alike. A loss needs to empty the queue and no more: the lowest RTT over the highest is the share
+ *   of the window that the path itself holds.
  *
  * Equations
  *   slow start            cwnd += acked
@@ -23,28 +24,31 @@
  *   bandwidth switch      beta = 0.5 if the highest bandwidth since the last loss is not within 20 % of the one before
  *
  * Units
- *   Windows in packets; alpha and f in 1/1024 packets per window, beta in 1/1024; times in us, D in 1/1024 s, RTTs in us;
- *   bandwidths in 1/256 packets/s.
+ *   Windows in packets; alpha and f in 1/1024 packets per window, beta in 1/1024; times in us, D in 1/1024 s, RTTs
+ *   in us; bandwidths in 1/256 packets/s.
  *
  * Life
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's htcp: f keeps its fraction; the kernel's is cut down to whole packets, before and after RTT
- *      scaling: 2 instead of 2.9 at worst. RTTs and times are in us, not in jiffies, beta in 1/1024, not in 1/128, and
- *      bandwidths in 1/256, not in whole packets/s.
- *   2. From the kernel's htcp: growth counts every acknowledged packet, keeps what makes no packet yet, and may be more
- *      than one packet per ACK. The kernel pays one ACK late, and what an ACK leaves over at the end of slow start is lost.
- *   3. From the kernel's htcp: alpha is formed anew when the recovery ends; the kernel's first packet of growth after it
- *      is still paid at the alpha of before the loss. An undo goes back to before the first reduction in a row.
- *   4. As the kernel: D runs from the end of a recovery; RTTmax grows by 20 ms a sample at most, in undisturbed rounds
- *      (state Open) alone, and at each loss falls by 5 % of its distance to RTTmin; bandwidth is filtered by 3/4; after
- *      an adaptive cut that the bandwidth switch forbade the next one is by half, too.
- *   5. From the draft: no switch to Reno's growth while the bandwidth changes, as in the kernel.
- *   6. Adaptive cuts of a timeout as of any other loss, as in the kernel.
+ *   1. From the kernel's htcp: f keeps its fraction. The kernel cuts it down to whole packets before and after RTT
+ *      scaling: 2 instead of 2.9 at worst. RTTs and times are in us instead of jiffies, beta is in 1/1024 instead
+ *      of 1/128, and bandwidths are in 1/256 instead of whole packets/s.
+ *   2. From the kernel's htcp: growth counts every acknowledged packet, keeps fractions of a packet, and may be
+ *      more than one packet per ACK. The kernel grows one ACK late, and loses the packets of an ACK that remain at
+ *      the end of slow start.
+ *   3. From the kernel's htcp: alpha is computed again when the recovery ends. In the kernel the first packet of
+ *      growth after it still uses the alpha from before the loss. An undo goes back to the state before the first
+ *      of several reductions in a row.
+ *   4. As the kernel: D runs from the end of a recovery. RTTmax grows by at most 20 ms a sample, and only in
+ *      undisturbed rounds (state Open). At each loss it falls by 5 % of its distance to RTTmin. Bandwidth is
+ *      filtered by 3/4. If the bandwidth switch forbids an adaptive cut, the next cut is by half, too.
+ *   5. From the draft, as the kernel: growth does not become Reno's while the bandwidth changes.
+ *   6. As the kernel: a timeout uses the adaptive cut like any other loss.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_htcp because the kernel keeps htcp for itself.
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_htcp because the kernel's own algorithm
+ *   is called htcp.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
@@ -110,7 +114,7 @@ static u32 growth_after(u32 d)
 	return (u32)(SHARE_UNIT + 10 * t + ((t * t) >> (D_SHIFT + 2)));
 }
 
-/* f <- max(f RTTmin / 100 ms, 1): draft, section 2. Range: f below 2^29, so that the result is below 2^30. */
+/* f <- max(f RTTmin / 100 ms, 1): draft, section 2. Range: f below 2^29; the result is below 2^30. */
 static u32 scaled_growth(u32 growth, u32 min_rtt_us)
 {
 	const u64 rtt_us = min(max(min_rtt_us, RTT_SCALE_LEAST_US), RTT_SCALE_MOST_US);

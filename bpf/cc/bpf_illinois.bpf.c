@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Illinois as BPF: losses say when to cut, the queueing delay says how fast to grow and how deep to cut.
+ * Illinois as BPF: losses decide when to cut; the queueing delay decides how fast to grow and how deep to cut.
  *
  * Source
- *   S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-speed
- *   networks", Performance Evaluation 65 (6-7), 2008, doi 10.1016/j.peva.2007.12.007: section 3; behaviour of
- *   net/ipv4/tcp_illinois.c of Linux 6.18.
+ *   S. Liu, T. Basar, R. Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-
+ *   speed networks", Performance Evaluation 65 (6-7), 2008, doi 10.1016/j.peva.2007.12.007: section 3; behaviour
+ *   of net/ipv4/tcp_illinois.c of Linux 6.18.
  *
  * Idea
- *   Far from congestion grow ten times as fast as Reno, near it three times slower: the window lingers where the queue is
- *   almost full. And a loss while the queue was empty cuts by an eighth only: nothing was overfilled. Delay is the
- *   second signal only: losses remain the first, so that it does not starve beside Reno.
+ *   Far from congestion the window grows ten times as fast as Reno's, and near congestion three times slower, so
+ *   it stays longer where the queue is almost full. A loss while the queue is empty cuts only an eighth, because
+ *   nothing overflowed. Losses remain the first signal and delay is the second, so the flow does not starve beside
+ *   Reno.
  *
  * Equations
  *   da = mean RTT of the round - base RTT, dm = largest RTT - base RTT
@@ -31,18 +32,18 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's illinois: growth loses no fraction; the kernel drops the rest of the division whenever a packet
- *      is added, up to a quarter of the growth at 15 packets and alpha = 10. What the ACK that ends slow start leaves
- *      over counts.
- *   2. From the kernel's illinois: alpha and beta have ten bits after the point instead of seven and six; RTTs are not
- *      cut at 3.3 s.
- *   3. From the paper, as the kernel: after the delay was once above d1, alpha_max comes back only after theta rounds
- *      below it; win_thresh is 15 (paper: 10) and acts on the window at the end of a round.
- *   4. From the paper, as the kernel: base and largest RTT are for the life of the connection.
+ *   1. From the kernel's illinois: growth loses no fraction. The kernel drops the remainder of the division
+ *      whenever it adds a packet, up to a quarter of the growth at 15 packets and alpha = 10. Packets of an ACK
+ *      that remain after slow start count.
+ *   2. From the kernel's illinois: alpha and beta have ten fractional bits instead of seven and six, and RTTs are
+ *      not limited to 3.3 s.
+ *   3. From the paper, as the kernel: once the delay was above d1, alpha_max returns only after theta rounds below
+ *      d1. win_thresh is 15 (paper: 10) and is compared with the window at the end of a round.
+ *   4. From the paper, as the kernel: the base RTT and the largest RTT hold for the life of the connection.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_illinois because the kernel keeps illinois for
- *   itself.
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). The name is bpf_illinois because the kernel's own
+ *   algorithm is called illinois.
  */
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
@@ -95,7 +96,7 @@ static u32 alpha_between(u32 da_us, u32 dm_us)
 	return (u32)(span * product / max(divisor, 1ull));
 }
 
-/* Equation (1); one short round among long ones does not bring the fast growth back. */
+/* Equation (1). One short round among long ones does not restore fast growth. */
 static u32 alpha_of(struct bpf_illinois *illinois, u32 da_us, u32 dm_us)
 {
 	if (da_us > low_delay(dm_us)) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reno: add one packet per round trip, halve the window at a loss; the template for every other algorithm.
+ * Reno: add one packet per round trip and halve the window at a loss; the template for every other algorithm.
  *
  * Source
- *   M. Allman, V. Paxson, E. Blanton, "TCP congestion control", RFC 5681, 2009, doi 10.17487/RFC5681: sections 3.1 and
- *   3.2; behaviour of net/ipv4/tcp_cong.c of Linux 6.18.
+ *   M. Allman, V. Paxson, E. Blanton, "TCP congestion control", RFC 5681, 2009, doi 10.17487/RFC5681: sections 3.1
+ *   and 3.2; behaviour of net/ipv4/tcp_cong.c of Linux 6.18.
  *
  * Idea
- *   Double the window every round trip until a loss or the threshold shows the path's limit, then probe by one packet
- *   per round trip, and give back half at every loss.
+ *   Double the window every round trip until a loss or the threshold shows the limit of the path. Then probe by
+ *   one packet per round trip, and give back half at every loss.
  *
  * Equations
  *   slow start            cwnd += acked                    RFC 5681, eq. (2)
@@ -23,11 +23,11 @@
  *
  * Differs
  *   1. From the kernel's reno: nothing.
- *   2. From RFC 5681: cwnd is halved instead of the flight size, as the kernel does.
+ *   2. From RFC 5681, as the kernel: the window is halved instead of the flight size.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_reno because the
- *   kernel keeps reno for itself.
+ *   kernel's own algorithm is called reno.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Scalable TCP as BPF: grow by a fixed share of the window per round trip, give back an eighth at a loss.
+ * Scalable TCP as BPF: grow by a fixed share of the window per round trip, and give back an eighth at a loss.
  *
  * Source
- *   T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM SIGCOMM CCR 33 (2), 2003, doi
- *   10.1145/956981.956989; behaviour of net/ipv4/tcp_scalable.c of Linux 6.18.
+ *   T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM SIGCOMM CCR 33 (2), 2003,
+ *   doi 10.1145/956981.956989; behaviour of net/ipv4/tcp_scalable.c of Linux 6.18.
  *
  * Idea
- *   Reno needs longer to recover from a loss the larger its window is: half a window of round trips. If growth and cut
- *   are both shares of the window, recovery takes the same number of round trips at any window.
+ *   The larger Reno's window is, the longer it needs to recover from a loss: half a window of round trips. If
+ *   growth and cut are both shares of the window, recovery takes the same number of round trips at any window.
  *
  * Equations
  *   slow start            cwnd += acked
@@ -25,15 +25,16 @@
  *
  * Differs
  *   1. From the kernel's scalable: nothing, up to windows of 2^31 packets.
- *   2. From the paper, as the kernel: below the window where both grow alike, 1 / a, growth is Reno's, but the cut is an
- *      eighth also there; the paper's legacy window of 16 packets below which all is Reno's is not kept.
- *   3. Older kernels (and their copy in ns-2) count 50 instead of 100, because they count ACKs and not packets, of which
- *      a delayed ACK is worth two.
- *   4. A timeout cuts by an eighth too, as the kernel; the paper leaves timeouts alone.
+ *   2. From the paper, as the kernel: below 1 / a packets, where Reno grows as fast or faster, growth is Reno's,
+ *      but the cut is an eighth there too. The paper's legacy window of 16 packets, below which everything is
+ *      Reno's, is not implemented.
+ *   3. Older kernels, and their copy in ns-2, count to 50 instead of 100, because they count ACKs instead of
+ *      packets, and a delayed ACK acknowledges two packets.
+ *   4. A timeout cuts by an eighth too, as in the kernel. The paper does not change timeouts.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_scalable because the
- *   kernel keeps scalable for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_scalable because
+ *   the kernel's own algorithm is called scalable.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"

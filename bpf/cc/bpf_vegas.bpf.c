@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Vegas as BPF: keep a few packets queued in the network, as the rise of the RTT tells, instead of filling queues.
+ * Vegas as BPF: keep a few packets queued, estimated from the rise of the RTT, instead of filling the queue.
  *
  * Source
- *   L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", IEEE JSAC 13 (8), 1995,
- *   doi 10.1109/49.464716: sections III.C and III.D; behaviour of net/ipv4/tcp_vegas.c of Linux 6.18; ns-2.35,
- *   tcp-vegas.cc.
+ *   L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", IEEE JSAC 13 (8),
+ *   1995, doi 10.1109/49.464716: sections III.C and III.D; behaviour of net/ipv4/tcp_vegas.c of Linux 6.18;
+ *   ns-2.35, tcp-vegas.cc.
  *
  * Idea
- *   An empty path has the lowest RTT. Any time beyond it is spent in queues, and the share of it is the share of the
- *   window that stands there. Once per round trip the window moves by one packet, towards alpha to beta such packets:
- *   enough to use what becomes free, too few to lose any.
+ *   An empty path has the lowest RTT. Any time beyond it is spent in queues, and its share of the RTT is the share
+ *   of the window that is queued. Once per round trip the window moves by one packet, so that alpha to beta
+ *   packets are queued. That is enough to use bandwidth that becomes free, and too few to lose any.
  *
  * Equations
  *   expected rate         cwnd / BaseRTT
@@ -22,31 +22,35 @@
  *   loss, timeout         ssthresh = max(cwnd / 2, 2)
  *
  * Units
- *   Windows and Diff in packets, rounded down, with diff_over_rtt = 1 Diff to the nearest; RTTs in us; shares in 1/1024.
+ *   Windows and Diff in packets, rounded down (with diff_over_rtt = 1, Diff is rounded to the nearest); RTTs in
+ *   us; shares in 1/1024.
  *
  * Life
  *   slow start -> (Diff > gamma) avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. Diff is the kernel's, which is larger than the paper's by RTT / BaseRTT; diff_over_rtt = 1 gives the paper's.
- *   2. From the kernel's vegas: the window grows only while it limits the sender. The kernel's grows by a packet per
- *      round trip whenever little is queued, so without a limit if the application has little to send.
- *   3. From the kernel's vegas: Diff is formed in 64 bits, the kernel's product wraps at windows of some thousand
- *      packets and queues of a second; RTTs are not made one us longer.
- *   4. From the paper, as the kernel: slow start in every round (slow_start_rounds), RTT the lowest of the round instead
- *      of the one of a distinguished packet, losses found and repaired by the kernel (SACK, RACK, PRR) and answered by
- *      halving, BaseRTT measured anew after nothing was in flight, ssthresh never below three quarters of cwnd.
- *   5. From the paper, as the kernel: no Vegas step in a round with fewer than three RTT samples, in which the window
- *      grows as Reno's, nor outside of undisturbed rounds (state Open).
+ *   1. Diff is the kernel's, which is larger than the paper's by RTT / BaseRTT. diff_over_rtt = 1 gives the
+ *      paper's.
+ *   2. From the kernel's vegas: the window grows only while it limits the sender. The kernel's grows by a packet
+ *      per round trip whenever little is queued. If the application has little to send, the kernel's window grows
+ *      without limit.
+ *   3. From the kernel's vegas: Diff is computed in 64 bits. The kernel's product overflows at windows of some
+ *      thousand packets and queues of a second. RTTs are not increased by one us.
+ *   4. From the paper, as the kernel: slow start doubles in every round (slow_start_rounds). RTT is the lowest of
+ *      the round instead of that of one distinguished packet. The kernel detects and repairs losses (SACK, RACK,
+ *      PRR), and a loss halves the window. BaseRTT is measured again after nothing was in flight. ssthresh is
+ *      never below three quarters of cwnd.
+ *   5. From the paper, as the kernel: a round with fewer than three RTT samples makes no Vegas step, and the
+ *      window grows as Reno's. A round outside state Open makes none either.
  *   6. ns-2's agent is alpha=1 beta=3 gamma=1 diff_over_rtt=1 use_mean_rtt=1 slow_start_rounds=2 exit_cut=128
- *      keep=768. It keeps 3/4 after a first fast retransmission only (1/2 after a repeated one), finds losses with fine
- *      timers of its own, halves again at a timeout inside recovery and restarts there from 2 packets. Its rates are of
- *      the packets in flight and of those sent in the round, not of cwnd. It counts no headers, so that its packets are
- *      2.6 % shorter on the wire than those of the agents beside it.
+ *      keep=768. It keeps 3/4 only after a first fast retransmission, and 1/2 after a repeated one. It detects
+ *      losses with fine timers of its own, halves again at a timeout inside recovery, and restarts from 2 packets
+ *      there. Its rates are computed from the packets in flight and those sent in the round, not from cwnd. It
+ *      does not count headers, so its packets are 2.6 % shorter on the wire than those of the agents beside it.
  *
  * Kernel
  *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_vegas because the
- *   kernel keeps vegas for itself.
+ *   kernel's own algorithm is called vegas.
  */
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
@@ -152,7 +156,7 @@ static void end_of_round(struct sock *sk, u32 acked)
 		end_of_slow_start_round(tp, vegas, acked, rtt_us);
 	else
 		end_of_avoidance_round(tp, vegas);
-	/* The threshold follows the window, so that idle time is made up for by slow start: the kernel's way. */
+	/* The threshold follows the window, so slow start regains the window after idle time, as in the kernel. */
 	tp->snd_ssthresh = ssthresh_of(max(tp->snd_ssthresh, (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2)));
 }
 
@@ -199,7 +203,10 @@ CC_OP(u32, bpf_vegas_ssthresh, struct sock *sk)
 	return kept_window(tcp_sk(sk)->snd_cwnd, keep);
 }
 
-/* LOSS: the kernel asked bpf_vegas_ssthresh just before, not knowing that it was a timeout; that halves. */
+/*
+ * LOSS: the kernel called bpf_vegas_ssthresh just before, when it did not yet tell a timeout from other losses. A
+ * timeout halves.
+ */
 CC_OP(void, bpf_vegas_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Veno as BPF: Reno that asks at each loss whether a queue stood, and cuts by a fifth only when none did.
+ * Veno as BPF: Reno that estimates the queue at each loss, and cuts by only a fifth when the queue is short.
  *
  * Source
- *   C. P. Fu, S. C. Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks", IEEE JSAC 21 (2),
- *   2003, doi 10.1109/JSAC.2002.807336: section III; behaviour of net/ipv4/tcp_veno.c of Linux 6.18.
+ *   C. P. Fu, S. C. Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks", IEEE JSAC 21
+ *   (2), 2003, doi 10.1109/JSAC.2002.807336: section III; behaviour of net/ipv4/tcp_veno.c of Linux 6.18.
  *
  * Idea
- *   A packet lost while the path's queue was short was lost on the air, not in a full queue: the window was not to blame.
- *   Vegas's estimate of the queue tells the two apart. With a queue standing, grow at half the pace, to stay longer near
- *   the window that fills the path.
+ *   A packet that is lost while the queue is short was lost on the radio link, not in a full queue, so the window
+ *   was not the cause. Vegas's estimate of the queue distinguishes the two cases. While a queue exists, the window
+ *   grows at half the pace, so it stays longer near the size that fills the path.
  *
  * Equations
  *   backlog               N = (cwnd / BaseRTT - cwnd / RTT) BaseRTT = cwnd (RTT - BaseRTT) / RTT    eq. (1) to (3)
@@ -20,25 +20,27 @@
  *   loss, N >= beta       ssthresh = max(cwnd / 2, 2)               a congestive loss
  *
  * Units
- *   Windows and N in packets, beta in half packets, RTTs in us, the share kept in 1/1000 of the window, rounded down.
+ *   Windows and N in packets, beta in half packets, RTTs in us, the share kept in 1/1000 of the window, rounded
+ *   down.
  *
  * Life
  *   slow start -> available <-> congested -> (loss) recovery -> available; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's veno: N is compared exactly, without a division; the kernel rounds it up to half packets, so
- *      that its beta of 3 acts as 2.5: beta = 5 is the same.
- *   2. From the kernel's veno: the kernel decides nothing before the third RTT sample of a connection; here the first
- *      makes N = 0, which is the same growth.
- *   3. From the kernel's veno: nothing wraps; RTTs are not made one us longer.
- *   4. From the paper, as the kernel: RTT is the lowest sample since the ACK before, not the smoothed RTT; BaseRTT is
- *      measured anew after nothing was in flight and not after every loss; a timeout cuts ssthresh as any other loss.
- *   5. From the paper, as the kernel: N counts in undisturbed times only (state Open); while ACKs are out of order the
- *      window grows as Reno's, and a loss is judged by the N before.
+ *   1. From the kernel's veno: N is compared exactly, without a division. The kernel rounds it up to half packets,
+ *      so its beta of 3 acts as 2.5. beta = 5 does the same here.
+ *   2. From the kernel's veno: the kernel decides nothing before the third RTT sample of a connection. Here the
+ *      first sample makes N = 0, which gives the same growth.
+ *   3. From the kernel's veno: nothing overflows, and RTTs are not increased by one us.
+ *   4. From the paper, as the kernel: RTT is the lowest sample since the previous ACK, not the smoothed RTT.
+ *      BaseRTT is measured again after nothing was in flight, and not after every loss. A timeout cuts ssthresh as
+ *      any other loss.
+ *   5. From the paper, as the kernel: N is updated only in state Open. While ACKs arrive out of order the window
+ *      grows as Reno's, and a loss is judged by the N from before.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_veno because the kernel
- *   keeps veno for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_veno because the
+ *   kernel's own algorithm is called veno.
  */
 #include "tccc.bpf.h"
 #include "delay.bpf.h"

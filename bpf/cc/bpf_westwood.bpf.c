@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Westwood+ as BPF: grow as Reno, but after a loss go on with the window that the measured bandwidth fills.
+ * Westwood+ as BPF: grow as Reno, but after a loss continue with the window that the measured bandwidth fills.
  *
  * Source
- *   S. Mascolo, C. Casetti, M. Gerla, M. Sanadidi, R. Wang, "TCP Westwood: bandwidth estimation for enhanced transport
- *   over wireless links", ACM MobiCom 2001, doi 10.1145/381677.381704; L. Grieco, S. Mascolo, "Performance evaluation
- *   and comparison of Westwood+, New Reno, and Vegas TCP congestion control", ACM SIGCOMM CCR 34 (2), 2004, doi
- *   10.1145/997150.997155; behaviour of net/ipv4/tcp_westwood.c of Linux 6.18.
+ *   S. Mascolo, C. Casetti, M. Gerla, M. Sanadidi, R. Wang, "TCP Westwood: bandwidth estimation for enhanced
+ *   transport over wireless links", ACM MobiCom 2001, doi 10.1145/381677.381704; L. Grieco, S. Mascolo,
+ *   "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP congestion control", ACM SIGCOMM
+ *   CCR 34 (2), 2004, doi 10.1145/997150.997155; behaviour of net/ipv4/tcp_westwood.c of Linux 6.18.
  *
  * Idea
- *   Halving is blind: a bit error on a wireless link costs as much as a full queue. What the ACKs say has arrived per
- *   second is what the path carries; times the lowest RTT it is the window that fills the path and leaves queues empty.
+ *   Halving ignores the cause of a loss: a bit error on a wireless link costs as much as a full queue. The packets
+ *   that arrive per second show what the path carries. Times the lowest RTT, this is the window that fills the
+ *   path and leaves queues empty.
  *
  * Equations
  *   slow start, avoidance as Reno
@@ -26,24 +27,26 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the papers, as the kernel: the estimate is applied at the end of a recovery; during it the kernel leads the
- *      window towards half of what it was (PRR, RFC 6937).
- *   2. From the kernel's westwood: packets are counted as the kernel's own delivered count has them, cumulatively or
- *      selectively acknowledged, each once. The kernel's module counts bytes, and at a duplicate ACK a packet, which it
- *      takes off the next cumulative ACK, but not if that takes the fast path, as the ACK that ends a recovery does: what
- *      arrived during the recovery counts twice, and the next window is too large.
- *   3. From the kernel's westwood: clocks count microseconds, not jiffies, and RTTs are not rounded up to jiffies, which
- *      makes the kernel's RTTmin, and the window after a loss, up to one jiffy larger (8 % at 40.7 ms, HZ 250);
- *      rtt_tick_us = 4000 gives the kernel's.
- *   4. From the kernel's westwood: before the first sample a loss halves, where the kernel's goes to 2 packets; the window
- *      after a loss is never larger than before it, as the papers have it; a reduction that is undone stays undone;
- *      after a timeout RTTmin waits for the next sample, where the kernel's takes the last one.
- *   5. From the 2001 paper, as Westwood+: one bandwidth sample an RTT instead of one an ACK, whose spacing compresses. As
- *      in the kernel, the packets of the ACK that ends an interval count for the next one.
+ *   1. From the papers, as the kernel: the estimate is applied at the end of a recovery. During the recovery the
+ *      kernel moves the window towards half of what it was (PRR, RFC 6937).
+ *   2. From the kernel's westwood: packets are counted by the kernel's own counter of delivered packets, each
+ *      once, whether acknowledged cumulatively or selectively. The kernel's module counts bytes, and one packet at
+ *      a duplicate ACK, which it subtracts from the next cumulative ACK. It does not subtract it on the fast path,
+ *      where the ACK that ends a recovery arrives. So packets that arrived during the recovery count twice there,
+ *      and the next window is too large.
+ *   3. From the kernel's westwood: clocks count microseconds, not jiffies, and RTTs are not rounded up to jiffies.
+ *      That rounding makes the kernel's RTTmin, and the window after a loss, up to one jiffy larger (8 % at
+ *      40.7 ms, HZ 250). rtt_tick_us = 4000 does the same.
+ *   4. From the kernel's westwood: before the first sample a loss halves the window, where the kernel goes to
+ *      2 packets. The window after a loss is never larger than before it, as in the papers. A reduction that was
+ *      undone stays undone. After a timeout RTTmin waits for the next sample, where the kernel takes the previous
+ *      one.
+ *   5. From the 2001 paper, as Westwood+: there is one bandwidth sample an RTT instead of one an ACK, because ACKs
+ *      are compressed. As in the kernel, the packets of the ACK that ends an interval count for the next one.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_westwood because the
- *   kernel keeps westwood for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_westwood because
+ *   the kernel's own algorithm is called westwood.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
@@ -57,7 +60,7 @@ TUNABLE(u32, rtt_tick_us, 1, 1, 10000, "us",
 struct bpf_westwood {
 	u8 phase;
 	u8 has_estimate;    /* a bandwidth was measured */
-	u8 is_rtt_stale;    /* a timeout: RTTmin begins anew with the next sample */
+	u8 is_rtt_stale;    /* a timeout: RTTmin restarts with the next sample */
 	u8 is_undone;	    /* this reduction proved spurious */
 	u32 bw_once;	    /* BWE', bandwidth filtered once, 1/256 packets/s */
 	u32 bw;		    /* BWE, filtered twice, 1/256 packets/s */

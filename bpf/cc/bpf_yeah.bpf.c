@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * YeAH as BPF: grow as fast as Scalable TCP while the queue is short, as Reno when it is not, and drain it by hand.
+ * YeAH as BPF: grow as Scalable TCP while the queue is short, else as Reno, and drain the queue before a loss.
  *
  * Source
- *   A. Baiocchi, A. P. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, doi: none found:
- *   section 2; behaviour of net/ipv4/tcp_yeah.c of Linux 6.18.
+ *   A. Baiocchi, A. P. Castellani, F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, doi: none
+ *   found: section 2; behaviour of net/ipv4/tcp_yeah.c of Linux 6.18.
  *
  * Idea
- *   A large empty path asks for fast growth; a queue says that the path is full. Then give the queued packets back once,
- *   before a loss does worse, and compete as Reno does. Where others fill the queue again and again, giving back is
- *   giving away: an estimate of the window that a Reno flow would have is never undercut.
+ *   A large empty path needs fast growth, and a queue shows that the path is full. YeAH then gives the queued
+ *   packets back once, before a loss does worse, and competes as Reno does. Where other flows fill the queue again
+ *   and again, giving packets back would only help them. So the window never goes below an estimate of the window
+ *   that a Reno flow would have.
  *
  * Equations
  *   queue          Q = (RTT - RTTbase) cwnd / RTT, RTT the lowest of the round            section 2.1
@@ -28,17 +29,17 @@
  *   slow start -> fast <-> slow -> (loss) recovery -> fast or slow as before; timeout -> loss -> slow start.
  *
  * Differs
- *   1. From the kernel's yeah: nothing but RTTs, which are not made one us longer, and the limit of the window, which is
- *      the socket's.
- *   2. From the paper, as the kernel: the fast mode adds a packet for 100 acknowledged, whatever the window was at the
- *      last loss (Scalable's rule); a round without three RTT samples decides nothing; nor does one in which the
- *      application is the limit.
- *   3. From the paper, as the kernel: RTTbase is measured anew after nothing was in flight; a timeout cuts ssthresh as
- *      any other loss.
+ *   1. From the kernel's yeah: RTTs are not increased by one us, and the limit of the window is the socket's.
+ *      Nothing else.
+ *   2. From the paper, as the kernel: the fast mode adds a packet for every 100 acknowledged, whatever the window
+ *      was at the last loss (Scalable's rule). A round without three RTT samples decides nothing. Neither does a
+ *      round in which the application is the limit.
+ *   3. From the paper, as the kernel: RTTbase is measured again after nothing was in flight. A timeout cuts
+ *      ssthresh as any other loss.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_yeah because the kernel
- *   keeps yeah for itself.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). The name is bpf_yeah because the
+ *   kernel's own algorithm is called yeah.
  */
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
@@ -89,7 +90,7 @@ static void update_phase(struct sock *sk)
 		yeah->phase = yeah->slow_rounds ? PHASE_SLOW : PHASE_FAST;
 }
 
-/* Gives the queue back, but not what a Reno flow would keep. */
+/* Gives the queued packets back, but never goes below the window of a Reno flow. */
 static void set_decongested_window(struct tcp_sock *tp, const struct bpf_yeah *yeah)
 {
 	const u32 queue_share = yeah->queue / max(drain, 1u);

@@ -3,13 +3,14 @@
  * CCT (reconstruction): CCT-SS, CCT-LO and ERFC together, the thesis' improved technique.
  *
  * Source
- *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017, doi: none found. We do not have the text of chapters 2 to 6. The equations and
- *   constants here are this project's reconstruction from titles, symbols and abstract, not the author's.
+ *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long
+ *   distance networks", PhD thesis, UTM, 2017, doi: none found. We do not have the text of chapters 2 to 6. The
+ *   equations and constants here are this project's reconstruction from titles, symbols and the abstract. They are
+ *   not the author's.
  *
  * Idea
- *   Leave slow start before it loses, give up more at a loss so that flows converge, and lower the average window so
- *   that Reno gets its share; each part is explained in its own file: cct_ss, cct_lo, erfc.
+ *   Leave slow start before it loses packets, give up more at a loss so that flows converge, and lower the average
+ *   window so that Reno gets its share. Each part is explained in its own file: cct_ss, cct_lo, erfc.
  *
  * Equations
  *   slow start   exit between L = (1 - beta_ss) U and U = B-hat D + S-hat, or by HyStart's delay detector
@@ -24,10 +25,12 @@
  *   As cct_ss.
  *
  * Differs
- *   1. Everything numbered in cct_ss, cct_lo and erfc; every constant of the three is a reconstruction.
- *   2. The thesis compares baseline, each part and all: with_ss, with_lo and with_erfc give these and the other
- *      combinations from this one object; with all of them off and hystart on it is bpf_cubic with a cut of 20 %.
- *   3. The 8.4 % by which the abstract's technique outperforms is an undefined mean over unlike metrics: no target.
+ *   1. Everything numbered in cct_ss, cct_lo and erfc. Every constant of the three is a reconstruction.
+ *   2. The thesis compares the baseline, each part, and all parts together. with_ss, with_lo and with_erfc give
+ *      these and the other combinations from this one object. With all of them off and hystart on it is bpf_cubic
+ *      with a cut of 20 %.
+ *   3. The 8.4 % by which the abstract's technique outperforms others is an undefined mean over different metrics.
+ *      It is not a target here.
  *
  * Kernel
  *   As bpf_cubic.

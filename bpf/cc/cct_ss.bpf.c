@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CCT-SS (reconstruction): CUBIC that leaves slow start between two limits made from estimates of bandwidth and buffer.
+ * CCT-SS (reconstruction): CUBIC that leaves slow start between two limits, estimated from bandwidth and buffer.
  *
  * Source
- *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017, doi: none found: algorithm 1 and figures 4.2 to 4.17 by their titles; list
- *   of symbols; abstract. We do not have the text of chapters 2 to 6. The equations and constants here are this project's
- *   reconstruction, not the author's.
+ *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long
+ *   distance networks", PhD thesis, UTM, 2017, doi: none found: algorithm 1 and figures 4.2 to 4.17 by their
+ *   titles; list of symbols; abstract. We do not have the text of chapters 2 to 6. The equations and constants
+ *   here are this project's reconstruction. They are not the author's.
  *
  * Idea
- *   Slow start that ends by a loss has overshot by up to a whole window. The packets a path holds are its bandwidth
- *   times its RTT, and its buffer: the upper limit. Leaving slow start somewhat below it, at the raised lower limit,
- *   loses nothing and gives up little.
+ *   Slow start that ends with a loss has overshot by up to a whole window. The upper limit is what the path holds:
+ *   its bandwidth times its RTT, plus its buffer. Leaving slow start a little below it, at the lower limit, loses
+ *   no packets and gives up little.
  *
  * Equations
  *   bandwidth    B-hat = packets acknowledged / time, over a train of ACKs; highest of two rounds     [reconstruction]
@@ -30,24 +30,27 @@
  *   slow start -> (L reached, or loss) concave -> convex -> (loss) recovery -> concave; timeout -> loss -> slow start.
  *
  * Differs
- *   1. beta_ss, the length of a train and both limits are reconstructions: the thesis chose a beta-hat from plots that
- *      are lost.
- *   2. "Increases the lower boundary limit" is read as an exit driven by the estimate inside [L, U]: a higher floor
- *      alone would only delay the exit and lose more.
- *   3. B-hat is the spacing of this flow's own ACKs: an upper bound of what is free for it when others send, its own
- *      pacing rate at most when it paces, and too much when ACKs come in bursts.
- *   4. "Minimum one delay" is a one-way delay; D is the lowest RTT, since a sender cannot measure one way.
- *   5. The limits can be missing: without a train of ACKs there are none. Two packets of 1500 bytes that one ACK covers
- *      take longer than hystart_ack_delta_us below 12 Mbit/s. They can be too large: a burst of ACKs looks like a fast path.
- *      Slow start then overflows the buffer. So HyStart's delay detector also ends slow start, and a loss below L cuts
- *      by 1 - beta. hystart = 0 is the reconstruction alone, which the scenarios of the thesis run. Packets lost in the
- *      first 10 s, in virtual time: at 5 Mbit/s, 80 ms and a buffer of 66 packets 230 with hystart = 0, 9 with
- *      hystart = 1, 9 with bpf_cubic and the same beta.
- *   6. S-hat is not taken from the first samples of a round, which are few; an unobserved round keeps the older B-hat.
- *   7. A cwnd above U when the first estimate comes leaves slow start as it is; only a loss brings it under U.
- *   8. The thesis ascribes HyStart to the technique it improves. Its train detector is replaced by the limits; its delay
- *      detector is combined with them (see 5).
- *   9. A timeout cuts as CUBIC and clears every estimate but the lowest RTT; an undo brings L and U back.
+ *   1. beta_ss, the length of a train and both limits are reconstructions. The thesis chose a beta-hat from plots
+ *      that we do not have.
+ *   2. We take "increases the lower boundary limit" to be an exit inside [L, U] that depends on the estimate. A
+ *      higher floor alone would only delay the exit and lose more packets.
+ *   3. B-hat is the spacing of this flow's own ACKs. While others send, it is an upper bound of the bandwidth that
+ *      is free for this flow. While the flow paces, it is at most the pacing rate. It is too large when ACKs
+ *      arrive in bursts.
+ *   4. "Minimum one delay" is a one-way delay. D is the lowest RTT, because a sender cannot measure one way.
+ *   5. The limits can be missing: without a train of ACKs there are none. Below 12 Mbit/s, two packets of 1500
+ *      bytes that one ACK acknowledges take longer than hystart_ack_delta_us. The limits can also be too large,
+ *      because a burst of ACKs looks like a fast path. Slow start then overflows the buffer. So HyStart's delay
+ *      detector also ends slow start, and a loss below L cuts by 1 - beta. hystart = 0 is the reconstruction
+ *      alone, which the scenarios of the thesis use. At 5 Mbit/s, 80 ms and a buffer of 66 packets (virtual time)
+ *      the first 10 s lose 230 packets with hystart = 0, 9 with hystart = 1, and 9 with bpf_cubic and the same
+ *      beta.
+ *   6. The first samples of a round are too few to update S-hat. A round without samples keeps the previous B-hat.
+ *   7. If cwnd is already above U when the first estimate arrives, slow start ends and the window stays. Only a
+ *      loss brings it below U.
+ *   8. The thesis says that the technique it improves has HyStart. Here the limits replace HyStart's train
+ *      detector, and its delay detector works beside them (see 5).
+ *   9. A timeout cuts as in CUBIC and clears every estimate except the lowest RTT. An undo restores L and U.
  *   10. All differences of bpf_cubic.
  *
  * Kernel

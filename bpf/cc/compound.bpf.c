@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compound TCP: Reno's window plus a second one that grows fast on an empty path and gives way to any queue.
+ * Compound TCP: Reno's window plus a second window that grows fast on an empty path and shrinks when packets queue.
  *
  * Source
- *   K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP approach for high-speed and long distance networks", IEEE
- *   INFOCOM 2006, doi 10.1109/INFOCOM.2006.188: section III; draft-sridharan-tcpm-ctcp, 2008.
+ *   K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP approach for high-speed and long distance networks",
+ *   IEEE INFOCOM 2006, doi 10.1109/INFOCOM.2006.188: section III; draft-sridharan-tcpm-ctcp, 2008.
  *
  * Idea
- *   The delay window adds what Reno is too slow to use of a large path, and is taken back as soon as packets queue, so
- *   that what remains against other flows is Reno. It is the sum of both that is sent.
+ *   Reno is too slow to use a large path. The delay window fills the gap, and is given up as soon as packets
+ *   queue. Only Reno is then left to compete with other flows. The sender uses the sum of both windows.
  *
  * Equations
  *   window       win = cwnd + dwnd                                              eq. (1)
@@ -18,8 +18,8 @@
  *                dwnd -= min(zeta diff, dwnd)        diff >= gamma
  *   loss         win = (1 - beta) win, cwnd = cwnd / 2, dwnd the rest           beta = 1/2
  *   timeout      ssthresh = (1 - beta) win, dwnd = 0
- *   It follows that dwnd stays 0 below a window of 16, and that win grows by 1 + (alpha win^k - 1): by 2.8 packets a round
- *   at 64, 4.0 at 100, 22 at 1000.
+ *   dwnd therefore stays 0 below a window of 16. win grows by 1 + (alpha win^k - 1) packets a round: 2.8 at 64 packets,
+ *   4.0 at 100 and 22 at 1000.
  *
  * Units
  *   Windows and diff in packets; growth of dwnd in 1/1024 packets; alpha, beta in 1/1024; RTTs in us.
@@ -29,22 +29,23 @@
  *   start.
  *
  * Differs
- *   1. The kernel has one window: it is win, and cwnd is what dwnd leaves of it. Where the kernel shrinks the window by
- *      itself (while the application is the limit, after idle time, at a timeout) dwnd is the first to go.
- *   2. RTT is the lowest of the round, which delayed ACKs do not lengthen, not the smoothed RTT; a round with fewer than
- *      three samples changes nothing.
- *   3. gamma is fixed at the paper's 30; the tuning by emulated Reno windows of the 2006 report is not offered.
- *   4. Fractions of dwnd are kept until they make a packet; win^(3/4) is rounded down to 1/256.
+ *   1. The kernel has one window. It is win, and cwnd is win - dwnd. Where the kernel itself shrinks the window
+ *      (while the application is the limit, after idle time, at a timeout), dwnd shrinks first.
+ *   2. RTT is the lowest of the round, which delayed ACKs do not lengthen, not the smoothed RTT. A round with
+ *      fewer than three samples changes nothing.
+ *   3. gamma is fixed at the paper's 30. The 2006 report's adjustment of gamma by emulated Reno windows is not
+ *      implemented.
+ *   4. Fractions of dwnd are kept until they make a packet. win^(3/4) is rounded down to 1/256.
  *   5. dwnd changes only while the window limits the sender, and only in rounds without loss or reordering.
  *   6. ECN is treated as a loss. A reduction that proves spurious restores both windows.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel. Linux
- *   had a module for some release candidates of 2.6.18 and took it out again.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Works the same on every supported
+ *   kernel. Linux had a module in some release candidates of 2.6.18 and removed it.
  *
  * Patents
- *   Reported to be covered by patents of Microsoft, whose draft declares claims under BCP 79; numbers and status were not
- *   verified. For research; never a default.
+ *   Reported to be covered by patents of Microsoft, whose draft declares claims under BCP 79. Numbers and status
+ *   were not verified. For research; never a default.
  */
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
@@ -132,7 +133,7 @@ static void forget_dwnd(struct compound *compound)
 	compound->dwnd_frac = 0;
 }
 
-/* What the kernel took of the window since the latest ACK it took of dwnd, as far as that goes. */
+/* Takes from dwnd what the kernel took from the window since the latest ACK, as far as dwnd allows. */
 static void follow_window(const struct tcp_sock *tp, struct compound *compound)
 {
 	const u32 taken = compound->win > tp->snd_cwnd ? compound->win - tp->snd_cwnd : 0;

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Delayed Fast Recovery: forgive the first loss of a window, halve only when a second one follows in it.
+ * Delayed Fast Recovery: forgive the first loss of a window, and halve only when a second one follows in it.
  *
  * Source
- *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by delaying
- *   fast recovery", IFIP WOCN 2006, doi 10.1109/WOCN.2006.1666618: known to us by its title and by what R. D. Mehta et
- *   al. 2024 (see msack) say of it. Its text could not be found: this is a reconstruction.
+ *   N. J. Kothari, K. S. Dasgupta, "Performance enhancement of SACK TCP protocol for a wireless network by
+ *   delaying fast recovery", IFIP WOCN 2006, doi 10.1109/WOCN.2006.1666618. Its text could not be found. This is a
+ *   reconstruction from its title and from what R. D. Mehta et al. 2024 (see msack) write about it.
  *
  * Idea
- *   Bit errors of a wireless link hit single packets, congestion drops several of one window. So a first loss is only
- *   retransmitted, and the fast recovery it would have begun is postponed until another loss shows congestion.
+ *   Bit errors on a wireless link hit single packets. Congestion drops several packets of one window. So the first
+ *   loss is only retransmitted. The fast recovery that would have begun is postponed until another loss shows
+ *   congestion.
  *
  * Equations
  *   slow start            cwnd += acked
  *   congestion avoidance  cwnd += acked / cwnd
- *   first loss            ssthresh = cwnd: retransmit, cut postponed; its window ends at snd_nxt
- *   second loss in it     ssthresh = max(cwnd0 / 2, 2), cwnd0 the window when recovery began
+ *   first loss            ssthresh = cwnd: retransmit, postpone the cut; its window ends at snd_nxt
+ *   second loss in it     ssthresh = max(cwnd0 / 2, 2), cwnd0 is the window when recovery began
  *   timeout, mark         ssthresh = max(cwnd / 2, 2); after a timeout cwnd restarts from 1
  *
  * Units
@@ -26,28 +27,30 @@
  *   postponed -> (second loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. "The same window" is everything sent before the first loss was noticed (snd_nxt then). During the recovery the
- *      kernel's count of losses does not say which packet was lost: one sent since counts as well.
- *   2. Losses that one ACK tells of together are several: two at once cut at once. A retransmission lost again counts as
- *      a loss.
- *   3. Later losses are known at the next ACK: the kernel marks them after its callbacks for an ACK.
- *   4. The kernel leaves slow start with every recovery; a sender that kept its window goes back into it, as a sender
- *      that only retransmits would. Otherwise a recovery costs growth: there is none while it lasts, and what was
- *      acknowledged towards the next packet is forgotten.
- *   5. The kernel spreads a cut over what is left of the recovery (PRR, RFC 6937) and sends one packet for one that
- *      arrives while the window is kept; a simulator cuts at once and keeps the window as a number.
- *   6. A congestion mark always cuts, also in a recovery that has kept its window: it is no bit error.
- *   7. The kernel enters the same state, CWR, by a mark, by a packet that the own host dropped and by a loss that a tail
- *      loss probe repaired, and does not say which: all three cut.
- *   8. A timeout inside recovery halves the window in force when the last ACK before it arrived, whether the recovery
- *      had cut or not; further timeouts of the same loss leave ssthresh alone (as dtcp).
- *   9. A reduction that proves spurious is undone; the next loss is a first one again. The counters keep it.
- *   10. Growth counts acknowledged packets, not ACKs; and only while the window limits the sender.
+ *   1. "The same window" is everything sent before the first loss was detected (up to snd_nxt at that time).
+ *      During the recovery the kernel's count of losses does not identify the lost packet, so a packet sent later
+ *      counts as well.
+ *   2. Losses that one ACK reports together count as several: two at once cut at once. A lost retransmission
+ *      counts as a loss.
+ *   3. Later losses are known at the next ACK, because the kernel marks them after its callbacks for an ACK.
+ *   4. The kernel leaves slow start with every recovery. A sender that kept its window returns to slow start, as a
+ *      sender that only retransmits would. Otherwise a recovery costs growth: the window does not grow while it
+ *      lasts, and packets acknowledged towards the next increase are forgotten.
+ *   5. The kernel spreads a cut over the rest of the recovery (PRR, RFC 6937). While the window is kept, it sends
+ *      one packet for each one that arrives. A simulator cuts at once, and keeps the window as a number.
+ *   6. A congestion mark always cuts, also in a recovery that has kept its window, because a mark is not a bit
+ *      error.
+ *   7. The kernel enters the same state, CWR, for a mark, for a packet dropped by the own host, and for a loss
+ *      repaired by a tail loss probe. It does not say which, so all three cut.
+ *   8. A timeout inside recovery halves the window that was in use when the last ACK before it arrived, whether
+ *      the recovery had cut or not. Further timeouts of the same loss do not change ssthresh (as dtcp).
+ *   9. A reduction that proves spurious is undone, and the next loss is a first one again. The counters keep it.
+ *   10. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender.
  *
  * Kernel
- *   ssthresh is called before the state is known: the verdict is given there and counted in set_state, where CWR is cut.
- *   Recovery reads ssthresh at every ACK and ends with cwnd = ssthresh, so writing it in pkts_acked is the postponed cut.
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer).
+ *   The kernel calls ssthresh before the state is known. The verdict is made there and counted in set_state, where
+ *   CWR is cut. Recovery reads ssthresh at every ACK and ends with cwnd = ssthresh. So writing ssthresh in
+ *   pkts_acked is the postponed cut. Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer).
  */
 #include "tccc.bpf.h"
 

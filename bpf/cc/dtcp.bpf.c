@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Discrete TCP: halve after a loss in slow start, but keep three quarters after a loss in linear growth.
+ * Discrete TCP: halve the window after a loss in slow start, but keep three quarters after a loss in linear growth.
  *
  * Source
- *   B. Gambhava, C. Bhensdadia, "Discrete TCP: differentiating slow start and congestion avoidance", International Journal
- *   of Intelligent Engineering and Systems 11 (5), 2018, doi 10.22266/ijies2018.1031.19: the pseudocode of figure 1 and
- *   the states of figure 2. Not DCTCP.
+ *   B. Gambhava, C. Bhensdadia, "Discrete TCP: differentiating slow start and congestion avoidance", International
+ *   Journal of Intelligent Engineering and Systems 11 (5), 2018, doi 10.22266/ijies2018.1031.19: the pseudocode of
+ *   figure 1 and the states of figure 2. Not DCTCP.
  *
  * Idea
- *   In slow start the last doubling caused the loss, so half of the window was right. In congestion avoidance the last
- *   round added a single packet, which cannot justify halving; and the loss may be a bit error of a wireless link.
+ *   In slow start the last doubling caused the loss, so half of the window was right. In congestion avoidance the
+ *   last round added a single packet, which cannot justify halving. The loss may also be a bit error of a wireless
+ *   link.
  *
  * Equations
  *   slow start            cwnd += acked
@@ -25,21 +26,24 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. The text says "reduce by 3/4", the pseudocode and the published numbers keep 3/4: kept.
- *   2. The phase is the one at the detection of the loss; cwnd = ssthresh counts as avoidance (the pseudocode's else).
- *   3. ECN, on which the paper is silent, is treated as a loss of the same phase.
- *   4. Growth counts acknowledged packets, not ACKs, so that delayed ACKs do not slow it; and only while the window
- *      limits the sender.
- *   5. The kernel spreads a reduction over the recovery (PRR, RFC 6937); ns-2 cuts at once.
- *   6. A timeout inside recovery halves the window in force when the last ACK before it arrived; the kernel gives no
- *      callback at the timeout itself, nor after it adjusted the window to an ACK. Further timeouts of the same loss
- *      leave ssthresh alone.
- *   7. A reduction that proves spurious is undone, which ns-2 cannot do; the counters keep it.
- *   8. The published row was not made by the published algorithm (its code keeps 3/4 after every loss): this is the
- *      algorithm as written; keep_slow_start = 768 comes close to the row as run.
+ *   1. The text says "reduce by 3/4". The pseudocode and the published numbers keep 3/4, and so does this file.
+ *   2. The phase is the one in which the loss is detected. cwnd = ssthresh counts as avoidance (the pseudocode's
+ *      else).
+ *   3. The paper does not mention ECN. A mark is treated as a loss in the same phase.
+ *   4. Growth counts acknowledged packets, not ACKs, so delayed ACKs do not slow it. The window grows only while
+ *      it limits the sender.
+ *   5. The kernel spreads a reduction over the recovery (PRR, RFC 6937). ns-2 cuts at once.
+ *   6. A timeout inside recovery halves the window that was in use when the last ACK before it arrived. The kernel
+ *      calls no callback at the timeout itself, nor after it adjusted the window to an ACK. Further timeouts of
+ *      the same loss do not change ssthresh.
+ *   7. A reduction that proves spurious is undone, which ns-2 cannot do. The counters keep it.
+ *   8. The published row was not measured with the published algorithm: the code of the simulation keeps 3/4 after
+ *      every loss. This file is the algorithm as written. keep_slow_start = 768 is close to the algorithm as
+ *      measured.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Works the same on every supported
+ *   kernel.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"
@@ -116,7 +120,10 @@ CC_OP(u32, dtcp_ssthresh, struct sock *sk)
 	return kept_window(tp->snd_cwnd, keep_avoidance);
 }
 
-/* The kernel asked dtcp_ssthresh just before this event, not knowing that it was a timeout: decide again. */
+/*
+ * The kernel called dtcp_ssthresh just before this event, when it did not yet tell a timeout from other losses.
+ * Decide again.
+ */
 CC_OP(void, dtcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);
@@ -130,7 +137,7 @@ CC_OP(void, dtcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	set_timeout_ssthresh(sk, window_at_timeout(tcp_sk(sk), &dtcp->timeout));
 }
 
-/* Inside a reduction the kernel asks for no further one at a timeout: dtcp makes it here. */
+/* Inside a reduction the kernel does not call ssthresh at a timeout, so dtcp makes the cut here. */
 CC_OP(void, dtcp_set_state, struct sock *sk, u8 new_state)
 {
 	struct dtcp *dtcp = inet_csk_ca(sk);

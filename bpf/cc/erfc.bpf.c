@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ERFC (reconstruction): CUBIC with a flatter curve, so that its average window comes nearer to Reno's.
+ * ERFC (reconstruction): CUBIC with a flatter curve, so that its average window is closer to Reno's.
  *
  * Source
- *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long distance
- *   networks", PhD thesis, UTM, 2017, doi: none found: table 4.3 and figure 4.21 by their titles; list of symbols;
- *   abstract. We do not have the text of chapters 2 to 6. The equations and constants here are this project's
- *   reconstruction, not the author's.
+ *   U. Ahmad, "Improved transmission control protocol congestion control technique for high bandwidth long
+ *   distance networks", PhD thesis, UTM, 2017, doi: none found: table 4.3 and figure 4.21 by their titles; list of
+ *   symbols; abstract. We do not have the text of chapters 2 to 6. The equations and constants here are this
+ *   project's reconstruction. They are not the author's.
  *   Response function of CUBIC: RFC 9438, section 5.
  *
  * Idea
- *   At equal loss CUBIC's average window lies above Reno's where windows are large, which is unfair to Reno. Giving up
- *   a fixed share delta of that average lowers the response function towards Reno's.
+ *   At the same loss rate and large windows, CUBIC's average window is above Reno's, which is unfair to Reno.
+ *   Giving up a fixed share delta of that average moves the response function towards Reno's.
  *
  * Equations
  *   CUBIC    Wc(p) = (C (4 - b) / (4 b))^(1/4) (RTT / p)^(3/4), b the cut                     RFC 9438, section 5
@@ -26,12 +26,12 @@
  *   As bpf_cubic.
  *
  * Differs
- *   1. The thesis names delta and the difference of two response functions and no more: how they make a window is a
- *      reconstruction.
- *   2. delta lowers the deterministic loss model's average; the Reno-friendly region, in which C has no part, keeps its
- *      window.
- *   3. b is the thesis' cut of 20 % (beta = 819); b' equals it unless with_lo is set.
- *   4. C' is computed once a connection, rounded to 1/1024.
+ *   1. The thesis names delta and the difference of two response functions, and no more. How they determine the
+ *      window is a reconstruction.
+ *   2. delta lowers the average window of the deterministic loss model. The Reno-friendly region does not depend
+ *      on C and keeps its window.
+ *   3. b is the thesis' cut of 20 % (beta = 819). b' equals b unless with_lo is set.
+ *   4. C' is computed once per connection and rounded to 1/1024.
  *   5. All differences of bpf_cubic.
  *
  * Kernel

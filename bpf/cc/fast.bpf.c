@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * FAST TCP: once a round trip go half the way to the window that keeps a set number of packets in the queue.
+ * FAST TCP: once a round trip, go half the way to the window that keeps a fixed number of packets in the queue.
  *
  * Source
  *   C. Jin, D. Wei, S. Low, "FAST TCP: motivation, architecture, algorithms, performance", IEEE INFOCOM 2004, doi
  *   10.1109/INFCOM.2004.1354670; D. Wei, C. Jin, S. Low, S. Hegde, under the same title, IEEE/ACM Transactions on
- *   Networking 14 (6), 2006, doi 10.1109/TNET.2006.886335: section III.B, equation (4). The equations are as others
- *   cite them: the text of the papers was not at hand.
+ *   Networking 14 (6), 2006, doi 10.1109/TNET.2006.886335: section III.B, equation (4). We did not have the text
+ *   of the papers. The equations are as others cite them.
  *
  * Idea
- *   Vegas's aim without Vegas's step of one packet: far from the aim the steps are large, near it they vanish. A flow
- *   alone keeps alpha packets queued and loses none; flows that share a queue keep alpha each.
+ *   FAST has the same target as Vegas, but not Vegas's step of one packet: steps are large far from the target and
+ *   small near it. A single flow keeps alpha packets queued and loses none. Flows that share a queue keep alpha
+ *   packets each.
  *
  * Equations
  *   average     avgRTT = (1 - eta) avgRTT + eta RTT, eta = min(3 / w, 1 / 4)
  *   each round  w = min(2 w, (1 - gamma) w + gamma (baseRTT / avgRTT w + alpha))
  *   slow start  w += acked, until w (1 - baseRTT / RTT) >= alpha, RTT the lowest of a round
  *   loss        ssthresh = max(w / 2, 2)
- *   It follows that w stands still where w (1 - baseRTT / avgRTT), the packets queued, is alpha: at the
- *   bandwidth-delay product plus alpha. With less buffer than alpha for each flow FAST is driven by losses, as Reno is.
+ *   w therefore stays constant where the number of queued packets, w (1 - baseRTT / avgRTT), is alpha. That is the
+ *   bandwidth-delay product plus alpha. If the buffer holds less than alpha for each flow, losses limit FAST as they
+ *   limit Reno.
  *
  * Units
  *   Windows and alpha in packets, gamma in 1/1024, RTTs in us, the average in 2^-16 us.
@@ -27,23 +29,27 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. The equation is applied every round trip; the prototype's was applied every other one and spread over the next.
- *   2. The end of slow start is ours: the paper names none. It comes when the first packets of a round met the queue, so
- *      at up to three times the path; the equation takes the rest back. eta is computed once a round.
- *   3. alpha is fixed; prototypes chose it by the throughput reached. The paper's experiments at 800 Mbit/s have 200.
- *   4. No pacing of the larger steps (a scenario may set fq), losses are found and repaired by the kernel.
- *   5. baseRTT is for the life of the connection: a route that becomes longer is taken for a queue.
+ *   1. The equation is applied every round trip. The prototype applied it every other round trip and spread the
+ *      change over the next one.
+ *   2. The rule for the end of slow start is ours, because the paper gives none. Slow start ends when the first
+ *      packets of a round have met the queue, at up to three times the window of the path. The equation then takes
+ *      the excess back. eta is computed once a round.
+ *   3. alpha is fixed. Prototypes chose it by the throughput they reached. The paper's experiments at 800 Mbit/s
+ *      use 200.
+ *   4. The larger steps are not paced (a scenario may set fq). The kernel detects and repairs losses.
+ *   5. baseRTT holds for the life of the connection, so FAST takes a longer route for a queue.
  *   6. The window grows only while it limits the sender. ECN is treated as a loss.
- *   7. What a loss or a timeout does to the average is ours: RTTs do not count, and the equation rests, from a reduction
- *      on until a packet sent after its end is acknowledged. Each packet that an outage held back reports the outage, and
- *      would shrink a window that was just restored although no queue stands.
+ *   7. What a loss or a timeout does to the average is ours. From a reduction until a packet sent after its end is
+ *      acknowledged, RTTs do not count and the equation is not applied. After an outage, the RTT of each packet
+ *      that was held back contains the outage, and would shrink a window that was just restored although no queue
+ *      exists.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start (5.13 and newer). Exact on every supported kernel.
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). Works the same on every supported kernel.
  *
  * Patents
- *   Reported to be covered by patents of the California Institute of Technology, licensed to FastSoft, later Akamai;
- *   numbers and status were not verified. For research; never a default.
+ *   Reported to be covered by patents of the California Institute of Technology, licensed to FastSoft, later
+ *   Akamai. Numbers and status were not verified. For research; never a default.
  */
 #include "tccc.bpf.h"
 #include "fast.bpf.h"

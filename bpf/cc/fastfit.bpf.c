@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * FAST-FIT, a reconstruction: FAST whose aim follows the window that Reno would have, so that losses set its share.
+ * FAST-FIT, a reconstruction: FAST with a target that follows the window Reno would have, so that losses set its share.
  *
  * Source
- *   J. Wang, J. Wen, Y. Han, J. Zhang, C. Li, Z. Xiong, "Achieving high throughput and TCP Reno fairness in delay-based
- *   TCP over large networks", Frontiers of Computer Science 8 (3), 2014, doi 10.1007/s11704-014-3443-9: the abstract.
- *   The design below is ours.
+ *   J. Wang, J. Wen, Y. Han, J. Zhang, C. Li, Z. Xiong, "Achieving high throughput and TCP Reno fairness in
+ *   delay-based TCP over large networks", Frontiers of Computer Science 8 (3), 2014, doi
+ *   10.1007/s11704-014-3443-9: the abstract. The design below is ours.
  *
  * Idea
- *   FAST with a fixed alpha is starved by Reno flows that fill the queue. Let the queueing delay move the window, as in
- *   FAST, and let losses move alpha: a virtual Reno window that every loss halves says how many packets of the queue are
- *   a fair share.
+ *   FAST with a fixed alpha starves beside Reno flows that fill the queue. Here the queueing delay moves the
+ *   window, as in FAST, and losses move alpha. A virtual Reno window, which every loss halves, determines how many
+ *   queued packets are a fair share.
  *
  * Equations
  *   virtual Reno  wr += 1 a round, wr = wr / 2 at a loss                                     ours
  *   each round    alpha = max(alpha_min, wr (avgRTT - baseRTT) / avgRTT)                     ours
  *                 w = min(2 w, (1 - gamma) w + gamma (baseRTT / avgRTT w + alpha))           FAST, equation (4)
  *   loss          ssthresh = max(w / 2, 2)                                                   as FAST
- *   It follows that w stands still where w (avgRTT - baseRTT) / avgRTT = alpha, that is at w = wr: Reno-fair wherever
- *   a queue stands. Without a queue alpha_min lets the window grow by gamma alpha_min a round, 2 packets.
+ *   w therefore stays constant where w (avgRTT - baseRTT) / avgRTT = alpha, which is at w = wr. This is fair to Reno
+ *   wherever a queue exists. Without a queue, alpha_min lets the window grow by gamma alpha_min a round: 2 packets.
  *
  * Units
  *   Windows and alpha in packets, gamma in 1/1024, RTTs in us, the average in 2^-16 us.
@@ -27,17 +27,18 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. Only the abstract was at hand: delay as the primary input, losses adapting the parameters of the primary loop, and
- *      fairness with Reno as the aim are its; wr and the rule for alpha are ours.
- *   2. wr begins at the window with which slow start ends, less what is queued, and does not grow above the clamp.
- *   3. As fast: the equation is applied every round trip, eta once a round, slow start ends when alpha_min packets are
- *      queued, baseRTT is for the life of the connection, no pacing, and RTTs of packets in flight during a reduction do
- *      not count.
- *   4. The window and wr grow only while the window limits the sender. ECN is treated as a loss. A reduction that proves
- *      spurious restores both windows.
+ *   1. We had only the abstract. From it come delay as the primary input, losses that adapt the parameters of the
+ *      primary loop, and fairness to Reno as the goal. wr and the rule for alpha are ours.
+ *   2. wr begins at the window with which slow start ends, minus the queued packets. It does not grow above the
+ *      clamp.
+ *   3. As fast: the equation is applied every round trip, eta is computed once a round, slow start ends when
+ *      alpha_min packets are queued, baseRTT holds for the life of the connection, there is no pacing, and RTTs of
+ *      packets in flight during a reduction do not count.
+ *   4. The window and wr grow only while the window limits the sender. ECN is treated as a loss. A reduction that
+ *      proves spurious restores both windows.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start (5.13 and newer). Exact on every supported kernel.
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). Works the same on every supported kernel.
  *
  * Patents
  *   Its parts are reported to be patented: FAST by the California Institute of Technology, TCP-FIT by Tsinghua

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fast Start: after a pause continue with the window from before it, in packets that routers drop first.
+ * Fast Start: after a pause, continue with the window from before it, in packets that routers drop first.
  *
  * Source
- *   V. Padmanabhan, R. Katz, "TCP Fast Start: a technique for speeding up web transfers", IEEE GLOBECOM 1998, doi: none
- *   found; the agent that its author gave to ns-2.35 (tcp-fs.cc), with the NewReno flavour.
+ *   V. Padmanabhan, R. Katz, "TCP Fast Start: a technique for speeding up web transfers", IEEE GLOBECOM 1998, doi:
+ *   none found; the agent that its author gave to ns-2.35 (tcp-fs.cc), with the NewReno flavour.
  *
  * Idea
- *   A web server's connection sends, waits for the reader, and sends again. Slow start probes the path again each time,
- *   although the window from before the pause is usually still right. If it is wrong, other flows must not suffer: the
- *   packets sent early are marked as low priority, paced over a round trip, and given up at the first sign of loss.
+ *   A connection of a web server sends, waits for the reader, and sends again. Slow start probes the path again
+ *   each time, although the window from before the pause is usually still right. If it is wrong, other flows must
+ *   not suffer. So the packets sent early are marked as low priority and paced over a round trip. At the first
+ *   sign of loss Fast Start ends.
  *
  * Equations
- *   pause         nothing in flight and nothing heard for longer than the RTO = srtt + rttvar
- *   safe window   W = cwnd / 2 if the pause came in slow start, else cwnd - 1; ssthresh and RTTs are kept
+ *   pause         nothing in flight and nothing received for longer than the RTO = srtt + rttvar
+ *   safe window   W = cwnd / 2 if the pause began in slow start, else cwnd - 1; ssthresh and RTTs are kept
  *   marked        first transmissions of the packets 2 to W after the pause
  *   pacing        rate = W / srtt, until the first ACK
  *   end           when W packets have arrived
  *   given up      at a timeout: cwnd = initial_window, ssthresh kept
  *                 at a partial ACK of a recovery: cwnd = initial_window, ssthresh = W / 2
- *   all the rest  as Reno
+ *   otherwise     as Reno
  *
  * Units
  *   Windows in packets, rounded down; times in us; rates in bytes per second.
@@ -29,24 +30,27 @@
  *   start.
  *
  * Differs
- *   1. The agent waits for a reset timer, which may be finer than the RTO, and does not back the RTO off. Here the kernel's
- *      own timeout is the timer, and it backs off.
- *   2. The agent goes back to the packet after the last ACK and sends all again; the kernel sends what is missing.
- *   3. W is no less than what the kernel's slow start after a pause allows, initial_window or the smaller window before.
+ *   1. The agent waits for a reset timer, which may be finer than the RTO, and does not back the RTO off. Here the
+ *      timer is the kernel's own retransmission timeout, which backs off.
+ *   2. The agent goes back to the packet after the last ACK and retransmits everything. The kernel retransmits
+ *      what is missing.
+ *   3. W is never less than the window that the kernel's slow start after a pause allows: initial_window, or the
+ *      smaller window before the pause.
  *   4. If the packet before the marked ones has not arrived, a timeout is an ordinary one, as in the agent.
- *   5. A packet that the kernel makes of several segments (TSO) is marked as a whole by its first, and so is a probe for
- *      tail losses. The kernel does not pace the first ten packets of a connection, so that these go unmarked.
- *   6. The agent's own fine RTT never moves after its first sample (1/8 is an integer division there); the kernel's does.
- *   7. ns-2's TCP/FS is Tahoe but for the pauses: on a transfer that is never idle it is Tahoe. This is Reno there; for the
- *      published FTP numbers take tahoe.
+ *   5. A packet that the kernel makes of several segments (TSO) is marked as a whole by its first segment. So is a
+ *      tail loss probe. The kernel does not pace the first ten packets of a connection, so these are not marked.
+ *   6. The agent's own fine RTT never changes after its first sample (1/8 is an integer division there). The
+ *      kernel's does.
+ *   7. ns-2's TCP/FS is Tahoe except for the pauses: on a transfer that is never idle it is Tahoe. There, this
+ *      file is Reno. Use tahoe for the published FTP numbers.
  *   8. ECN is treated as a loss. A reduction that proves spurious is undone.
  *
  * Kernel
- *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer), no qdisc needed. The mark is the DSCP CS1 (RFC 3662), set
- *   by setsockopt(IP_TOS, IPV6_TCLASS) before the transmission; what the application had chosen comes back after it.
- *   Where the kernel shrinks the window after a pause (tcp_slow_start_after_idle), its event tells of the window before.
- *   IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm during a fast start keeps
- *   the mark: release may not call setsockopt.
+ *   Writes sk_pacing_status and sk_pacing_rate (6.0 and newer). No qdisc is needed. The mark is the DSCP CS1
+ *   (RFC 3662), set by setsockopt(IP_TOS, IPV6_TCLASS) before the transmission. The application's own choice is
+ *   restored after it. Where the kernel shrinks the window after a pause (tcp_slow_start_after_idle), its event
+ *   gives the window before. IPv6 sockets that carry IPv4 are not marked. A socket that changes its algorithm
+ *   during a fast start keeps the mark, because release may not call setsockopt.
  */
 #include "tccc.bpf.h"
 #include "pacing.bpf.h"
@@ -243,7 +247,7 @@ CC_OP(u32, faststart_ssthresh, struct sock *sk)
 	return begin_repair(tp, &fast->repair);
 }
 
-/* LOSS: the kernel asked faststart_ssthresh just before. CWND_RESTART: the kernel shrinks the window next. */
+/* LOSS: the kernel called faststart_ssthresh just before. CWND_RESTART: the kernel shrinks the window next. */
 static void handle_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct faststart *fast = inet_csk_ca(sk);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Modified TCP SACK: a loss while the RTT is near its average is a bit error and costs no window.
+ * Modified TCP SACK: a loss while the RTT is near its average counts as a bit error and costs no window.
  *
  * Source
- *   R. D. Mehta, H. T. Loriya, D. R. Keraliya, "A Novel Approach to Enhance the Performance of TCP SACK on Wireless
- *   Links", published 27 July 2024 (journal, volume and doi: none found in the text at hand): section 3.1 and the flow
- *   chart of figure 1, which the text describes.
+ *   R. D. Mehta, H. T. Loriya, D. R. Keraliya, "A Novel Approach to Enhance the Performance of TCP SACK on
+ *   Wireless Links", published 27 July 2024 (the text that we have names no journal, volume or doi: none found):
+ *   section 3.1 and the flow chart of figure 1, which the text describes.
  *
  * Idea
- *   Congestion fills queues and lifts the RTT well above its average; a bit error does not. A loss within the tolerance
- *   is therefore only retransmitted, however many there are. Above it the parent decides (dfr): the first loss of a
- *   window is forgiven, the second one is congestion.
+ *   Congestion fills queues and raises the RTT well above its average. A bit error does not. So a loss within the
+ *   tolerance is only retransmitted, however many there are. Above the tolerance the parent algorithm decides
+ *   (dfr): it forgives the first loss of a window, and takes the second one for congestion.
  *
  * Equations
  *   average      rtt_avg += gain (rtt - rtt_avg), gain = 1/8, once a round trip, outside Recovery and Loss
- *   deviation    dev = max(rtt - rtt_avg, 0) / rtt_avg, at the ACK that tells of a loss
+ *   deviation    dev = max(rtt - rtt_avg, 0) / rtt_avg, at the ACK that reports a loss
  *   random       dev <= tolerance: retransmit, ssthresh = cwnd
  *   postponed    dev > tolerance, first loss of its window (S_M_LOSS set): retransmit, ssthresh = cwnd; clear S_M_LOSS
  *   cut          dev > tolerance, S_M_LOSS cleared: the postponed recovery, ssthresh = max(cwnd0 / 2, 2); set S_M_LOSS
@@ -24,48 +24,64 @@
  *   Windows and losses in packets; times in us, the average also in 1/1024 us; deviation in 1/1000 of the average.
  *
  * Life
- *                                    loss at an RTT within the tolerance, guard content
- *      +---------------------------------------------------------------------------------> random
- *      |                             first loss of its window above the tolerance             |
- *   slow start ----> avoidance --------------------------------------------> postponed <------+
- *      ^              |     ^                                                  |              |
- *      |              |     |    another loss above the tolerance, guard, mark |              |
- *      |              +-----|-------------------> recovery <-------------------+--------------+
- *      |                    +-------------------------+   window halved
- *      +--- loss <--- timeout, in every state
- *   random and postponed keep the window: when their recovery is over, the flow goes on where it was, in slow start or
- *   avoidance. Both may turn into recovery before that, and random into postponed.
+ *   +--> slow start --> avoidance <--------------------------+
+ *   |         |             |                                |
+ *   |         +------+------+                                |
+ *   |                | loss                                  |
+ *   |                |                                       |
+ *   |                +-- RTT within tolerance, --> random    |
+ *   |                |   guard permits it            |       |
+ *   |                |                               v       |
+ *   |                +-- first loss of its -----> postponed  |
+ *   |                |   window                      |       |
+ *   |                |                               v       |
+ *   |                +-- any other loss, mark --> recovery --+
+ *   |                                           (window halved)
+ *   +--- loss <--- timeout, in every state
+ *
+ *   random and postponed keep the window. When their recovery ends, the flow
+ *   continues where it was, in slow start or avoidance. The arrows down from them
+ *   are further losses in the same recovery, which are judged in the same way.
  *
  * Differs
- *   1. The flow chart postpones a first loss above the tolerance, the text beside it cuts at once. mode chooses: 0 is the
- *      flow chart, 1 is the text. The published column of 0 % tolerance favours the flow chart and proves nothing: at a
- *      deviation of 0 both forgive.
- *   2. The average is unspecified: exponential with TCP's own gain, frozen while recovering. One sample a round trip
- *      enters it, as the simulator of the paper times one packet at a time: over every ACK it would follow a filling
- *      queue within a few ACKs and never see a deviation. The "current RTT" is the latest sample of any ACK.
- *   3. Only a higher RTT is a deviation. Without any sample yet a loss is above the tolerance.
- *   4. Every ACK that tells of losses has one verdict, whether recovery begins with it or goes on.
- *   5. S_M_LOSS is set again, which the paper leaves open, when everything sent before the postponed loss was noticed is
- *      acknowledged, at a cut, a timeout, an undo and a restart after idle time. A random loss leaves it alone.
- *   6. guard is ours; guard = 0 is the paper. The paper's rule alone hardly ever reduces: linear growth fills a queue so
- *      slowly that the average follows it, so that above 35 packets the RTT of a full queue is within 10 % of its
- *      average. A short queue does not lift the RTT either. The guard forgives a loss within the tolerance only if
- *      nothing else points to congestion, and cuts at once otherwise:
- *      a. Less than guard_queue packets of this flow stand in queues: cwnd (rtt - rtt_min) / rtt, with the lowest RTT
- *         instead of the average. Estimate and threshold are Veno's (bpf_veno), and hold at any window.
- *      b. The budget lasts. A forgiven loss costs one, however many one ACK tells of; each delivered packet earns
- *         guard_share of one, up to guard_losses; a cut fills it. This bounds what is forgiven where the queue is too
- *         short for a, or where rtt_min was measured while a queue stood.
- *      Virtual time, 20 Mbit/s, 40 ms, queue of 1 BDP, 0.3 % loss, beside dtcp, bpf_cubic and reno (4 seeds): with the guard
- *      they keep 0.95, 0.93 and 0.98 of what a second reno leaves them; without it 0.26, 0.26 and 0.24. Alone on
- *      that path it carries 15.4 Mbit/s, without the guard 19.1, reno 6.4.
- *   7. rtt_min is for the connection's life. When the route gets longer, or jitter exceeds the time of three packets, the
- *      guard takes more losses for congestion: the flow then reduces no less often than dfr or reno, never more rarely.
- *   8. The published simulation had a constant RTT: the algorithm as run never cut at all. On a real path jitter decides.
- *   9. Differences 1 to 10 of dfr, with "two at once" and later losses only where the RTT is above the tolerance.
+ *   1. The flow chart postpones the cut at a first loss above the tolerance. The text beside it cuts at once. mode
+ *      chooses: 0 is the flow chart, 1 is the text. The published column of 0 % tolerance agrees better with the
+ *      flow chart but proves nothing, because both forgive a loss at a deviation of 0.
+ *   2. The paper does not specify the average. Here it is exponential with TCP's own gain, and is not updated
+ *      during recovery. It takes one sample a round trip, because the paper's simulator times one packet at a
+ *      time. With a sample from every ACK it would follow a filling queue within a few ACKs and never see a
+ *      deviation. The "current RTT" is the latest sample of any ACK.
+ *   3. Only a higher RTT is a deviation. Before the first sample, every loss is above the tolerance.
+ *   4. All losses that one ACK reports have one verdict, whether recovery begins with it or continues.
+ *   5. The paper leaves open when S_M_LOSS is set again. Here it is set when everything sent before the postponed
+ *      loss was detected is acknowledged, and at a cut, a timeout, an undo and a restart after idle time. A random
+ *      loss does not change it.
+ *   6. guard is ours; guard = 0 is the paper. The paper's rule alone hardly ever reduces the window. Linear growth
+ *      fills a queue so slowly that the average follows it: above 35 packets the RTT of a full queue is within
+ *      10 % of its average. A short queue does not raise the RTT either. The guard forgives a loss within the
+ *      tolerance only if two conditions hold, and otherwise cuts at once:
+ *      a. Fewer than guard_queue packets of this flow are queued. The estimate is cwnd (rtt - rtt_min) / rtt, with
+ *         the lowest RTT instead of the average. Estimate and threshold are Veno's (bpf_veno), and are valid for
+ *         any window.
+ *      b. The budget is not used up. Each forgiven loss costs one, also when one ACK reports several. Each
+ *         delivered packet earns guard_share of a loss, up to guard_losses, and a cut refills the budget. This
+ *         limits how many losses are forgiven where the queue is too short for a, or where rtt_min was measured
+ *         while a queue existed.
+ *      Risk has the figures of the default. With guard = 0, in virtual time at 20 Mbit/s, 40 ms, a queue of 1 BDP
+ *      and 0.3 % loss, neighbours keep a quarter of what a second reno leaves them: dtcp 0.26, bpf_cubic 0.26,
+ *      reno 0.24 (4 seeds). Alone on that path the default carries 15.4 Mbit/s, guard = 0 carries 19.1 and reno
+ *      6.4.
+ *   7. rtt_min holds for the life of the connection. When the route gets longer, or the jitter exceeds the time of
+ *      three packets, the guard takes more losses for congestion. The flow then reduces at least as often as dfr
+ *      or reno.
+ *   8. The published simulation had a constant RTT, so the algorithm never cut the window in it. On a real path
+ *      the jitter decides.
+ *   9. Differences 1 to 10 of dfr. Cuts for "two at once" and for later losses apply only where the RTT is above
+ *      the tolerance.
  *
  * Kernel
- *   As dfr. RTT samples are those of the kernel for congestion control: of the packet that arrived last, also by SACK.
+ *   As dfr. RTT samples are the kernel's samples for congestion control: of the packet that arrived last, also if
+ *   it was acknowledged by SACK.
  */
 #include "tccc.bpf.h"
 #include "delay.bpf.h"
@@ -168,7 +184,7 @@ static bool is_within_tolerance(const struct msack *msack)
 	return msack->rtt_avg && rtt * PERCENT <= msack->rtt_avg * (PERCENT + tolerance);
 }
 
-/* Part of this flow's window stands in queues: Veno's estimate, which needs no average that moves with the queue. */
+/* Whether part of this flow's window is queued. Veno's estimate needs no average that moves with the queue. */
 static bool is_queue_standing(const struct tcp_sock *tp, const struct msack *msack)
 {
 	return queued_packets(tp->snd_cwnd, msack->rtt_min_us, msack->rtt_last_us) >= guard_queue;
@@ -237,7 +253,7 @@ CC_OP(void, msack_init, struct sock *sk)
 	fill_budget(tcp_sk(sk), msack);
 }
 
-/* The losses are judged first: the ACK that told of them is the one before, and so is the RTT. */
+/* The losses are judged first, because the previous ACK reported them, and its RTT belongs to them. */
 CC_OP(void, msack_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	update_window(sk);

@@ -3,14 +3,15 @@
  * Modified Swift Start: the receiver times pairs of packets, and the sender fills the path in its second round trip.
  *
  * Source
- *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4; journal,
- *   volume, year and doi: none found. It builds on Swift Start: see swift.
+ *   E. A. Khalil, "A Modified Congestion Control Algorithm for Evaluating High BDP Networks", sections 2.2 and 4;
+ *   journal, volume, year and doi: none found. It builds on Swift Start: see swift.
  *
  * Idea
- *   The way back, delayed acknowledgements and queues change the spacing of ACKs. Only the bottleneck sets the spacing of
- *   the data. So the sender marks the segments of its first window as pairs, First and Second. The receiver measures the
- *   interval between the two arrivals and returns it in a TCP option on its ACKs. RTT over interval is the window that fills
- *   the path; no safety share is needed. It is paced over the second round trip, then slow start continues.
+ *   The return path, delayed ACKs and queues change the spacing of ACKs. Only the bottleneck sets the spacing of
+ *   the data. So the sender marks the segments of its first window as pairs, First and Second. The receiver
+ *   measures the interval between the two arrivals and returns it in a TCP option on its ACKs. RTT over interval
+ *   is the window that fills the path; no safety margin is needed. The sender paces this window over the second
+ *   round trip and then continues with slow start.
  *
  * Equations
  *   interval      dt = t_second - t_first                          eq. (1), at the receiver
@@ -23,49 +24,61 @@
  *   Windows in packets; times in microseconds; rates in bytes per second. The option's dt is in microseconds.
  *
  * Life
- *
- *   connection --> probe -- interval of a pair arrives --> paced -- its round trip is acknowledged --> done
- *                    |                                                                                  ^  ^
- *                    |-- the burst is acknowledged without an interval --> fallback -- slow start ends -+  |
- *                    |                                                                                     |
- *                    +-- ten packets have arrived and none was part of a burst that filled the window -----+
+ *   connection
+ *       |
+ *       v    an interval arrives            its round trip is
+ *     probe -----------------------> paced -------------------> done
+ *       |                                    acknowledged        ^
+ *       |    the burst is acknowledged                           |
+ *       +-----------------------> fallback -- slow start ends ---+
+ *       |    without an interval                                 |
+ *       |                                                        |
+ *       +--- ten packets arrived, no burst filled the window ----+
  *
  *   A loss, a mark or a timeout leads from any phase to done, which is Reno.
  *
  * Differs
- *   1. Equations (1) and (2) are printed with their operands reversed; the paper's own examples use them as above.
- *   2. cwnd is whole packets, the nearest number: at T1 and 0.1 s a window of 15 lies up to 3.4 % beside RTT / dt, at
- *      OC-1 nothing to speak of. The paper's windows are bytes.
- *   3. dt is whole microseconds: at OC-1 (231.48 us) the window lies up to 0.22 % beside the paper's.
- *   4. The paper gives no format: an experimental option (kind 254, RFC 6994) with ExID 0x5353 carries mark and interval.
- *   5. Two pairs: the first four segments of the first burst that fills the window. The interval of the second, with its own RTT, replaces
- *      the first's, as in the paper's example. A pair with a lost, reordered or short segment measures nothing.
- *   6. The RTT is the kernel's sample for the ACK that brought the interval: that of the Second, if it is acknowledged alone.
- *   7. An interval counts only for a pair that was sent and acknowledged, between min_option_dt_us and the RTT; est_max
- *      bounds what a lying receiver can ask for. The window never falls below what slow start has reached.
+ *   1. Equations (1) and (2) are printed with their operands reversed. The paper's own examples use them as above.
+ *   2. cwnd is a whole number of packets, the nearest one. At T1 and 0.1 s a window of 15 differs by up to 3.4 %
+ *      from RTT / dt. At OC-1 the difference is negligible. The paper's windows are in bytes.
+ *   3. dt is in whole microseconds. At OC-1 (231.48 us) the window differs by up to 0.22 % from the paper's.
+ *   4. The paper gives no format. An experimental option (kind 254, RFC 6994) with ExID 0x5353 carries mark and
+ *      interval.
+ *   5. There are two pairs: the first four segments of the first burst that fills the window. The interval of the
+ *      second pair, with its own RTT, replaces that of the first, as in the paper's example. A pair with a lost,
+ *      reordered or short segment gives no interval.
+ *   6. The RTT is the kernel's sample for the ACK that carried the interval. This is the RTT of the Second if the
+ *      ACK acknowledges it alone.
+ *   7. An interval counts only for a pair that was sent and acknowledged, and only between min_option_dt_us and
+ *      the RTT. est_max limits what a lying receiver can ask for. The window never falls below what slow start has
+ *      reached.
  *   8. The window is not raised above a threshold that the kernel knows from an earlier connection.
- *   9. While paced the window does not grow: the estimate is the window. Slow start goes on with the third round trip.
- *   10. estimate_divisor is Swift Start's alpha. The paper no longer needs it, but its own second windows are 13 to 17 %
- *       too large, because the second pair's RTT includes the queue of the first pair.
- *   11. The kernel does not pace the first ten packets of a connection: six of the second round follow each other.
- *   12. The paper's sender has SACK and fast retransmit off; here they are as the host has them.
- *   13. Where no interval comes, slow start has continued meanwhile; fallback = 1 then uses the spacing of the first two
- *       ACKs, with swift's bound on it.
- *   14. The paper starts with a window of four. Here the burst is the kernel's initial window unless initial_window limits
- *       it: a response of 5 to 10 packets otherwise takes one more round trip. The kernel's window is given back when no
- *       interval comes: the peer lacks the program, one ACK covers the burst, the intervals are too short to be measured,
- *       or the first ten packets arrive without filling the window.
+ *   9. The window does not grow while it is paced, because the estimate is the window. Slow start continues with
+ *      the third round trip.
+ *   10. estimate_divisor is Swift Start's alpha. The paper no longer needs it. But the paper's own second windows
+ *      are 13 to 17 % too large, because the RTT of the second pair includes the queue of the first pair.
+ *   11. The kernel does not pace the first ten packets of a connection, so six packets of the second round trip
+ *      follow each other without a gap.
+ *   12. The paper's sender has SACK and fast retransmit off. Here the host's settings apply.
+ *   13. If no interval arrives, slow start has continued meanwhile. fallback = 1 then uses the spacing of the
+ *      first two ACKs, with swift's limit on it.
+ *   14. The paper starts with a window of four. Here the first burst is the kernel's initial window unless
+ *      initial_window limits it, because a response of 5 to 10 packets would take one more round trip. The
+ *      kernel's window is restored when no interval arrives: the peer does not have the program, one ACK
+ *      acknowledges the burst, the intervals are too short to measure, or the first ten packets arrive without
+ *      filling the window.
  *
  * Kernel
- *   Needs its companion program on both hosts: `tccc load mswift` attaches it with the algorithm, `tccc load mswift
- *   --receiver` alone; both ends need sock_ops header options (5.10 and newer), the sender what swift needs. A socket must
- *   have the algorithm before it fills its first window. Turn GRO off at the receiver: it hands packets over in batches,
- *   which shortens intervals. TSO and GSO at the sender do not matter, because packets go down one by one while probing:
- *   the pacing rate is low then, and nobody paces. Should pacing begin in this phase (fq is attached, the application sets
- *   SO_MAX_PACING_RATE), a packet takes 2 ms until the next ACK sets the rate again.
- *   Below some 3 ms of RTT TCP itself merges the first window, which then has no pairs, and slow start is used.
- *   Arrival times are those of TCP's own work, good to some microseconds: T1 and OC-1 are measured well, 1 Gbit/s (12 us)
- *   is not. Packets with unknown options may be dropped on their way; what is sent again carries none.
+ *   Needs its companion program on both hosts. `tccc load mswift` attaches it with the algorithm, `tccc load
+ *   mswift --receiver` attaches it alone. Both hosts need sock_ops header options (5.10 and newer), and the sender
+ *   needs what swift needs. A socket must have the algorithm before it fills its first window. Turn GRO off at the
+ *   receiver: it delivers packets in batches, which shortens intervals. TSO and GSO at the sender do not matter,
+ *   because the kernel sends packets one by one while probing: the pacing rate is low then, and nothing paces. If
+ *   pacing begins in this phase (fq is attached, or the application sets SO_MAX_PACING_RATE), a packet takes 2 ms
+ *   until the next ACK sets the rate again.
+ *   Below an RTT of about 3 ms TCP itself merges the first window. It has no pairs then, and slow start is used.
+ *   Arrival times are taken by TCP and have an error of some microseconds: T1 and OC-1 are measured well, 1 Gbit/s
+ *   (12 us) is not. Some networks drop packets with unknown options. Retransmissions carry none.
  */
 #include "tccc.bpf.h"
 TUNABLE_WAS(u32, alpha, estimate_divisor);
@@ -151,7 +164,7 @@ static bool is_believable(u32 dt_us, u32 rtt_us)
 	return dt_us >= min_option_dt_us && dt_us <= rtt_us;
 }
 
-/* Step: reads what the option brought for a pair acknowledged by now; true when there is a new estimate. */
+/* Step: reads the interval of a pair acknowledged by now. True when there is a new estimate. */
 static bool update_estimate(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);
@@ -209,7 +222,9 @@ static void fall_back(struct sock *sk)
 	tp->snd_cwnd = first_window(tp, window_from_acks(&mswift->ack, fallback_divisor), tp->snd_cwnd);
 }
 
-/* Step: the window was not full when these packets were sent. No burst of this connection has been timed so far. */
+/*
+ * Step: the window was not full when these packets were sent. No burst of this connection has been measured so far.
+ */
 static void wait_for_burst(struct sock *sk)
 {
 	struct mswift *mswift = inet_csk_ca(sk);
@@ -255,9 +270,9 @@ static void pace(struct sock *sk)
 }
 
 /*
- * A pacing rate with which TCP hands down one packet at a time: half a packet in the time that sk_pacing_shift stands for.
- * Nothing is paced by it. Should pacing begin before the next ACK sets the rate again, a packet takes 2 ms, and 16 ms at
- * the lowest shift that drivers set, 7. Bytes per second. Range: any mss.
+ * A pacing rate at which TCP sends one packet at a time: half a packet in the time that sk_pacing_shift allows.
+ * Nothing uses it for pacing. If pacing begins before the next ACK sets the rate again, a packet takes 2 ms, and 16
+ * ms at the lowest shift that drivers set, 7. Bytes per second. Range: any mss.
  */
 static u64 rate_of_single_packets(const struct sock *sk)
 {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tahoe: slow start, congestion avoidance and fast retransmit, and after every loss slow start again from one packet.
+ * Tahoe: slow start, congestion avoidance and fast retransmit; after every loss slow start again from one packet.
  *
  * Source
- *   V. Jacobson, "Congestion avoidance and control", ACM SIGCOMM CCR 18 (4), 1988, doi 10.1145/52325.52356, with the
- *   fast retransmit of 4.3BSD-Tahoe; K. Fall, S. Floyd, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP",
- *   ACM SIGCOMM CCR 26 (3), 1996, doi 10.1145/235160.235162: section 2.
+ *   V. Jacobson, "Congestion avoidance and control", ACM SIGCOMM CCR 18 (4), 1988, doi 10.1145/52325.52356, with
+ *   the fast retransmit of 4.3BSD-Tahoe; K. Fall, S. Floyd, "Simulation-based comparisons of Tahoe, Reno, and SACK
+ *   TCP", ACM SIGCOMM CCR 26 (3), 1996, doi 10.1145/235160.235162: section 2.
  *
  * Idea
- *   A loss says that the path was full. Empty it, and find the half of the window that was surely too large anew by slow
- *   start: no guess is needed of what is still on its way. The price is a nearly idle path for some round trips at every
- *   loss, also where the loss is a bit error.
+ *   A loss shows that the path was full. Tahoe empties the path and returns by slow start to half of the window
+ *   that was surely too large. It needs no estimate of the packets still in flight. The price is a nearly idle
+ *   path for some round trips at every loss, even if the loss is a bit error.
  *
  * Equations
  *   slow start     cwnd += acked
  *   avoidance      cwnd += acked / cwnd
  *   loss, timeout  ssthresh = max(cwnd / 2, 2), cwnd = 1
- *   It follows that log2(cwnd / 2) round trips after a loss avoidance begins.
+ *   Avoidance therefore begins log2(cwnd / 2) round trips after a loss.
  *
  * Units
  *   Windows in packets, halves rounded down.
@@ -25,19 +25,22 @@
  *   slow start -> avoidance -> (loss) recovery -> slow start; timeout -> loss -> slow start.
  *
  * Differs
- *   1. The kernel finds and repairs losses (SACK, RACK): only what is missing is sent again, where Tahoe goes back to the
- *      first loss and sends everything after it again.
- *   2. While the kernel repairs, its reduction (PRR, RFC 6937) leads the window, to no less than 2 packets: Tahoe's window
- *      of one is in force from the end of the recovery on. It grows by a packet for every ACK in between that repairs
- *      something, as slow start does.
- *   3. A timeout inside a recovery leaves the threshold at half of the window that the recovery met; 4.3BSD halves what
- *      is then left of it, mostly to 2.
- *   4. ECN, which is younger, is treated as a loss. A reduction that proves spurious is undone, which Tahoe cannot.
+ *   1. The kernel detects and repairs losses (SACK, RACK). It retransmits only what is missing. Tahoe goes back to
+ *      the first loss and retransmits everything after it.
+ *   2. During the repair the kernel's reduction (PRR, RFC 6937) controls the window, which is at least 2 packets.
+ *      Tahoe's window of one applies from the end of the recovery. Until then it grows by one packet for every ACK
+ *      that repairs something, as in slow start.
+ *   3. A timeout inside a recovery keeps the threshold at half of the window from the beginning of the recovery.
+ *      4.3BSD halves what is left of the window then, mostly to 2.
+ *   4. ECN is newer than Tahoe and is treated as a loss. A reduction that proves spurious is undone, which Tahoe
+ *      cannot do.
  *   5. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender.
- *   6. ns-2's Fast Start agent (TCP/FS) is this on a transfer that is never idle: it derives from the Tahoe agent.
+ *   6. On a transfer that is never idle, ns-2's Fast Start agent (TCP/FS) is this algorithm, because it derives
+ *      from the Tahoe agent.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Exact on every supported kernel.
+ *   Uses the kernel's own tcp_slow_start and tcp_cong_avoid_ai (5.13 and newer). Works the same on every supported
+ *   kernel.
  */
 #include "tccc.bpf.h"
 #include "phase.bpf.h"

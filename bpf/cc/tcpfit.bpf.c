@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * TCP-FIT: behave as N Reno connections in one, N following from the queue that the window leaves in the network.
+ * TCP-FIT: behave as N Reno connections in one, with N computed from the queue that the window causes.
  *
  * Source
  *   J. Wang, J. Wen, J. Zhang, Y. Han, "TCP-FIT: an improved TCP congestion control algorithm and its performance",
  *   IEEE INFOCOM 2011, doi 10.1109/INFCOM.2011.5935128; US patents 8,547,839 and 9,385,960, claims.
  *
  * Idea
- *   Parallel connections fill a path that one Reno connection cannot, and lose less of their sum at a loss. How many may
- *   run without pushing others aside? As many as keep the queue short: count up while it is short, down while it is long.
+ *   Parallel connections fill a path that one Reno connection cannot fill, and lose less of their total at a loss.
+ *   The number of connections that does not push others aside is the number that keeps the queue short. So N goes
+ *   up while the queue is short, and down while it is long.
  *
  * Equations
  *   growth          cwnd += N acked / cwnd
@@ -18,8 +19,8 @@
  *                   N + 1 if Q < a cwnd / N, N - 1 if Q > a cwnd / N, N >= 1   update_rule = 1, the claims' steps
  *   period          the longer of one RTT and 500 ms; avgRTT is the mean of its samples
  *   base            every refresh_periods: N = 1 for a period, then baseRTT = 7/8 baseRTT + 1/8 its lowest RTT
- *   a is the tunable queue_share.
- *   It follows that N rests where N (avgRTT - baseRTT) / avgRTT = a: each of the N keeps a share a of its window queued.
+ *   a is the tunable queue_share. N therefore stays constant where N (avgRTT - baseRTT) / avgRTT = a. Each of the N
+ *   connections then keeps a share a of its window in the queue.
  *
  * Units
  *   Windows in packets, N and a in 1/1024, RTTs and the period in us, kept windows rounded down.
@@ -28,17 +29,17 @@
  *   slow start -> avoidance -> (loss) recovery -> avoidance; timeout -> loss -> slow start.
  *
  * Differs
- *   1. a is not fixed by paper or claims; 1/8 is that of the ns-3 port.
- *   2. When the base is measured anew is not said anywhere: never, unless refresh_periods is set. Its m samples are those
- *      of one period.
- *   3. N has fractions in the later formula, and whole steps in the other; both stop at 4096.
- *   4. A period without samples, or in which the application was the limit at its end, leaves N alone. Slow start and
- *      what a timeout does to the window are Reno's; N is kept over losses and timeouts.
- *   5. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender. ECN is treated as a
- *      loss.
+ *   1. Neither the paper nor the claims give a value for a. 1/8 is that of the ns-3 port.
+ *   2. Neither says when the base RTT is measured again. It never is, unless refresh_periods is set. Its m samples
+ *      are those of one period.
+ *   3. N is fractional in the later formula and whole in the other. Both stop at 4096.
+ *   4. N does not change in a period without samples, or if the application was the limit at its end. Slow start
+ *      and the effect of a timeout on the window are Reno's. Losses and timeouts do not change N.
+ *   5. Growth counts acknowledged packets, not ACKs, and only while the window limits the sender. ECN is treated
+ *      as a loss.
  *
  * Kernel
- *   Uses the kernel's own tcp_slow_start (5.13 and newer). Exact on every supported kernel.
+ *   Uses the kernel's own tcp_slow_start (5.13 and newer). Works the same on every supported kernel.
  *
  * Patents
  *   US 8,547,839 and 9,385,960, granted (and 9,838,318 for a variant with Hybla). For research; never a default.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What algorithms that look at delay share: the RTTs of one round trip, the lowest RTT ever, and the packets in queues
- * that the two tell of.
+ * What delay-based algorithms share: the RTTs of one round trip, the lowest RTT, and the number of queued packets
+ * that follows from the two.
  *
- * A round begins with begin_delay_round and is over when the first packet sent after that is acknowledged.
+ * A round begins with begin_delay_round and ends when the first packet sent after that is acknowledged.
  */
 #ifndef TCCC_DELAY_BPF_H
 #define TCCC_DELAY_BPF_H
@@ -11,7 +11,7 @@
 #include "tccc.bpf.h"
 
 #define NO_RTT U32_LARGEST
-/* Fewer samples of a round than this may all be of delayed ACKs: the number of the kernel's Vegas and YeAH. */
+/* With fewer samples, all of a round may be of delayed ACKs. The number is that of the kernel's Vegas and YeAH. */
 #define ENOUGH_SAMPLES 3
 
 struct delay {
@@ -30,14 +30,14 @@ static __always_inline void begin_delay_round(struct delay *delay, const struct 
 	delay->round_end_seq = tp->snd_nxt;
 }
 
-/* No RTT is known: a new connection, or one whose path may be another after a pause. */
+/* Forgets all RTTs: for a new connection, or after a pause, when the path may be another. */
 static __always_inline void forget_delay(struct delay *delay, const struct tcp_sock *tp)
 {
 	delay->base_rtt_us = NO_RTT;
 	begin_delay_round(delay, tp);
 }
 
-/* To be called in pkts_acked. An RTT of 0 counts as 1 us: RTTs are divided by. */
+/* Records a sample. Call in pkts_acked. An RTT of 0 counts as 1 us, because RTTs are divisors. */
 static __always_inline void update_delay(struct delay *delay, const struct ack_sample *sample)
 {
 	u32 rtt_us;
@@ -51,7 +51,7 @@ static __always_inline void update_delay(struct delay *delay, const struct ack_s
 	delay->samples++;
 }
 
-/* To be asked in cong_avoid, of ACKs of new data. */
+/* Whether the round is over. Call in cong_avoid, for ACKs of new data. */
 static __always_inline bool is_delay_round_over(const struct delay *delay, const struct tcp_sock *tp)
 {
 	return after(tp->snd_una, delay->round_end_seq);
@@ -64,8 +64,9 @@ static __always_inline u32 mean_rtt_us(const struct delay *delay)
 }
 
 /*
- * Packets of the window that stand in queues: cwnd (rtt - base) / rtt, the difference of the expected and the actual
- * rate times the base RTT. Range: any; 0 where rtt is not above base. Error: below one packet, it is the floor.
+ * Packets of the window that are queued: cwnd (rtt - base) / rtt, which is the difference of the expected and the
+ * actual rate times the base RTT.
+ * Range: any; 0 where rtt is not above base. Error: below one packet, it is the floor.
  */
 static __always_inline u32 queued_packets(u32 cwnd, u32 base_rtt_us, u32 rtt_us)
 {

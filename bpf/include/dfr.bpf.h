@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The core that dfr and msack share: a recovery that keeps its window at first, and the cut that a later loss, a mark or
- * a timeout brings.
+ * The core that dfr and msack share: a recovery that keeps its window at first, and the cut at a later loss, a mark
+ * or a timeout.
  *
- * An algorithm's file gives PHASES before it includes this, a state that begins as struct dfr_state, judge(),
- * is_forgiven() and note_verdict(), and pkts_acked, which calls update_window first. The headers of dfr.bpf.c and msack.bpf.c explain the
- * rest, differences included.
+ * An algorithm's file defines PHASES before it includes this file, and a state that begins as struct dfr_state. It
+ * defines judge(), is_forgiven() and note_verdict(). Its pkts_acked calls update_window first. The headers of
+ * dfr.bpf.c and msack.bpf.c explain the rest, differences included.
  */
 #ifndef TCCC_DFR_BPF_H
 #define TCCC_DFR_BPF_H
 
 #include "reduction.bpf.h"
 
-/* What the latest loss was taken for. */
+/* How the latest loss was judged. */
 enum verdict {
 	VERDICT_NONE = 0,      /* no loss yet */
 	VERDICT_RANDOM = 1,    /* a bit error: retransmit */
-	VERDICT_POSTPONED = 2, /* perhaps congestion: retransmit, cut only if another follows */
+	VERDICT_POSTPONED = 2, /* perhaps congestion: retransmit, cut only at another loss */
 	VERDICT_CUT = 3,       /* congestion */
 	VERDICT_MARK = 4,      /* an explicit congestion mark */
 	VERDICT_TIMEOUT = 5,
-	VERDICT_GUARD = 6, /* looks like a bit error, but a guard does not believe it */
+	VERDICT_GUARD = 6, /* looks like a bit error, but the guard cuts */
 };
 
 struct dfr {
 	u8 first_loss; /* the next loss is the first of its window: the paper's S_M_LOSS */
-	u8 is_asked;   /* the kernel asked for a threshold; which state it enters is not known yet */
+	u8 is_asked;   /* the kernel called ssthresh; the state that it enters is not known yet */
 	u8 is_uncut;   /* this recovery has kept its window so far */
 	u8 is_marked;  /* the latest ACK echoes a congestion mark */
 	struct timeout timeout;
 	enum verdict verdict; /* on the latest loss */
 	u32 postponed;	      /* verdicts that postponed the cut */
-	u32 cut;	      /* cuts, those by timeouts apart */
+	u32 cut;	      /* cuts, except those by timeouts */
 	u32 rtos;	      /* timeouts that reduced the threshold */
-	u32 cwnd0;     /* window when the kernel last asked for a threshold, that is at the beginning of a recovery */
-	u32 win_end;   /* end of the window of a postponed cut: the next loss is a first one beyond it */
-	u32 lost_mark; /* tp->lost up to which losses have their verdict */
-	u32 slow_start_end; /* threshold before a recovery that began in slow start, 0: it did not */
+	u32 cwnd0;	      /* window at the last call of ssthresh, which is at the beginning of a recovery */
+	u32 win_end;	      /* end of the window of a postponed cut; a loss beyond it is a first one again */
+	u32 lost_mark;	      /* value of tp->lost up to which losses have been judged */
+	u32 slow_start_end;   /* threshold before a recovery that began in slow start, otherwise 0 */
 };
 
-/* How the state of every algorithm of this core begins. */
+/* The state of every algorithm of this core begins like this. */
 struct dfr_state {
 	u8 phase;
 	struct dfr dfr;
@@ -59,12 +59,12 @@ static __always_inline void set_phase(const struct sock *sk, u8 phase)
 	state->phase = phase;
 }
 
-/* The verdict on so many losses told together; changes neither the window nor the algorithm's course. */
+/* Judges this many losses that one ACK reported. Changes neither the window nor what follows. */
 static enum verdict judge(struct sock *sk, u32 losses);
-/* Called with every verdict that counts: once the kernel's state shows what a threshold was asked for. */
+/* Called with every verdict that counts, when the kernel's state shows why it called ssthresh. */
 static void note_verdict(struct sock *sk, enum verdict verdict);
 
-/* The loss costs no window now. */
+/* Whether the loss costs no window now. */
 static bool is_forgiven(enum verdict verdict);
 
 /* The parent's test for a random error: the only loss of its window. */
@@ -78,7 +78,7 @@ static void update_phase(struct sock *sk)
 	set_phase(sk, in_slow_start(tcp_sk(sk)) ? PHASE_SLOW_START : PHASE_AVOIDANCE);
 }
 
-/* What a verdict means for the losses that follow. */
+/* Applies a verdict to the losses that follow. */
 static void update_course(struct sock *sk, enum verdict verdict)
 {
 	struct dfr *dfr = dfr_of(sk);
@@ -98,7 +98,7 @@ static void update_course(struct sock *sk, enum verdict verdict)
 	note_verdict(sk, verdict);
 }
 
-/* PRR reads the threshold at every ACK and recovery ends at it: writing it now is the postponed cut. */
+/* PRR reads the threshold at every ACK, and recovery ends at it. Writing it now is the postponed cut. */
 static void set_later_verdict(struct sock *sk, enum verdict verdict)
 {
 	struct dfr *dfr = dfr_of(sk);
@@ -116,8 +116,8 @@ static bool in_uncut_recovery(const struct sock *sk)
 }
 
 /*
- * The losses that the ACK before told of, since the kernel marks them after its callbacks; then the end of the window
- * that a postponed cut waited for.
+ * Judges the losses that the previous ACK reported, because the kernel marks losses after its callbacks. Then checks
+ * for the end of the window for which a cut was postponed.
  */
 static void update_window(struct sock *sk)
 {
@@ -144,7 +144,7 @@ static void set_timeout_ssthresh(struct sock *sk, u32 cwnd)
 	note_verdict(sk, VERDICT_TIMEOUT);
 }
 
-/* To be called in init. */
+/* Call in init. */
 static void forget_losses(struct sock *sk)
 {
 	struct dfr *dfr = dfr_of(sk);
@@ -155,7 +155,7 @@ static void forget_losses(struct sock *sk)
 	update_phase(sk);
 }
 
-/* A mark is not a random error: it cuts a recovery that has kept its window. */
+/* A mark is not a bit error: it cuts a recovery that has kept its window. */
 CC_OP(void, dfr_in_ack_event, struct sock *sk, u32 flags)
 {
 	struct dfr *dfr = dfr_of(sk);
@@ -173,8 +173,8 @@ CC_OP(void, dfr_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 }
 
 /*
- * The kernel does not say whether it enters a recovery, a reduction by marks or a loss by timeout: this is the answer for
- * a recovery, and nothing is counted before the state is known. Not having cut is to return the window.
+ * The kernel does not say whether it enters a recovery, a reduction by marks or a loss by timeout. This is the
+ * answer for a recovery. Nothing is counted before the state is known. Returning the window means no cut.
  */
 CC_OP(u32, dfr_ssthresh, struct sock *sk)
 {
@@ -186,15 +186,16 @@ CC_OP(u32, dfr_ssthresh, struct sock *sk)
 	dfr->cwnd0 = tp->snd_cwnd;
 	note_window(tp, &dfr->timeout);
 	dfr->slow_start_end = in_slow_start(tp) ? tp->snd_ssthresh : 0;
-	/* Without RACK the kernel marks the first lost packet only after this. */
+	/* Without RACK the kernel marks the first lost packet only after this call. */
 	dfr->lost_mark = tp->lost_out ? tp->lost : tp->lost + 1;
 	dfr->verdict = dfr->is_marked ? VERDICT_MARK : judge(sk, losses);
 	return is_forgiven(dfr->verdict) ? ssthresh_of(tp->snd_cwnd) : reno_ssthresh(tp);
 }
 
 /*
- * LOSS: the kernel asked dfr_ssthresh just before, not knowing that it was a timeout. COMPLETE_CWR: cwnd is the threshold
- * now; a sender that was in slow start and kept its window goes on where it was.
+ * LOSS: the kernel called dfr_ssthresh just before, when it did not yet tell a timeout from other losses.
+ * COMPLETE_CWR: cwnd is the threshold now. A sender that was in slow start and kept its window continues in slow
+ * start.
  */
 CC_OP(void, dfr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -212,7 +213,7 @@ CC_OP(void, dfr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-/* Loss: inside a reduction the kernel asks for no further one at a timeout, it is made here. */
+/* Loss: inside a reduction the kernel does not call ssthresh at a timeout, so the cut is made here. */
 static void enter_loss(struct sock *sk)
 {
 	struct dfr *dfr = dfr_of(sk);
@@ -224,7 +225,7 @@ static void enter_loss(struct sock *sk)
 		set_timeout_ssthresh(sk, cwnd);
 }
 
-/* The state tells what the threshold was asked for. Recovery is also entered from CWR, where nothing was asked. */
+/* The state shows why the kernel called ssthresh. It also enters Recovery from CWR, without a call. */
 CC_OP(void, dfr_set_state, struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

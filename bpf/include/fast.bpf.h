@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The FAST core that fast and fastfit share: an averaged RTT, and once a round trip a step towards the window that keeps
- * alpha packets in the queue.
+ * The FAST core that fast and fastfit share: an averaged RTT, and once a round trip a step towards the window that
+ * keeps alpha packets queued.
  *
- * An algorithm's file includes this, keeps a struct fast_path in its state and says what alpha is.
+ * An algorithm's file includes this, keeps a struct fast_path in its state and sets alpha.
  */
 #ifndef TCCC_FAST_BPF_H
 #define TCCC_FAST_BPF_H
@@ -12,7 +12,7 @@
 #include "delay.bpf.h"
 #include "phase.bpf.h"
 
-/* Averages are in 2^-16 us: with a weight of 3 / 2^31 the sum of two still fits 64 bits. */
+/* Averages are in 2^-16 us. With a weight of 3 / 2^31 the sum of two still fits 64 bits. */
 #define RTT_SHIFT 16
 /* Weights of an average are in 2^-16. */
 #define WEIGHT_SHIFT 16
@@ -27,10 +27,10 @@ TUNABLE(u32, gain, 512, 1, 1024, "1/1024",
 	"gamma, share of the way to the wanted window that a round goes: 0.5, ns-2's");
 
 struct fast_path {
-	u8 is_disturbed; /* by a reduction: RTTs do not count and the equation rests, until a packet sent after it arrived */
+	u8 is_disturbed; /* by a reduction, until a packet sent after it has arrived; RTTs do not count */
 	u32 weight;	 /* eta of this round, 2^-16 */
-	u32 alpha;	 /* packets that shall stand in the queue */
-	u64 avg_rtt; /* averaged RTT, 2^-16 us, 0: no sample yet */
+	u32 alpha;	 /* packets to keep in the queue */
+	u64 avg_rtt;	 /* averaged RTT, 2^-16 us, 0: no sample yet */
 	struct delay delay;
 };
 
@@ -70,7 +70,7 @@ static __always_inline void update_average(struct fast_path *path, const struct 
 		path->avg_rtt = (path->avg_rtt * (WEIGHT_UNIT - path->weight) + rtt * path->weight) >> WEIGHT_SHIFT;
 }
 
-/* Packets of the window that stand in the queue, by the averaged RTT. */
+/* Packets of the window that are queued, by the averaged RTT. */
 static __always_inline u32 averaged_queue(u32 cwnd, const struct fast_path *path)
 {
 	return queued_packets(cwnd, path->delay.base_rtt_us, average_rtt_us(path));
@@ -92,7 +92,7 @@ static __always_inline u32 equation_window(u32 cwnd, const struct fast_path *pat
 	return (u32)min(next, 2ull * cwnd);
 }
 
-/* To be called in init. */
+/* Call in init. */
 static __always_inline void begin_fast(const struct tcp_sock *tp, struct fast_path *path, u32 alpha)
 {
 	path->is_disturbed = 0;
@@ -103,8 +103,9 @@ static __always_inline void begin_fast(const struct tcp_sock *tp, struct fast_pa
 }
 
 /*
- * The first packets of this round met alpha packets in the queue: w (RTT - baseRTT) >= alpha RTT, RTT the lowest of the
- * round, which its own bursts do not lengthen. Range: windows and RTTs below 2^31; base and RTT known.
+ * The first packets of this round met alpha packets in the queue: w (RTT - baseRTT) >= alpha RTT. RTT is the lowest
+ * of the round, which its own bursts do not lengthen.
+ * Range: windows and RTTs below 2^31; base and RTT known.
  */
 static __always_inline bool is_queue_standing(u32 cwnd, const struct fast_path *path)
 {
@@ -123,9 +124,9 @@ static __always_inline void set_slow_start_window(struct tcp_sock *tp, const str
 }
 
 /*
- * To be called in set_state. What was in flight during a reduction says nothing of the queue: of packets that an outage
- * held back, whose timeout proves spurious, each would report the outage. From the reduction's end on a round begins, and
- * what is sent in it counts.
+ * Call in set_state. Packets in flight during a reduction do not show the queue: if an outage held them back and its
+ * timeout proves spurious, the RTT of each contains the outage. At the end of the reduction a round begins, and
+ * packets sent in it count.
  */
 static __always_inline void update_disturbance(const struct tcp_sock *tp, struct fast_path *path, u8 new_state)
 {
@@ -135,7 +136,10 @@ static __always_inline void update_disturbance(const struct tcp_sock *tp, struct
 		begin_delay_round(&path->delay, tp);
 }
 
-/* Slow start; true at the end of a round in congestion avoidance: the window is to be set. To be asked at each ACK. */
+/*
+ * Does slow start. True at the end of a round in congestion avoidance, when the caller sets the window. Call at each
+ * ACK.
+ */
 static __always_inline bool is_equation_due(struct tcp_sock *tp, struct fast_path *path, u32 acked)
 {
 	const bool has_samples = path->delay.samples;
@@ -150,7 +154,7 @@ static __always_inline bool is_equation_due(struct tcp_sock *tp, struct fast_pat
 	return has_samples && !in_slow_start(tp);
 }
 
-/* Growth only while the window limits the sender. */
+/* The window grows only while it limits the sender. */
 static __always_inline void set_equation_window(struct tcp_sock *tp, const struct fast_path *path)
 {
 	const u32 next = equation_window(tp->snd_cwnd, path);

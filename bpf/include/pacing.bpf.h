@@ -5,7 +5,7 @@
 
 #include "tccc.bpf.h"
 
-/* A window of more bytes than this counts as this: times 8000000 it still fits 64 bits. Range: 2 TiB. */
+/* A larger window counts as this many bytes: times 8000000 it still fits 64 bits. Range: 2 TiB. */
 #define PACED_BYTES_MAX (1ull << 41)
 
 /* window / RTT, bytes per second, floor. Range: any RTT from 1/8 us on; 0 where there is none. */
@@ -18,7 +18,7 @@ static __always_inline u64 paced_rate(u32 cwnd, u32 mss, u32 rtt_us_times_8)
 	return bytes * (US_PER_SEC << SRTT_SHIFT) / rtt_us_times_8;
 }
 
-/* Pacing is switched on unless the application or the fq qdisc has done so; true when it was done here. */
+/* Switches pacing on unless the application or the fq qdisc has done so. True if it was done here. */
 static __always_inline bool set_pacing_on(struct sock *sk)
 {
 	if (sk->sk_pacing_status != SK_PACING_NONE)
@@ -27,7 +27,7 @@ static __always_inline bool set_pacing_on(struct sock *sk)
 	return true;
 }
 
-/* Only what was switched on here is switched off; fq may have taken the pacing over meanwhile. */
+/* Switches off only what was switched on here. The fq qdisc may do the pacing meanwhile. */
 static __always_inline void set_pacing_off(struct sock *sk, bool is_ours)
 {
 	if (is_ours && sk->sk_pacing_status == SK_PACING_NEEDED)
@@ -35,8 +35,8 @@ static __always_inline void set_pacing_off(struct sock *sk, bool is_ours)
 }
 
 /*
- * Never above the rate that the kernel has just set: it paces slow start at twice the window per RTT, and keeps to what
- * the application allows.
+ * Sets a pacing rate, but never above the rate that the kernel has just set: twice the window per RTT in slow start,
+ * within the application's limit.
  */
 static __always_inline void set_pacing_rate(struct sock *sk, u64 rate)
 {

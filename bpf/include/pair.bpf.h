@@ -17,17 +17,20 @@
 #define PAIR_EXID 0x5353 /* not assigned by IANA */
 #define MARK_BYTES 6
 #define REPLY_BYTES 8
-/* Either takes this much of a header: options are padded to four bytes. */
+/* Both take this much of a header, because options are padded to four bytes. */
 #define PAIR_ROOM 8
 #define MARK_SECOND 1
 /* The initial window of four has two. */
 #define PAIRS 2
 #define NS_PER_US 1000ull
 
-/* The sender's end: the program fills in what it marked and what came back, the algorithm says how long to mark. */
+/*
+ * The sender's end. The program records what it marked and what came back, and the algorithm decides how long to
+ * mark.
+ */
 struct pair_exchange {
 	u32 second_end[PAIRS]; /* sequence number after the Second of each pair sent */
-	u32 second_seq;	       /* where the Second of the First on its way begins */
+	u32 second_seq;	       /* where the Second of the First in flight begins */
 	u32 bytes;	       /* of that First */
 	u32 dt_us;	       /* interval that came back, 0: none since the algorithm looked */
 	u8 is_marking;
@@ -63,15 +66,16 @@ _Static_assert(sizeof(struct pair_option) == REPLY_BYTES, "the option has no hol
 
 SHARED_STORAGE(pair_delta, pair_exchanges, struct pair_exchange) TIMES_SINGLE_PACKETS;
 
-/* More segments are to be marked. */
+/* Whether more segments must be marked. */
 static __always_inline bool wants_mark(const struct pair_exchange *exchange)
 {
 	return exchange->is_marking && (exchange->has_first || exchange->firsts < PAIRS);
 }
 
 /*
- * The flags of the mark for a full segment of new data. A Second directly follows its First and is as long; where another
- * segment comes instead, that pair is given up and the segment is the First of the next. Negative: no mark.
+ * The flags of the mark for a full segment of new data. A Second directly follows its First and has the same length.
+ * If another segment follows, that pair is given up, and the segment is the First of the next pair. Negative: no
+ * mark.
  */
 static __always_inline int next_mark(struct pair_exchange *exchange, u32 seq, u32 bytes)
 {
@@ -92,7 +96,7 @@ static __always_inline int next_mark(struct pair_exchange *exchange, u32 seq, u3
 	return 0;
 }
 
-/* Pairs whose Second is acknowledged: only for these can an interval have been measured. */
+/* Pairs whose Second is acknowledged. Only these can have given an interval. */
 static __always_inline u32 pairs_acknowledged(const struct pair_exchange *exchange, u32 una)
 {
 	u32 pairs = 0;
@@ -103,7 +107,7 @@ static __always_inline u32 pairs_acknowledged(const struct pair_exchange *exchan
 	return pairs;
 }
 
-/* A marked segment as it arrived. */
+/* A marked segment that arrived. */
 struct pair_segment {
 	u32 seq;
 	u32 end; /* sequence number after it */
@@ -112,8 +116,9 @@ struct pair_segment {
 };
 
 /*
- * A marked segment arrived. dt = t_second - t_first (Khalil's eq. (1) with its operands set right), rounded to 1 us;
- * true when there is a new interval to tell. A Second without its First, or not directly after it, measures nothing.
+ * Records a marked segment. dt = t_second - t_first (Khalil's eq. (1) with its operands corrected), rounded to 1 us.
+ * True when there is a new interval to return. A Second without its First, or not directly after it, gives no
+ * interval.
  */
 static __always_inline bool update_arrival(struct pair_arrival *arrival, const struct pair_segment *segment, u64 now_ns)
 {

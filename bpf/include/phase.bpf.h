@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reno's four phases, for the algorithms that have no others. The state's first byte is the phase. */
+/* Reno's four phases, for algorithms without phases of their own. The first byte of the state is the phase. */
 #ifndef TCCC_PHASE_BPF_H
 #define TCCC_PHASE_BPF_H
 
@@ -9,7 +9,7 @@ PHASES(PHASE_SLOW_START, PHASE_AVOIDANCE, PHASE_RECOVERY, PHASE_LOSS);
 
 #include "reduction.bpf.h"
 
-/* To be called in init and at each ACK outside of reductions. */
+/* Call in init and at each ACK outside reductions. */
 static __always_inline void update_phase(struct sock *sk)
 {
 	u8 *phase = inet_csk_ca(sk);

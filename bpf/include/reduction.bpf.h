@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a change of the kernel's congestion state means for an algorithm: the phase while the window is reduced, and the
- * cut at a timeout, also at one inside a reduction.
+ * How algorithms follow the kernel's congestion state: the phase while the window is reduced, and the cut at a
+ * timeout, also at a timeout inside a reduction.
  *
  * A file with phases of its own includes this after PHASES, which must name PHASE_RECOVERY and PHASE_LOSS.
  */
@@ -10,7 +10,7 @@
 
 #include "tccc.bpf.h"
 
-/* Sets the phase of a reduction. To be called in set_state; Open and Disorder leave the phase to the next ACK. */
+/* Sets the phase of a reduction. Call in set_state. Open and Disorder leave the phase to the next ACK. */
 static __always_inline void update_reduction_phase(struct sock *sk, u8 new_state)
 {
 	u8 *phase = inet_csk_ca(sk);
@@ -22,29 +22,29 @@ static __always_inline void update_reduction_phase(struct sock *sk, u8 new_state
 }
 
 /*
- * For an algorithm whose timeout cuts otherwise than its other losses. The kernel asks ssthresh alike for both, and tells
- * of a timeout only afterwards (CA_EVENT_LOSS). Inside a reduction it asks for no further threshold at all, so that the
- * cut must be made in set_state, with a window that the kernel has overwritten by then.
+ * For an algorithm whose cut at a timeout differs from its other cuts. The kernel calls ssthresh for both, and
+ * reports a timeout only afterwards (CA_EVENT_LOSS). Inside a reduction it does not call ssthresh again. So
+ * set_state must make the cut, and the kernel has already overwritten the window by then.
  */
 struct timeout {
-	u8 is_cut;     /* this timeout has its reduction already */
+	u8 is_cut;     /* this timeout has made its cut */
 	u32 last_cwnd; /* window when the latest ACK arrived, or at the latest loss */
 };
 
-/* To be called in init. */
+/* Call in init. */
 static __always_inline void forget_timeout(const struct tcp_sock *tp, struct timeout *timeout)
 {
 	timeout->is_cut = 0;
 	timeout->last_cwnd = tp->snd_cwnd;
 }
 
-/* To be called in in_ack_event and ssthresh: the last places that see the window before a timeout. */
+/* Call in in_ack_event and ssthresh, the last callbacks that see the window before a timeout. */
 static __always_inline void note_window(const struct tcp_sock *tp, struct timeout *timeout)
 {
 	timeout->last_cwnd = tp->snd_cwnd;
 }
 
-/* To be called at CA_EVENT_LOSS. Returns the window that the timeout cuts, packets. */
+/* Call at CA_EVENT_LOSS. Returns the window that the timeout cuts, packets. */
 static __always_inline u32 window_at_timeout(const struct tcp_sock *tp, struct timeout *timeout)
 {
 	timeout->is_cut = 1;
@@ -52,9 +52,9 @@ static __always_inline u32 window_at_timeout(const struct tcp_sock *tp, struct t
 }
 
 /*
- * A timeout fired inside a reduction. To be asked in set_state(TCP_CA_Loss), which the kernel calls before icsk_ca_state
- * changes: the state read here is the one in which the timeout fired. Loss is entered by a timeout, for which the kernel
- * has just set cwnd to what is in flight and one, and, with the window left alone, when the path's MTU shrank.
+ * Whether a timeout fired inside a reduction. Call in set_state(TCP_CA_Loss). The kernel calls it before it changes
+ * icsk_ca_state, so the state read here is the one in which the timeout fired. Two things lead to Loss. A timeout
+ * has just set cwnd to the packets in flight plus one. A reduced MTU of the path leaves the window unchanged.
  */
 static __always_inline bool timed_out_in_reduction(const struct sock *sk)
 {
@@ -66,7 +66,7 @@ static __always_inline bool timed_out_in_reduction(const struct sock *sk)
 }
 
 /*
- * To be called in set_state(TCP_CA_Loss). Returns the window that a timeout inside a reduction cuts, packets; 0: nothing
+ * Call in set_state(TCP_CA_Loss). Returns the window that a timeout inside a reduction cuts, packets; 0 if nothing
  * is left to cut.
  */
 static __always_inline u32 window_at_late_timeout(const struct sock *sk, struct timeout *timeout)

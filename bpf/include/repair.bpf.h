@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What tahoe and faststart share: recoveries in which the window goes on from where slow start would, instead of from the
- * threshold to which the kernel leads it.
+ * What tahoe and faststart share: recoveries after which the window continues where slow start would be, instead of
+ * at the threshold to which the kernel moves it.
  *
- * The kernel leads the window of a recovery towards snd_ssthresh (PRR, RFC 6937) and sets it to that at the end. So the
- * aim stands there meanwhile, and the threshold is kept here until the recovery is over.
+ * The kernel moves the window of a recovery towards snd_ssthresh (PRR, RFC 6937) and sets it to snd_ssthresh at the
+ * end. So snd_ssthresh holds the wanted window during the recovery, and the real threshold is kept here until it
+ * ends.
  */
 #ifndef TCCC_REPAIR_BPF_H
 #define TCCC_REPAIR_BPF_H
 
 #include "tccc.bpf.h"
 
-/* The kernel knows no smaller threshold. */
+/* The kernel accepts no smaller threshold. */
 #define LEAST_SSTHRESH 2u
 
 struct repair {
@@ -22,7 +23,7 @@ struct repair {
 	u32 end_seq;	  /* of the recovery: the end of what was sent before the loss was found */
 };
 
-/* To be called in init. */
+/* Call in init. */
 static __always_inline void forget_repair(const struct tcp_sock *tp, struct repair *repair)
 {
 	repair->is_restarting = 0;
@@ -32,7 +33,7 @@ static __always_inline void forget_repair(const struct tcp_sock *tp, struct repa
 	repair->end_seq = tp->snd_una;
 }
 
-/* To be called in ssthresh, whose result it is: half of the window. */
+/* Call in ssthresh and return its result: half of the window. */
 static __always_inline u32 begin_repair(const struct tcp_sock *tp, struct repair *repair)
 {
 	forget_repair(tp, repair);
@@ -42,8 +43,8 @@ static __always_inline u32 begin_repair(const struct tcp_sock *tp, struct repair
 }
 
 /*
- * A partial ACK, RFC 6582: one of a recovery that repairs something and is not its last one, which cong_avoid sees. To be
- * asked once in pkts_acked.
+ * Whether this is a partial ACK (RFC 6582): it repairs something in a recovery and does not end it. The ACK that
+ * ends it reaches cong_avoid. Call once in pkts_acked.
  */
 static __always_inline bool is_partial_ack(const struct sock *sk, struct repair *repair)
 {
@@ -56,7 +57,7 @@ static __always_inline bool is_partial_ack(const struct sock *sk, struct repair 
 	return true;
 }
 
-/* The recovery is to end with this window. */
+/* Makes the recovery end with this window. */
 static __always_inline void set_repair_window(struct tcp_sock *tp, struct repair *repair, u32 window)
 {
 	repair->is_restarting = 1;
@@ -64,7 +65,7 @@ static __always_inline void set_repair_window(struct tcp_sock *tp, struct repair
 	tp->snd_ssthresh = ssthresh_of(window);
 }
 
-/* To be called at CA_EVENT_COMPLETE_CWR. */
+/* Call at CA_EVENT_COMPLETE_CWR. */
 static __always_inline void end_repair(struct tcp_sock *tp, struct repair *repair)
 {
 	if (!repair->is_restarting)
@@ -74,7 +75,7 @@ static __always_inline void end_repair(struct tcp_sock *tp, struct repair *repai
 	tp->snd_ssthresh = repair->ssthresh;
 }
 
-/* To be called in set_state(TCP_CA_Loss): a timeout inside the recovery, after which the kernel sets the window. */
+/* Call in set_state(TCP_CA_Loss): a timeout inside the recovery, after which the kernel sets the window. */
 static __always_inline void break_repair_off(struct tcp_sock *tp, struct repair *repair)
 {
 	if (repair->is_restarting)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What swift and mswift share: an estimate of the path from the spacing of two ACKs, and a first window made from an
- * estimate. Sources and differences: swift.bpf.c and mswift.bpf.c.
+ * What swift and mswift share: an estimate of the path from the spacing of two ACKs, and a first window computed
+ * from an estimate. The headers of swift.bpf.c and mswift.bpf.c give sources and differences.
  */
 #ifndef TCCC_SWIFT_BPF_H
 #define TCCC_SWIFT_BPF_H
@@ -12,7 +12,7 @@
 /* The kernel's TCP_INIT_CWND. */
 #define KERNEL_INITIAL_WINDOW 10
 
-/* TUNABLE shows its numbers as written: this expands those that a file gives by name. */
+/* TUNABLE shows its numbers as written. This macro expands numbers that a file defines by name. */
 #define SWIFT_TUNABLE(...) TUNABLE(__VA_ARGS__)
 
 TUNABLE(u32, initial_window, 0, 0, 10, "packets",
@@ -39,8 +39,8 @@ struct ack_pair {
 };
 
 /*
- * capacity = BW RTT = packets / dt * RTT: BBN report 8339; Khalil, eq. (2) with its operands set right. Packets, floor,
- * saturates. Range: dt of at least 1, as min_dt_us makes it.
+ * capacity = BW RTT = packets / dt * RTT: BBN report 8339; Khalil, eq. (2) with its operands corrected. Packets,
+ * floor, saturates. Range: dt of at least 1, which min_dt_us ensures.
  */
 static __always_inline u32 path_capacity(u32 rtt_us, u32 dt_us, u32 packets)
 {
@@ -48,8 +48,8 @@ static __always_inline u32 path_capacity(u32 rtt_us, u32 dt_us, u32 packets)
 }
 
 /*
- * The burst that the estimate needs is still to come: nothing but the handshake has happened, or so little that the
- * initial window was never half full. Programs such as iperf3 choose the algorithm after a first message.
+ * Whether the burst that the estimate needs is still to come: only the handshake has happened, or so little was sent
+ * that the initial window was never half full. Programs such as iperf3 choose the algorithm after a first message.
  */
 static __always_inline bool is_new_connection(const struct tcp_sock *tp)
 {
@@ -61,8 +61,8 @@ static __always_inline bool is_new_connection(const struct tcp_sock *tp)
 }
 
 /*
- * As many packets as an initial window holds have arrived, and none of them was part of a burst that filled the window:
- * this application sends too little at a time for an estimate.
+ * Whether an initial window of packets has arrived, none of them in a burst that filled the window. Such an
+ * application sends too little at a time for an estimate.
  */
 static __always_inline bool is_past_first_window(const struct tcp_sock *tp)
 {
@@ -79,15 +79,15 @@ static __always_inline u32 limit_first_burst(struct tcp_sock *tp)
 	return given;
 }
 
-/* Without an estimate the connection has no less than what the kernel gave it. */
+/* Gives a connection without an estimate at least the window that the kernel gave it. */
 static __always_inline void give_back_window(struct tcp_sock *tp, u32 given)
 {
 	tp->snd_cwnd = max(tp->snd_cwnd, min(given, tp->snd_cwnd_clamp));
 }
 
 /*
- * Records an ACK of new data. Returns true when the pair is complete, or can no longer be: est tells which.
- * The second ACK counts only for data sent before the first: what was sent later was spaced by the sender.
+ * Records an ACK of new data. Returns true when the pair is complete or can no longer become complete; est shows
+ * which. The second ACK counts only for data sent before the first, because the sender spaced what it sent later.
  */
 static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct tcp_sock *tp, u32 rtt_us, u32 acked)
 {
@@ -108,13 +108,16 @@ static __always_inline bool update_ack_pair(struct ack_pair *pair, const struct 
 	return true;
 }
 
-/* The window that the spacing of ACKs asks for: est / divisor, at most ack_window_max. */
+/* The window from the spacing of ACKs: est / divisor, at most ack_window_max. */
 static __always_inline u32 window_from_acks(const struct ack_pair *pair, u32 divisor)
 {
 	return min(pair->est / max(divisor, 1u), ack_window_max);
 }
 
-/* The window for an estimate: not below what slow start has, nor above the clamp or a threshold the kernel knows. */
+/*
+ * The window for an estimate: at least what slow start has reached, at most the clamp and a threshold that the
+ * kernel knows.
+ */
 static __always_inline u32 first_window(const struct tcp_sock *tp, u32 estimate, u32 slow_start)
 {
 	return max(min(estimate, min(tp->snd_cwnd_clamp, tp->snd_ssthresh)), slow_start);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one header an algorithm includes. It gives eight words: CC_OP, TUNABLE, TUNABLE_WAS, PHASES, STATE_FITS, SHARED_STORAGE,
- * ALGORITHM and the kernel's own names. The same file compiles for the kernel and, with -DTCCC_HOST, natively for the host tests.
+ * The one header that an algorithm includes. It defines eight words: CC_OP, TUNABLE, TUNABLE_WAS, PHASES,
+ * STATE_FITS, SHARED_STORAGE, ALGORITHM and the kernel's own names. The same file compiles for the kernel and, with
+ * -DTCCC_HOST, natively for the host tests.
  *
- * The command line learns everything about an algorithm from the type information (BTF) of its object: tags carry the
- * tunables, the title and source, and the header text; two read-only variables point at the phases and the state.
+ * The command line learns everything about an algorithm from the type information (BTF) of its object. Tags carry
+ * the tunables, the title, the source and the header text. Two read-only variables point at the phases and the
+ * state.
  */
 #ifndef TCCC_BPF_H
 #define TCCC_BPF_H
@@ -36,14 +38,14 @@
 
 /*
  * A parameter that a user may set at load: TUNABLE(u32, name, default, lowest, highest, "unit", "why this default").
- * Numbers are literals, so that the tag shows them as written. A tunable that had another name before has
- * TUNABLE_WAS(u32, former, name); above it: the former name is refused with a word of the new one.
+ * Numbers are literals, so the tag shows them as written. A tunable that had another name before has
+ * TUNABLE_WAS(u32, former, name); above it. The former name is refused, and the message names the new one.
  */
 #define TUNABLE(type, name, default_, low, high, unit, why)                                                            \
 	TCCC_TUNABLE_STORAGE type name TCCC_TAG("tccc.tunable=" #default_ "|" #low "|" #high "|" unit "|" why) =       \
 		default_
 
-/* The algorithm's own phases, PHASE_ and the paper's word each; the first byte of the state holds one of them. */
+/* The algorithm's own phases, each PHASE_ and the paper's word. The first byte of the state holds one of them. */
 #define PHASES(...)                                                                                                    \
 	enum tccc_phase { __VA_ARGS__ };                                                                               \
 	const volatile enum tccc_phase tccc_phases = 0
@@ -56,9 +58,9 @@
 	const type *const volatile tccc_state = 0
 
 /*
- * Storage in each socket that the algorithm shares with the program bpf/option/PROGRAM.bpf.c, where a sock_ops program
- * must do what an algorithm cannot: SHARED_STORAGE(program, name, struct). The loader attaches that program to a cgroup
- * when it registers the algorithm, and gives both the one map.
+ * Storage in each socket that the algorithm shares with the program bpf/option/PROGRAM.bpf.c:
+ * SHARED_STORAGE(program, name, struct). It is for work that an algorithm cannot do itself and a sock_ops program
+ * can. The loader attaches that program to a cgroup when it registers the algorithm, and both use one map.
  */
 #ifdef TCCC_HOST
 #define SHARED_STORAGE(program, name, kind) char name
@@ -72,7 +74,10 @@
 	} name SEC(".maps") TCCC_TAG("tccc.companion=" #program)
 #endif
 
-/* After SHARED_STORAGE: what it measures needs packets that arrive one by one; the loader says where they are merged. */
+/*
+ * After SHARED_STORAGE: its measurement needs packets that arrive one by one. The loader reports where they are
+ * merged.
+ */
 #define TIMES_SINGLE_PACKETS TCCC_TAG("tccc.times_single_packets")
 
 /*

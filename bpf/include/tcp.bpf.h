@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Accessors and predicates of a TCP socket, named and behaving as in the kernel's include/net/tcp.h. */
+/* Accessors and predicates of a TCP socket, with the names and behaviour of the kernel's include/net/tcp.h. */
 #ifndef TCCC_TCP_BPF_H
 #define TCCC_TCP_BPF_H
 
@@ -31,7 +31,7 @@ static __always_inline u8 ca_state_of(const struct sock *sk)
 #endif
 }
 
-/* Sent and neither arrived nor lost, as far as the sender can tell. */
+/* Packets that the sender believes to be in flight: neither arrived nor lost. */
 static __always_inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
@@ -47,13 +47,16 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 /* The SYN counts as delivered. */
 #define DELIVERED_BY_HANDSHAKE 1
 
-/* Nothing but the handshake has happened. */
+/* Only the handshake has happened. */
 static __always_inline bool is_unused(const struct tcp_sock *tp)
 {
 	return tp->delivered <= DELIVERED_BY_HANDSHAKE && !tp->packets_out;
 }
 
-/* The window, not the application, limits what is sent; in slow start up to twice what was in flight counts. */
+/*
+ * Whether the window, not the application, limits the sender. In slow start a window up to twice the packets in
+ * flight counts.
+ */
 static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
 #ifdef TCCC_HOST
@@ -77,13 +80,14 @@ static __always_inline bool after(u32 a, u32 b)
 	return before(b, a);
 }
 
-/* The kernel's own window arithmetic, reused instead of written again. */
+/* The kernel's own window functions, used instead of copies. */
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
 
 /*
- * How every ACK of new data begins: RFC 5681, equation (2), doubles the window every round trip below the threshold. True
- * when congestion avoidance is next, with what is left of the acknowledged packets; never unless the window is the limit.
+ * The first step at every ACK of new data: RFC 5681, equation (2), doubles the window every round trip below the
+ * threshold. True when congestion avoidance is next, with the acknowledged packets that remain. Never true unless
+ * the window limits the sender.
  */
 static __always_inline bool is_past_slow_start(struct tcp_sock *tp, u32 *acked)
 {
@@ -96,8 +100,8 @@ static __always_inline bool is_past_slow_start(struct tcp_sock *tp, u32 *acked)
 }
 
 /*
- * What most algorithms keep of Reno; each is the kernel's function of the same name with tcp_ before it.
- * RFC 5681, equations (2) and (3): double the window every round trip below the threshold, else one packet more.
+ * What most algorithms keep of Reno. Each is the kernel's function of the same name without the prefix tcp_. RFC
+ * 5681, equations (2) and (3): double the window every round trip below the threshold, otherwise add one packet.
  */
 static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 {
@@ -105,24 +109,25 @@ static __always_inline void reno_cong_avoid(struct tcp_sock *tp, u32 acked)
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
-/* Sets the window: 2 packets and more, and no more than the clamp, which may be lower. */
+/* Sets the window: at least 2 packets, and at most the clamp, which may be lower. */
 static __always_inline void set_cwnd(struct tcp_sock *tp, u32 packets)
 {
 	tp->snd_cwnd = min(max(packets, 2u), tp->snd_cwnd_clamp);
 }
 
 /*
- * cwnd += acked * rate / cwnd, the rate in 1/1024 packets per window acknowledged: as tcp_cong_avoid_ai, for rates that
- * are no whole number of packets or of windows. The credit, in 1/1024 packets acknowledged, is what makes no packet yet;
- * its owner clears it in ssthresh, unless the original keeps its own over a reduction.
- * Range: acked up to 2^28, any rate: their product and the credit stay below 2^61. Error: none, nothing is rounded away.
+ * cwnd += acked * rate / cwnd, the rate in 1/1024 packets per window acknowledged: as tcp_cong_avoid_ai, for rates
+ * that are not a whole number of packets or of windows. The credit, in 1/1024 packets acknowledged, is the fraction
+ * of a packet. Its owner clears it in ssthresh, unless the original algorithm keeps it over a reduction.
+ * Range: acked up to 2^28, any rate: their product and the credit stay below 2^61. Error: none, nothing is rounded
+ * away.
  */
 static __always_inline void grow_per_window(struct tcp_sock *tp, u64 *credit, u32 acked, u32 rate)
 {
 	const u64 window = (u64)tp->snd_cwnd << SHARE_SHIFT;
 	u64 grown = 0;
 
-	if (*credit >= window) { /* saved up at a larger window: one packet, as tcp_cong_avoid_ai */
+	if (*credit >= window) { /* collected at a larger window: one packet, as tcp_cong_avoid_ai */
 		*credit = 0;
 		grown = 1;
 	}
@@ -135,7 +140,7 @@ static __always_inline void grow_per_window(struct tcp_sock *tp, u64 *credit, u3
 		tp->snd_cwnd = (u32)min(tp->snd_cwnd + grown, (u64)tp->snd_cwnd_clamp);
 }
 
-/* A window as threshold: 2 packets and more, and no more than the kernel's "no threshold". */
+/* A window as threshold: at least 2 packets, and at most the kernel's "no threshold". */
 static __always_inline u32 ssthresh_of(u32 packets)
 {
 	return min(max(packets, 2u), (u32)TCP_INFINITE_SSTHRESH);
@@ -143,7 +148,7 @@ static __always_inline u32 ssthresh_of(u32 packets)
 
 /*
  * The threshold that keeps a share of the window, in 1/1024: max(share * cwnd, 2), rounded down. Packets.
- * Range: shares below the whole, so that what is kept of a window is never above the kernel's "no threshold".
+ * Range: shares below the whole, so the result is never above the kernel's "no threshold".
  */
 static __always_inline u32 kept_window(u32 cwnd, u32 share)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The packet-pair option of Modified Swift Start, both ends: marks the pairs of sockets whose algorithm asks for it,
- * measures the interval of marked pairs that arrive, returns it on ACKs, and hands what came back to the algorithm.
+ * The packet-pair option of Modified Swift Start, both ends. It marks the pairs of sockets whose algorithm asks for
+ * it, measures the interval of marked pairs that arrive, returns it on ACKs, and gives returned intervals to the
+ * algorithm.
  *
- * A socket without such an algorithm and without marked pairs costs a call when it is established and one for each of
- * the first packets it sends; packets without unknown options are not looked at.
+ * Other sockets cost one call when they are established and one for each of the first packets that they send.
+ * Packets without unknown options are not looked at.
  *
- * Cannot be helped here: segments that TCP hands down as one packet (large pacing rates, RTT below 3 ms) carry no mark,
- * and a receiver that merges packets (GRO, LRO) or is kept from its work sees a smaller interval or none.
+ * Limits: segments that TCP sends as one packet (large pacing rates, RTT below 3 ms) carry no mark. A receiver that
+ * merges packets (GRO, LRO), or is delayed, measures a smaller interval or none.
  */
 #include "sock_ops.bpf.h"
 #include "pair.bpf.h"
@@ -18,8 +19,8 @@
 #define LENGTH_AT 12
 #define HEADER_BYTES 20
 /*
- * A socket that has sent so many packets is asked no more. Not at its first: the wish to be asked is one for all programs
- * of a socket, and where two instances are loaded the other may still have pairs to mark.
+ * A socket that has sent this many packets is not asked any more. It is not stopped at its first packet: the flag is
+ * shared by all programs of a socket, and where two instances are loaded the other may still have pairs to mark.
  */
 #define SETTLED_PACKETS 64
 
@@ -74,7 +75,7 @@ static __always_inline struct pair_arrival *arrival_of(struct bpf_sock_ops *ctx,
 	return ctx->sk ? bpf_sk_storage_get(&pair_arrivals, ctx->sk, 0, flags) : 0;
 }
 
-/* An interval is told on every ACK until data without a mark has come: the sender then has it, or never will. */
+/* An interval is sent on every ACK until data without a mark arrives. By then the sender has it, or never will. */
 static __always_inline bool has_reply(struct bpf_sock_ops *ctx)
 {
 	struct pair_arrival *arrival = arrival_of(ctx, 0);
@@ -82,7 +83,7 @@ static __always_inline bool has_reply(struct bpf_sock_ops *ctx)
 	return arrival && arrival->dt_us && !after(ctx->rcv_nxt, arrival->marked_end);
 }
 
-/* Without a packet TCP asks how much data a segment may carry: then the room is taken whatever the packet will be. */
+/* Without a packet TCP asks how much data a segment may carry. The room is then reserved for every packet. */
 static void reserve(struct bpf_sock_ops *ctx)
 {
 	const struct pair_exchange *exchange = exchange_of(ctx);

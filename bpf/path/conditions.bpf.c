@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The conditions under which a scenario's senders run: window cap, initial ssthresh, initial cwnd.
- * Imposed once, when the sender's connection is established: after the kernel chose its initial window and before the
- * algorithm's init, so that every algorithm, the kernel's own included, starts from the same numbers.
+ *
+ * They are set once, when the sender's connection is established: after the kernel chose its initial window and
+ * before the algorithm's init. So every algorithm, the kernel's own included, starts from the same numbers.
  */
 #include "sock_ops.bpf.h"
 

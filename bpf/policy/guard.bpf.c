@@ -137,8 +137,9 @@ static __always_inline void count_end(struct policy_label *mark, const struct so
 }
 
 /*
- * A sweep and the end of a connection may meet, on two processors or one within the other: what both add were counted
- * twice. So a sweep claims a connection, the end of one says so, and who comes second leaves it to the first.
+ * A sweep and the end of a connection may meet, on two processors or one inside the other. If both added, their
+ * counts would be counted twice. So a sweep claims a connection, the end of a connection announces itself, and the
+ * second one leaves the connection to the first.
  */
 #define CLAIMED 0x100u /* a sweep is at it */
 #define ENDING 0x200u  /* it has ended */

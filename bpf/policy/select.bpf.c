@@ -134,8 +134,8 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 }
 
 /*
- * Before the SYN or the SYN-ACK is sent. For the latter there is only a request: its cgroup and algorithm are not known
- * yet, so that where a rule needs them nothing is asked for.
+ * Called before the SYN or the SYN-ACK is sent. Before a SYN-ACK there is only a request, whose cgroup and algorithm
+ * are not known yet. Where a rule needs them, ECN is not requested.
  */
 static __always_inline void on_needs_ecn(struct bpf_sock_ops *ctx)
 {
@@ -224,7 +224,7 @@ struct {
 	__type(value, struct awaited_key);
 } awaited_scratch SEC(".maps");
 
-/* How many cgroups found no room: connections in them are decided as if no rule were for them. */
+/* Number of cgroups that found no room. Connections in them are decided as if no rule named them. */
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);

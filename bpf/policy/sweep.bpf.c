@@ -232,7 +232,7 @@ int on_label(struct bpf_iter__bpf_sk_storage_map___policy *ctx)
 	return 0;
 }
 
-/* An algorithm that paced leaves its rate and the wish to be paced behind: an application's own limit stays. */
+/* An algorithm that paced leaves its rate and the pacing request behind. An application's own limit stays. */
 static __always_inline bool leaves_pacing(const struct tcp_sock___trace *tp)
 {
 	return policy_sk(tp)->sk_pacing_status == SK_PACING_NEEDED && policy_sk(tp)->sk_max_pacing_rate == ~0ul;
@@ -371,9 +371,9 @@ struct policy_refreshes {
 struct policy_refreshes refreshes;
 
 /*
- * After an upgrade: who chose the name before has the old code until the name is set again. A listening socket would give
- * it to all that it accepts. One that chose nothing gives the default, which follows by itself; if the name were set there,
- * it would count as chosen, and stay when the default changes.
+ * After an upgrade, a socket that chose the name before runs the old code until the name is set again. A listening
+ * socket would give the old code to all connections that it accepts. A socket that chose nothing uses the default,
+ * which follows by itself. Setting the name there would count as a choice, and would stay when the default changes.
  */
 SEC("iter/tcp")
 int on_refresh(struct bpf_iter__tcp___trace *ctx)
@@ -401,7 +401,7 @@ int on_refresh(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* The algorithm between two others: it takes away what the one before left of its pacing. */
+/* The algorithm set between two others. It removes what the previous one left of its pacing. */
 SEC("struct_ops")
 void BPF_PROG(reset_init, struct sock *sk)
 {

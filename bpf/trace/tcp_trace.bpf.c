@@ -386,7 +386,7 @@ static __always_inline void send_loss(struct flow *flow, const struct tcp_sock__
 	send(tp, TCCC_EVENT_LOSS);
 }
 
-/* Something may be due: everything else about a packet is decided in due time. Nearly every packet stops here. */
+/* Whether something may be due. Nearly every packet stops here; everything else is decided later. */
 static __always_inline bool is_worth_a_look(const struct flow *flow, const struct tcp_sock___trace *tp)
 {
 	return !tp || ca_state_of(tp) != flow->ca_state || tp->lost != flow->lost_pkts ||
@@ -446,7 +446,7 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 	const struct tcp_sock___trace *tp = tcp_sock_at(sk);
 	u64 moved;
 
-	/* The socket's end was not seen, or its memory is another's by now. */
+	/* The end of the socket was not seen, or its memory belongs to another socket by now. */
 	if (!tp || cookie_of(tp) != flow->socket || sk_of(tp)->__sk_common.skc_state == STATE_CLOSE) {
 		if (++flow->strays >= STRAYS_MAX)
 			free_place(flow, index, sk);
@@ -456,7 +456,7 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 	moved = moved_of(tp);
 	if (moved == flow->moved || !was_connected(sk_of(tp)->__sk_common.skc_state) || !flow_passes(flow, tp))
 		return;
-	/* What is not sent now moves until the next tick all the same; the rest of the ring is for what is not sampled. */
+	/* What is not sent now waits for the next tick. The rest of the ring is for events that are not samples. */
 	if (bpf_ringbuf_query(&events, RING_UNREAD_BYTES) >= yield_bytes)
 		return;
 	flow->moved = moved;
