@@ -43,11 +43,9 @@ const GOODPUT_LIMIT: f64 = 0.98;
 
 /// A folder with `ID.bpf.o` of another build.
 const AGAINST: &str = "TCCC_AGAINST";
-/// Pairs that compare two builds, unless `TCCC_PAIRS` says how many.
+/// Pairs that compare two builds, unless `TCCC_PAIRS` says how many, and the length of their transfers.
 const PAIRS_AGAINST: usize = 20;
-/// Transfers of each object in a pair, and their length. The fastest counts: interrupts and a cold cache only add time.
-const TRANSFERS_AGAINST: usize = 5;
-const STRETCH_AGAINST: Duration = Duration::from_millis(20);
+const STRETCH_AGAINST: Duration = Duration::from_millis(50);
 /// The requirement on a change: at most this times the other build's nanoseconds per ACK, or so many more. Half a
 /// nanosecond is what an algorithm of 3 ns changes by when the kernel places its code elsewhere.
 const CHANGE_LIMIT: f64 = 1.05;
@@ -69,7 +67,7 @@ fn callbacks_cost_little() {
     let before = HostSnapshot::take(&[MARK]);
     let candidates = candidates();
     let small = Path::with_small_window(Growth::Avoidance);
-    show_callbacks(&small, &candidates, empty_program_ns(&small, 1, STRETCH));
+    show_callbacks(&small, &candidates, empty_program_ns(&small));
     show_per_ack(&small, &candidates);
     drop(small);
     show_goodput(&Path::new(), &candidates);
@@ -79,7 +77,9 @@ fn callbacks_cost_little() {
 
 /// Compares BPF time per ACK with that of another build.
 ///
-/// Each pair loads both objects anew, because where the kernel puts the code changes the time by a few per cent.
+/// The connections of a pair run at once on one processor, so that whatever else the machine does meets both builds, and
+/// with them one of an algorithm that does nothing. Each pair loads both objects anew, because where the kernel puts the
+/// code changes the time by a few per cent.
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench callbacks --against FOLDER`"]
 fn callbacks_cost_no_more_than_in_another_build() {
@@ -93,23 +93,56 @@ fn callbacks_cost_no_more_than_in_another_build() {
 }
 
 fn show_against(path: &Path, growth: &str, folder: &std::path::Path) {
-    let empty_ns = empty_program_ns(path, TRANSFERS_AGAINST, STRETCH_AGAINST);
-    println!(
-        "\nBPF in {growth}, by the kernel's statistics, less {empty_ns:.0} ns per call that an empty program shows"
-    );
+    println!("\nBPF in {growth}, by the kernel's statistics, less what an empty program shows");
     println!(
         "algorithm        ns per ACK  other build   ratio  95 % interval      at most {CHANGE_LIMIT}, or {CHANGE_LIMIT_NS} ns more"
     );
+    let empty = catalog::from_bytes(empty_algorithm()).unwrap();
     for algorithm in chosen() {
         let file = folder.join(format!("{}.bpf.o", algorithm.id));
         let Ok(other) = catalog::open(&file) else {
             println!("{:16} not in the other build", algorithm.id);
             continue;
         };
-        let cost = |algorithm: &Algorithm| bpf_ns_per_ack(path, &load(algorithm, MARK), empty_ns);
-        let pairs = alternating_pairs(pairs_or(PAIRS_AGAINST), || cost(algorithm), || cost(&other));
+        let pairs: Vec<(f64, f64)> =
+            (0..pairs_or(PAIRS_AGAINST)).map(|index| pair(path, [algorithm, &other, &empty], index)).collect();
         println!("{:16} {}", algorithm.id, change(&pairs));
     }
+}
+
+/// Nanoseconds per ACK of this build and the other one. Who is loaded and begins first changes from pair to pair.
+fn pair(path: &Path, algorithms: [&Algorithm; 3], index: usize) -> (f64, f64) {
+    let mut candidates = [0, 1, 2].map(|at| {
+        let at = if index.is_multiple_of(2) { at } else { 2 - at };
+        (at, load(algorithms[at], &format!("{MARK}{at}")))
+    });
+    let statistics = statistics();
+    std::thread::scope(|scope| {
+        for (_, candidate) in &candidates {
+            scope.spawn(|| path.transfer(&candidate.name, STRETCH_AGAINST));
+        }
+    });
+    drop(statistics);
+    candidates.sort_by_key(|(at, _)| *at);
+    let [ours, other, empty] = candidates.map(|(_, candidate)| ran(&candidate));
+    let empty_ns = empty.ns / empty.calls;
+    let per_ack = |ran: &Ran| (ran.ns - ran.calls * empty_ns) / ran.acks;
+    (per_ack(&ours), per_ack(&other))
+}
+
+/// What the programs of a candidate did since they were loaded.
+struct Ran {
+    calls: f64,
+    ns: f64,
+    /// Calls of the callback that is called most often: once for each ACK, or for what one ACK lets go.
+    acks: f64,
+}
+
+fn ran(candidate: &Candidate) -> Ran {
+    let rows = statistics_of(candidate);
+    let sum = |of: fn(&(String, u64, u64)) -> u64| rows.iter().map(of).sum::<u64>() as f64;
+    let acks = rows.iter().map(|row| row.1).max().expect("callbacks were called") as f64;
+    Ran { calls: sum(|row| row.1), ns: sum(|row| row.2), acks }
 }
 
 /// Means, ratio and verdict of (this build, the other build) in nanoseconds.
@@ -124,15 +157,6 @@ fn change(pairs: &[(f64, f64)]) -> String {
         _ => "not decided: it lies inside the interval",
     };
     format!("{ours:10.1}  {other:11.1}  {:.4}  {low:.4} to {high:.4}   {verdict}", ratio.ratio)
-}
-
-/// Time in a candidate's programs during its fastest transfer, without what the statistics themselves cost.
-fn bpf_ns_per_ack(path: &Path, candidate: &Candidate, empty_ns: f64) -> f64 {
-    let one = || {
-        let (rows, transfer) = run_statistics(path, candidate, STRETCH_AGAINST);
-        rows.iter().map(|(_, calls, ns)| *ns as f64 - *calls as f64 * empty_ns).sum::<f64>() / transfer.acks as f64
-    };
-    (0..TRANSFERS_AGAINST).map(|_| one()).fold(f64::INFINITY, f64::min)
 }
 
 /// The order changes from pair to pair, so that a drift of the machine cancels.
@@ -200,30 +224,31 @@ fn statistics() -> OwnedFd {
 }
 
 /// Name, calls and nanoseconds of each program of a candidate during one transfer, and the transfer.
-fn run_statistics(path: &Path, candidate: &Candidate, stretch: Duration) -> (Vec<(String, u64, u64)>, Transfer) {
+fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)>, Transfer) {
     let statistics = statistics();
-    let transfer = path.transfer(&candidate.name, stretch);
+    let transfer = path.transfer(&candidate.name, STRETCH);
     drop(statistics);
+    (statistics_of(candidate), transfer)
+}
+
+/// Name, calls and nanoseconds of each program of a candidate that was called.
+fn statistics_of(candidate: &Candidate) -> Vec<(String, u64, u64)> {
     let (_, ids) = candidate.registered.as_ref().expect("BPF programs have statistics");
     let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id) && program.run_cnt > 0);
     let row = |program: libbpf_rs::query::ProgramInfo| {
         (program.name.to_string_lossy().into_owned(), program.run_cnt, program.run_time_ns)
     };
-    (programs.map(row).collect(), transfer)
+    programs.map(row).collect()
 }
 
-/// What the statistics show of a program that does nothing, in the fastest transfer: their own cost, once per call.
-fn empty_program_ns(path: &Path, transfers: usize, stretch: Duration) -> f64 {
-    let object = empty_algorithm();
-    let algorithm = catalog::from_bytes(object).unwrap();
+/// What the statistics show of a program that does nothing: their own cost, once per call.
+fn empty_program_ns(path: &Path) -> f64 {
+    let algorithm = catalog::from_bytes(empty_algorithm()).unwrap();
     let candidate = load(&algorithm, &format!("{MARK}_empty"));
-    let one = || {
-        let (rows, _) = run_statistics(path, &candidate, stretch);
-        let (calls, ns) = rows.iter().fold((0, 0), |(calls, ns), row| (calls + row.1, ns + row.2));
-        assert!(calls > 0, "the empty callbacks were called");
-        ns as f64 / calls as f64
-    };
-    (0..transfers).map(|_| one()).fold(f64::INFINITY, f64::min)
+    let (rows, _) = run_statistics(path, &candidate);
+    let (calls, ns) = rows.iter().fold((0, 0), |(calls, ns), row| (calls + row.1, ns + row.2));
+    assert!(calls > 0, "the empty callbacks were called");
+    ns as f64 / calls as f64
 }
 
 /// Compiles an algorithm whose callbacks return at once.
@@ -241,7 +266,7 @@ fn show_callbacks(path: &Path, candidates: &[Candidate], empty_ns: f64) {
     println!("1. per callback, by the kernel's statistics, less {empty_ns:.0} ns that an empty program shows");
     println!("algorithm        callback          calls per ACK  ns per call  ns per ACK");
     for candidate in candidates.iter().filter(|candidate| candidate.registered.is_some()) {
-        let (rows, transfer) = run_statistics(path, candidate, STRETCH);
+        let (rows, transfer) = run_statistics(path, candidate);
         let per_ack =
             |(_, calls, ns): &(String, u64, u64)| (*ns as f64 - *calls as f64 * empty_ns) / transfer.acks as f64;
         for row in &rows {
