@@ -19,6 +19,7 @@ mod gate;
 mod http;
 mod live;
 mod metrics;
+mod overview;
 mod page;
 mod routes;
 mod table;
@@ -28,6 +29,7 @@ pub use exporter::{Look, Settings as ExporterSettings};
 pub use gate::Token;
 pub use live::MakeSource;
 pub use metrics::Registered;
+pub use overview::{ArmShare, PolicyNow, Situation};
 pub use trials::{History, Trials};
 
 use exporter::{Exporter, Shelf};

@@ -14,9 +14,11 @@
 #include "trace_socket.bpf.h"
 #include "policy_label.h"
 
-#define TOTALS_GROUPS 2048 /* algorithm, cgroup and arm; what does not fit is counted in `uncounted` */
-#define TOTALS_STATES 5	   /* Open, Disorder, CWR, Recovery, Loss */
-#define TOTALS_BINS 40	   /* powers of two up to 2^38, and one for what is above */
+#define TOTALS_GROUPS 2048  /* algorithm, cgroup and arm; what does not fit is counted in `uncounted` */
+#define TOTALS_STATES 5	    /* Open, Disorder, CWR, Recovery, Loss */
+#define TOTALS_BINS 40	    /* powers of two up to 2^38, and one for what is above */
+#define TOTALS_RTT_PARTS 8  /* equal parts of each power of two of an RTT: a percentile is right to an eighth */
+#define TOTALS_RTT_BINS 177 /* up to 2^24 us, and one for what is above */
 
 struct totals_key {
 	char algorithm[TCCC_ALGORITHM_NAME];
@@ -29,6 +31,12 @@ struct totals_key {
 struct totals_histogram {
 	u64 sum;
 	u64 bins[TOTALS_BINS];
+};
+
+/* Bins of RTTs: those up to 8 us by themselves, then TOTALS_RTT_PARTS to each power of two, upper bounds included. */
+struct totals_rtt {
+	u64 sum;
+	u64 bins[TOTALS_RTT_BINS];
 };
 
 /* src/trace/totals.rs reads these bytes. */
@@ -45,7 +53,7 @@ struct totals {
 	u64 delivered_ce_pkts;
 	u64 lost_pkts;
 	u64 state_ns[TOTALS_STATES];
-	struct totals_histogram srtt_us;
+	struct totals_rtt srtt_us;
 	struct totals_histogram min_rtt_us;
 	struct totals_histogram cwnd_pkts;
 	struct totals_histogram goodput_bytes; /* a second */
@@ -169,6 +177,23 @@ static __always_inline void observe(struct totals_histogram *histogram, u64 valu
 	__sync_fetch_and_add(&histogram->sum, value);
 }
 
+static __always_inline void observe_rtt(struct totals_rtt *rtt, u32 us)
+{
+	u32 below = us ? us - 1 : 0;
+	u32 shift = 0;
+	u32 bin;
+
+	for (u32 bits = 16; bits; bits >>= 1) {
+		if (below >> (shift + bits) >= TOTALS_RTT_PARTS)
+			shift += bits;
+	}
+	bin = shift * TOTALS_RTT_PARTS + (below >> shift);
+	if (bin >= TOTALS_RTT_BINS)
+		bin = TOTALS_RTT_BINS - 1;
+	__sync_fetch_and_add(&rtt->bins[bin], 1);
+	__sync_fetch_and_add(&rtt->sum, us);
+}
+
 static __always_inline void note_counted(struct counted *counted, const struct tcp_sock___trace *tp)
 {
 	counted->bytes_acked = tp->bytes_acked;
@@ -230,7 +255,7 @@ static __always_inline void observe_connection(struct totals *group, const struc
 		return;
 	observe(&group->cwnd_pkts, tp->snd_cwnd);
 	if (tp->srtt_us)
-		observe(&group->srtt_us, tp->srtt_us >> 3);
+		observe_rtt(&group->srtt_us, tp->srtt_us >> 3);
 	if (tp->rtt_min.s[0].v != ~0u)
 		observe(&group->min_rtt_us, tp->rtt_min.s[0].v);
 	/* Less than a byte is acknowledged by a SYN's answer; 2^40 bytes in one count keep the product below 2^60. */

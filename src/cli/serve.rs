@@ -18,13 +18,19 @@ use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::survey;
-use crate::serve::{self, ExporterSettings, Look, MakeSource, Registered, Token, Trials};
+use crate::policy::change;
+use crate::policy::record::{PolicyRecord, TrialResult};
+use crate::policy::rule::Rule;
+use crate::serve::{
+    self, ArmShare, ExporterSettings, Look, MakeSource, PolicyNow, Registered, Situation, Token, Trials,
+};
 use crate::state::Store;
 use crate::trace::cost;
 use crate::trace::replay::Replay;
 use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
 use crate::trace::watch::{self, Watch};
+use crate::trial::journal;
 use crate::units::parse_duration;
 
 /// Fastest and slowest sweep.
@@ -177,14 +183,47 @@ fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn Source>> {
     Ok(Box::new(OfRules::new(Replay::open(file)?, rules)))
 }
 
-/// Looks which algorithms sockets can choose, and what their callbacks cost.
+/// Looks what connections are set to, and what callbacks of algorithms cost.
 fn look() -> Look {
     let features = Features::probe().ok();
     Box::new(move || {
         // What cannot be looked at is not shown.
         let costs = features.as_ref().and_then(|features| cost::costs(features).ok()).unwrap_or_default();
-        (features.as_ref().map(registered).unwrap_or_default(), costs)
+        let registered = features.as_ref().map(registered).unwrap_or_default();
+        (Situation { registered, default: congestion::default().ok(), policy: policy_now(), ended: trial_end() }, costs)
     })
+}
+
+/// The policy that decides; none also where that may not be looked at.
+fn policy_now() -> Option<PolicyNow> {
+    let record = PolicyRecord::read(&Store::of_host()).ok()?;
+    if record.generations.is_empty() {
+        return None;
+    }
+    let generation = change::current().ok()??;
+    let trial = record.trial.or(record.next_trial).filter(|trial| trial.generation == generation.number);
+    let is_tried = |rule: &Rule| trial.iter().flat_map(|trial| &trial.rules).any(|tried| tried.rule == rule.name);
+    let arms = generation.policy.rules.iter().flat_map(|rule| {
+        let on_trial = is_tried(rule);
+        rule.split.arms.iter().map(move |arm| ArmShare {
+            rule: rule.name.clone(),
+            arm: arm.treatment.to_string(),
+            share: arm.portion.fraction(),
+            on_trial,
+        })
+    });
+    let title = trial.as_ref().map(|trial| trial.subject.phrase());
+    Some(PolicyNow { generation: generation.number, trial: title, arms: arms.collect() })
+}
+
+/// How the latest trial ended.
+fn trial_end() -> Option<String> {
+    let end = journal::last()?;
+    let result = match end.result {
+        TrialResult::Kept => "kept",
+        TrialResult::Reverted => "reverted",
+    };
+    Some(format!("trial of {} was {result}: {}", end.subject.phrase(), end.why))
 }
 
 fn registered(features: &Features) -> Vec<Registered> {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 
-use super::metrics::{self, Own, Registered, Shown};
+use super::metrics::{self, Own, Shown};
+use super::overview::{self, Overview, Situation, Sums};
+use crate::kernel::clock;
 use crate::trace::arms::FindLabels;
 use crate::trace::cost::Cost;
 use crate::trace::filter::Filter;
@@ -19,8 +21,8 @@ const REST: u32 = 10;
 /// How soon a request to stop is seen.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Finds what sockets can choose at this moment, and what it costs.
-pub type Look = Box<dyn FnMut() -> (Vec<Registered>, Vec<Cost>) + Send>;
+/// Finds what connections are set to at this moment, and what algorithms cost.
+pub type Look = Box<dyn FnMut() -> (Situation, Vec<Cost>) + Send>;
 
 /// How connections are counted.
 pub struct Settings {
@@ -62,18 +64,25 @@ struct Pace {
     warn: Box<dyn FnMut(&str) + Send>,
 }
 
-/// The latest answers.
-#[derive(Debug, Clone, Default)]
+/// The latest answers, and the last hour.
+#[derive(Debug, Clone)]
 pub(super) struct Shelf {
     answers: Arc<Mutex<Option<Arc<Answers>>>>,
     /// Events that the page's tracer could not send; all ones while there is no page.
     dropped: Arc<AtomicU64>,
+    overview: Arc<Mutex<Overview>>,
 }
 
 impl Shelf {
     /// Before the page's tracer has said anything.
     pub(super) fn new() -> Shelf {
-        Shelf { answers: Arc::default(), dropped: Arc::new(AtomicU64::new(u64::MAX)) }
+        let overview = Arc::new(Mutex::new(Overview::new(overview::STEP_NS)));
+        Shelf { answers: Arc::default(), dropped: Arc::new(AtomicU64::new(u64::MAX)), overview }
+    }
+
+    /// What the host did in the last hour.
+    pub(super) fn overview(&self) -> MutexGuard<'_, Overview> {
+        self.overview.lock().expect("nobody panics with the overview")
     }
 
     /// Notes how many events the page's tracer could not send.
@@ -164,10 +173,16 @@ impl Exporter {
         let is_ours = |group: &Group| group.arm.as_ref().is_some_and(|arm| rules.contains(&arm.rule));
         counted.groups.retain(|group| rules.is_empty() || is_ours(group));
         let sweep_s = begin.elapsed().as_secs_f64();
-        let (registered, costs) = (self.settings.look)();
+        let (situation, costs) = (self.settings.look)();
+        let now_ns = clock::monotonic_ns()?;
+        let sums = Sums::of(&counted.groups);
+        let mut overview = self.shelf.overview();
+        overview.observe(now_ns, sums);
+        overview.note_situation(now_ns, situation.clone());
+        drop(overview);
         let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
         let (own, kernel, failed_sweeps) = (own(), kernel_release(), self.failed_sweeps);
-        self.shelf.put(Shown { counted, registered, costs, dropped, sweep_s, failed_sweeps, own, kernel });
+        self.shelf.put(Shown { counted, situation, costs, dropped, sweep_s, failed_sweeps, own, kernel });
         Ok(())
     }
 }
@@ -201,8 +216,8 @@ mod tests {
         shelf.note_failed(1);
         assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
         let counted = Counted { groups: Vec::new(), hidden: 0, uncounted: 7 };
-        let (registered, costs, own, kernel) = (Vec::new(), Vec::new(), Own::default(), String::new());
-        shelf.put(Shown { counted, registered, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
+        let (situation, costs, own, kernel) = (Situation::default(), Vec::new(), Own::default(), String::new());
+        shelf.put(Shown { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
         for (failed, is_openmetrics) in [(1, true), (2, true), (3, false)] {
             shelf.note_failed(failed);
             let answer = shelf.answer(is_openmetrics).unwrap();

@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, oneshot};
 use super::exporter::Shelf;
 use super::flow::Flow;
 use super::frame::{self, Algorithms, Status};
+use super::overview::{self, Overview, Sampler};
 use super::table::Table;
 use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
@@ -27,12 +28,15 @@ const WAITING_ASKS: usize = 256;
 const FLOWS_MAX: usize = 256;
 /// Questions that are answered before the source is looked at again: it must not wait for pages.
 const ASKS_PER_TURN: usize = 16;
+/// Shortest time that one value of the overview of a recording stands for.
+const RECORDED_STEP_NS: u64 = 1_000_000_000;
 /// How soon a question is answered.
 const POLL: Duration = Duration::from_millis(100);
 
 /// What a page watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
+    Overview,
     Sockets,
     Algorithms,
     Flow(u64),
@@ -72,10 +76,13 @@ pub(super) struct Watching {
     refresh: Duration,
     shelf: Shelf,
     table: Table,
+    overview: Audience,
     sockets: Audience,
     algorithms: Audience,
     flows: BTreeMap<u64, (Flow, Audience)>,
     was_restarted: bool,
+    /// Counts what a recording tells; none: the kernel side counts this host.
+    sampler: Option<Sampler>,
 }
 
 /// The pages that watch a view, and what those begin with that join before the next tick.
@@ -107,10 +114,30 @@ impl Audience {
 }
 
 impl Watching {
-    pub(super) fn new(source: Box<dyn Source>, asks: Receiver<Ask>, refresh: Duration, shelf: Shelf) -> Watching {
-        let (sockets, algorithms, flows) = (Audience::new(), Audience::new(), BTreeMap::new());
-        let (live, table) = (Live::default(), Table::default());
-        Watching { source, live, asks, refresh, shelf, table, sockets, algorithms, flows, was_restarted: false }
+    pub(super) fn new(mut source: Box<dyn Source>, asks: Receiver<Ask>, refresh: Duration, shelf: Shelf) -> Watching {
+        let [overview, sockets, algorithms] = [(); 3].map(|()| Audience::new());
+        let (live, table, flows) = (Live::default(), Table::default(), BTreeMap::new());
+        let sampler = source.playback().map(|playback| {
+            let (begin_ns, end_ns) = playback.span_ns();
+            let step_ns = end_ns.saturating_sub(begin_ns) / overview::SLOTS as u64;
+            *shelf.overview() = Overview::new(step_ns.clamp(RECORDED_STEP_NS, overview::STEP_NS));
+            Sampler::default()
+        });
+        let was_restarted = false;
+        Watching {
+            source,
+            live,
+            asks,
+            refresh,
+            shelf,
+            table,
+            overview,
+            sockets,
+            algorithms,
+            flows,
+            was_restarted,
+            sampler,
+        }
     }
 
     /// Watches until `stop` is set.
@@ -166,10 +193,11 @@ impl Watching {
     }
 
     fn join(&mut self, view: View) -> Option<Joined> {
-        let Watching { source, live, table, sockets, algorithms, flows, .. } = self;
+        let Watching { source, live, table, overview, sockets, algorithms, flows, shelf, .. } = self;
         let (live, refresh) = (&*live, self.refresh);
         let mut status = || Status::of(live, source.as_mut(), refresh);
         Some(match view {
+            View::Overview => overview.join(|| shelf.overview().whole(&status())),
             View::Sockets => {
                 if sockets.is_empty() && sockets.whole.is_none() {
                     table.changes(live, &status()); // nobody knew anything
@@ -192,6 +220,7 @@ impl Watching {
         self.live.advance(self.source.now_ns());
         self.shelf.note_dropped(self.live.counts().dropped);
         let status = Status::of(&self.live, self.source.as_mut(), self.refresh);
+        self.tell_overview(&status);
         self.sockets.whole = None;
         if self.sockets.is_empty() {
             self.table.clear();
@@ -215,6 +244,24 @@ impl Watching {
             audience.tell(flow.moments(&self.live, &status));
         }
         self.was_restarted = false;
+    }
+}
+
+impl Watching {
+    fn tell_overview(&mut self, status: &Status) {
+        let mut overview = self.shelf.overview();
+        if let Some(sampler) = &mut self.sampler {
+            if self.was_restarted {
+                *sampler = Sampler::default();
+                overview.restart();
+            }
+            overview.observe(self.live.now_ns(), sampler.look(&self.live));
+        }
+        self.overview.whole = None;
+        if !self.overview.is_empty() {
+            let is_void = self.was_restarted;
+            self.overview.tell(if is_void { overview.whole(status) } else { overview.recent(status) });
+        }
     }
 }
 
@@ -309,7 +356,7 @@ mod tests {
     /// Each page had the whole table encoded for it, and kept a copy of its own.
     #[test]
     fn pages_that_join_before_the_next_tick_share_one_frame() {
-        for view in [View::Sockets, View::Algorithms, View::Flow(1)] {
+        for view in [View::Overview, View::Sockets, View::Algorithms, View::Flow(1)] {
             let mut watching = watching(Noting::default()).0;
             watching.live.apply(arrival(sample(1, SECOND)));
             let left = watching.join(view).unwrap().first;
@@ -340,7 +387,7 @@ mod tests {
     #[test]
     fn every_frame_says_how_soon_the_next_one_comes() {
         let mut watching = watching(Noting::default()).0;
-        for view in [View::Sockets, View::Algorithms, View::Flow(1)] {
+        for view in [View::Overview, View::Sockets, View::Algorithms, View::Flow(1)] {
             let mut page = watching.join(view).unwrap();
             watching.tick();
             for frame in [&page.first, &page.frames.try_recv().unwrap()] {

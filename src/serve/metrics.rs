@@ -9,6 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use super::overview::Situation;
 use crate::trace::cost::Cost;
 use crate::trace::totals::{Counted, Group, Powers};
 
@@ -48,7 +49,8 @@ pub struct Registered {
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub counted: Counted,
-    pub registered: Vec<Registered>,
+    /// What connections can choose, and what decides them.
+    pub situation: Situation,
     pub costs: Vec<Cost>,
     /// Events that the page's tracer could not send; none while there is no page.
     pub dropped: Option<u64>,
@@ -105,6 +107,7 @@ impl Collector for Ours {
         let mut to = Families(&mut encoder);
         let groups = merged(&self.0.counted.groups);
         self.encode_infos(&mut to)?;
+        self.encode_arms(&mut to)?;
         encode_counts(&mut to, &groups)?;
         encode_histograms(&mut to, &groups)?;
         self.encode_costs(&mut to)?;
@@ -116,18 +119,37 @@ impl Ours {
     fn encode_infos(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("kernel", self.0.kernel.clone())];
         to.info("build", "This program and the kernel it looks at", [build])?;
-        let algorithms = self.0.registered.iter().map(|it| {
+        let algorithms = self.0.situation.registered.iter().map(|it| {
             let generation = it.generation.map(|it| it.to_string()).unwrap_or_default();
             let (name, version, source) = (it.name.clone(), it.version.clone(), it.source.to_owned());
             vec![("name", name), ("version", version), ("source", source), ("generation", generation)]
         });
         to.info("algorithm", "Algorithms that connections can choose", algorithms)?;
-        let mut sockets: BTreeMap<&str, u64> = self.0.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
+        let mut sockets: BTreeMap<&str, u64> =
+            self.0.situation.registered.iter().map(|it| (it.name.as_str(), 0)).collect();
         for group in &self.0.counted.groups {
             *sockets.entry(&group.algorithm).or_default() += group.sockets;
         }
         let sockets = sockets.into_iter().map(|(name, count)| (vec![("name", name.to_owned())], count as f64));
         to.gauge("algorithm_sockets", "Open connections of each algorithm, by the latest sweep", sockets)
+    }
+
+    /// What the policy gives each arm, and how many connections it has.
+    fn encode_arms(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
+        let labels = |rule: &str, arm: &str| vec![("rule", rule.to_owned()), ("arm", arm.to_owned())];
+        let arms = || self.0.situation.policy.iter().flat_map(|policy| &policy.arms);
+        let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));
+        to.gauge("arm_share_ratio", "Share of a rule's connections that the policy gives an arm", shares)?;
+        let trials = arms().map(|it| (labels(&it.rule, &it.arm), f64::from(u8::from(it.on_trial))));
+        to.gauge("arm_on_trial", "Whether the rule of an arm is on trial", trials)?;
+        let mut sockets: BTreeMap<(&str, &str), u64> = arms().map(|it| ((&*it.rule, &*it.arm), 0)).collect();
+        for group in &self.0.counted.groups {
+            if let Some(given) = &group.arm {
+                *sockets.entry((&given.rule, &given.arm)).or_default() += group.sockets;
+            }
+        }
+        let sockets = sockets.into_iter().map(|((rule, arm), count)| (labels(rule, arm), count as f64));
+        to.gauge("arm_sockets", "Open connections of each arm, by the latest sweep", sockets)
     }
 
     fn encode_costs(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
@@ -205,33 +227,33 @@ fn encode_counts(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Resul
 
 fn encode_histograms(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Result<(), Error> {
     /// Name, what it is, its values, the powers of two that bound its buckets, and what one of its unit has of the raw.
-    type Family = (&'static str, &'static str, fn(&Group) -> &Powers, [usize; 2], f64);
+    type Family = (&'static str, &'static str, fn(&Group) -> Powers, [usize; 2], f64);
     let families: [Family; 4] = [
         (
             "connection_rtt_seconds",
             "Smoothed RTT, once per sweep of each connection that delivered something since the last",
-            |it| &it.srtt_us,
+            |it| it.srtt_us.powers(),
             TIME_POWERS,
             MICROS_PER_SECOND,
         ),
         (
             "connection_min_rtt_seconds",
             "Lowest RTT, observed as connection_rtt_seconds",
-            |it| &it.min_rtt_us,
+            |it| it.min_rtt_us,
             TIME_POWERS,
             MICROS_PER_SECOND,
         ),
         (
             "connection_cwnd_segments",
             "Congestion window, observed as connection_rtt_seconds",
-            |it| &it.cwnd_pkts,
+            |it| it.cwnd_pkts,
             WINDOW_POWERS,
             1.0,
         ),
         (
             "connection_goodput_bytes_per_second",
             "Payload acknowledged per second since the last sweep, of connections that sent",
-            |it| &it.goodput_bytes,
+            |it| it.goodput_bytes,
             RATE_POWERS,
             1.0,
         ),
@@ -239,7 +261,7 @@ fn encode_histograms(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> R
     for (name, help, values, powers, scale) in families {
         let mut metric = to.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, group) in groups {
-            encode_powers(metric.encode_family(labels)?, values(group), powers, scale)?;
+            encode_powers(metric.encode_family(labels)?, &values(group), powers, scale)?;
         }
     }
     Ok(())

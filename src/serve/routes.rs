@@ -69,6 +69,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
         .route("/api/session", post(open_session))
+        .route("/api/stream/overview", get(|state: Shared| stream(state, View::Overview)))
         .route("/api/stream/sockets", get(|state: Shared| stream(state, View::Sockets)))
         .route("/api/stream/algorithms", get(|state: Shared| stream(state, View::Algorithms)))
         .route("/api/stream/flow/{socket}", get(stream_flow))

@@ -21,8 +21,10 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, namespaces};
 
 mod ledger;
+pub mod rtt;
 
 use ledger::Ledger;
+use rtt::RttCounts;
 
 /// Congestion states, in the kernel's order.
 pub const STATES: usize = 5;
@@ -33,8 +35,8 @@ const KEY_BYTES: usize = 32;
 const NAME_BYTES: usize = 16;
 /// Place of the number of the arm in the key.
 const SLOT_AT: usize = 24;
-/// Words of `struct totals`: 11 counts, the states, four histograms.
-const VALUE_WORDS: usize = 11 + STATES + 4 * (1 + BINS);
+/// Words of `struct totals`: 11 counts, the states, the smoothed RTT, three histograms.
+const VALUE_WORDS: usize = 11 + STATES + (1 + rtt::BINS) + 3 * (1 + BINS);
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 /// cgroups are looked at once in so many sweeps, to find those that are gone, and when there is a new one.
@@ -88,8 +90,8 @@ pub struct Group {
     pub lost_pkts: u64,
     /// Time in each congestion state, over all connections: Open, Disorder, CWR, Recovery, Loss.
     pub state_ns: [u64; STATES],
-    /// Smoothed RTT, microseconds.
-    pub srtt_us: Powers,
+    /// Smoothed RTT.
+    pub srtt_us: RttCounts,
     /// Lowest RTT, microseconds.
     pub min_rtt_us: Powers,
     /// Congestion window, packets.
@@ -385,7 +387,7 @@ fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
         delivered_ce_pkts: word(),
         lost_pkts: word(),
         state_ns: std::array::from_fn(|_| word()),
-        srtt_us: powers(&mut word),
+        srtt_us: RttCounts { sum_us: word(), bins: std::array::from_fn(|_| word()) },
         min_rtt_us: powers(&mut word),
         cwnd_pkts: powers(&mut word),
         goodput_bytes: powers(&mut word),
@@ -410,7 +412,7 @@ mod tests {
         let group = decode(&key, &value, 1).unwrap();
         assert_eq!((group.algorithm.as_str(), group.cgroup, group.sockets, group.lost_pkts), ("reno", 77, 2, 11));
         assert_eq!(group.slot, 3);
-        assert_eq!((group.state_ns, group.srtt_us.sum), ([12, 13, 14, 15, 16], 17));
+        assert_eq!((group.state_ns, group.srtt_us.sum_us), ([12, 13, 14, 15, 16], 17));
         assert_eq!(group.goodput_bytes.bins[BINS - 1], VALUE_WORDS as u64);
         assert_eq!(key_of(&group), key);
         assert_eq!(decode(&key, &value, 9).unwrap().sockets, 0, "the latest sweep found none");

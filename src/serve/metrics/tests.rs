@@ -3,11 +3,19 @@
 use super::*;
 use crate::trace::arrival::RuleArm;
 use crate::trace::totals::BINS;
+use crate::trace::totals::rtt::RttCounts;
 
 fn powers(values: &[(usize, u64)], sum: u64) -> Powers {
     let mut bins = [0; BINS];
     values.iter().for_each(|(place, count)| bins[*place] += count);
     Powers { sum, bins }
+}
+
+/// One value of 8 us, two of 65 ms, four of more than 16 s.
+fn rtts() -> RttCounts {
+    let mut counts = RttCounts::default();
+    [8, 65_536, 65_000].into_iter().chain([1 << 29; 4]).for_each(|us| counts.observe(us));
+    RttCounts { sum_us: 5_000_000, ..counts }
 }
 
 fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
@@ -28,7 +36,7 @@ fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
         delivered_ce_pkts: 0,
         lost_pkts: 9,
         state_ns: [1_500_000_000, 0, 0, 250_000_000, 0],
-        srtt_us: powers(&[(3, 1), (16, 2), (30, 4)], 5_000_000),
+        srtt_us: rtts(),
         min_rtt_us: powers(&[], 0),
         cwnd_pkts: powers(&[(4, 2)], 20),
         goodput_bytes: powers(&[(20, 2)], 2_000_000),
@@ -44,7 +52,7 @@ fn shown(groups: Vec<Group>) -> Shown {
     });
     Shown {
         counted: Counted { groups, hidden: 1, uncounted: 4 },
-        registered: registered.into(),
+        situation: Situation { registered: registered.into(), ..Situation::default() },
         costs: vec![Cost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),
         sweep_s: 0.25,

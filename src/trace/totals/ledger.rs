@@ -149,6 +149,7 @@ fn label_of(group: &Group) -> Label {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rtt::RttCounts;
     use super::super::{BINS, Powers, STATES};
     use super::*;
 
@@ -200,7 +201,7 @@ mod tests {
             delivered_ce_pkts: 0,
             lost_pkts: 0,
             state_ns: [0; STATES],
-            srtt_us: nothing,
+            srtt_us: RttCounts::default(),
             min_rtt_us: nothing,
             cwnd_pkts: nothing,
             goodput_bytes: nothing,
