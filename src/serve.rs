@@ -21,6 +21,7 @@ mod live;
 mod metrics;
 mod overview;
 mod page;
+mod past;
 mod routes;
 mod table;
 mod trials;

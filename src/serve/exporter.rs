@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::metrics::{self, Own, Shown};
 use super::overview::{self, Overview, Situation, Sums};
-use crate::kernel::clock;
 use crate::trace::arms::FindLabels;
 use crate::trace::cost::Cost;
 use crate::trace::filter::Filter;
@@ -174,11 +173,10 @@ impl Exporter {
         counted.groups.retain(|group| rules.is_empty() || is_ours(group));
         let sweep_s = begin.elapsed().as_secs_f64();
         let (situation, costs) = (self.settings.look)();
-        let now_ns = clock::monotonic_ns()?;
         let sums = Sums::of(&counted.groups);
         let mut overview = self.shelf.overview();
-        overview.observe(now_ns, sums);
-        overview.note_situation(now_ns, situation.clone());
+        overview.observe(counted.time_ns, sums);
+        overview.note_situation(counted.time_ns, situation.clone());
         drop(overview);
         let dropped = Some(self.shelf.dropped.load(Ordering::Relaxed)).filter(|&events| events != u64::MAX);
         let (own, kernel, failed_sweeps) = (own(), kernel_release(), self.failed_sweeps);
@@ -215,7 +213,7 @@ mod tests {
         let shelf = Shelf::new();
         shelf.note_failed(1);
         assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
-        let counted = Counted { groups: Vec::new(), hidden: 0, uncounted: 7 };
+        let counted = Counted { time_ns: 0, groups: Vec::new(), hidden: 0, uncounted: 7 };
         let (situation, costs, own, kernel) = (Situation::default(), Vec::new(), Own::default(), String::new());
         shelf.put(Shown { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
         for (failed, is_openmetrics) in [(1, true), (2, true), (3, false)] {

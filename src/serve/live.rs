@@ -15,6 +15,7 @@ use super::exporter::Shelf;
 use super::flow::Flow;
 use super::frame::{self, Algorithms, Status};
 use super::overview::{self, Overview, Sampler};
+use super::past::{self, Quantity};
 use super::table::Table;
 use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
@@ -54,6 +55,8 @@ pub(super) struct Joined {
 pub(super) enum Ask {
     /// To watch a view; no answer when too many sockets are watched already.
     Join(View, oneshot::Sender<Joined>),
+    /// The past of these sockets.
+    Past(Quantity, Vec<u64>, oneshot::Sender<Bytes>),
     /// A recording: from this moment on, milliseconds.
     Seek(f64),
     /// A recording: so fast.
@@ -179,6 +182,7 @@ impl Watching {
         match ask {
             // Who asked may have gone.
             Ask::Join(view, to) => drop(self.join(view).map(|joined| to.send(joined))),
+            Ask::Past(quantity, sockets, to) => drop(to.send(past::document(&self.live, quantity, &sockets))),
             Ask::Seek(at_ms) => {
                 if let Some(playback) = self.source.playback() {
                     playback.seek((at_ms.max(0.0) * 1e6) as u64);

@@ -20,7 +20,7 @@ use super::exporter::Shelf;
 use super::gate::{self, Gate, Refusal};
 use super::live::{Ask, Joined, View};
 use super::trials::{self, History};
-use super::{metrics, page};
+use super::{metrics, page, past};
 
 /// Pages that are shown at the same time.
 const STREAMS_MAX: usize = 128;
@@ -73,6 +73,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/stream/sockets", get(|state: Shared| stream(state, View::Sockets)))
         .route("/api/stream/algorithms", get(|state: Shared| stream(state, View::Algorithms)))
         .route("/api/stream/flow/{socket}", get(stream_flow))
+        .route("/api/past", get(show_past))
         .route("/api/playback", post(play))
         .route("/api/trials", get(show_trials))
         .route("/api/trials/incidents/{name}", get(show_incident))
@@ -149,6 +150,21 @@ async fn open_session(headers: HeaderMap) -> Response {
     let secure = if gate::is_over_tls(&headers) { "; Secure" } else { "" };
     let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/{secure}", gate::COOKIE, token.trim());
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
+}
+
+/// What is known of the past of the sockets that the query names.
+async fn show_past(State(served): Shared, RawQuery(query): RawQuery) -> Response {
+    let Some((quantity, sockets)) = past::parse(query.as_deref().unwrap_or_default()) else {
+        let most = past::SOCKETS_MAX;
+        let expected = format!("expected `quantity=cwnd|srtt|goodput` and `sockets=` with 1 to {most} numbers");
+        return said(StatusCode::BAD_REQUEST, &expected);
+    };
+    let (to, answer) = oneshot::channel();
+    let sent = served.asks.as_ref().map(|asks| asks.try_send(Ask::Past(quantity, sockets, to)));
+    match (sent, answer.await) {
+        (Some(Ok(())), Ok(document)) => json(document),
+        _ => busy(),
+    }
 }
 
 #[derive(Deserialize)]

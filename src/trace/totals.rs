@@ -18,7 +18,7 @@ use super::program::{self, TcpTraceSkel};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
-use crate::kernel::{cgroup, namespaces};
+use crate::kernel::{cgroup, clock, namespaces};
 
 mod ledger;
 pub mod rtt;
@@ -136,6 +136,8 @@ impl Group {
 /// The sums as of one sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
+    /// When the sweep ended, CLOCK_MONOTONIC.
+    pub time_ns: u64,
     /// Shape: sorted by algorithm, cgroup and arm; several may have the same algorithm, path and arm.
     pub groups: Vec<Group>,
     /// Processes and names whose network namespace could not be looked at.
@@ -234,9 +236,10 @@ impl Totals {
             self.ledger.note_arms(labels.names, labels.current);
         }
         let hidden = self.sweep()?;
+        let time_ns = clock::monotonic_ns()?;
         let uncounted = self.uncounted + self.counting.uncounted()?;
         let groups = self.groups()?;
-        Ok(Counted { groups: self.with_paths(groups)?, hidden, uncounted })
+        Ok(Counted { time_ns, groups: self.with_paths(groups)?, hidden, uncounted })
     }
 
     /// Another program counts from now on, because a policy came, went or was replaced: its labels are another map.

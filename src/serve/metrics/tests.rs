@@ -51,7 +51,7 @@ fn shown(groups: Vec<Group>) -> Shown {
         generation: None,
     });
     Shown {
-        counted: Counted { groups, hidden: 1, uncounted: 4 },
+        counted: Counted { time_ns: 0, groups, hidden: 1, uncounted: 4 },
         situation: Situation { registered: registered.into(), ..Situation::default() },
         costs: vec![Cost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),

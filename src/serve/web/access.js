@@ -13,7 +13,7 @@ export async function openSession(token) {
 export async function useTokenOfAddress() {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (!token) return;
-  history.replaceState(null, "", location.pathname + "#/sockets");
+  history.replaceState(null, "", location.pathname + "#/overview");
   await openSession(token); // of characters that an address shows as they are
 }
 

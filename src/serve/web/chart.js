@@ -7,6 +7,8 @@ import { clock } from "./format.js";
 import { colour } from "./theme.js";
 
 const HEIGHT_PX = 220;
+/** Diameter of a point that stands alone. */
+const POINT_PX = 4;
 const ZOOM_STEP = 0.75;
 const PAN_STEP = 0.2;
 /** Colours of bands, over and over. */
@@ -17,6 +19,8 @@ const NEAREST = { focus: { prox: 24 }, points: { one: true } };
 const NAME_GAP_PX = 4;
 /** Steps between labels of a long time, seconds: parts of minutes, hours and days. */
 const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+/** Colours of marks. */
+const MARKS = { loss: "loss", timeout: "timeout", change: "link" };
 /** Room above and below curves that do not begin at 0, a share of their range. */
 const MARGIN = 0.12;
 
@@ -91,14 +95,23 @@ export class Span {
   }
 }
 
+/** Places of values without a neighbour: no line leads to them. */
+function alone(values) {
+  const isAlone = (value, at) => value != null && values[at - 1] == null && values[at + 1] == null;
+  const places = values.map((value, at) => (isAlone(value, at) ? at : -1)).filter((at) => at >= 0);
+  return places.length ? places : null;
+}
+
 export class Chart {
   /**
    * `series`: label, colour's name, show(value), dash, width; `look`: what is drawn behind and above the curves.
    * `scale`: `log`, or `free` where it need not begin at 0; `ribbon`: two curves with the colour between them; `clock`: a
-   * time that may be days.
+   * time that may be days; `moment(seconds)`: how a time is written, where it is not so many seconds; `isSparse`: values
+   * may stand alone, and are points then.
    */
-  constructor(host, { title, series, span, look = {}, show, legend = true, scale = {}, ribbon = null, clock = false }) {
-    Object.assign(this, { host, title, series, span, look, show, legend, scale, ribbon, clock });
+  constructor(host, { title, series, span, show, ...more }) {
+    const { look = {}, legend = true, scale = {}, ribbon = null, clock = false, height = HEIGHT_PX, moment = null, isSparse = false } = more;
+    Object.assign(this, { host, title, series, span, look, show, legend, scale, ribbon, clock, height, moment, isSparse });
     this.figure = element("div", { class: "chart", tabindex: "0", role: "group", "aria-label": title,
       onkeydown: (event) => span.key(event) && event.preventDefault() });
     this.place = element("div", {});
@@ -156,11 +169,11 @@ export class Chart {
     const upright = { ...axis, grid: { ...axis.grid, filter }, ticks: { ...axis.ticks, filter } };
     const series = this.series.map((it) => ({
       label: it.label, stroke: typeof it.colour === "function" ? it.colour() : colour(it.colour), width: it.width ?? 1.5, dash: it.dash, scale: "y",
-      points: { show: false }, spanGaps: false, value: (_, value) => (value == null ? "–" : it.show(value)),
+      points: this.isSparse ? { show: () => false, filter: (plot, at) => alone(plot.data[at]), size: POINT_PX } : { show: false }, spanGaps: false, value: (_, value) => (value == null ? "–" : it.show(value)),
       paths: it.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
     }));
     this.plot = new uPlot({
-      width: Math.max(this.place.clientWidth, 200), height: HEIGHT_PX,
+      width: Math.max(this.place.clientWidth, 200), height: this.height,
       legend: { show: this.legend, live: true },
       cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, ...(this.legend ? {} : NEAREST) },
       focus: { alpha: 1 }, // less would draw every curve again whenever the pointer comes to another
@@ -168,7 +181,7 @@ export class Chart {
       scales: { x: { time: false, range: () => this.span.range }, y: { distr: this.scale.log ? 3 : 1, range: (_, low, high) => this.#range(low, high) } },
       bands: this.ribbon ? [{ series: this.ribbon.between, fill: colour(this.ribbon.colour) }] : [],
       series: [{ label: "time", value: (_, value) => (value == null ? "–" : this.#time(value)) }, ...series],
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => (this.clock ? clock(tick) : `${+tick.toFixed(2)} s`)), size: 32, ...(this.clock ? { incrs: CLOCK_STEPS, space: 84 } : {}) },
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => (this.moment?.(tick) ?? (this.clock ? clock(tick) : `${+tick.toFixed(2)} s`))), size: 32, ...(this.clock || this.moment ? { incrs: CLOCK_STEPS, space: 84 } : {}) },
         { ...upright, size: (...it) => this.#axisSize(...it), values: (_, ticks) => ticks.map((tick) => (tick != null && this.data[0].length ? this.show(tick) : "")) }],
       hooks: {
         setSelect: [(plot) => this.#select(plot)],
@@ -182,6 +195,7 @@ export class Chart {
   }
 
   #time(seconds) {
+    if (this.moment) return this.moment(seconds);
     return this.clock ? clock(Math.round(seconds)) : `${seconds.toFixed(2)} s`;
   }
 
@@ -210,7 +224,7 @@ export class Chart {
 
   #resize() {
     const width = Math.floor(this.place.clientWidth);
-    if (width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT_PX });
+    if (width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: this.height });
   }
 
   #select(plot) {
@@ -310,9 +324,15 @@ export class Chart {
     for (const { time, kind } of marks) {
       const at = plot.valToPos(time, "x", true);
       if (at < bbox.left || at > bbox.left + bbox.width) continue;
-      ctx.fillStyle = ctx.strokeStyle = colour(kind === "timeout" ? "timeout" : "loss");
+      ctx.fillStyle = ctx.strokeStyle = colour(MARKS[kind]);
       ctx.beginPath();
-      if (kind === "timeout") {
+      if (kind === "change") {
+        ctx.setLineDash([2 * devicePixelRatio, 2 * devicePixelRatio]);
+        ctx.lineWidth = 1.5 * devicePixelRatio;
+        ctx.moveTo(at, bbox.top);
+        ctx.lineTo(at, bottom);
+        ctx.stroke();
+      } else if (kind === "timeout") {
         ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
         ctx.lineWidth = 1.5 * devicePixelRatio;
         ctx.moveTo(at, bbox.top);

@@ -1,5 +1,7 @@
 // What a plot of many sockets draws: one curve for each of the first of a list, one moment more whenever the clock went on.
 
+import { firstFree } from "./colours.js";
+
 const CURVES_MAX = 200;
 const MOMENTS_MAX = 600;
 
@@ -14,6 +16,7 @@ export class Curves {
     this.times = [];
     /** By handles; those that were begun stay while they are in the list. */
     this.all = new Map();
+    this.numbers = new Set();
   }
 
   /** Takes in the values of the rows at a moment; whether the curves are other ones than before. */
@@ -28,8 +31,39 @@ export class Curves {
     this.last_ms = now_ms;
     this.times.push((now_ms - this.begin_ms) / 1000);
     for (const [handle, curve] of this.all) curve.values.push(value(known.get(handle)) ?? null);
-    if (this.times.length > MOMENTS_MAX) this.data.forEach((it) => it.shift());
+    this.#forget();
     return isChanged || isSetBack;
+  }
+
+  /** Cookies of the curves whose past the server has not been asked for. */
+  get unasked() {
+    return [...this.all.values()].filter((curve) => !curve.isAsked).map((curve) => curve.id);
+  }
+
+  /** Notes that the past of these is asked for. */
+  ask(cookies) {
+    const asked = new Set(cookies);
+    for (const curve of this.all.values()) curve.isAsked ||= asked.has(curve.id);
+  }
+
+  /** Takes in what was before: times, and values by cookie; what the page saw itself stays. */
+  takePast({ begin_ms, step_ms, curves }) {
+    if (this.begin_ms === null) return;
+    const [length, first_ms] = [Object.values(curves)[0]?.length ?? 0, this.begin_ms + this.times[0] * 1000];
+    const past = Array.from({ length }, (_, at) => begin_ms + at * step_ms);
+    const before = past.filter((ms) => ms < first_ms - step_ms / 2);
+    this.times.unshift(...before.map((ms) => (ms - this.begin_ms) / 1000));
+    for (const curve of this.all.values()) {
+      const known = curves[curve.id];
+      curve.values.unshift(...(known?.slice(0, before.length) ?? new Array(before.length).fill(null)));
+      if (!known) continue;
+      // Those that were listed later than the plot began had a past too.
+      for (let at = 0; at < this.times.length && curve.values[at] == null; at += 1) {
+        const place = Math.round((this.begin_ms + this.times[at] * 1000 - begin_ms) / step_ms);
+        curve.values[at] = known[place] ?? null;
+      }
+    }
+    this.#forget();
   }
 
   /** Times, then the values of each curve. */
@@ -37,14 +71,25 @@ export class Curves {
     return [this.times, ...[...this.all.values()].map((curve) => curve.values)];
   }
 
+  #forget() {
+    const old = this.times.length - MOMENTS_MAX;
+    if (old > 0) this.data.forEach((it) => it.splice(0, old));
+  }
+
   #choose(rows, known) {
     const before = this.all.size;
-    for (const handle of this.all.keys()) if (!known.has(handle)) this.all.delete(handle);
+    for (const [handle, curve] of this.all) {
+      if (known.has(handle)) continue;
+      this.all.delete(handle);
+      this.numbers.delete(curve.number);
+    }
     let isChanged = this.all.size !== before;
     for (const row of rows) {
       if (this.all.size >= CURVES_MAX) break;
       if (this.all.has(row.handle)) continue;
-      this.all.set(row.handle, { label: row.peer, values: new Array(this.times.length).fill(null) });
+      const number = firstFree(this.numbers);
+      this.numbers.add(number);
+      this.all.set(row.handle, { id: row.id, label: row.peer, number, isAsked: false, values: new Array(this.times.length).fill(null) });
       isChanged = true;
     }
     return isChanged;

@@ -7,8 +7,9 @@ import { askForToken, useTokenOfAddress } from "./access.js";
 import { AlgorithmsView } from "./algorithms.js";
 import { element, setText } from "./dom.js";
 import { FlowView } from "./flow.js";
-import { packets } from "./format.js";
+import { clock, packets } from "./format.js";
 import { IncidentsView, IncidentView } from "./incidents.js";
+import { OverviewView } from "./overview.js";
 import { Playback } from "./playback.js";
 import { SocketsView } from "./sockets.js";
 import { follow, Refused } from "./stream.js";
@@ -27,6 +28,12 @@ const shell = {
   /** The table of sockets as it was last seen, and its row: where one comes back to. */
   table: "#/sockets",
   chosen: null,
+  playback: null,
+  /** A moment of the host's clock as people say it: the time of day, or the time since a recording began. */
+  timeOf(ms) {
+    if (this.playback) return clock((ms - this.playback.begin_ms) / 1000);
+    return new Date(Date.now() - this.now_ms + ms).toLocaleTimeString("en-GB");
+  },
   trials: new Trials((known) => view?.seen?.(known)),
   pauseButton() {
     const button = element("button", { type: "button", "aria-pressed": String(this.isPaused), title: "Hold the picture still (p)",
@@ -45,9 +52,9 @@ let view = null;
 let stop = new AbortController();
 
 /** Addresses that have a view. */
-const ADDRESSES = /^#\/(sockets|algorithms|trial|incidents|flow\/\d+)/;
+const ADDRESSES = /^#\/(overview|sockets|algorithms|trial|incidents|flow\/\d+)/;
 
-/** `#/flow/17` to its view; anything else to the table. */
+/** `#/flow/17` to its view; anything else to the overview. */
 function makeView() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const words = new URLSearchParams(query ?? "");
@@ -61,8 +68,8 @@ function makeView() {
   }
   if (socket) return new FlowView(host, socket, shell);
   if (incident) return new IncidentView(host, incident);
-  const views = { "/algorithms": AlgorithmsView, "/trial": TrialView, "/incidents": IncidentsView };
-  return new (views[path] ?? SocketsView)(host, words, shell);
+  const views = { "/sockets": SocketsView, "/algorithms": AlgorithmsView, "/trial": TrialView, "/incidents": IncidentsView };
+  return new (views[path] ?? OverviewView)(host, words, shell);
 }
 
 async function show() {
@@ -71,7 +78,7 @@ async function show() {
   view?.close();
   view = null;
   shell.isPaused = false; // what was held still is gone
-  if (!ADDRESSES.test(location.hash)) history.replaceState(null, "", "#/sockets");
+  if (!ADDRESSES.test(location.hash)) history.replaceState(null, "", "#/overview");
   const [shown, signal] = [makeView(), stop.signal];
   view = shown;
   if (shell.trials.latest) shown.seen?.(shell.trials.latest);
@@ -91,6 +98,7 @@ function take(shown, kind, data) {
     return;
   }
   shell.now_ms = data.status.now_ms;
+  shell.playback = data.status.playback;
   showStatus(data.status);
   if (shown === view) shown.take?.(kind, data);
 }
@@ -127,6 +135,7 @@ function key(event) {
   const doings = {
     "/": () => document.getElementById("filter")?.focus(),
     p: () => shell.pause(!shell.isPaused),
+    o: () => { location.hash = "#/overview"; },
     s: () => { location.hash = shell.table; },
     a: () => { location.hash = "#/algorithms"; },
     t: () => { if (shell.trials.latest?.trial) location.hash = "#/trial"; },

@@ -1,11 +1,12 @@
 // The windows of the first two hundred sockets of the list, together in one chart.
 
 import { Chart, Span } from "./chart.js";
+import { COLOURS } from "./colours.js";
 import { Curves } from "./curves.js";
 import { element, setText } from "./dom.js";
 import * as format from "./format.js";
+import { ask } from "./trials.js";
 
-const COLOURS = ["cwnd", "srtt", "goodput", "ssthresh", "inflight", "loss", "timeout"];
 const QUANTITIES = {
   cwnd: ["cwnd, packets", (row) => row.cwnd_pkts, format.packets],
   srtt: ["srtt", (row) => row.srtt_us, format.time],
@@ -13,8 +14,8 @@ const QUANTITIES = {
 };
 
 export class Plot {
-  constructor(host) {
-    this.host = host;
+  constructor(host, shell) {
+    Object.assign(this, { host, shell });
     this.quantity = "cwnd";
     this.span = new Span(60);
     this.curves = new Curves();
@@ -53,16 +54,35 @@ export class Plot {
     this.span.first = times[0];
     this.span.end = times[times.length - 1];
     this.chart.set(data, `${all.size} sockets`);
+    this.#askForPast();
     setText(this.says, listed.length > all.size ? `${all.size} of ${listed.length} sockets` : `${listed.length} sockets`);
+  }
+
+  /** What the server knows of curves that were begun just now; one question at a time. */
+  async #askForPast() {
+    const { curves, quantity } = this;
+    const wanted = curves.unasked;
+    if (this.isAsking || wanted.length === 0) return;
+    this.isAsking = true;
+    curves.ask(wanted);
+    const begin_ms = curves.begin_ms;
+    const past = await ask(`/api/past?quantity=${quantity}&sockets=${wanted.join()}`);
+    this.isAsking = false;
+    const isSame = this.quantity === quantity && curves.begin_ms === begin_ms && this.chart;
+    if (!past || !isSame) return;
+    curves.takePast(past);
+    this.span.first = curves.times[0];
+    this.chart.set(curves.data);
   }
 
   #make() {
     const [title, , show] = QUANTITIES[this.quantity];
-    this.chart = new Chart(this.place, { title: `${title}, since this plot began`, span: this.span, show, series: this.#series(), legend: false });
+    this.chart = new Chart(this.place, { title, span: this.span, show, series: this.#series(), legend: false,
+      moment: (seconds) => this.shell.timeOf(this.curves.begin_ms + seconds * 1000) });
   }
 
   #series() {
     const show = QUANTITIES[this.quantity][2];
-    return [...this.curves.all.values()].map((curve, at) => ({ label: curve.label, colour: COLOURS[at % COLOURS.length], show, width: 1 }));
+    return [...this.curves.all.values()].map((curve) => ({ label: curve.label, colour: COLOURS[curve.number % COLOURS.length], show, width: 1 }));
   }
 }

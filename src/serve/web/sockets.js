@@ -249,7 +249,7 @@ export class SocketsView {
       this.plot.close();
       this.plot = null;
     } else {
-      this.plot = new Plot(this.plotHost);
+      this.plot = new Plot(this.plotHost, this.shell);
       this.#plotListed();
     }
     this.plotButton.setAttribute("aria-pressed", String(Boolean(this.plot)));
