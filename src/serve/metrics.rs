@@ -137,6 +137,9 @@ impl Ours {
     /// What the policy gives each arm, and how many connections it has.
     fn encode_arms(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
         let labels = |rule: &str, arm: &str| vec![("rule", rule.to_owned()), ("arm", arm.to_owned())];
+        let generation = self.0.situation.policy.as_ref().map_or(0, |policy| policy.generation);
+        let help = "Number of the policy's generation that decides; 0: there is no policy";
+        to.gauge("policy_generation", help, [(Labels::new(), f64::from(generation))])?;
         let arms = || self.0.situation.policy.iter().flat_map(|policy| &policy.arms);
         let shares = arms().map(|it| (labels(&it.rule, &it.arm), it.share));
         to.gauge("arm_share_ratio", "Share of a rule's connections that the policy gives an arm", shares)?;

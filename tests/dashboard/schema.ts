@@ -1,7 +1,7 @@
 // What a dashboard of time series is, by Grafana's own published types; `cargo xtask dist` has the compiler hold its
 // dashboard against `Checked`: a key that is misspelt, missing or of another type is an error.
 
-import type { Dashboard, DataQuery, DataSourceRef, Panel, RowPanel } from "@grafana/schema";
+import type { AnnotationQuery, Dashboard, DataQuery, DataSourceRef, Panel, RowPanel } from "@grafana/schema";
 import type { FieldConfig, Options } from "@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
 
 /** The same with the words of its enumerations as plain text, as they are in JSON. */
@@ -29,4 +29,10 @@ interface Row extends Omit<RowPanel, "panels"> {
   panels: never[];
 }
 
-export type Checked = Plain<Omit<Dashboard, "panels"> & { panels: (TimeSeries | Row)[] }>;
+/** Lines across the panels, of a query to Prometheus. */
+interface Annotation extends AnnotationQuery {
+  expr: string;
+  titleFormat: string;
+}
+
+export type Checked = Plain<Omit<Dashboard, "annotations" | "panels"> & { annotations: { list: Annotation[] }; panels: (TimeSeries | Row)[] }>;

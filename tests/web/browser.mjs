@@ -64,6 +64,30 @@ async function text(page, selector) {
   return page.$eval(selector, (node) => node.textContent);
 }
 
+/** The first view: a row and five charts of what the recording has, as wide as the window. */
+async function lookAtOverview(page, name) {
+  await page.waitForSelector(".now tbody tr");
+  await page.waitForFunction(() => /\d/.test(document.querySelector(".now tbody td").textContent));
+  await page.waitForFunction(() => [...document.querySelectorAll(".multiples .chart")].some((it) => /Goodput: .*bit\/s/.test(it.getAttribute("aria-label"))));
+  assert.equal(await page.$eval('nav [aria-current="page"]', (link) => link.textContent), "Overview");
+  assert.equal(await page.$$eval(".multiples .chart", (charts) => charts.length), 5);
+  await picture(page, name);
+  assert.deepEqual(await violations(page), [], name);
+  const widest = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(widest <= 0, `${name}: the page is ${widest} pixels too wide`);
+}
+
+/** From an algorithm to its sockets, by keys. */
+async function followAlgorithm(page) {
+  await page.focus(".now tbody tr:nth-child(2) a");
+  const name = await page.evaluate(() => document.activeElement.textContent);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".rows .row");
+  assert.equal(await page.$eval("#filter", (field) => field.value), `algorithm:${name}`);
+  await page.keyboard.press("o");
+  await page.waitForSelector(".now tbody tr");
+}
+
 async function lookAtSockets(page, name) {
   await page.waitForSelector(".rows .row");
   await page.waitForFunction(() => document.querySelectorAll(".rows .row").length > 3);
@@ -172,9 +196,12 @@ async function lookAtTrials(browser) {
 const server = await serve();
 const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", headless: true, args: ["--no-sandbox", "--disable-gpu"] });
 try {
-  for (const [size, scheme] of [["desktop", "light"], ["desktop", "dark"], ["phone", "light"]]) {
+  for (const [size, scheme] of [["desktop", "light"], ["desktop", "dark"], ["phone", "light"], ["phone", "dark"]]) {
     const { page, errors } = await open(browser, size, scheme);
     await page.goto(`${server.url}/`);
+    await lookAtOverview(page, `overview-${size}-${scheme}`);
+    if (size === "desktop") await followAlgorithm(page);
+    await page.goto(`${server.url}/#/sockets`);
     await lookAtSockets(page, `sockets-${size}-${scheme}`);
     await lookAtFlow(page, server.url, `flow-${size}-${scheme}`);
     await page.goto(`${server.url}/#/algorithms`);

@@ -41,7 +41,7 @@ const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", he
 try {
   const page = await browser.newPage();
   await page.setViewport({ width: 1280, height: 800 });
-  await page.goto(`${SERVER}/`);
+  await page.goto(`${SERVER}/#/sockets`);
   const rest = async () => (await page.evaluate(watch, 5)).map((it) => it.frames);
   console.log(`frames a second of an empty page: ${(await rest()).map((it) => it.toFixed(0)).join(" ")}`);
   await page.waitForSelector(".rows .row");

@@ -7,6 +7,7 @@ import { openSession } from "../../src/serve/web/access.js";
 import { COLUMNS, columnNamed, sortRows } from "../../src/serve/web/columns.js";
 import { csv } from "../../src/serve/web/csv.js";
 import { Curves } from "../../src/serve/web/curves.js";
+import { Hour, latest } from "../../src/serve/web/hour.js";
 import { parseFilter } from "../../src/serve/web/filter.js";
 import * as format from "../../src/serve/web/format.js";
 import { Flow, Sockets } from "../../src/serve/web/store.js";
@@ -149,6 +150,39 @@ test("a plot keeps the latest moments, and so many curves", () => {
   for (let second = 0; second < 1000; second += 1) curves.take(rows, second * 1000, () => second);
   assert.equal(curves.all.size, 200);
   assert.deepEqual([curves.times.length, curves.times[0], curves.data[200].length, curves.data[200][0]], [600, 400, 600, 400]);
+});
+
+test("a curve keeps its colour when another goes, and its past is put before it", () => {
+  const curves = new Curves();
+  const rows = (...handles) => handles.map((handle) => row(handle, { id: String(handle), cwnd_pkts: 5 }));
+  curves.take(rows(1, 2, 3), 10_000, (it) => it.cwnd_pkts);
+  assert.deepEqual(curves.unasked, ["1", "2", "3"]);
+  curves.ask(curves.unasked);
+  curves.take(rows(2, 3, 4), 11_000, (it) => it.cwnd_pkts);
+  assert.deepEqual([...curves.all.values()].map((it) => [it.id, it.number]), [["2", 1], ["3", 2], ["4", 0]]);
+  assert.deepEqual(curves.unasked, ["4"]);
+  curves.takePast({ begin_ms: 8000, step_ms: 1000, curves: { 2: [1, 2, 3, 4], 4: [null, 7, 8, 9] } });
+  assert.deepEqual(curves.data, [[-2, -1, 0, 1], [1, 2, 5, 5], [null, null, 5, 5], [null, 7, 8, 5]]);
+});
+
+const line = (id, values, more = {}) => ({ id, kind: "algorithm", algorithm: `a${id}`, rule: null, arm: null, goodput_bps: values, retrans_ratio: values, rtt_p50_us: values, rtt_p95_us: values, sockets: values, ...more });
+const hourFrame = (newest, series, more = {}) => ({ newest, first: 0, slots: 4, step_ms: 1000, series, changes: [], ...more });
+
+test("the hour grows by its newest values and forgets its oldest", () => {
+  const hour = new Hour();
+  hour.take("overview", hourFrame(2, [line(1, [10, 11, 12])]));
+  assert.deepEqual(hour.times(2500), [1000, 2000, 2500]);
+  const held = hour.copy();
+  hour.take("recent", hourFrame(3, [line(1, [13, 14]), line(2, [null, 5])]));
+  assert.deepEqual([hour.lines.get(1).goodput_bps, hour.lines.get(2).goodput_bps], [[10, 11, 13, 14], [null, null, null, 5]]);
+  hour.take("recent", hourFrame(6, [line(1, [16, 17])]));
+  assert.deepEqual([hour.lines.get(1).goodput_bps, hour.lines.size, hour.times(9000).length], [[14, null, 16, 17], 1, 4]);
+  assert.deepEqual(held.lines.get(1).goodput_bps, [10, 11, 12], "what is held changes no more");
+  hour.take("recent", hourFrame(1, [line(1, [1, 2])]));
+  assert.deepEqual(hour.lines.get(1).goodput_bps, [1, 2], "the time was set back");
+  hour.take("overview", hourFrame(0, []));
+  assert.equal(hour.lines.size, 0);
+  assert.deepEqual([latest([3, null]), latest([3, null, null]), latest([])], [3, null, null]);
 });
 
 /** A server that answers with these pieces, and then says nothing more. */

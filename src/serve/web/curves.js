@@ -58,7 +58,7 @@ export class Curves {
       curve.values.unshift(...(known?.slice(0, before.length) ?? new Array(before.length).fill(null)));
       if (!known) continue;
       // Those that were listed later than the plot began had a past too.
-      for (let at = 0; at < this.times.length && curve.values[at] == null; at += 1) {
+      for (let at = before.length; at < this.times.length && curve.values[at] == null; at += 1) {
         const place = Math.round((this.begin_ms + this.times[at] * 1000 - begin_ms) / step_ms);
         curve.values[at] = known[place] ?? null;
       }

@@ -53,7 +53,7 @@ export class Plot {
     if (times.length === 1) this.span.fixed = null; // what was zoomed to is not there any more
     this.span.first = times[0];
     this.span.end = times[times.length - 1];
-    this.chart.set(data, `${all.size} sockets`);
+    this.chart.set(data, this.#words());
     this.#askForPast();
     setText(this.says, listed.length > all.size ? `${all.size} of ${listed.length} sockets` : `${listed.length} sockets`);
   }
@@ -72,7 +72,12 @@ export class Plot {
     if (!past || !isSame) return;
     curves.takePast(past);
     this.span.first = curves.times[0];
-    this.chart.set(curves.data);
+    this.chart.set(curves.data, this.#words());
+  }
+
+  #words() {
+    const { times, all } = this.curves;
+    return `${all.size} sockets over ${format.clock(times[times.length - 1] - times[0])}`;
   }
 
   #make() {

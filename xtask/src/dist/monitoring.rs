@@ -9,241 +9,31 @@ use serde_json::{Value, json};
 use crate::process;
 use crate::web;
 
+mod alerts;
+mod panels;
+
+use alerts::ALERTS;
+use panels::{ARM_PANELS, PANELS, Panel};
+
 /// Places of Grafana's grid in a row, and the size of a panel.
 const GRID_WIDTH: usize = 24;
 const PANEL: [usize; 2] = [12, 8];
 /// Heading above the panels that compare the arms of a policy.
 const ARMS_ROW: &str = "Arms of a policy side by side";
 /// The dashboard's own version, for Grafana; raised with every change.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Grafana's version of the format, of Grafana 9 and later.
 const SCHEMA: u32 = 36;
 
+/// Series, and the alerts that fire over them.
+const ALERT_TESTS: &str = "tests/dashboard/alerts.test.yml";
+/// A step of a trial, a policy that comes and one that goes.
+const POLICY_CHANGES: &str = r#"changes(tccc_policy_generation{instance=~"$instance"}[1m]) > 0"#;
 /// Grafana's own types and the compiler that knows them.
 const TYPES: &str = "tests/dashboard";
 
-/// What a panel shows: title, what it says, unit as Grafana names it, queries with their legends.
-struct Panel {
-    title: &'static str,
-    what: &'static str,
-    unit: &'static str,
-    queries: &'static [(&'static str, &'static str)],
-}
-
 /// Labels that the dashboard lets a reader choose.
 const CHOSEN: &str = r#"algorithm=~"$algorithm",cgroup=~"$cgroup",rule=~"$rule",arm=~"$arm""#;
-
-/// `CHOSEN` in a query stands for the chosen labels.
-const PANELS: [Panel; 10] = [
-    Panel {
-        title: "Open connections",
-        what: "By algorithm, as of the latest sweep.",
-        unit: "short",
-        queries: &[(r#"sum by (name) (tccc_algorithm_sockets{name=~"$algorithm",instance=~"$instance"})"#, "{{name}}")],
-    },
-    Panel {
-        title: "Goodput",
-        what: "Payload acknowledged, over all connections.",
-        unit: "bps",
-        queries: &[(
-            "8 * sum by (algorithm) (rate(tccc_acked_bytes_total{CHOSEN}[$__rate_interval]))",
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "Retransmitted segments",
-        what: "Share of all data segments.",
-        unit: "percentunit",
-        queries: &[(
-            "sum by (algorithm) (rate(tccc_retransmitted_segments_total{CHOSEN}[$__rate_interval])) / \
-             sum by (algorithm) (rate(tccc_segments_sent_total{CHOSEN}[$__rate_interval]))",
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "Round-trip time",
-        what: "Smoothed RTT of connections that deliver: median and 95th percentile.",
-        unit: "s",
-        queries: &[
-            (
-                "histogram_quantile(0.5, sum by (algorithm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p50",
-            ),
-            (
-                "histogram_quantile(0.95, sum by (algorithm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p95",
-            ),
-        ],
-    },
-    Panel {
-        title: "Congestion window",
-        what: "Segments, of connections that deliver: median and 95th percentile.",
-        unit: "short",
-        queries: &[
-            (
-                "histogram_quantile(0.5, sum by (algorithm, le) (rate(tccc_connection_cwnd_segments_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p50",
-            ),
-            (
-                "histogram_quantile(0.95, sum by (algorithm, le) (rate(tccc_connection_cwnd_segments_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p95",
-            ),
-        ],
-    },
-    Panel {
-        title: "Goodput of one connection",
-        what: "Of connections that send: median and 5th percentile.",
-        unit: "Bps",
-        queries: &[
-            (
-                "histogram_quantile(0.5, sum by (algorithm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p50",
-            ),
-            (
-                "histogram_quantile(0.05, sum by (algorithm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN}[$__rate_interval])))",
-                "{{algorithm}} p5",
-            ),
-        ],
-    },
-    Panel {
-        title: "Time in congestion states",
-        what: "Connections in each state on average; Open, the normal one, is left out.",
-        unit: "short",
-        queries: &[(
-            r#"sum by (algorithm, state) (rate(tccc_ca_state_seconds_total{CHOSEN,state!="Open"}[$__rate_interval]))"#,
-            "{{algorithm}} {{state}}",
-        )],
-    },
-    Panel {
-        title: "Connections opened",
-        what: "Per second.",
-        unit: "cps",
-        queries: &[(
-            "sum by (algorithm) (rate(tccc_connections_opened_total{CHOSEN}[$__rate_interval]))",
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "Time per callback",
-        what: "Of algorithms that are BPF programs; empty unless kernel.bpf_stats_enabled is 1.",
-        unit: "s",
-        queries: &[(
-            r#"sum by (algorithm) (rate(tccc_callback_duration_seconds_total{algorithm=~"$algorithm",instance=~"$instance"}[$__rate_interval])) / sum by (algorithm) (rate(tccc_callback_calls_total{algorithm=~"$algorithm",instance=~"$instance"}[$__rate_interval]))"#,
-            "{{algorithm}}",
-        )],
-    },
-    Panel {
-        title: "What tccc itself costs, and misses",
-        what: "Processors it takes; time of a sweep; events, connections and processes it could not see.",
-        unit: "short",
-        queries: &[
-            (r#"rate(process_cpu_seconds_total{instance=~"$instance"}[$__rate_interval])"#, "processors"),
-            (r#"tccc_sweep_duration_seconds{instance=~"$instance"}"#, "seconds of a sweep"),
-            (r#"rate(tccc_events_dropped_total{instance=~"$instance"}[$__rate_interval])"#, "events dropped a second"),
-            (r#"rate(tccc_uncounted_total{instance=~"$instance"}[$__rate_interval])"#, "not counted a second"),
-            (r#"rate(tccc_failed_sweeps_total{instance=~"$instance"}[$__rate_interval])"#, "failed sweeps a second"),
-            (r#"tccc_hidden_processes{instance=~"$instance"}"#, "hidden processes"),
-        ],
-    },
-];
-
-/// What the arms of each rule do; empty on hosts without a policy.
-const ARM_PANELS: [Panel; 4] = [
-    Panel {
-        title: "Connections opened, by arm",
-        what: "Per second: shares differ from those of the split where an arm loses connections.",
-        unit: "cps",
-        queries: &[(
-            r#"sum by (rule, arm) (rate(tccc_connections_opened_total{CHOSEN,rule!=""}[$__rate_interval]))"#,
-            "{{rule}} {{arm}}",
-        )],
-    },
-    Panel {
-        title: "Segments retransmitted, by arm",
-        what: "Share of all data segments.",
-        unit: "percentunit",
-        queries: &[(
-            r#"sum by (rule, arm) (rate(tccc_retransmitted_segments_total{CHOSEN,rule!=""}[$__rate_interval])) / sum by (rule, arm) (rate(tccc_segments_sent_total{CHOSEN,rule!=""}[$__rate_interval]))"#,
-            "{{rule}} {{arm}}",
-        )],
-    },
-    Panel {
-        title: "Round-trip time, by arm",
-        what: "Smoothed RTT of connections that deliver: median and 95th percentile.",
-        unit: "s",
-        queries: &[
-            (
-                r#"histogram_quantile(0.5, sum by (rule, arm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p50",
-            ),
-            (
-                r#"histogram_quantile(0.95, sum by (rule, arm, le) (rate(tccc_connection_rtt_seconds_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p95",
-            ),
-        ],
-    },
-    Panel {
-        title: "Goodput of one connection, by arm",
-        what: "Of connections that send: median and 5th percentile.",
-        unit: "Bps",
-        queries: &[
-            (
-                r#"histogram_quantile(0.5, sum by (rule, arm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p50",
-            ),
-            (
-                r#"histogram_quantile(0.05, sum by (rule, arm, le) (rate(tccc_connection_goodput_bytes_per_second_bucket{CHOSEN,rule!=""}[$__rate_interval])))"#,
-                "{{rule}} {{arm}} p5",
-            ),
-        ],
-    },
-];
-
-/// Alert: name, condition, how long it holds, what it means, what to do.
-const ALERTS: [(&str, &str, &str, &str, &str); 6] = [
-    (
-        "TcccManyRetransmissions",
-        "sum by (instance, algorithm) (rate(tccc_retransmitted_segments_total[5m])) / sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 0.05 and sum by (instance, algorithm) (rate(tccc_segments_sent_total[5m])) > 10",
-        "10m",
-        "{{ $labels.algorithm }} on {{ $labels.instance }} retransmits {{ $value | humanizePercentage }} of its segments",
-        "`tccc top` with the filter `retrans>5%` shows which connections; compare with other algorithms on the same path",
-    ),
-    (
-        "TcccTimeInLoss",
-        "sum by (instance, algorithm) (rate(tccc_ca_state_seconds_total{state=\"Loss\"}[5m])) / sum by (instance, algorithm) (rate(tccc_ca_state_seconds_total[5m])) > 0.1",
-        "10m",
-        "connections of {{ $labels.algorithm }} on {{ $labels.instance }} are in state Loss for {{ $value | humanizePercentage }} of their time",
-        "timeouts stop a connection for at least 200 ms each: look for a path that drops whole windows",
-    ),
-    (
-        "TcccEventsDropped",
-        "rate(tccc_events_dropped_total[5m]) > 0",
-        "5m",
-        "{{ $value | humanize }} events a second of the web page on {{ $labels.instance }} are dropped",
-        "start `tccc serve` with a larger `--ring` or a longer `--interval`; metrics are not affected",
-    ),
-    (
-        "TcccConnectionsNotCounted",
-        "increase(tccc_uncounted_total[10m]) > 0",
-        "0m",
-        "connections on {{ $labels.instance }} are missing in the metrics",
-        "there are more pairs of algorithm and cgroup than the kernel side has room for: narrow with `--cgroup`",
-    ),
-    (
-        "TcccSweepsFail",
-        "increase(tccc_failed_sweeps_total[10m]) > 0",
-        "0m",
-        "metrics on {{ $labels.instance }} stand still now and then: sweeps over its connections fail",
-        "what `tccc serve` says on stderr names the reason: most often too few file descriptors (`LimitNOFILE=`)",
-    ),
-    (
-        "TcccDown",
-        "up{job=\"tccc\"} == 0",
-        "5m",
-        "{{ $labels.instance }} does not answer",
-        "`systemctl status tccc-serve`, or is its token another than the one of the scrape configuration?",
-    ),
-];
 
 /// Writes the dashboard and the alert rules into a folder, and has them checked.
 ///
@@ -255,16 +45,28 @@ pub fn write(folder: &Path) -> Result<()> {
     fs::write(&dashboard, text).with_context(|| format!("write {}", dashboard.display()))?;
     fs::write(&rules, alert_rules()).with_context(|| format!("write {}", rules.display()))?;
     process::run("dist", process::program("promtool").args(["check", "rules"]).arg(&rules))?;
+    test_rules(&rules)?;
     for expression in expressions() {
         check_expression(&expression)?;
     }
     check_dashboard()
 }
 
+/// Has promtool fire each alert over made-up series, and not fire it over healthy ones.
+fn test_rules(rules: &Path) -> Result<()> {
+    let place = process::target().join("dist/alert-tests");
+    fs::create_dir_all(&place).context("create the folder of the alert tests")?;
+    let tests = process::workspace().join(ALERT_TESTS);
+    fs::copy(rules, place.join("tccc-alerts.yml")).context("hand the alert rules to promtool")?;
+    fs::copy(&tests, place.join("alerts.test.yml")).with_context(|| format!("copy {}", tests.display()))?;
+    process::run("dist", process::program("promtool").args(["test", "rules"]).arg(place.join("alerts.test.yml")))
+}
+
 /// Every query of the dashboard, with Grafana's variables as a reader would have them.
 fn expressions() -> Vec<String> {
     let queries = PANELS.iter().chain(&ARM_PANELS).flat_map(|panel| panel.queries);
-    queries.map(|(query, _)| with_labels(query).replace("$__rate_interval", "5m")).collect()
+    let all = queries.map(|(query, _)| with_labels(query)).chain([POLICY_CHANGES.to_owned()]);
+    all.map(|query| query.replace("$__rate_interval", "5m")).collect()
 }
 
 /// Promtool knows rules: a query is one that records.
@@ -309,7 +111,11 @@ fn dashboard_document() -> Value {
         "schemaVersion": SCHEMA, "editable": true, "graphTooltip": 1, "refresh": "30s", "timezone": "browser",
         "description": "What the connections of each algorithm do, from `tccc serve`.",
         "time": { "from": "now-1h", "to": "now" },
-        "annotations": { "list": [] }, "links": [],
+        "annotations": { "list": [{
+            "name": "Policy changed", "datasource": source(), "enable": true, "iconColor": "blue",
+            "expr": POLICY_CHANGES, "titleFormat": "policy changed on {{instance}}",
+        }] },
+        "links": [],
         "templating": { "list": [
             { "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus" },
             variable("instance", "Host", "label_values(tccc_build_info, instance)"),
@@ -383,6 +189,15 @@ fn alert_rules() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_alert_is_tested_where_it_fires_and_where_it_does_not() {
+        let tests = fs::read_to_string(process::workspace().join(ALERT_TESTS)).unwrap();
+        for (name, ..) in ALERTS {
+            let of = format!("alertname: {name}\n");
+            assert!(tests.matches(&of).count() >= 2, "{name} needs a test where it fires and one where it does not");
+        }
+    }
 
     /// Names that `/metrics` has, as far as its own source says.
     fn exported() -> String {
