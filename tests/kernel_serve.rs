@@ -131,6 +131,39 @@ fn metrics_of_connections_are_those_of_the_kernel() {
     assert!(!end.contains("127.0.0.1") && !end.contains(&format!("\"{port}\"")), "an address or port is a label");
 }
 
+/// The first view: what each algorithm does is what the kernel says of its connections, whether a page is open or not.
+#[test]
+fn overview_tells_what_each_algorithm_did_before_the_page_was_opened() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let mut connection = Connection::open(&netns, "cubic");
+    let server = server(&netns, connection.address.port(), &["--listen", "127.0.0.1:0", "--refresh", "100ms"]);
+    let before = tcp_info(&connection.client).bytes_acked;
+    connection.send(BYTES);
+    let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"cubic\""]);
+    scrape(&netns, &server, "the transfer", |text| acked(text) >= BYTES as f64);
+    let sent_bits = (tcp_info(&connection.client).bytes_acked - before) as f64 * 8.0;
+    let (name, data) = netns.run(|| Ok(server.stream("/api/stream/overview", &[]))).unwrap().next();
+    assert_eq!((name.as_str(), &data["step_ms"]), ("overview", &10_000.0.into()));
+    let line = |kind: &str, name: &str| {
+        let lines = data["series"].as_array().unwrap().iter();
+        let named =
+            |line: &&serde_json::Value| line["kind"] == kind && line["algorithm"].as_str().unwrap_or("") == name;
+        lines.clone().find(named).unwrap_or_else(|| panic!("no {kind} {name} in {data}")).clone()
+    };
+    let cubic = line("algorithm", "cubic");
+    let latest = |column: &str| cubic[column].as_array().unwrap().last().unwrap().clone();
+    assert!(latest("sockets").as_u64() >= Some(1));
+    assert_eq!(line("host", "")["sockets"].as_array().unwrap().last().unwrap(), 2);
+    // A value is a mean over at most ten seconds, so that it is at least a tenth of what was sent in that time.
+    let rates = cubic["goodput_bps"].as_array().unwrap().iter().filter_map(serde_json::Value::as_f64);
+    let all_bits = rates.sum::<f64>() * 10.0;
+    assert!(all_bits >= sent_bits * 0.99, "{all_bits} of {sent_bits} bits");
+    let srtt_us = f64::from(tcp_info(&connection.client).srtt_us);
+    let told = cubic["rtt_p50_us"].as_array().unwrap().iter().find_map(serde_json::Value::as_f64);
+    assert!(told.is_some_and(|told| told < 16.0 * srtt_us.max(1000.0)), "{told:?} for {srtt_us} us");
+}
+
 /// A connection that lives between two sweeps is counted with all it did.
 #[test]
 fn short_connections_are_counted_whole_and_no_event_is_sent() {

@@ -34,6 +34,8 @@ fn every_answer_has_the_policy_and_each_refusal_a_sentence() {
         ("GET /api/stream/sockets HTTP/1.1", &["Origin: http://evil.example"], 403, "pages of other origins"),
         ("GET /api/stream/sockets HTTP/1.1", &["Sec-Fetch-Site: cross-site"], 403, "pages of other origins"),
         ("GET /api/stream/flow/x HTTP/1.1", &[], 400, "expected the number of a socket"),
+        ("GET /api/past HTTP/1.1", &[], 400, "expected `quantity=cwnd|srtt|goodput`"),
+        ("GET /api/past?quantity=cwnd&sockets=1,x HTTP/1.1", &[], 400, "with 1 to 200 numbers"),
         ("POST /api/playback HTTP/1.1", &["Content-Length: 2"], 400, "expected an object"),
     ] {
         // The body of the only request that has one is the line end that follows its head.
@@ -80,6 +82,35 @@ fn stream_begins_with_everything_and_goes_on_with_changes() {
     assert!(!data["algorithms"].as_array().unwrap().is_empty());
 }
 
+/// The first view and a plot of sockets began with nothing.
+#[test]
+fn overview_and_plot_begin_with_what_the_server_saw_before() {
+    let server = server(&["--refresh", "100ms"]);
+    let mut events = server.stream("/api/stream/sockets", &[]);
+    let mut cookie = None;
+    poll_until(SOON, "some seconds of a socket that sends", || {
+        let (_, data) = events.next();
+        let at_ms =
+            data["status"]["now_ms"].as_f64().unwrap() - data["status"]["playback"]["begin_ms"].as_f64().unwrap();
+        let names = data["names"].as_array().unwrap();
+        let sender = names.iter().find(|name| name[2].as_str().is_some_and(|peer| peer.ends_with(":5201")));
+        cookie = cookie.take().or_else(|| sender.map(|name| name[1].as_str().unwrap().to_owned()));
+        at_ms > 4000.0 && cookie.is_some()
+    });
+    let (name, data) = server.stream("/api/stream/overview", &[]).next();
+    assert_eq!((name.as_str(), &data["slots"], &data["step_ms"]), ("overview", &361.into(), &1000.0.into()));
+    let host = data["series"].as_array().unwrap().iter().find(|line| line["kind"] == "host").unwrap();
+    let sent = host["goodput_bps"].as_array().unwrap().iter().filter(|value| value.as_f64() > Some(1e6)).count();
+    assert!(sent >= 2, "{host}");
+    let cookie = cookie.unwrap();
+    let answer = server.get(&format!("/api/past?quantity=cwnd&sockets={cookie},1"));
+    assert!(answer.head.contains("application/json"), "{answer:?}");
+    let past: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let windows = past["curves"][&cookie].as_array().unwrap();
+    assert_eq!((windows.len(), past["curves"].as_object().unwrap().len()), (120, 1));
+    assert!(windows.iter().filter(|window| window.as_f64() > Some(0.0)).count() >= 2, "{past}");
+}
+
 #[test]
 fn recording_is_paused_and_set_to_another_time() {
     let server = server(&["--refresh", "100ms"]);
@@ -113,7 +144,9 @@ fn token_of_a_file_is_asked_for_and_kept_in_a_cookie() {
     assert!(!server.said().contains(TOKEN), "a token that was given is not printed");
     assert_eq!(ask("GET /", "X: y").status, 200, "the page itself is no secret");
     for (given, says) in [("X: y", "a token is needed"), ("Authorization: Bearer no", "the token is wrong")] {
-        for path in ["GET /api/stream/sockets", "GET /metrics", "POST /api/session", "GET /api/nothing"] {
+        for path in
+            ["GET /api/stream/sockets", "GET /api/past", "GET /metrics", "POST /api/session", "GET /api/nothing"]
+        {
             let answer = ask(path, given);
             assert_eq!(answer.status, 401, "{path}: {answer:?}");
             assert!(answer.body.contains(says) && answer.head.contains("www-authenticate: bearer"), "{answer:?}");

@@ -10,9 +10,9 @@ use tccc::kernel::netns::Netns;
 
 use super::common::{needs, poll_until, tccc};
 use super::sandbox::{self, Bpffs};
-use super::serve_lab::SOON;
+use super::serve_lab::{SOON, Server};
 use super::trace_lab::Connection;
-use super::{scrape, server, sum};
+use super::{Prometheus, scrape, server, sum};
 
 const CONNECTIONS: usize = 40;
 const BYTES: usize = 10_000;
@@ -55,7 +55,7 @@ fn shown(port: u16, options: &[&str]) -> BTreeMap<(Option<String>, Option<String
 /// A policy was applied while the server ran: connections of its rule were counted without it.
 #[test]
 fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
-    needs!(root, btf, bpffs, cgroup2);
+    needs!(root, btf, bpffs, cgroup2, prometheus);
     sandbox::in_sandbox(Bpffs::Writable, || {
         let netns = sandbox::network();
         let folder = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
         let open = || Connection::between_default(&netns, listener.try_clone().unwrap());
         let mut early = open();
         early.send(BYTES);
-        let server = server(&netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"]);
+        let server = server(&netns, port, &["--listen", "127.0.0.1:0"]);
         early.send(BYTES);
         let acked = |text: &str, labels: &[&str]| sum(text, "tccc_acked_bytes_total", labels);
         scrape(&netns, &server, "the early connection", |text| acked(text, &["rule=\"\""]) >= BYTES as f64);
@@ -96,6 +96,14 @@ fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
         assert!(sum(&text, "tccc_acked_bytes_total", &[&rule, "arm=\"reno\"", "algorithm=\"reno\""]) == arms[0]);
         assert!(swept(&text) >= before, "the early connection's count went back");
 
+        assert_eq!(sum(&text, "tccc_policy_generation", &[]), 1.0);
+        for arm in ["arm=\"reno\"", "arm=\"keep\""] {
+            assert_eq!(sum(&text, "tccc_arm_share_ratio", &[&rule, arm]), 0.5, "{text}");
+            assert!(sum(&text, "tccc_arm_sockets", &[&rule, arm]) > 0.0, "{text}");
+        }
+        overview_shows_the_arms(&netns, &server);
+        prometheus_has_the_arms(&netns, &server, folder.path());
+
         let found = shown(port, &[]);
         let in_arm = |arm: &str| found.get(&(Some(RULE.to_owned()), Some(arm.to_owned()))).copied().unwrap_or(0);
         assert_eq!(in_arm("reno") + in_arm("keep"), CONNECTIONS, "{found:?}");
@@ -115,7 +123,33 @@ fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
         });
         assert!(acked(&end, &[&rule]) >= arms[0] + arms[1], "what its arms did is gone at once:\n{end}");
         assert_eq!(sum(&end, "tccc_failed_sweeps_total", &[]), 0.0, "{}", server.said());
+        assert_eq!((sum(&end, "tccc_policy_generation", &[]), sum(&end, "tccc_arm_share_ratio", &[])), (0.0, 0.0));
     });
+}
+
+/// Both arms are lines of the first view, which says since when.
+fn overview_shows_the_arms(netns: &Netns, server: &Server) {
+    let (_, data) = netns.run(|| Ok(server.stream("/api/stream/overview", &[]))).unwrap().next();
+    for arm in ["reno", "keep"] {
+        let mut lines = data["series"].as_array().unwrap().iter();
+        let line = lines.find(|line| line["rule"] == RULE && line["arm"] == arm).expect(arm);
+        let rates = line["goodput_bps"].as_array().unwrap();
+        assert!(rates.iter().any(|rate| rate.as_u64() > Some(0)), "{arm} sent nothing: {line}");
+    }
+    let changes = data["changes"].as_array().unwrap();
+    assert!(changes.iter().any(|change| change[1] == "a policy was applied"), "{changes:?}");
+}
+
+/// A real Prometheus has what the dashboard compares.
+fn prometheus_has_the_arms(netns: &Netns, server: &Server, folder: &Path) {
+    let prometheus = Prometheus::start(netns, server, folder);
+    for metric in ["tccc_acked_bytes_total", "tccc_arm_share_ratio", "tccc_arm_sockets"] {
+        let query = format!("/api/v1/query?query=sum%20by%20(rule,arm)({metric}%7Brule!=%22%22%7D)");
+        poll_until(SOON, metric, || {
+            let answer = prometheus.ask(netns, &query).unwrap_or_default();
+            ["reno", "keep"].iter().all(|arm| answer.contains(&format!("{{\"arm\":\"{arm}\",\"rule\":\"{RULE}\"}}")))
+        });
+    }
 }
 
 /// The live stream, a recording, and its replay.

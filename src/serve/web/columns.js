@@ -13,12 +13,12 @@ const number = (name, label, width, value, show, unit, phone) => ({ name, label,
 
 /** What somebody in a hurry looks for stands first. */
 export const COLUMNS = [
-  text("peer", "Peer", 20, (it) => it.peer, 17),
-  text("process", "Process", 14, (it) => it.process),
+  text("peer", "Peer", 19, (it) => it.peer, 17),
+  text("process", "Process", 13, (it) => it.process),
   text("algorithm", "Algorithm", 11, (it) => it.algorithm, 10),
   ofPolicy("rule", "Rule", 12, (it) => it.rule),
   ofPolicy("arm", "Arm", 10, (it) => it.arm, 9),
-  text("phase", "Phase", 13, (it) => it.phase),
+  text("phase", "Phase", 11, (it) => it.phase),
   text("ca_state", "State", 9, (it) => it.ca_state),
   number("cwnd", "cwnd", 6, (it) => it.cwnd_pkts, format.packets, "packets"),
   number("ssthresh", "ssthresh", 8, (it) => it.ssthresh_pkts, format.packets, "packets"),

@@ -51,16 +51,19 @@ export class Curves {
     if (this.begin_ms === null) return;
     const [length, first_ms] = [Object.values(curves)[0]?.length ?? 0, this.begin_ms + this.times[0] * 1000];
     const past = Array.from({ length }, (_, at) => begin_ms + at * step_ms);
-    const before = past.filter((ms) => ms < first_ms - step_ms / 2);
+    // Nothing is shown before the first value.
+    const known = Object.values(curves).map((values) => values.findIndex((value) => value !== null)).filter((at) => at >= 0);
+    const begin = Math.min(length, ...known);
+    const before = past.slice(begin).filter((ms) => ms < first_ms - step_ms / 2);
     this.times.unshift(...before.map((ms) => (ms - this.begin_ms) / 1000));
     for (const curve of this.all.values()) {
-      const known = curves[curve.id];
-      curve.values.unshift(...(known?.slice(0, before.length) ?? new Array(before.length).fill(null)));
-      if (!known) continue;
+      const own = curves[curve.id];
+      curve.values.unshift(...(own?.slice(begin, begin + before.length) ?? new Array(before.length).fill(null)));
+      if (!own) continue;
       // Those that were listed later than the plot began had a past too.
       for (let at = before.length; at < this.times.length && curve.values[at] == null; at += 1) {
         const place = Math.round((this.begin_ms + this.times[at] * 1000 - begin_ms) / step_ms);
-        curve.values[at] = known[place] ?? null;
+        curve.values[at] = own[place] ?? null;
       }
     }
     this.#forget();
