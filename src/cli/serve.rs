@@ -41,8 +41,9 @@ const DIGEST_SHOWN: usize = 12;
 /// Show every TCP connection in a web page, and `/metrics` to Prometheus
 ///
 /// Answers to this host alone unless another address is given; then whoever asks needs a token, which is printed once.
-/// The page shows what `tccc top` shows, the running trial and the incidents of earlier ones. `--metrics-only` follows no
-/// single connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel.
+/// The page begins with the last hour: goodput, retransmitted share, RTT and connections of each algorithm and of each arm of
+/// a policy. It also shows what `tccc top` shows, the running trial and earlier incidents. `--metrics-only` follows no single
+/// connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel.
 ///
 /// Example: `tccc serve`; `tccc serve --metrics-only --listen 10.0.0.1:9444 --token-file /etc/tccc/token`;
 /// `tccc serve --replay night.tccc`

@@ -124,6 +124,18 @@ async function useTable(page) {
   assert.equal(await page.$$eval('.row[aria-selected="true"]', (rows) => rows.length), 1);
   await page.click('[data-column="cwnd"]');
   assert.equal(await page.$eval('[data-column="cwnd"]', (button) => button.parentElement.getAttribute("aria-sort")), "descending");
+  const short = await page.evaluate(() => [["ca_state", "Recovery"], ["ca_state", "Disorder"], ["phase", "slow_start"], ["phase", "reno_friendly"]].filter(([name, longest]) => {
+    const head = document.querySelector(`[data-column="${name}"]`).parentElement;
+    const cell = document.querySelector(".rows .row").children[[...head.parentElement.children].indexOf(head)];
+    const [text, state] = [cell.textContent, cell.dataset.state];
+    cell.textContent = longest;
+    if (name === "ca_state") cell.dataset.state = longest;
+    const isCut = cell.scrollWidth > cell.clientWidth;
+    cell.textContent = text;
+    if (name === "ca_state") cell.dataset.state = state;
+    return isCut;
+  }));
+  assert.deepEqual(short, [], "words for which a column has no room");
   const cut = await page.$$eval(".head button", (buttons) => buttons.filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.textContent));
   assert.deepEqual(cut, [], "headings that are cut");
   await page.focus(".grid");
@@ -215,6 +227,8 @@ try {
       await page.waitForSelector(".rows .row");
       await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Plot").click());
       await page.waitForSelector(".plot-host .u-wrap");
+      // It began with nothing, whatever the server knew.
+      await page.waitForFunction(() => /sockets over ([2-9]|1\d) s/.test(document.querySelector(".plot-host .chart").getAttribute("aria-label")), { timeout: 10_000 });
       await picture(page, "plot");
       assert.deepEqual(await violations(page), [], "plot");
       console.log(`frames per second with the plot: ${await framesPerSecond(page)}`);
