@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
+mod audience;
 mod exporter;
 mod flow;
 mod frame;

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bytes::Bytes;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
+use super::audience::{Audience, Joined};
 use super::exporter::Shelf;
 use super::flow::Flow;
 use super::frame::{self, Algorithms, Status};
@@ -21,8 +22,6 @@ use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
 use crate::trace::source::Source;
 
-/// Frames that wait for one page.
-const WAITING_FRAMES: usize = 4;
 /// Questions that wait for the thread: more than there are pages.
 const WAITING_ASKS: usize = 256;
 /// Sockets that pages may watch at the same time.
@@ -41,13 +40,6 @@ pub(super) enum View {
     Sockets,
     Algorithms,
     Flow(u64),
-}
-
-/// What a page is to begin with, and what comes after.
-#[derive(Debug)]
-pub(super) struct Joined {
-    pub first: Bytes,
-    pub frames: broadcast::Receiver<Bytes>,
 }
 
 /// What pages want of the thread.
@@ -86,34 +78,6 @@ pub(super) struct Watching {
     was_restarted: bool,
     /// Counts what a recording tells; none: the kernel side counts this host.
     sampler: Option<Sampler>,
-}
-
-/// The pages that watch a view, and what those begin with that join before the next tick.
-#[derive(Debug)]
-struct Audience {
-    frames: broadcast::Sender<Bytes>,
-    whole: Option<Bytes>,
-}
-
-impl Audience {
-    fn new() -> Audience {
-        Audience { frames: broadcast::channel(WAITING_FRAMES).0, whole: None }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.frames.receiver_count() == 0
-    }
-
-    /// One page more; the whole view is encoded once per tick, however many join, and all share its bytes.
-    fn join(&mut self, encode: impl FnOnce() -> Bytes) -> Joined {
-        let first = self.whole.get_or_insert_with(encode).clone();
-        Joined { first, frames: self.frames.subscribe() }
-    }
-
-    /// A frame that nobody takes is no error.
-    fn tell(&self, frame: Bytes) {
-        let _ = self.frames.send(frame);
-    }
 }
 
 impl Watching {

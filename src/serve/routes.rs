@@ -16,9 +16,10 @@ use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::audience::Joined;
 use super::exporter::Shelf;
 use super::gate::{self, Gate, Refusal};
-use super::live::{Ask, Joined, View};
+use super::live::{Ask, View};
 use super::trials::{self, History};
 use super::{metrics, page, past};
 

@@ -20,15 +20,16 @@ use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, clock, namespaces};
 
+mod bins;
 mod ledger;
-pub mod rtt;
+
+pub use bins::{Powers, RttCounts};
 
 use ledger::Ledger;
-use rtt::RttCounts;
 
 /// Congestion states, in the kernel's order.
 pub const STATES: usize = 5;
-/// Bins of a histogram.
+/// Bins of a histogram by powers of two.
 pub const BINS: usize = 40;
 /// Bytes of `struct totals_key` and of the algorithm's name in it.
 const KEY_BYTES: usize = 32;
@@ -36,7 +37,7 @@ const NAME_BYTES: usize = 16;
 /// Place of the number of the arm in the key.
 const SLOT_AT: usize = 24;
 /// Words of `struct totals`: 11 counts, the states, the smoothed RTT, three histograms.
-const VALUE_WORDS: usize = 11 + STATES + (1 + rtt::BINS) + 3 * (1 + BINS);
+const VALUE_WORDS: usize = 11 + STATES + (1 + bins::RTT_BINS) + 3 * (1 + BINS);
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 /// cgroups are looked at once in so many sweeps, to find those that are gone, and when there is a new one.
@@ -44,15 +45,6 @@ const LOOK_EVERY: u64 = 12;
 /// Places of `totals_state`.
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
-
-/// How often values of each size were seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Powers {
-    /// Sum of all values.
-    pub sum: u64,
-    /// Place n holds values above 2^(n-1) and up to 2^n; the last place also those above.
-    pub bins: [u64; BINS],
-}
 
 /// What the connections of one algorithm in one cgroup and arm did since the counting began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,13 +90,6 @@ pub struct Group {
     pub cwnd_pkts: Powers,
     /// Payload acknowledged per second, bytes, of connections that sent.
     pub goodput_bytes: Powers,
-}
-
-impl Powers {
-    fn add(&mut self, other: &Powers) {
-        self.sum += other.sum;
-        self.bins.iter_mut().zip(other.bins).for_each(|(own, more)| *own += more);
-    }
 }
 
 impl Group {

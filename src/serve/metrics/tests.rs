@@ -3,7 +3,7 @@
 use super::*;
 use crate::trace::arrival::RuleArm;
 use crate::trace::totals::BINS;
-use crate::trace::totals::rtt::RttCounts;
+use crate::trace::totals::RttCounts;
 
 fn powers(values: &[(usize, u64)], sum: u64) -> Powers {
     let mut bins = [0; BINS];

@@ -1,7 +1,7 @@
 //! The values of one series: the last hour in a fixed number of places.
 
 use super::Sums;
-use crate::trace::totals::rtt::RttCounts;
+use crate::trace::totals::RttCounts;
 
 /// Values that are kept, the one that grows included: an hour of ten seconds each.
 pub(in crate::serve) const SLOTS: usize = 361;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::model::live::Live;
 use crate::trace::arrival::RuleArm;
 use crate::trace::totals::Group;
-use crate::trace::totals::rtt::RttCounts;
+use crate::trace::totals::RttCounts;
 
 /// Which connections a line is of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -60,6 +60,12 @@ export class OverviewView {
     this.#show();
   }
 
+  /** A document of the server: which rules are on trial. */
+  seen({ trial }) {
+    this.tried = new Set(trial?.rules.map((rule) => rule.rule));
+    this.panels.forEach((panel) => panel.showTrial());
+  }
+
   take(kind, frame) {
     this.live.take(kind, frame);
     const { playback, now_ms } = frame.status;
@@ -146,8 +152,10 @@ class Panel {
       element("table", { class: "now" }, element("thead", {}, element("tr", {}, ...heads.map(head))), this.body));
     const place = element("div", { class: "multiples" });
     this.places = place;
-    this.section = element("section", {}, element("h2", {}, title), table, place);
+    this.trial = element("a", { href: "#/trial", class: "trial", hidden: true }, "on trial");
+    this.section = element("section", {}, element("h2", {}, title, " ", this.trial), table, place);
     host.append(this.section);
+    this.showTrial();
     const look = { marks: () => view.marks };
     const moment = (seconds) => view.moment(seconds);
     this.charts = SHOWN.map(([, name, , show]) =>
@@ -162,6 +170,10 @@ class Panel {
   recolour() {
     this.charts.forEach((chart) => chart.recolour());
     this.#paint();
+  }
+
+  showTrial() {
+    this.trial.hidden = !this.view.tried?.has(this.rule);
   }
 
   show(lines, times) {

@@ -149,7 +149,7 @@ fn label_of(group: &Group) -> Label {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rtt::RttCounts;
+    use super::super::RttCounts;
     use super::super::{BINS, Powers, STATES};
     use super::*;
 

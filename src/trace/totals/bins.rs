@@ -1,11 +1,27 @@
-//! Round-trip times counted by the kernel side in bins that are narrow enough for percentiles.
+//! Values counted by size: by powers of two, and round-trip times in bins that are narrow enough for percentiles.
 
-use super::{BINS as POWERS, Powers};
+use super::BINS;
 
 /// Bins: those up to 8 us by themselves, then [`PARTS`] to each power of two up to 2^24 us, and one for what is above.
-pub const BINS: usize = 177;
+pub const RTT_BINS: usize = 177;
 /// Bins of each power of two.
 const PARTS: usize = 8;
+
+/// How often values of each size were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Powers {
+    /// Sum of all values.
+    pub sum: u64,
+    /// Place n holds values above 2^(n-1) and up to 2^n; the last place also those above.
+    pub bins: [u64; BINS],
+}
+
+impl Powers {
+    pub(super) fn add(&mut self, other: &Powers) {
+        self.sum += other.sum;
+        self.bins.iter_mut().zip(other.bins).for_each(|(own, more)| *own += more);
+    }
+}
 
 /// How often smoothed RTTs of each size were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,12 +29,12 @@ pub struct RttCounts {
     /// Sum of all values, microseconds.
     pub sum_us: u64,
     /// Shape: ascending; each bin holds its upper bound.
-    pub bins: [u64; BINS],
+    pub bins: [u64; RTT_BINS],
 }
 
 impl Default for RttCounts {
     fn default() -> Self {
-        RttCounts { sum_us: 0, bins: [0; BINS] }
+        RttCounts { sum_us: 0, bins: [0; RTT_BINS] }
     }
 }
 
@@ -61,7 +77,7 @@ impl RttCounts {
 
     /// The same counts by powers of two.
     pub fn powers(&self) -> Powers {
-        let mut bins = [0; POWERS];
+        let mut bins = [0; BINS];
         for (bin, count) in self.bins.iter().enumerate() {
             let power = match bin {
                 0 => 0,
@@ -78,7 +94,7 @@ impl RttCounts {
 fn bin_of(us: u32) -> usize {
     let below = us.saturating_sub(1) as usize;
     let shift = below.checked_ilog2().unwrap_or(0).saturating_sub(PARTS.ilog2());
-    (shift as usize * PARTS + (below >> shift)).min(BINS - 1)
+    (shift as usize * PARTS + (below >> shift)).min(RTT_BINS - 1)
 }
 
 /// A bin holds what is above the first and up to the second, microseconds.
@@ -86,7 +102,7 @@ fn bounds_us(bin: usize) -> (f64, f64) {
     let shift = (bin / PARTS).saturating_sub(1);
     let first = bin - shift * PARTS;
     let bound = |part: usize| ((part as u64) << shift) as f64;
-    if bin + 1 == BINS { (bound(first), bound(first)) } else { (bound(first), bound(first + 1)) }
+    if bin + 1 == RTT_BINS { (bound(first), bound(first)) } else { (bound(first), bound(first + 1)) }
 }
 
 #[cfg(test)]
@@ -95,12 +111,16 @@ mod tests {
 
     #[test]
     fn bins_lie_side_by_side_and_end_at_powers_of_two() {
-        for bin in 1..BINS {
+        for bin in 1..RTT_BINS {
             assert_eq!(bounds_us(bin).0, bounds_us(bin - 1).1, "bin {bin}");
         }
-        assert_eq!((bounds_us(0), bounds_us(8), bounds_us(BINS - 2).1), ((0.0, 1.0), (8.0, 9.0), f64::from(1 << 24)));
+        assert_eq!(
+            (bounds_us(0), bounds_us(8), bounds_us(RTT_BINS - 2).1),
+            ((0.0, 1.0), (8.0, 9.0), f64::from(1 << 24))
+        );
         for us in [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 1000, 1024, 1025, 41_000, 1 << 24, (1 << 24) + 1, u32::MAX] {
-            let by_bounds = (0..BINS - 1).find(|&bin| f64::from(us.max(1)) <= bounds_us(bin).1).unwrap_or(BINS - 1);
+            let by_bounds =
+                (0..RTT_BINS - 1).find(|&bin| f64::from(us.max(1)) <= bounds_us(bin).1).unwrap_or(RTT_BINS - 1);
             assert_eq!(bin_of(us), by_bounds, "{us} us");
             let mut counts = RttCounts::default();
             counts.observe(us);
