@@ -15,6 +15,8 @@ pub enum Kind {
     Outside = 3,
     /// This host lacks a need.
     Unmet = 4,
+    /// Not now: another process is in the way. The same request may succeed later.
+    Again = 5,
 }
 
 /// A failure with its exit code and, where one is known, the next step.
@@ -42,6 +44,11 @@ impl Failure {
     /// Tried and failed.
     pub fn failed(what: impl Into<String>) -> Self {
         Failure { kind: Kind::Failed, what: what.into(), hint: None }
+    }
+
+    /// Another process is in the way.
+    pub fn again(what: impl Into<String>) -> Self {
+        Failure { kind: Kind::Again, what: what.into(), hint: None }
     }
 
     /// Measured outside the expected range.

@@ -9,7 +9,9 @@ use nix::sys::signal::{Signal, raise};
 pub const VARIABLE: &str = "TCCC_FAULT";
 
 /// Every point, in the order in which a command comes to it.
-pub const POINTS: [&str; 27] = [
+pub const POINTS: [&str; 29] = [
+    "load.locked",
+    "load.registered",
     "apply.algorithms",
     "apply.noted",
     "apply.pinned",

@@ -6,6 +6,7 @@ pub mod btf;
 pub mod cgroup;
 pub mod clock;
 pub mod congestion;
+pub mod flock;
 pub mod libbpf_log;
 pub mod namespaces;
 pub mod netlink;

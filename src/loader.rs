@@ -25,7 +25,7 @@ use crate::catalog::{Algorithm, Setting};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::{cgroup, congestion, privilege, struct_ops};
-use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store};
+use crate::state::{Attachment, Locked, Owner, RECORD_SCHEMA, Record, Store, Subject, is_held};
 
 pub use load::{Loaded, Options, load, make_default};
 pub use object::{Verified, digest, verify};
@@ -81,7 +81,7 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let mut verified = object::verify_logged(request, features)?;
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(request.name)?;
     sweep(&locked, features)?;
     if congestion::available()?.iter().any(|other| other == request.name) {
         return Err(Failure::failed(format!("\"{}\" is already registered", request.name))
@@ -90,7 +90,7 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     }
     let record = Record { companion: companion_place(request)?, ..record_of(request, verified.map_id()?) };
     let companion = verified.attach_companion(record.companion.as_ref())?;
-    locked.write(&record)?;
+    locked.create(&record)?;
     let map = verified.map()?;
     match verified.attach() {
         Ok(link) => {
@@ -105,15 +105,25 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
 }
 
 /// Removes what dead processes left: records without a registration, registrations that only a map holds, and what
-/// nobody confirmed in time.
+/// nobody confirmed in time. What another process is changing is left to it.
 ///
 /// Errors: not permitted.
 pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
     let dead =
         |instance: &survey::Instance| instance.is_of_the_dead() && instance.standing() == survey::Standing::Leftover;
     let void = |instance: &survey::Instance| dead(instance) || confirm::is_overdue(instance);
-    for instance in survey::instances(locked.store(), features)?.into_iter().filter(void) {
-        unload::undo(instance, locked)?;
+    let store = locked.store();
+    for instance in survey::instances(store, features)?.into_iter().filter(void) {
+        if locked.is_for(&instance.name) {
+            unload::undo(instance, locked)?;
+            continue;
+        }
+        let Some(other) = store.try_lock(&Subject::Name(instance.name.clone()))? else { continue };
+        let Some(instance) = survey::find(&instance.name, store, features)?.filter(void) else { continue };
+        match unload::undo(instance, &other) {
+            Err(error) if is_held(&error) => {}
+            undone => drop(undone?),
+        }
     }
     Ok(())
 }
@@ -183,8 +193,7 @@ impl Registered {
 
     fn release(&mut self) -> Result<()> {
         let Some(hold) = self.hold.take() else { return Ok(()) };
-        let store = Store::of_host();
-        let locked = store.lock()?;
+        let locked = Store::of_host().lock_name(&self.record.name)?;
         match hold {
             Hold::Link(link) => drop(link),
             Hold::Map => struct_ops::delete_registration(&self.map)?,
@@ -209,7 +218,7 @@ pub fn digest_of(algorithm: &Algorithm) -> String {
 /// Errors: the name is not loaded; the record cannot be written.
 pub fn succeed(name: &str, earlier: &Record) -> Result<Record> {
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;
     let generation = earlier.previous.as_ref().map_or(0, |code| code.generation).max(earlier.generation) + 1;
     let record = Record { generation, previous: Some(earlier.code()), ..record };
@@ -221,10 +230,9 @@ pub fn succeed(name: &str, earlier: &Record) -> Result<Record> {
 ///
 /// Errors: the record cannot be written.
 pub fn remember_default(record: Record, previous: Option<String>) -> Result<Record> {
-    let store = Store::of_host();
-    let locked = store.lock()?;
     let record = Record { previous_default: previous, ..record };
-    locked.write(&record)?;
+    let default = Store::of_host().lock(Subject::Default)?;
+    default.remember(&record.name, record.previous_default.clone())?;
     Ok(record)
 }
 

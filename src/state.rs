@@ -3,17 +3,13 @@
 //! A record is written before the host is changed and removed after the change is undone, so that a process killed
 //! between any two steps leaves nothing, or something that `tccc status` lists and `tccc unload --all` removes.
 
+mod lock;
 pub mod pins;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::StateLayout;
@@ -21,16 +17,14 @@ use crate::failure::Failure;
 use crate::kernel::btf::reason;
 use crate::kernel::process::Process;
 
+pub use lock::{Locked, Subject, is_held};
+
 /// Where the records are; empty after a reboot, as the kernel's registrations are.
 pub const FOLDER: &str = "/run/tccc";
 /// Version of a record.
 pub const RECORD_SCHEMA: u32 = 1;
 /// Ending of a record that is not written to its end.
 const UNFINISHED: &str = "new";
-/// Registering takes milliseconds; who holds the lock longer is stuck.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-/// How often a held lock is asked for again.
-const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// Who keeps an algorithm registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,16 +185,9 @@ impl Record {
 }
 
 /// The folder of records.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
-}
-
-/// The right to change records and registrations; held by one process at a time.
-#[derive(Debug)]
-pub struct Locked<'a> {
-    store: &'a Store,
-    _lock: Flock<File>,
 }
 
 impl Store {
@@ -240,47 +227,9 @@ impl Store {
         read(&self.path(name))
     }
 
-    /// Waits for the right to change records and registrations.
-    ///
-    /// Errors: the folder cannot be made (not root); another process holds the right for too long.
-    /// Side effects: the folder exists until the right is given back with no record in it.
-    pub fn lock(&self) -> Result<Locked<'_>> {
-        let deadline = Instant::now() + LOCK_PATIENCE;
-        loop {
-            if let Some(lock) = self.try_lock()? {
-                self.remove_unfinished();
-                return Ok(Locked { store: self, _lock: lock });
-            }
-            if Instant::now() >= deadline {
-                let what = format!("another tccc process is changing this host for more than {LOCK_PATIENCE:?}");
-                return Err(Failure::failed(what).hint(format!("`fuser {}` shows it", self.folder.display())).into());
-            }
-            std::thread::sleep(LOCK_PAUSE);
-        }
-    }
-
-    /// None: held by another, or the folder was removed by whoever held it.
-    fn try_lock(&self) -> Result<Option<Flock<File>>> {
-        let made = DirBuilder::new().recursive(true).mode(0o755).create(&self.folder);
-        made.map_err(|error| self.refused(&error))?;
-        let folder = match File::open(&self.folder) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.refused(&error).into()),
-        };
-        let Ok(lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock) else {
-            return Ok(None);
-        };
-        let inode = |meta: std::io::Result<fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
-        let is_current = inode(lock.metadata()) == inode(fs::metadata(&self.folder));
-        Ok(is_current.then_some(lock))
-    }
-
-    /// Files that a killed process did not come to rename; who holds the lock knows that nobody writes them now.
-    fn remove_unfinished(&self) {
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let unfinished = files.filter(|path| path.extension().is_some_and(|ending| ending == UNFINISHED));
-        unfinished.for_each(|path| drop(fs::remove_file(path)));
+    /// Whether these are the records of this host.
+    fn is_of_host(&self) -> bool {
+        self.folder == Path::new(FOLDER)
     }
 
     fn refused(&self, error: &std::io::Error) -> Failure {
@@ -298,51 +247,9 @@ impl Store {
     }
 }
 
-impl Locked<'_> {
-    /// The records that the lock protects.
-    pub fn store(&self) -> &Store {
-        self.store
-    }
-
-    /// Writes a record in one step: readers see the old one or the new one.
-    ///
-    /// Errors: the folder is full or read-only.
-    /// Side effects: a file that lives until [`Locked::remove`].
-    pub fn write(&self, record: &Record) -> Result<()> {
-        self.write_document(&self.store.path(&record.name), record)
-    }
-
-    /// Writes a document below the folder of records in one step, as [`Locked::write`] does.
-    ///
-    /// Errors: the folder is full or read-only.
-    /// Side effects: a file, and the folder that it is in.
-    pub fn write_document<T: Serialize>(&self, path: &Path, document: &T) -> Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| self.store.refused(&error))?;
-        }
-        let fresh = path.with_extension(UNFINISHED);
-        let text = serde_json::to_vec_pretty(document).context("write a record")?;
-        let written = File::create(&fresh).and_then(|mut file| file.write_all(&text));
-        written.and_then(|()| fs::rename(&fresh, path)).map_err(|error| self.store.refused(&error))?;
-        Ok(())
-    }
-
-    /// Removes a record; one that does not exist is no error.
-    ///
-    /// Errors: the folder is read-only.
-    pub fn remove(&self, name: &str) -> Result<()> {
-        match fs::remove_file(self.store.path(name)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => bail!(self.store.refused(&error)),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Locked<'_> {
-    /// Takes an empty folder away, still under the lock: who waits for it notices and makes another.
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.store.folder);
-    }
+/// Whether a file is one that was not written to its end.
+fn is_unfinished(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == UNFINISHED)
 }
 
 fn read(path: &Path) -> Option<Record> {
@@ -353,6 +260,7 @@ fn read(path: &Path) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn record(name: &str) -> Record {
         Record {
@@ -383,15 +291,16 @@ mod tests {
     fn records_come_back_sorted_and_leave_no_folder() {
         let place = tempfile::tempdir().unwrap();
         let store = Store::at(&place.path().join("tccc"));
-        let locked = store.lock().unwrap();
-        locked.write(&record("two")).unwrap();
-        locked.write(&record("one")).unwrap();
+        let [one, two] = ["one", "two"].map(|name| store.lock_name(name).unwrap());
+        two.create(&record("two")).unwrap();
+        one.create(&record("one")).unwrap();
         assert_eq!(store.records(), [record("one"), record("two")]);
         assert_eq!(store.record("two"), Some(record("two")));
-        locked.remove("one").unwrap();
-        locked.remove("two").unwrap();
-        locked.remove("two").unwrap();
-        drop(locked);
+        one.remove("one").unwrap();
+        drop(one);
+        two.remove("two").unwrap();
+        two.remove("two").unwrap();
+        drop(two);
         assert!(!place.path().join("tccc").exists());
     }
 
@@ -403,19 +312,54 @@ mod tests {
         fs::write(place.path().join("later.json"), r#"{"schema": 2}"#).unwrap();
         assert_eq!(store.records(), []);
         assert_eq!(store.names(), BTreeSet::from(["later".to_owned()])); // listed all the same, so that it can be removed
-        drop(store.lock().unwrap());
+        drop(store.lock(Subject::Policy).unwrap());
         assert!(!place.path().join("half.new").exists());
         assert!(place.path().join("later.json").exists());
     }
 
     #[test]
-    fn lock_is_held_by_one_at_a_time() {
+    fn each_lock_is_held_by_one_at_a_time_and_keeps_nobody_from_another() {
         let place = tempfile::tempdir().unwrap();
         let store = Store::at(&place.path().join("tccc"));
-        let locked = store.lock().unwrap();
-        assert!(store.try_lock().unwrap().is_none());
-        drop(locked);
-        assert!(store.try_lock().unwrap().is_some());
+        let name = |name: &str| Subject::Name(name.to_owned());
+        let all = [name("one"), name("two"), Subject::Policy, Subject::Trial, Subject::Default, Subject::Mount];
+        let held: Vec<Locked> = all.iter().map(|subject| store.try_lock(subject).unwrap().unwrap()).collect();
+        assert!(all.iter().all(|subject| store.try_lock(subject).unwrap().is_none()));
+        let refusal = store.lock_within(name("one"), Duration::from_millis(20)).unwrap_err();
+        let own = std::process::id();
+        assert!(is_held(&refusal));
+        assert!(refusal.to_string().starts_with(&format!("cannot change \"one\": process {own} (")), "{refusal}");
+        drop(held);
+        assert!(!place.path().join("tccc").exists());
+        assert!(store.try_lock(&name("one")).unwrap().is_some());
+    }
+
+    /// Any user could take the lock of a folder that everybody can read, and keep every command from its work.
+    #[test]
+    fn locks_are_for_their_owner_and_records_for_everybody() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(&place.path().join("tccc"));
+        let locked = store.lock_name("one").unwrap();
+        locked.create(&record("one")).unwrap();
+        let mode = |name: &str| fs::metadata(store.folder().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(["", "one.json", "locks"].map(mode), [0o755, 0o644, 0o700]);
+        for lock in fs::read_dir(store.folder().join("locks")).unwrap().flatten() {
+            assert_eq!(lock.metadata().unwrap().permissions().mode() & 0o077, 0, "{lock:?}");
+        }
+    }
+
+    /// A process that was stopped between reading and writing a record undid what another wrote into it meanwhile.
+    #[test]
+    fn remembered_default_is_changed_by_the_right_to_the_default_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::at(&place.path().join("tccc"));
+        let locked = store.lock_name("one").unwrap();
+        locked.create(&record("one")).unwrap();
+        store.lock(Subject::Default).unwrap().remember("one", Some("reno".into())).unwrap();
+        locked.write(&Record { generation: 2, ..record("one") }).unwrap();
+        let now = store.record("one").unwrap();
+        assert_eq!((now.generation, now.previous_default.as_deref()), (2, Some("reno")));
     }
 
     #[test]

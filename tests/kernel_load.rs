@@ -3,6 +3,9 @@
 //! Each test has its own BPF file system and `/run`, in a mount namespace of its own.
 
 mod common;
+#[path = "policy_lab/fault.rs"]
+#[allow(dead_code)] // for other tests
+mod fault;
 #[path = "kernel_load/sandbox.rs"]
 mod sandbox;
 
@@ -14,6 +17,8 @@ mod confirm;
 mod disturbed;
 #[path = "kernel_load/killed.rs"]
 mod killed;
+#[path = "kernel_load/locks.rs"]
+mod locks;
 #[path = "kernel_load/refused.rs"]
 mod refused;
 #[path = "kernel_load/registered.rs"]

@@ -67,7 +67,7 @@ fn load_declared(name: &str, declaration: &Declaration, features: &Features) -> 
 /// Notes what is declared of a name, so that it is undone when it is declared no more, and not before.
 fn keep(name: &str, declaration: &Declaration) -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     let record = store.record(name).with_context(|| format!("find the record of \"{name}\""))?;
     let default = declaration.default.as_deref() == Some(name) && record.previous_default.is_some();
     let declared = Some(DeclaredIn { folder: declaration.folder.clone(), default });

@@ -27,7 +27,7 @@ pub fn mount() -> Option<PathBuf> {
 
 /// Mounts one at the usual place, where none is; returns where one is mounted.
 ///
-/// Called with the lock of the records: a second mount would hide the pins of the first.
+/// Called by one process at a time: a second mount would hide the pins of the first.
 ///
 /// Errors: not permitted; the place does not exist.
 /// Side effects: a mount that [`unmount_ours`] takes away when nothing is pinned in it.
@@ -77,7 +77,7 @@ pub fn unmount_ours() {
     let is_pin = |entry: &fs::DirEntry| !PRELOADED.iter().any(|name| entry.file_name() == *name);
     let is_empty = fs::read_dir(&place).is_ok_and(|entries| !entries.flatten().any(|entry| is_pin(&entry)));
     if is_empty {
-        // Detached, because another command may hold its folder as a lock. Who pins holds the lock of the records.
+        // Detached, because another process may look into it. Nobody pins now.
         let _ = nix::mount::umount2(&place, MntFlags::MNT_DETACH);
     }
 }

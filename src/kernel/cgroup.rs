@@ -101,6 +101,18 @@ pub fn mount_point() -> Result<PathBuf> {
     })
 }
 
+/// The cgroup that is frozen and that a process is in, or that is above its own.
+///
+/// None: the process is not frozen, is gone, or no cgroup v2 is mounted.
+pub fn frozen(pid: u32) -> Option<PathBuf> {
+    let mount = mount_point().ok()?;
+    let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let inside = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let folder = mount.join(inside);
+    let is_frozen = |folder: &&Path| fs::read_to_string(folder.join("cgroup.freeze")).is_ok_and(|it| it.trim() == "1");
+    folder.ancestors().take_while(|above| above.starts_with(&mount)).find(is_frozen).map(Path::to_owned)
+}
+
 /// The kernel's id of the cgroup at `path`: absolute under the cgroup v2 mount, or as seen from the mount.
 ///
 /// Errors: no cgroup v2 mount; no such cgroup.

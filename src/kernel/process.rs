@@ -1,7 +1,9 @@
 //! A process by number and start time, because numbers are used again.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
+use super::cgroup;
 use crate::plain::plain;
 
 /// Variable in the environment of processes that must not outlive the process that it names; their children inherit it.
@@ -126,6 +129,66 @@ fn start_time(pid: u32) -> Option<u64> {
         return None;
     }
     fields.nth(18)?.parse().ok()
+}
+
+/// Why a process does not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// It is gone.
+    Gone,
+    /// A signal stopped it.
+    Stopped,
+    /// A debugger holds it.
+    Traced,
+    /// Its cgroup, or one above it, is frozen: the folder of that one.
+    Frozen(PathBuf),
+    /// It runs, or waits for something; the letter of `ps`.
+    Running(char),
+}
+
+impl Condition {
+    /// How a process stands now.
+    pub fn of(pid: u32) -> Self {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let letter = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        match (letter, cgroup::frozen(pid)) {
+            (None | Some('Z' | 'X'), _) => Condition::Gone,
+            (_, Some(folder)) => Condition::Frozen(folder),
+            (Some('T'), None) => Condition::Stopped,
+            (Some('t'), None) => Condition::Traced,
+            (Some(letter), None) => Condition::Running(letter),
+        }
+    }
+
+    /// What a person can do so that it goes on.
+    pub fn advice(&self, pid: u32) -> String {
+        match self {
+            Condition::Gone => "try again".to_owned(),
+            Condition::Stopped => {
+                format!("`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again")
+            }
+            Condition::Traced => format!("end the debugger of process {pid}; then try again"),
+            Condition::Frozen(folder) => {
+                format!("`echo 0 > {}/cgroup.freeze` lets it go on; then try again", folder.display())
+            }
+            Condition::Running(_) => format!("try again when it has ended; `ps -fp {pid}` shows it"),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    /// The end of a sentence about the process: "is stopped".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::Gone => f.write_str("has ended"),
+            Condition::Stopped => f.write_str("is stopped (state T)"),
+            Condition::Traced => f.write_str("is held by a debugger (state t)"),
+            Condition::Frozen(folder) => write!(f, "is frozen with the cgroup {}", folder.display()),
+            Condition::Running('D') => f.write_str("waits for the kernel (state D)"),
+            Condition::Running('R') => f.write_str("runs (state R)"),
+            Condition::Running(letter) => write!(f, "waits (state {letter})"),
+        }
+    }
 }
 
 /// The command of a process as `ps` shows it, at most 15 characters.

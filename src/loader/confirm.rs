@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::kernel::probe::Features;
 use crate::kernel::process::{self, Process};
-use crate::state::{Record, Store, Unconfirmed};
+use crate::state::{Record, Store, Subject, Unconfirmed};
 
 /// The process that undoes a registration when its time is over; ended with this value, unless it is released.
 #[derive(Debug)]
@@ -75,9 +75,10 @@ pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     if !store.records().iter().any(on_trial) {
         return Err(nothing_waits(name, &store).into());
     }
-    let locked = store.lock()?;
-    let mut confirmed: Vec<Record> = store.records().into_iter().filter(on_trial).collect();
-    for record in &mut confirmed {
+    let mut confirmed = Vec::new();
+    for Record { name, .. } in store.records().into_iter().filter(on_trial) {
+        let locked = store.lock_name(&name)?;
+        let Some(mut record) = store.record(&name) else { continue };
         let Some(unconfirmed) = record.unconfirmed.take() else { continue };
         if clock::boottime_ns()? >= unconfirmed.until_ns {
             let what = format!("too late to confirm \"{}\": its time is over", record.name);
@@ -85,8 +86,9 @@ pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
                 .hint(format!("`tccc unload {}`, then load it again", record.name))
                 .into());
         }
-        locked.write(record)?;
+        locked.write(&record)?;
         end_guard(&unconfirmed);
+        confirmed.push(record);
     }
     if confirmed.is_empty() {
         return Err(nothing_waits(name, &store).into()); // it was undone meanwhile
@@ -109,7 +111,7 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
 pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
     clock::wait_until_boottime(until_ns)?;
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_at_any_time(Subject::Name(name.to_owned()))?;
     let Some(instance) = survey::find(name, &store, features)? else { return Ok(None) };
     let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
     if unconfirmed.is_none_or(|it| it.until_ns != until_ns) {

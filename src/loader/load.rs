@@ -8,10 +8,11 @@ use super::survey::{self, Instance, Standing};
 use super::upgrade::{self, Upgraded};
 use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
+use crate::fault;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Attachment, Locked, Owner, Record, Store, Unconfirmed};
+use crate::state::{Attachment, Locked, Owner, Record, Store, Subject, Unconfirmed};
 
 /// How an algorithm is to be registered for good.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,7 +63,8 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     if options.dry_run {
         return Ok(loaded);
     }
-    let locked = store.lock()?;
+    let locked = store.lock_name(request.name)?;
+    fault::point("load.locked");
     sweep(&locked, features)?;
     // Another process may have come first: only what is seen under the lock counts.
     if check_free(request.name, options, &store, features)?.is_some() {
@@ -70,6 +72,7 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
         return replace(request, options, features, loaded.changes);
     }
     loaded.record = register(loaded.record, verified, (&pins, &locked))?;
+    fault::point("load.registered");
     if options.make_default
         && let Err(error) = note_default(&mut loaded.record, &locked)
     {
@@ -154,11 +157,10 @@ fn foreign(name: &str, features: &Features) -> Failure {
 /// Record, map pin, registration, link pin, record: killed between any two, what is there is listed and removable.
 fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, &Locked)) -> Result<Record> {
     let name = record.name.clone();
-    locked.write(&record)?;
+    locked.create(&record)?;
     let mut made = Vec::new();
     if let Err(error) = keep(&mut record, &mut verified, (pins, locked), &mut made) {
         made.iter().for_each(|pin| drop(std::fs::remove_file(pin))); // one that stays is listed by `tccc status`
-        pins.tidy();
         locked.remove(&name)?;
         return Err(error.context(format!("load \"{name}\"")));
     }
@@ -205,7 +207,7 @@ fn replace(request: &Request, options: Options, features: &Features, changes: Ve
 pub fn make_default(name: &str) -> Result<Record> {
     congestion::check_settable()?;
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     let not_loaded = || Failure::failed(format!("\"{name}\" is not loaded")).hint("`tccc status` shows what is");
     let mut record = store.record(name).ok_or_else(not_loaded)?;
     note_default(&mut record, &locked)?;
@@ -214,12 +216,13 @@ pub fn make_default(name: &str) -> Result<Record> {
 
 /// The previous default is written down before it is changed.
 fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
+    let default = locked.store().lock(Subject::Default)?;
     let now = congestion::default()?;
     if now == record.name {
         return Ok(());
     }
     record.previous_default = Some(now);
-    locked.write(record)?;
+    default.remember(&record.name, record.previous_default.clone())?;
     congestion::set_default(&record.name).with_context(|| format!("make \"{}\" the default", record.name))
 }
 

@@ -39,7 +39,7 @@ pub fn load_receiver(request: &Request, options: Options, features: &Features) -
     if options.dry_run {
         return Ok(loaded);
     }
-    let locked = store.lock()?;
+    let locked = store.lock_name(request.name)?;
     sweep(&locked, features)?;
     check_free(request.name, &store, features)?;
     keep(&mut loaded.record, companion, (&pins, &locked)).with_context(|| format!("load \"{}\"", request.name))?;
@@ -57,7 +57,7 @@ fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
 
 /// Record, pin, record: killed between any two, what is there is listed and removable.
 fn keep(record: &mut Record, mut companion: Companion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
-    locked.write(record)?;
+    locked.create(record)?;
     let place = record.companion.clone().context("know the cgroup")?;
     let pin = pins.companion(&record.name);
     let pinned = pins.prepare().and_then(|()| {
@@ -67,7 +67,6 @@ fn keep(record: &mut Record, mut companion: Companion, (pins, locked): (&Pins, &
     record.owner = Owner::Pinned;
     pinned.and_then(|()| locked.write(record)).inspect_err(|_| {
         let _ = std::fs::remove_file(&pin); // one that stays is listed by `tccc status`
-        pins.tidy();
         let _ = locked.remove(&record.name);
     })
 }

@@ -12,12 +12,14 @@ use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{bpf, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Locked, Record, Store};
+use crate::state::{Locked, Record, Store, Subject, is_held};
 
 /// The kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How often a condition of the kernel is looked at while waiting for it.
 const PAUSE: Duration = Duration::from_millis(5);
+/// A command that is not stopped gives a name back within this time.
+const BUSY_WITHIN: Duration = Duration::from_secs(1);
 /// The kernel always has it.
 const LAST_RESORT: &str = "reno";
 
@@ -45,7 +47,7 @@ pub struct Unloaded {
 pub fn unload(name: &str, features: &Features) -> Result<Unloaded> {
     privilege::require(&format!("unload \"{name}\""), &privilege::FOR_LOAD)?;
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     let instance = ours(name, &store, features)?;
     undo(instance, &locked).with_context(|| format!("unload \"{name}\""))
 }
@@ -75,33 +77,38 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
 pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
     privilege::require("unload", &privilege::FOR_LOAD)?;
     let store = Store::of_host();
-    let locked = store.lock()?;
-    let free = survey::instances(&store, features)?.into_iter().filter(|it| it.standing() != Standing::Run);
-    let undone = free.map(|instance| {
-        let what = format!("unload \"{}\"", instance.name);
-        undo(instance, &locked).context(what)
-    });
-    let undone = undone.collect();
-    if let Some(pins) = Pins::of_host() {
-        pins.tidy();
-    }
+    let is_free = |instance: &Instance| instance.standing() != Standing::Run;
+    let free = survey::instances(&store, features)?.into_iter().filter(is_free);
+    let unload_one = |Instance { name, .. }| -> Result<Option<Unloaded>> {
+        let locked = store.lock_name(&name)?;
+        let instance = survey::find(&name, &store, features)?.filter(is_free);
+        instance.map(|instance| undo(instance, &locked).with_context(|| format!("unload \"{name}\""))).transpose()
+    };
+    let undone = free.filter_map(|instance| unload_one(instance).transpose()).collect();
+    drop(store.try_lock(&Subject::Policy)?); // who leaves last removes folders that are empty
     Ok(undone)
 }
 
 /// Unregisters what was loaded because a policy named it, except what is still needed; returns the names.
 ///
+/// One that another process is changing, or that is stopped while it does, stays until the next command.
+///
 /// Errors: as [`unload`].
 /// Side effects: as [`unload`], for each of them.
-pub fn unload_with_policy(locked: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
-    let instances = survey::instances(locked.store(), features)?.into_iter();
+pub fn unload_with_policy(policy: &Locked, needed: &BTreeSet<String>, features: &Features) -> Result<Vec<String>> {
+    let store = policy.store();
     let is_unneeded = |instance: &Instance| {
         let with_policy = instance.record.as_ref().is_some_and(|record| record.with_policy);
         with_policy && !needed.contains(&instance.name) && instance.standing() != Standing::Run
     };
     let mut unloaded = Vec::new();
-    for instance in instances.filter(is_unneeded) {
-        let what = format!("unload \"{}\"", instance.name);
-        unloaded.push(undo(instance, locked).context(what)?.name);
+    for Instance { name, .. } in survey::instances(store, features)?.into_iter().filter(is_unneeded) {
+        let locked = match store.lock_within(Subject::Name(name.clone()), BUSY_WITHIN) {
+            Err(error) if is_held(&error) => continue,
+            other => other?,
+        };
+        let Some(instance) = survey::find(&name, store, features)?.filter(is_unneeded) else { continue };
+        unloaded.push(undo(instance, &locked).with_context(|| format!("unload \"{name}\""))?.name);
     }
     Ok(unloaded)
 }
@@ -113,7 +120,9 @@ pub fn plan(instance: &Instance) -> Result<Vec<String>> {
     let name = &instance.name;
     let mut changes = Vec::new();
     if congestion::default()? == *name {
-        changes.push(format!("set net.ipv4.tcp_congestion_control from \"{name}\" to \"{}\"", fallback(instance)?));
+        let remembered = instance.record.as_ref().and_then(|record| record.previous_default.as_deref());
+        let target = fallback(name, remembered)?;
+        changes.push(format!("set net.ipv4.tcp_congestion_control from \"{name}\" to \"{target}\""));
     }
     if instance.is_registered {
         changes.push(format!("unregister \"{name}\""));
@@ -164,7 +173,6 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
             }
         }
         pins.remove(&instance.name)?;
-        pins.tidy();
     }
     if instance.is_registered {
         prove_gone(&instance)?;
@@ -188,40 +196,39 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
 /// Side effects: sockets that open from now on and choose none get the algorithm that they got before.
 pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     let instance = ours(name, &store, features)?;
     restore_default(&instance, &locked, &mut Unloaded::default())?;
-    let Some(record) = instance.record else { return Ok(()) };
-    locked.write(&Record { previous_default: None, ..record })
+    store.lock(Subject::Default)?.remember(name, None)
 }
 
 /// Only if the default still is ours: whoever changed it since wanted that.
 fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) -> Result<()> {
+    let store = locked.store();
+    let is_heir = |other: &Record| other.previous_default.as_ref() == Some(&instance.name);
+    let is_needed = congestion::default()? == instance.name || store.records().iter().any(is_heir);
+    // Most names never were the default: they do not wait for who changes it.
+    let default = is_needed.then(|| store.lock(Subject::Default)).transpose()?;
     let now = congestion::default()?;
-    let previous = instance.record.as_ref().and_then(|record| record.previous_default.clone());
+    let previous = store.record(&instance.name).and_then(|record| record.previous_default);
     if now == instance.name {
-        let target = fallback(instance)?;
+        let target = fallback(&instance.name, previous.as_deref())?;
         congestion::set_default(&target).with_context(|| format!("make \"{target}\" the default again"))?;
         done.default_restored = Some(target);
     } else if previous.as_ref().is_some_and(|previous| *previous != now) {
         done.notes.push(format!("the default was changed to \"{now}\" since, and is left so"));
     }
     // Whoever came after us and remembers us must remember our predecessor instead.
-    let heirs =
-        locked.store().records().into_iter().filter(|other| other.previous_default.as_ref() == Some(&instance.name));
-    for mut heir in heirs.collect::<Vec<_>>() {
-        heir.previous_default = previous.clone();
-        locked.write(&heir)?;
-    }
-    Ok(())
+    let Some(default) = default else { return Ok(()) };
+    let mut heirs = store.records().into_iter().filter(is_heir);
+    heirs.try_for_each(|heir| default.remember(&heir.name, previous.clone()))
 }
 
 /// The remembered default if it still exists; else what distributions use; else what the kernel always has.
-fn fallback(instance: &Instance) -> Result<String> {
+fn fallback(name: &str, remembered: Option<&str>) -> Result<String> {
     let available = congestion::available()?;
-    let remembered = instance.record.as_ref().and_then(|record| record.previous_default.as_deref());
     let candidates = remembered.into_iter().chain(["cubic", LAST_RESORT]);
-    let mut possible = candidates.filter(|name| *name != instance.name && available.iter().any(|other| other == name));
+    let mut possible = candidates.filter(|other| *other != name && available.iter().any(|it| it == other));
     Ok(possible.next().unwrap_or(LAST_RESORT).to_owned())
 }
 

@@ -19,7 +19,7 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, congestion, socket, struct_ops, sysctl};
 use crate::state::pins::Pins;
-use crate::state::{Attachment, Code, Locked, Record, Store};
+use crate::state::{Attachment, Code, Locked, Record, Store, Subject};
 
 const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
 /// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
@@ -48,7 +48,7 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
     privilege::require(&format!("upgrade \"{}\"", request.name), &rights(request))?;
     let pins = Pins::writable()?;
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(request.name)?;
     sweep(&locked, features)?;
     let record = settled(request.name, (&pins, &locked), features)?;
     let companion = place_of_companion(request, &record)?;
@@ -92,7 +92,7 @@ pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
     privilege::require(&format!("roll back \"{name}\""), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     sweep(&locked, features)?;
     let record = settled(name, (&pins, &locked), features)?;
     let (Some(previous), Ok(map)) = (record.previous.clone(), bpf::open_pin(&pins.previous(name))) else {
@@ -280,13 +280,19 @@ fn finish(
     adapted: Vec<String>,
     features: &Features,
 ) -> Result<Upgraded> {
-    congestion::set_allowed(name, was_allowed)?;
+    if congestion::is_allowed(name)? != was_allowed {
+        let _default = locked.store().lock(Subject::Default)?;
+        congestion::set_allowed(name, was_allowed)?;
+    }
     let record = find(name, locked.store(), features)?.1;
     let record = bring_to_end(record, registered_map(name, pins)?, pins)?;
     locked.write(&record)?;
     fault::point("upgrade.pinned");
     let mut upgraded = Upgraded { record, adapted, defaults: Vec::new(), notes: Vec::new() };
-    point_defaults(name, &mut upgraded)?;
+    {
+        let _default = locked.store().lock(Subject::Default)?;
+        point_defaults(name, &mut upgraded)?;
+    }
     fault::point("upgrade.defaults");
     upgraded.record.next = None;
     locked.write(&upgraded.record)?;

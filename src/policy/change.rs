@@ -20,8 +20,8 @@ use crate::kernel::probe::Features;
 use crate::kernel::{bpf, bpffs};
 use crate::kernel::{cgroup, congestion};
 use crate::loader::{self, Options, Request};
-use crate::state::Store;
 use crate::state::pins::Pins;
+use crate::state::{Store, Subject};
 
 /// How often an algorithm is loaded again that somebody else unloads at the same time.
 const LOADS_MAX: usize = 5;
@@ -83,7 +83,7 @@ fn missing(policy: &Policy) -> Result<Vec<String>> {
 fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
     for _ in 0..LOADS_MAX {
-        let locked = store.lock()?;
+        let locked = store.lock(Subject::Policy)?;
         if missing(new.policy)?.is_empty() {
             return Ok((generation::apply(&locked, new)?, loaded));
         }
@@ -122,7 +122,7 @@ pub fn unload_unneeded() -> Result<Vec<String>> {
     if !store.records().iter().any(|record| record.with_policy) {
         return Ok(Vec::new());
     }
-    let locked = store.lock()?;
+    let locked = store.lock(Subject::Policy)?;
     let record = PolicyRecord::read(&store)?;
     let needed = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
     loader::unload_with_policy(&locked, &needed, resolve::features()?)
@@ -141,7 +141,7 @@ pub fn remove(live: bool) -> Result<Removed> {
     let active = pins.as_ref().filter(|_| live).and_then(|pins| Some((pins, generation::active(pins, &record)?)));
     let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
     if was_there {
-        generation::remove(&store.lock()?, pins.as_ref())?;
+        generation::remove(&store.lock(Subject::Policy)?, pins.as_ref())?;
     }
     let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::program::LoadedPolicy;
-use crate::kernel::{bpf, bpffs};
+use crate::kernel::bpf;
 use crate::state::pins::Pins;
 
 /// Name of the pin of a generation's program.
@@ -94,7 +94,7 @@ impl PolicyPins {
     /// Errors: the BPF file system is read-only or full; not permitted.
     /// Side effects: pins that [`PolicyPins::remove_generation`] takes away.
     pub fn keep(&self, number: u32, loaded: &LoadedPolicy) -> Result<()> {
-        bpffs::mount_missing()?;
+        self.pins.mount()?;
         for folder in [self.pins.folder(), &self.folder, &self.folder.join("generations"), &self.generation(number)] {
             make(folder)?;
         }
@@ -152,7 +152,6 @@ impl PolicyPins {
         for folder in [&self.folder.join("generations"), &self.folder] {
             let _ = fs::remove_dir(folder); // one that holds something of another stays
         }
-        self.pins.tidy();
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::{Store, Subject};
 use crate::failure::Failure;
 use crate::kernel::bpffs;
 use crate::kernel::btf::reason;
@@ -89,12 +90,23 @@ impl Pins {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
+    /// Mounts the BPF file system where none is; a second mount would hide the pins of the first.
+    ///
+    /// Errors: not permitted; another process mounts it for too long.
+    pub fn mount(&self) -> Result<()> {
+        if bpffs::mount().is_some() {
+            return Ok(());
+        }
+        let _locked = Store::of_host().lock(Subject::Mount)?;
+        bpffs::mount_missing().map(drop)
+    }
+
     /// Makes the folders, for this user only.
     ///
     /// Errors: read-only, or not permitted.
-    /// Side effects: folders, and a BPF file system where none is mounted, that [`Pins::tidy`] takes away.
+    /// Side effects: folders, and a BPF file system where none is mounted, that the process removes which leaves last, when nothing is pinned.
     pub fn prepare(&self) -> Result<()> {
-        bpffs::mount_missing()?;
+        self.mount()?;
         for folder in [self.folder.clone()].into_iter().chain(self.folders()) {
             match DirBuilder::new().mode(0o700).create(&folder) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(refused(&folder, &error).into()),
@@ -117,8 +129,8 @@ impl Pins {
         Ok(())
     }
 
-    /// Takes folders away that hold nothing.
-    pub fn tidy(&self) {
+    /// Takes folders away that hold nothing, and the mount, while no other process pins.
+    pub(super) fn tidy(&self) {
         for folder in self.folders().into_iter().chain([self.folder.clone()]) {
             let _ = fs::remove_dir(folder); // one that holds a pin stays
         }

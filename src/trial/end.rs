@@ -22,7 +22,7 @@ use crate::policy::rule::Policy;
 use crate::policy::sweep::{self, Shared};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
-use crate::state::{Record, Store};
+use crate::state::{Record, Store, Subject};
 
 /// A guard that is told to end does so within this time, unless it is stopped.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
@@ -59,7 +59,7 @@ fn revert_in(_turn: &Turn, trial: &TrialRecord, why: &str, incident: Option<Path
     let pins = PolicyPins::of(Pins::writable()?);
     // Held open: the labels of open connections outlive the policy's pins.
     let shared = trial.live.then(|| change::shared(&pins, trial.generation).ok()).flatten();
-    generation::revert(&store.lock()?, &pins)?;
+    generation::revert(&store.lock(Subject::Policy)?, &pins)?;
     let rest = [
         shared.map_or(Ok(()), |shared| take_back(&shared)).context("move open connections back"),
         unload_all(&trial.loaded),
@@ -174,7 +174,7 @@ pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> 
 /// From here on the trial is kept, whoever does it.
 fn note_confirmed(trial: &TrialRecord, confirmed: bool) -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock(Subject::Policy)?;
     let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
     let Some(noted) = record.trial.as_mut().filter(|noted| noted.began_ns == trial.began_ns) else { return Ok(()) };
     noted.confirmed = confirmed;
@@ -207,7 +207,7 @@ fn nothing_waits(name: Option<&str>) -> Failure {
 fn conclude() -> Result<()> {
     let store = Store::of_host();
     {
-        let locked = store.lock()?;
+        let locked = store.lock(Subject::Policy)?;
         let record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
         let trial = record.trial.as_ref().context("find the trial")?;
         let generation = record.generation(trial.generation).context("find the generation on trial")?;
@@ -229,7 +229,7 @@ fn without_trials(policy: &Policy) -> Policy {
 /// An algorithm that was loaded for a trial stays when no rule names it any more.
 fn stay(name: &str) -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock_name(name)?;
     let Some(record) = store.record(name) else { return Ok(()) };
     locked.write(&Record { with_policy: false, ..record })
 }
@@ -237,7 +237,7 @@ fn stay(name: &str) -> Result<()> {
 /// The generation before decides again, with what the trial tried in the place of what was before.
 pub(super) fn swap_back() -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock()?;
+    let locked = store.lock(Subject::Policy)?;
     generation::revert(&locked, &PolicyPins::of(Pins::writable()?))?;
     fault::point("confirm.swapped");
     Ok(())

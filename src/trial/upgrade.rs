@@ -130,7 +130,7 @@ pub fn conclude(name: &str, trial_name: &str, features: &Features) -> Result<()>
     let source = Source::of(&record)?;
     if features.link_update {
         // Where a command was killed after this step the code before must not be forgotten by a second upgrade.
-        let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock()?), features)?;
+        let now = loader::upgrade::settled(name, (&Pins::writable()?, &store.lock_name(name)?), features)?;
         let is_done = now.generation > 1 && now.digest == record.digest && now.tunables == record.tunables;
         if !is_done {
             loader::upgrade::upgrade(&source.request(name)?, features)?;

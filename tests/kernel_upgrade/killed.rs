@@ -143,8 +143,8 @@ fn command_beside_a_stopped_upgrade_waits_and_then_says_so() {
         let stopped = Stopped::at("upgrade.linked", &["upgrade", NAME]);
         assert_ne!(registered(), before);
         let mut pair = chosen(lab);
-        let said = stderr(&run(1, &format!("rollback {NAME}")));
-        assert!(said.contains("another tccc process is changing this host for more than 10s"), "{said}");
+        let said = stderr(&run(5, &format!("rollback {NAME}")));
+        assert!(said.contains(&stopped.refusal(&format!("\"{NAME}\""))), "{said}");
         assert!(drift()[0].contains("a replacement was interrupted"), "{:?}", drift());
         stopped.kill();
         pair.exchange(100_000);

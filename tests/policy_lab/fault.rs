@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,7 +11,8 @@ use tccc::fault::{POINTS, VARIABLE};
 use crate::common::{poll_until, tccc};
 use crate::sandbox::{stderr, stdout};
 
-use super::SOON;
+/// A command comes to its point within this time.
+const SOON: Duration = Duration::from_secs(30);
 
 /// The points of commands whose name begins so: `apply.`.
 pub fn points(of: &str) -> Vec<&'static str> {
@@ -45,6 +47,20 @@ impl Stopped {
                 .is_ok_and(|text| text.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T')))
         });
         stopped
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.as_ref().expect("it is not ended").id()
+    }
+
+    /// How a command that waits for this one fails.
+    pub fn refusal(&self, subject: &str) -> String {
+        let pid = self.pid();
+        format!(
+            "cannot change {subject}: process {pid} (tccc) holds its lock for more than 10s, and is stopped (state T)\n  \
+             hint: `kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again"
+        )
     }
 
     /// Lets it go on, and waits until it ends.

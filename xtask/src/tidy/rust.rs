@@ -34,6 +34,8 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "sh",
     "sleep",
     "cat",
+    "flock",
+    "setpriv",
     "env",
     "/proc/self/exe",
     "/usr/bin/python3",
