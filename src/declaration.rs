@@ -5,6 +5,7 @@
 pub mod carry_out;
 pub mod difference;
 pub mod file;
+mod trusted;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,11 +1,18 @@
 //! Wrong declarations: each message names file, line and field, and says what is allowed. And what right ones mean.
 
+mod common;
+
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
+use common::needs;
 use tccc::declaration::Declaration;
 use tccc::declaration::file::read;
 use tccc::failure::{Failure, Kind};
+
+/// A user without any right.
+const NOBODY: u32 = 65_534;
 
 /// Reads a folder with these files.
 fn declared(files: &[(&str, &str)]) -> Result<Declaration, Failure> {
@@ -107,4 +114,67 @@ fn example_of_the_tree_has_no_mistakes() {
     let declaration = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/policy/declared")).unwrap();
     assert_eq!(declaration.policy.unwrap().policy.rules.len(), 1);
     assert!(declaration.algorithms.contains_key("dtcp"));
+}
+
+/// A declaration with a file of each kind, all of them root's or this user's alone.
+fn of_every_kind() -> tempfile::TempDir {
+    let list = "version = 1\n[[rule]]\nname = \"a\"\nto_file = \"list.txt\"\nuse = \"cubic\"\n";
+    let site = "version = 1\npolicy = \"policies/p.policy\"\n[algorithm.mine]\nuse = \"mine.o\"\n";
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    fs::create_dir(folder.join("policies")).unwrap();
+    let files =
+        [("site.toml", site), ("policies/p.policy", list), ("policies/list.txt", "10.0.0.0/8\n"), ("mine.o", "")];
+    for (name, text) in files {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    place
+}
+
+fn refusal(folder: &Path) -> String {
+    let Failure { what, hint, .. } = read(folder).unwrap_err();
+    format!("{what}; {}", hint.unwrap_or_default())
+}
+
+/// `tccc apply` runs as root: whoever can write what it reads decides what runs in the kernel.
+#[test]
+fn files_that_everybody_can_change_are_refused() {
+    let sound = refusal(of_every_kind().path());
+    assert!(!sound.contains("cannot trust") && sound.contains("algorithm.mine"), "{sound}"); // `mine.o` is no object
+    for name in ["", "site.toml", "policies", "policies/p.policy", "policies/list.txt", "mine.o"] {
+        let place = of_every_kind();
+        let path = place.path().join(name).canonicalize().unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let shown = path.display();
+        let expected =
+            format!("cannot trust {shown}: every user can write to it; look at what it says, then `chmod go-w");
+        let said = refusal(place.path());
+        assert!(said.starts_with(&expected) && said.ends_with(&format!("{shown}`")), "{name}: {said}");
+    }
+}
+
+#[test]
+fn files_of_another_owner_or_group_are_refused() {
+    needs!(root);
+    let place = of_every_kind();
+    chown(place.path().join("policies/p.policy"), Some(NOBODY), None).unwrap();
+    let said = refusal(place.path());
+    assert!(said.contains("its owner is user 65534, not root; look at what it says, then `chown root: "), "{said}");
+    let place = of_every_kind();
+    fs::set_permissions(place.path().join("site.toml"), fs::Permissions::from_mode(0o664)).unwrap();
+    assert!(!refusal(place.path()).contains("cannot trust"), "root's own group may write");
+    chown(place.path().join("site.toml"), None, Some(NOBODY)).unwrap();
+    assert!(refusal(place.path()).contains("group 65534 can write to it"));
+}
+
+/// A link that somebody else can replace leads where he wants.
+#[test]
+fn links_in_a_folder_of_another_owner_are_refused() {
+    needs!(root);
+    let (place, elsewhere) = (of_every_kind(), tempfile::tempdir().unwrap());
+    fs::rename(place.path().join("site.toml"), elsewhere.path().join("real.toml")).unwrap();
+    symlink(elsewhere.path().join("real.toml"), place.path().join("site.toml")).unwrap();
+    assert!(!refusal(place.path()).contains("cannot trust"));
+    chown(elsewhere.path(), Some(NOBODY), None).unwrap();
+    assert!(refusal(place.path()).contains("its owner is user 65534"));
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-use super::{Declaration, Declared, DeclaredPolicy};
+use super::{Declaration, Declared, DeclaredPolicy, trusted};
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
 use crate::policy::file::read as read_policy;
@@ -53,14 +53,18 @@ struct SoFar {
 
 /// Reads the files of a folder.
 ///
-/// Errors: the folder cannot be read; every mistake in its files, and in the policy that they name.
+/// Errors: the folder cannot be read; somebody else than root can change a file; every mistake in the files, and in the
+/// policy that they name.
 pub fn read(folder: &Path) -> Result<Declaration, Failure> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let files = files_of(&folder)?;
+    trusted::check(&folder)?;
+    files.iter().try_for_each(|file| trusted::check(file))?;
     let mut so_far = SoFar::default();
     for file in &files {
         so_far.file(file);
     }
+    so_far.check_named()?;
     let policy = so_far.policy.take().and_then(|given| so_far.read_policy(&given));
     let algorithms = std::mem::take(&mut so_far.algorithms);
     let algorithms: BTreeMap<String, Declared> =
@@ -102,6 +106,18 @@ impl SoFar {
         if !reader.mistakes.is_empty() {
             self.mistakes.extend(reader.refused().mistakes);
         }
+    }
+
+    /// Refuses files that the folder's files name and that somebody else can change.
+    fn check_named(&self) -> Result<(), Failure> {
+        let codes = self.algorithms.values().filter_map(|entry| entry.code.as_ref());
+        codes.filter(|code| is_file(&code.text)).try_for_each(|code| trusted::check(Path::new(&code.text)))?;
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let file = Path::new(&policy.text);
+        trusted::check(file)?;
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        let lists = trusted::lists_of(&text::read(file).unwrap_or_default());
+        lists.iter().try_for_each(|list| trusted::check(&folder.join(list)))
     }
 
     fn read_policy(&mut self, given: &Given) -> Option<DeclaredPolicy> {

@@ -178,6 +178,19 @@ pub fn landlock() -> Probe {
     }
 }
 
+/// Clocks of one's own for the time since boot (Linux 5.6).
+pub fn time_namespace() -> Probe {
+    match std::path::Path::new("/proc/self/timens_offsets").exists() {
+        true => Ok(()),
+        false => Err("this kernel has no time namespaces".to_owned()),
+    }
+}
+
+/// What tells how far a unit of systemd is exposed.
+pub fn systemd_analyze() -> Probe {
+    runs("systemd-analyze", "--version")
+}
+
 /// Mininet as Debian's own Python sees it, and what its hosts get their addresses by.
 pub fn mininet() -> Probe {
     runs("/usr/bin/python3", "-cimport mininet.net, shutil, sys; sys.exit(shutil.which('ifconfig') is None)")
