@@ -4,9 +4,9 @@
 
 use std::fs::File;
 use std::io;
-use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -97,7 +97,7 @@ impl Netns {
     /// Errors: not permitted to enter; a kernel before 5.14.
     pub fn cookie(&self) -> Result<u64> {
         self.run(|| {
-            let socket = UdpSocket::bind("0.0.0.0:0").context("open a socket in the namespace")?;
+            let socket = UnixDatagram::unbound().context("open a socket in the namespace")?;
             let mut cookie = 0_u64;
             let mut length = size_of::<u64>() as libc::socklen_t;
             // SAFETY: the kernel writes at most `length` bytes to `cookie`, which has that size and outlives the call.

@@ -14,11 +14,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::cgroup;
+use super::{cgroup, clock};
 use crate::plain::plain;
 
 /// Variable in the environment of processes that must not outlive the process that it names; their children inherit it.
 pub const OWNER: &str = "TCCC_OWNER";
+/// The tick that files below /proc count in (`USER_HZ`).
+const NS_PER_TICK: i64 = 10_000_000;
 /// A killed process is gone within this time, or the kernel cannot end it.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -118,7 +120,8 @@ pub fn end_orphans() -> Result<Vec<Process>> {
     Ok(orphans)
 }
 
-/// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name.
+/// Clock ticks from boot to the start of a process: field 22 of its stat file, the 20th after the name, as processes of
+/// every time namespace see it.
 ///
 /// None: it is gone, or dead and not yet collected by its parent.
 fn start_time(pid: u32) -> Option<u64> {
@@ -128,7 +131,8 @@ fn start_time(pid: u32) -> Option<u64> {
     if matches!(fields.next()?, "Z" | "X") {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    let ticks_ahead = clock::boottime_offset_ns() / NS_PER_TICK;
+    fields.nth(18)?.parse::<u64>().ok()?.checked_add_signed(-ticks_ahead)
 }
 
 /// Why a process does not go on.
