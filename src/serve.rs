@@ -23,6 +23,7 @@ mod metrics;
 mod overview;
 mod page;
 mod past;
+mod pulse;
 mod routes;
 mod table;
 mod trials;
@@ -32,6 +33,7 @@ pub use gate::Token;
 pub use live::MakeSource;
 pub use metrics::Registered;
 pub use overview::{ArmShare, PolicyNow, Situation};
+pub use pulse::Pulse;
 pub use trials::{History, Trials};
 
 use exporter::{Exporter, Shelf};
@@ -41,8 +43,8 @@ use routes::Served;
 
 /// What is served, where, and to whom.
 pub struct Settings {
-    /// Address and port; port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where it listens.
+    pub listen: Listen,
     /// Names other than addresses and `localhost` by which this server may be asked for.
     pub names: Vec<String>,
     /// What whoever asks must know; none: nothing.
@@ -55,6 +57,17 @@ pub struct Settings {
     pub trials: Option<Arc<dyn Trials>>,
     /// Time between two frames of a page.
     pub refresh: Duration,
+    /// Is kept beating as long as sampling goes on.
+    pub pulse: Pulse,
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+pub enum Listen {
+    /// An address and port; port 0 takes a free one.
+    At(SocketAddr),
+    /// A socket that was handed over.
+    On(std::net::TcpListener),
 }
 
 /// Whether the web page is in this binary.
@@ -68,7 +81,11 @@ pub fn has_page() -> bool {
 /// Side effects: those of the source and of the exporter, as long as it serves; more open files are allowed to this
 /// process.
 pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr, &[String])) -> Result<()> {
-    let listener = http::bind(settings.listen).with_context(|| format!("listen on {}", settings.listen))?;
+    let listener = match settings.listen {
+        Listen::At(address) => http::bind(address).with_context(|| format!("listen on {address}"))?,
+        Listen::On(listener) => http::without_waiting(listener).context("use the socket that was handed over")?,
+    };
+    let pulse = settings.pulse;
     let address = listener.local_addr().context("read the address that was bound")?;
     let connections = http::make_room(); // before the sweeps, which open many files too
     let gate = Gate::new(address, settings.names, settings.token);
@@ -76,7 +93,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
     let mut notices = Vec::new();
     thread::scope(|scope| {
         let exporter = settings.exporter.zip(shelf.clone()).map(|(settings, shelf)| {
-            let exporter = Exporter::start(settings, shelf)?;
+            let exporter = Exporter::start(settings, shelf, pulse.clone())?;
             notices.extend_from_slice(exporter.notices());
             let sweeps = move || {
                 exporter.run(stop);
@@ -91,12 +108,12 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
                 let (asks, asked) = live::channel();
                 let shelf = shelf.clone().unwrap_or_else(Shelf::new);
                 let (tell, made) = sync_channel(1);
-                let refresh = settings.refresh;
+                let (refresh, pulse) = (settings.refresh, pulse.clone());
                 let watching = scope.spawn(move || {
                     ending(stop, || {
                         let source = make()?;
                         let _ = tell.send(()); // whoever waits sees that the sender is gone otherwise
-                        Watching::new(source, asked, refresh, shelf).run(stop)
+                        Watching::new(source, asked, refresh, shelf).run(stop, &pulse)
                     })
                 });
                 if made.recv().is_err() {
@@ -106,7 +123,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
             }
         };
         let trials = settings.trials.map(trials::Shelf::new);
-        let served = Served::new(gate, shelf, (asks, trials));
+        let served = Served::new(gate, shelf, (asks, trials), pulse);
         began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));
         answered.and(join(watching)).and(join(exporter))

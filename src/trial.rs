@@ -212,6 +212,17 @@ pub fn sweep() -> Result<()> {
     if over(&record)?.is_some() { end::clear() } else { Ok(()) }
 }
 
+/// As [`sweep`]; says what was on trial, and why it is over.
+///
+/// None: there was nothing to clear.
+/// Errors: as [`sweep`].
+pub fn clear_over() -> Result<Option<String>> {
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let Some((trial, why)) = over(&record)? else { return Ok(None) };
+    end::clear()?;
+    Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
+}
+
 /// A trial that nobody ended although it is over, and why it is.
 ///
 /// Errors: the lease cannot be read.

@@ -9,12 +9,16 @@ mod fault;
 #[path = "kernel_load/sandbox.rs"]
 mod sandbox;
 
+#[path = "kernel_load/capabilities.rs"]
+mod capabilities;
 #[path = "kernel_load/companion.rs"]
 mod companion;
 #[path = "kernel_load/confirm.rs"]
 mod confirm;
 #[path = "kernel_load/disturbed.rs"]
 mod disturbed;
+#[path = "kernel_load/exhausted.rs"]
+mod exhausted;
 #[path = "kernel_load/killed.rs"]
 mod killed;
 #[path = "kernel_load/locks.rs"]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::capabilities;
 use super::guard::guard_command;
 use super::risk::Given;
 use super::{Format, note, tell};
@@ -33,9 +34,8 @@ const SCHEMA: u32 = 1;
 /// A policy that its guard took back is not applied again until its file changes.
 ///
 /// Example: `tccc apply --dry-run`
-///
-/// Needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; CAP_SYS_ADMIN to mount the BPF file system where none is mounted.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("apply", ""))]
 pub struct Args {
     /// Folder of the files
     #[arg(long, value_name = "FOLDER", default_value = declaration::FOLDER)]

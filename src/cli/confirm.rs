@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::capabilities;
 use crate::kernel::probe::Features;
 use crate::loader::confirm::{self, Guard};
 use crate::state::Store;
@@ -25,6 +26,7 @@ const KERNEL_LOG: &str = "/dev/kmsg";
 ///
 /// Example: `tccc load dtcp --default --confirm 60s`, look whether all is well, then `tccc confirm dtcp`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("confirm", ""))]
 pub struct Args {
     /// The name under which it was loaded, or `policy`; everything on trial when absent
     name: Option<String>,

@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Format;
+use super::capabilities;
 use super::plain::{row, write_columns};
 use crate::experiment::virtual_time;
 use crate::failure::Failure;
@@ -22,6 +23,7 @@ const SCHEMA: u32 = 1;
 ///
 /// Example: `tccc doctor -o json`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("doctor", ""))]
 pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

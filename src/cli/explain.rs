@@ -9,6 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Format;
+use super::capabilities;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
@@ -37,9 +38,8 @@ const CGROUPS_MAX: usize = 100_000;
 /// between two ends; where there is none it says what the rules would give it, by what the options tell of it.
 ///
 /// Example: `tccc explain 812:12`, or `tccc explain tcp 10.0.0.1:443 192.0.2.7:51000 --direction in`
-///
-/// Needs CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN to enter network namespaces.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("explain", ""))]
 pub struct Args {
     /// A process id, a process id and a descriptor, or `[tcp] LOCAL REMOTE` with ports
     #[arg(required = true, num_args = 1..=3, value_name = "PID[:FD]|5-TUPLE")]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use super::capabilities;
 use crate::cli::trace::parse_length;
 use crate::cli::{Format, note, signals, warn};
 use crate::experiment::net::tunlink::TunLink;
@@ -41,6 +42,7 @@ const SCHEMA: u32 = 1;
 /// and routes are yours to add. The same seed drops the same packets, counted from the first. Both interfaces go with
 /// the process, however it ends.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("link", ""))]
 pub struct Args {
     /// The two namespaces, each with an interface name after `:`
     #[arg(long, num_args = 2, required = true, value_names = ["NS1[:IF]", "NS2[:IF]"])]

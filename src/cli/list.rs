@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Format;
+use super::capabilities;
 use super::plain::{marked_title, row, write_columns};
 use crate::catalog::risk::{Level, Risk};
 use crate::catalog::{self, source};
@@ -27,6 +28,7 @@ const SCHEMA: u32 = 1;
 ///
 /// Example: `tccc list -o json`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("list", ""))]
 pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

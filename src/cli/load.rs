@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::capabilities;
 use super::confirm::{parse_trial, start_guard};
 use super::guard::{forecast, guard_command};
 use super::risk::{Acceptance, Given, is_given_unasked};
@@ -36,9 +37,8 @@ use crate::units::format_duration;
 /// `tccc confirm` follows. When the process that guards the trial dies, the rule ends within 15 s.
 ///
 /// Example: `tccc load dtcp --as dtcp_mild --set keep_avoidance=896`
-///
-/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and a mounted BPF file system.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("load", " It pins in the BPF file system, and records below /run/tccc."))]
 pub struct Args {
     /// An algorithm of `tccc list`, or an object file of your own (a path that ends in .o)
     #[arg(value_name = "ID|FILE.bpf.o")]

@@ -18,6 +18,7 @@ use self::dry::{print_plan, print_total};
 use self::ending::Ending;
 use self::places::{name_places, resumable};
 use self::stop::Stop;
+use super::capabilities;
 use super::progress::Display;
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
@@ -46,6 +47,7 @@ use crate::report;
 /// of it by --only and --shard, and more --runs. Exit code 3 says that a path was not what its scenario asks; whether the
 /// results are what it expects says `tccc report --check`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("run", ""))]
 pub struct Args {
     /// Scenario files, or folders of them; scenarios/README.md describes them
     #[arg(required = true, value_name = "SCENARIO")]

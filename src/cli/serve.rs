@@ -1,7 +1,7 @@
 //! `tccc serve`: the web dashboard and `/metrics`.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::arms::find_labels;
+use super::capabilities;
 use super::selection::Selection;
 use super::top::parse_refresh;
 use super::trace::{parse_interval, parse_ring, stop_flag};
 use super::trials::HostTrials;
-use super::{naming, note, tell, warn};
+use super::{naming, note, systemd, tell, warn};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
@@ -22,7 +23,7 @@ use crate::policy::change;
 use crate::policy::record::{PolicyRecord, TrialResult};
 use crate::policy::rule::Rule;
 use crate::serve::{
-    self, ArmShare, ExporterSettings, Look, MakeSource, PolicyNow, Registered, Situation, Token, Trials,
+    self, ArmShare, ExporterSettings, Listen, Look, MakeSource, PolicyNow, Pulse, Registered, Situation, Token, Trials,
 };
 use crate::state::Store;
 use crate::trace::cost;
@@ -33,6 +34,8 @@ use crate::trace::watch::{self, Watch};
 use crate::trial::journal;
 use crate::units::parse_duration;
 
+/// Where it listens unless told otherwise.
+const USUAL_PLACE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9444);
 /// Fastest and slowest sweep.
 const SWEEPS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3600)];
 /// Characters of a digest that tell versions apart.
@@ -43,17 +46,17 @@ const DIGEST_SHOWN: usize = 12;
 /// Answers to this host alone unless another address is given; then whoever asks needs a token, which is printed once.
 /// The page begins with the last hour: goodput, retransmitted share, RTT and connections of each algorithm and of each arm of
 /// a policy. It also shows what `tccc top` shows, the running trial and earlier incidents. `--metrics-only` follows no single
-/// connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel.
+/// connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel. `/healthz`
+/// answers 200 while sampling goes on, and 503 when it has stalled; it needs no token.
 ///
 /// Example: `tccc serve`; `tccc serve --metrics-only --listen 10.0.0.1:9444 --token-file /etc/tccc/token`;
 /// `tccc serve --replay night.tccc`
-///
-/// Needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; a replay needs nothing.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("serve", " A replay needs none."))]
 pub struct Args {
-    /// Address and port
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9444")]
-    listen: SocketAddr,
+    /// Address and port; without it the socket that systemd passes, else 127.0.0.1:9444
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
     /// Another name by which browsers may ask for this server
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -96,18 +99,21 @@ impl Args {
     /// read.
     pub fn run(&self) -> Result<()> {
         let stop = stop_flag()?;
-        let token = self.token()?;
+        let (listen, is_loopback) = self.place()?;
+        let token = self.token(is_loopback)?;
         let is_made = self.token_file.is_none();
         let shown = token.clone().filter(|_| is_made);
         let settings = serve::Settings {
-            listen: self.listen,
+            listen,
             names: self.names(),
             token,
             exporter: self.exporter()?,
             source: self.source()?,
             trials: self.trials(),
             refresh: self.refresh,
+            pulse: Pulse::default(),
         };
+        let pulse = settings.pulse.clone();
         self.selection.warn_of_unknown_rules();
         if !self.metrics_only && !serve::has_page() {
             let hint = "`cargo xtask web` bundles it for the next build; /metrics works";
@@ -116,7 +122,29 @@ impl Args {
         serve::run(settings, &stop, |address, notices| {
             notices.iter().for_each(|notice| warn(notice, None));
             self.say(address, shown.as_ref());
+            systemd::ready(&format!("serving http://{address}"));
+            systemd::give_signs(move || pulse.stalled());
         })
+        .inspect(|()| systemd::stopping())
+    }
+
+    /// Where it listens, and whether only this host can ask there.
+    fn place(&self) -> Result<(Listen, bool)> {
+        let passed = systemd::listener()?;
+        match (self.listen, passed) {
+            (Some(wanted), Some(passed)) if passed.local_addr()? != wanted => {
+                let what = format!("cannot listen on {wanted}: systemd passes the socket {}", passed.local_addr()?);
+                Err(Failure::usage(what).hint("leave `--listen` out, or change tccc-serve.socket").into())
+            }
+            (_, Some(passed)) => {
+                let is_loopback = passed.local_addr()?.ip().is_loopback();
+                Ok((Listen::On(passed), is_loopback))
+            }
+            (wanted, None) => {
+                let address = wanted.unwrap_or(USUAL_PLACE);
+                Ok((Listen::At(address), address.ip().is_loopback()))
+            }
+        }
     }
 
     /// Says where it is, and to whom it answers; what must be known is not left out by `--quiet`.
@@ -141,14 +169,14 @@ impl Args {
         self.host.iter().cloned().chain(own).collect()
     }
 
-    fn token(&self) -> Result<Option<Token>> {
+    fn token(&self, is_loopback: bool) -> Result<Option<Token>> {
         if let Some(file) = &self.token_file {
             let text =
                 std::fs::read_to_string(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
             let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
             return Ok(Some(Token::parse(&text).map_err(refuse)?));
         }
-        (!self.listen.ip().is_loopback()).then(Token::make).transpose()
+        (!is_loopback).then(Token::make).transpose()
     }
 
     fn exporter(&self) -> Result<Option<ExporterSettings>> {

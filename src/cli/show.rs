@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use serde::Serialize;
 
+use super::capabilities;
 use super::load::find;
 use super::plain::{marked_title, row, write_columns};
 use super::{Format, note};
@@ -30,6 +31,7 @@ const SCHEMA: u32 = 1;
 ///
 /// Example: `tccc show dtcp`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("show", ""))]
 pub struct Args {
     /// An algorithm of `tccc list`, or an object file of your own (a path that ends in .o)
     #[arg(value_name = "ID|FILE.bpf.o")]

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::Result;
 
 use super::arms::read_arms;
+use super::capabilities;
 use super::columns::{Row, Table, line_limit, note_hidden};
 use super::naming::{Named, Naming};
 use super::selection::Selection;
@@ -23,9 +24,8 @@ use crate::trace::snapshot::{self, Seen};
 /// policy decides, each connection is shown with its rule and arm.
 ///
 /// Example: `tccc sockets --port 443 --algorithm dtcp`; `tccc sockets --rule web`
-///
-/// Needs CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN to enter network namespaces.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("sockets", ""))]
 pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

@@ -12,6 +12,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use self::selection::{Selection, ends_within_s};
+use super::capabilities;
 use super::plain::{row, write_columns};
 use super::unload::holder_rows;
 use super::{Format, note};
@@ -40,6 +41,7 @@ const SCHEMA: u32 = 1;
 ///
 /// Example: `tccc status -o json`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("status", ""))]
 pub struct Args {
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

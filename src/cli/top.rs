@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::capabilities;
 use super::naming;
 use super::selection::Selection;
 use super::trace::{parse_interval, parse_ring, stop_flag};
@@ -27,9 +28,8 @@ const REFRESH: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(
 /// shows the algorithms side by side. `?` shows the keys.
 ///
 /// Example: `tccc top --port 443`; `tccc top --replay night.tccc`
-///
-/// Needs CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN to see idle sockets; a replay needs nothing.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("top", " A replay needs none."))]
 pub struct Args {
     /// Time between samples of one connection; a longer one costs less
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_interval)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT};
 
+use super::capabilities;
 use super::naming::{self, Naming};
 use super::selection::Selection;
 use super::{note, signals, warn};
@@ -41,9 +42,8 @@ const INTERRUPTED: i32 = 128 + SIGINT;
 ///
 /// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`;
 /// `tccc trace --record night.tccc --rotate-size 100MB`; `tccc trace --replay night.tccc -o parquet > night.parquet`
-///
-/// Needs CAP_BPF and CAP_PERFMON; a recording CAP_SYS_ADMIN too; a replay nothing.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("trace", " A replay needs none."))]
 pub struct Args {
     /// Time between samples of one connection; 0s samples every packet
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_interval)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::capabilities;
 use super::plain::{row, write_columns};
 use super::{note, warn};
 use crate::failure::Failure;
@@ -25,9 +26,8 @@ use crate::units::{format_duration, parse_duration};
 /// the algorithm until they close; they are shown by process. `--all` also removes what killed commands left.
 ///
 /// Example: `tccc unload dtcp --drain 60s`
-///
-/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN; other users' processes are only seen by root.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("unload", ""))]
 pub struct Args {
     /// The name under which it was loaded
     #[arg(required_unless_present = "all", conflicts_with = "all")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::capabilities;
 use super::confirm::parse_trial;
 use super::guard::{forecast, guard_command};
 use super::load::{Share, find};
@@ -37,9 +38,8 @@ const RIGHTS: [Capability; 4] = [Capability::Bpf, Capability::Perfmon, Capabilit
 /// With `--trial` a part of the new connections gets the new code, under a name of its own, until `tccc confirm`.
 ///
 /// Example: `tccc upgrade dtcp --set keep_avoidance=896 --trial 10m --guard 'retransmitted<1.2x'`
-///
-/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter network namespaces.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("upgrade", ""))]
 pub struct Args {
     /// The name under which it is loaded
     name: String,
@@ -69,9 +69,8 @@ pub struct Args {
 /// A second rollback undoes the first. Otherwise as `tccc upgrade`.
 ///
 /// Example: `tccc rollback dtcp`
-///
-/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter network namespaces.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("rollback", ""))]
 pub struct Rollback {
     /// The name under which it is loaded
     name: String,

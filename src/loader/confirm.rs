@@ -120,6 +120,21 @@ pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<U
     undo(instance, &locked).map(Some)
 }
 
+/// Undoes what nobody confirmed in time, where the process is dead that should have undone it.
+///
+/// Errors: as [`super::unload`].
+pub fn clear_overdue(features: &Features) -> Result<Vec<Unloaded>> {
+    let store = Store::of_host();
+    let is_late = |record: &Record| record.unconfirmed.is_some_and(|it| seconds_left(&it) == 0.0 && !it.guard.lives());
+    let mut cleared = Vec::new();
+    for Record { name, .. } in store.records().into_iter().filter(is_late) {
+        let locked = store.lock_name(&name)?;
+        let instance = survey::find(&name, &store, features)?.filter(is_overdue);
+        cleared.extend(instance.map(|instance| undo(instance, &locked)).transpose()?);
+    }
+    Ok(cleared)
+}
+
 /// Whether nobody confirmed it in time and nobody is left to undo it.
 pub fn is_overdue(instance: &Instance) -> bool {
     let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);

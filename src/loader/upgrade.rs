@@ -114,6 +114,7 @@ pub fn rollback(name: &str, features: &Features) -> Result<Upgraded> {
 ///
 /// Errors: those of [`upgrade`] and of [`rollback`] that are known before.
 pub fn check(name: &str, features: &Features, back: bool) -> Result<Record> {
+    Pins::writable()?; // where pins cannot be opened, nothing seems to be loaded
     let record = find(name, &Store::of_host(), features)?.1;
     let is_kept = record.previous.is_some() && Pins::of_host().is_some_and(|pins| pins.previous(name).exists());
     // Where the kernel has no links, the code before is loaded again.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::metrics::{self, Own, Shown};
 use super::overview::{self, Overview, Situation, Sums};
+use super::pulse::{Part, Pulse};
 use crate::trace::arms::FindLabels;
 use crate::trace::cost::Cost;
 use crate::trace::filter::Filter;
@@ -17,6 +18,8 @@ use crate::trace::totals::{Group, Totals};
 
 /// Rest after each sweep, in times of what it took: at most a tenth of a processor is used.
 const REST: u32 = 10;
+/// So many sweeps in a row may fail before sampling has stalled.
+const SWEEPS_MISSED: u32 = 3;
 /// How soon a request to stop is seen.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -52,6 +55,7 @@ pub(super) struct Exporter {
     totals: Totals,
     settings: Pace,
     shelf: Shelf,
+    pulse: Pulse,
     failed_sweeps: u64,
 }
 
@@ -120,12 +124,13 @@ impl Exporter {
     /// Begins to count, and sweeps once, so that the first scrape has an answer.
     ///
     /// Errors: those of [`Totals::start`] and [`Totals::count`].
-    pub(super) fn start(settings: Settings, shelf: Shelf) -> Result<Exporter> {
+    pub(super) fn start(settings: Settings, shelf: Shelf, pulse: Pulse) -> Result<Exporter> {
         let Settings { filter, rules, labels, every, look, warn } = settings;
         let totals = Totals::start(filter, labels)?;
         let settings = Pace { rules, every, look, warn };
-        let mut exporter = Exporter { totals, settings, shelf, failed_sweeps: 0 };
+        let mut exporter = Exporter { totals, settings, shelf, pulse, failed_sweeps: 0 };
         exporter.sweep()?;
+        exporter.pulse.beat(Part::Metrics, SWEEPS_MISSED * exporter.settings.every);
         Ok(exporter)
     }
 
@@ -154,6 +159,9 @@ impl Exporter {
             }
             is_failing = swept.is_err();
             took = begin.elapsed();
+            if !is_failing {
+                self.pulse.beat(Part::Metrics, SWEEPS_MISSED * self.settings.every.max(took * REST));
+            }
         }
     }
 

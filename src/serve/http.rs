@@ -95,7 +95,11 @@ fn connections_within(files: u64) -> usize {
 ///
 /// Errors: the address is in use, or not this host's.
 pub(super) fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
+    without_waiting(std::net::TcpListener::bind(address)?)
+}
+
+/// Makes a socket one that the runtime can wait for.
+pub(super) fn without_waiting(listener: std::net::TcpListener) -> std::io::Result<std::net::TcpListener> {
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

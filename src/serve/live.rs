@@ -17,6 +17,7 @@ use super::flow::Flow;
 use super::frame::{self, Algorithms, Status};
 use super::overview::{self, Overview, Sampler};
 use super::past::{self, Quantity};
+use super::pulse::{Part, Pulse};
 use super::table::Table;
 use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
@@ -110,10 +111,11 @@ impl Watching {
     /// Watches until `stop` is set.
     ///
     /// Errors: the source is broken.
-    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<()> {
+    pub(super) fn run(mut self, stop: &AtomicBool, pulse: &Pulse) -> Result<()> {
         let mut due = Instant::now();
         let mut is_asked = false;
         while !stop.load(Ordering::Relaxed) {
+            pulse.beat(Part::Page, Duration::ZERO);
             let rest = due.saturating_duration_since(Instant::now()).min(POLL);
             self.take_in(if is_asked { Duration::ZERO } else { rest })?;
             is_asked = self.answer_some();
@@ -316,7 +318,7 @@ mod tests {
         for _ in 0..2 * ASKS_PER_TURN + 3 {
             asks.try_send(Ask::Seek(0.0)).unwrap();
         }
-        watching.run(&stop).unwrap();
+        watching.run(&stop, &Pulse::default()).unwrap();
         let full = "s".repeat(ASKS_PER_TURN);
         assert_eq!(*log.lock().unwrap(), format!("p{full}p{full}psssw"));
     }

@@ -20,6 +20,7 @@ use super::audience::Joined;
 use super::exporter::Shelf;
 use super::gate::{self, Gate, Refusal};
 use super::live::{Ask, View};
+use super::pulse::Pulse;
 use super::trials::{self, History};
 use super::{metrics, page, past};
 
@@ -51,6 +52,7 @@ pub(super) struct Served {
     /// None: the page is told nothing of trials.
     pub trials: Option<trials::Shelf>,
     pub streams: Arc<Semaphore>,
+    pub pulse: Pulse,
 }
 
 impl Served {
@@ -58,8 +60,9 @@ impl Served {
         gate: Gate,
         shelf: Option<Shelf>,
         (asks, trials): (Option<SyncSender<Ask>>, Option<trials::Shelf>),
+        pulse: Pulse,
     ) -> Arc<Served> {
-        Arc::new(Served { gate, shelf, asks, trials, streams: Arc::new(Semaphore::new(STREAMS_MAX)) })
+        Arc::new(Served { gate, shelf, asks, trials, streams: Arc::new(Semaphore::new(STREAMS_MAX)), pulse })
     }
 }
 
@@ -69,6 +72,7 @@ type Shared = State<Arc<Served>>;
 pub(super) fn router(served: Arc<Served>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
+        .route("/healthz", get(show_health))
         .route("/api/session", post(open_session))
         .route("/api/stream/overview", get(|state: Shared| stream(state, View::Overview)))
         .route("/api/stream/sockets", get(|state: Shared| stream(state, View::Sockets)))
@@ -123,6 +127,14 @@ async fn show_file(State(served): Shared, uri: http::Uri) -> Response {
     match page::find(uri.path()) {
         Some(file) => ([(header::CONTENT_TYPE, file.content_type)], file.content).into_response(),
         None => said(StatusCode::NOT_FOUND, "nothing is here: the page is at /, metrics are at /metrics"),
+    }
+}
+
+/// For load balancers and supervisors: nothing but whether sampling goes on, so that no token is asked for.
+async fn show_health(State(served): Shared) -> Response {
+    match served.pulse.stalled() {
+        None => said(StatusCode::OK, "sampling goes on"),
+        Some(why) => said(StatusCode::SERVICE_UNAVAILABLE, &why),
     }
 }
 

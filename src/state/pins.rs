@@ -35,7 +35,7 @@ impl Pins {
     pub fn writable() -> Result<Self> {
         let place = bpffs::place()?;
         if bpffs::mount().is_some() {
-            let access = nix::unistd::access(&place, nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK);
+            let access = nix::unistd::eaccess(&place, nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK);
             access.map_err(|errno| refused(&place, &errno.into()))?;
         }
         Ok(Self::under(&place))

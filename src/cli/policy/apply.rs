@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::File;
 use super::check::in_file;
 use crate::catalog;
+use crate::cli::capabilities;
 use crate::cli::confirm::parse_trial;
 use crate::cli::guard::{forecast, guard_command};
 use crate::cli::note;
@@ -31,9 +32,8 @@ use crate::units::format_duration;
 /// is crossed, when nobody confirms in time, or when the guard dies, new connections are decided as before within 15 s.
 ///
 /// Example: `tccc policy apply web.toml --trial 10m --guard 'retransmitted<1.2x'`, then `tccc confirm`
-///
-/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, a mounted BPF file system and cgroup v2.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("policy apply", " It needs cgroup v2, too."))]
 pub struct Args {
     #[command(flatten)]
     file: File,

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 
 use super::apply::write_moves;
+use crate::cli::capabilities;
 use crate::cli::note;
 use crate::policy::change;
 use crate::trial::end;
@@ -15,9 +16,8 @@ use crate::trial::end;
 /// `--live` gives them back what they had. Ends a trial of a policy.
 ///
 /// Example: `tccc policy remove --live`
-///
-/// Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("policy remove", ""))]
 pub struct Args {
     /// Also give open connections back the algorithm that they had; needs CAP_SYS_ADMIN
     #[arg(long)]

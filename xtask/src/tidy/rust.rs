@@ -35,6 +35,8 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "sleep",
     "cat",
     "flock",
+    "unshare",
+    "systemd-analyze",
     "setpriv",
     "env",
     "/proc/self/exe",
