@@ -40,13 +40,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Dist, arguments.no_install)?;
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    monitoring::write(&folder)?;
     cluster::check()?;
     supply::check(&folder)?;
-    let program = build_program(&folder)?;
-    let package = build_package()?;
+    let package = package()?;
+    process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
     let rpm = rpm::build(&folder)?;
-    let tarball = tarball::build(&folder, &program)?;
+    let tarball = tarball::build(&folder, &process::target().join("release/tccc"))?;
     if arguments.try_package {
         root::try_package(&package)?;
     }
@@ -59,12 +58,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Builds the Debian package with all that goes into it.
+///
+/// Errors: a step fails.
+/// Side effects: those of [`run`].
+pub fn package() -> Result<PathBuf> {
+    let folder = process::target().join("dist");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    monitoring::write(&folder)?;
+    build_program(&folder)?;
+    build_package()
+}
+
 /// Builds the program and has it write what goes with it.
-fn build_program(folder: &Path) -> Result<PathBuf> {
+fn build_program(folder: &Path) -> Result<()> {
     process::run("dist", process::cargo("build").args(["--release", "--package", "tccc"]))?;
     let program = process::target().join("release/tccc");
-    process::run("dist", process::program(&program).arg("assets").arg(folder))?;
-    Ok(program)
+    process::run("dist", process::program(&program).arg("assets").arg(folder))
 }
 
 /// Packs program and files for Debian.
@@ -73,7 +83,5 @@ fn build_package() -> Result<PathBuf> {
     let Some(line) = said.lines().map(str::trim).find(|line| line.ends_with(".deb")) else {
         bail!("cargo-deb names no package: {said}");
     };
-    let package = PathBuf::from(line);
-    process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
-    Ok(package)
+    Ok(PathBuf::from(line))
 }

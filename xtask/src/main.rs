@@ -75,6 +75,7 @@ enum Command {
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
     VmMatrix(vm::matrix::Arguments),
+    VmBoot(vm::boot::Arguments),
     /// Compare the ports of the kernel's algorithms with the originals in virtual time; print the table
     Twins(twins::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
         Command::Risk(arguments) => risk::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
+        Command::VmBoot(arguments) => vm::boot::run(&arguments),
         Command::Twins(arguments) => twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Web(arguments) => web::run(&arguments),

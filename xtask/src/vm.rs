@@ -5,6 +5,7 @@
 
 #[path = "../../src/experiment/virtual_time/archive.rs"]
 mod archive;
+pub mod boot;
 mod emulator;
 mod guest;
 mod kernel;

@@ -34,7 +34,7 @@ pub fn build(folder: &Path, dynamic: &Path) -> Result<Tarball> {
     remove(&place)?;
     for asset in contents::assets()? {
         let within = asset.place.strip_prefix("usr").unwrap_or(&asset.place);
-        let source = if asset.source == dynamic { &program } else { &asset.source };
+        let source = if asset.source == *dynamic { &program } else { &asset.source };
         put(source, &place.join(within), &asset.mode)?;
     }
     let extra = process::workspace().join("xtask/package");

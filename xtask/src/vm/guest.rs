@@ -15,6 +15,10 @@ const INIT: &str = include_str!("init.sh");
 /// Modules without which the guest sees neither the host's files nor the ports of its output; some kernels have them
 /// built in.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
+/// The first program of a guest that has a disk.
+const INIT_DISK: &str = include_str!("init-disk.sh");
+/// Modules without which such a guest sees neither its disk nor the folder of the host.
+const MODULES_DISK: [&str; 6] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "9pnet_virtio", "9p"];
 /// Folders that the first program mounts at.
 const FOLDERS: [&str; 8] = ["bin", "dev", "host", "memory", "modules", "proc", "root", "sys"];
 /// The ports of standard output, standard error and the exit code, as the first program names them.
@@ -72,24 +76,37 @@ fn quoted(word: &str) -> String {
 ///
 /// Errors: no static busybox on this machine; a module that cannot be read.
 pub fn first_file_system(kernel: &Kernel, job: &Job) -> Result<Vec<u8>> {
+    let mut archive = beginning(kernel, INIT, &MODULES)?;
+    archive.program("job", job.script().as_bytes());
+    let place = kernel.modules.parent().unwrap_or(&kernel.modules);
+    let place = place.canonicalize().with_context(|| format!("find {}", place.display()))?;
+    archive.program("modules/place", place.to_string_lossy().as_bytes());
+    Ok(archive.finish())
+}
+
+/// The archive of a first file system that goes on with the system on a disk.
+///
+/// Errors: as [`first_file_system`].
+pub fn first_file_system_for_disk(kernel: &Kernel) -> Result<Vec<u8>> {
+    Ok(beginning(kernel, INIT_DISK, &MODULES_DISK)?.finish())
+}
+
+/// A first program, the modules that it loads, and the programs that it uses.
+fn beginning(kernel: &Kernel, init: &str, modules: &[&str]) -> Result<Archive> {
     let mut archive = Archive::default();
     FOLDERS.iter().for_each(|folder| archive.folder(folder));
     let busybox = busybox()?;
     archive.program("bin/busybox", &fs::read(&busybox).with_context(|| format!("read {}", busybox.display()))?);
-    archive.program("init", INIT.as_bytes());
-    archive.program("job", job.script().as_bytes());
+    archive.program("init", init.as_bytes());
     let mut order = String::new();
-    for module in closure(&kernel.modules)? {
+    for module in closure(&kernel.modules, modules)? {
         let name = module.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.trim_end_matches(".ko").to_owned();
         archive.program(&format!("modules/{name}"), &uncompressed(&module)?);
         order += &format!("{name}\n");
     }
     archive.program("modules/order", order.as_bytes());
-    let place = kernel.modules.parent().unwrap_or(&kernel.modules);
-    let place = place.canonicalize().with_context(|| format!("find {}", place.display()))?;
-    archive.program("modules/place", place.to_string_lossy().as_bytes());
-    Ok(archive.finish())
+    Ok(archive)
 }
 
 fn busybox() -> Result<PathBuf> {
@@ -98,10 +115,10 @@ fn busybox() -> Result<PathBuf> {
 }
 
 /// The modules and all that they need, in the order of loading.
-fn closure(modules: &Path) -> Result<Vec<PathBuf>> {
+fn closure(modules: &Path, wanted: &[&str]) -> Result<Vec<PathBuf>> {
     let path = modules.join("modules.dep");
     let dependencies = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    Ok(loading_order(&dependencies, &MODULES).iter().map(|module| modules.join(module)).collect())
+    Ok(loading_order(&dependencies, wanted).iter().map(|module| modules.join(module)).collect())
 }
 
 /// Reads lines `module: what it needs`, the furthest need last; a module that has no line is built in.

@@ -3,10 +3,11 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write};
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::emulator::{Acceleration, Emulator};
 use super::guest::{self, Job};
@@ -102,9 +103,26 @@ impl Machine {
             return Ok(Ended::OutOfTime);
         }
         let said = console.text()?;
-        let lines: Vec<&str> = said.lines().collect();
-        let last = &lines[lines.len().saturating_sub(CONSOLE_LINES)..];
-        Ok(Ended::Died(format!("QEMU ended with {status}; the console's end:\n{}", last.join("\n"))))
+        Ok(Ended::Died(format!("QEMU ended with {status}; the console's end:\n{}", last_lines(&said))))
+    }
+
+    /// Boots the system on a disk, which sees a folder of the host as `job`; returns what the console said.
+    ///
+    /// Errors: QEMU cannot be started, or the limit was over.
+    /// Side effects: what the guest writes to the disk and to the folder.
+    pub fn boot_disk(&self, kernel: &Kernel, disk: &Path, job: &Path) -> Result<String> {
+        let archive = Nameless::with(&guest::first_file_system_for_disk(kernel)?)?;
+        let mut console = Nameless::with(b"")?;
+        let (archive_path, console_path) = (archive.path(), console.path());
+        let places = Places { first_file_system: &archive_path, console: &console_path, code: "/dev/null" };
+        let mut command = self.command(kernel, &places);
+        command.arg("-drive").arg(format!("file={},format=raw,if=virtio,cache=unsafe", disk.display()));
+        command.arg("-fsdev").arg(format!("local,id=job,path={},security_model=none", job.display()));
+        command.args(["-device", "virtio-9p-pci,fsdev=job,mount_tag=job"]);
+        let status = passing_output_on(&mut command, &mut io::stdout())?;
+        let said = console.text()?;
+        ensure!(status.success(), "QEMU ended with {status}; the console's end:\n{}", last_lines(&said));
+        Ok(said)
     }
 
     /// The command that boots the kernel; `setpriv` has it die with us, `timeout` with the limit.
@@ -130,6 +148,12 @@ impl Machine {
         command.args(["-append", KERNEL_ARGUMENTS]);
         command
     }
+}
+
+/// The end of what a console said.
+pub fn last_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
 }
 
 /// Runs a command; what it says on the way goes to `stdout` and to our standard error.

@@ -1,0 +1,132 @@
+# Tries the package in a booted Debian: installed and enabled, rebooted, used, stopped, purged. Runs once at each boot, as root.
+#
+# /job is a folder of the host: the package, this script, and what is said here.
+set -u
+exec >>/job/said 2>&1
+
+step() {
+	echo "== $* ($(cut -d' ' -f1 /proc/uptime) s after boot)"
+}
+die() {
+	echo "FAILED: $*"
+	systemctl --no-pager --full status 'tccc*' || true
+	journalctl --boot --no-pager --priority info | tail -n 80
+	echo 1 >/job/code
+	systemctl poweroff --force
+	exit 1
+}
+must() {
+	"$@" || die "$* ended with $?"
+}
+# must_say WORDS COMMAND...: the command succeeds and its output holds the words.
+must_say() {
+	words=$1
+	shift
+	said=$("$@") || die "$* ended with $?: $said"
+	case $said in
+	*"$words"*) ;;
+	*) die "$* does not say \"$words\": $said" ;;
+	esac
+}
+# Everything that a person would find changed: kind, mode, owner and target of each file, and the content of settings.
+files() {
+	find / -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /var/cache -o -path /var/log \
+		-o -path /var/lib/try -o -path /etc/ld.so.cache \) -prune -o -printf '%y %m %u:%g %p %l\n' | sort
+	find /etc -xdev -type f ! -name ld.so.cache -exec sha256sum {} + | sort -k 2
+}
+default() {
+	cat /proc/sys/net/ipv4/tcp_congestion_control
+}
+# The algorithm of a connection to an address of this host.
+given() {
+	perl -MIO::Socket::INET -e '
+		my $listener = IO::Socket::INET->new(Listen => 1, LocalAddr => $ARGV[0]) or die "listen: $!";
+		my $sender = IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => $listener->sockport) or die "connect: $!";
+		print unpack("Z*", getsockopt($sender, 6, 13)), "\n"' "$1"
+}
+# Whether the page says that it is well.
+healthy() {
+	perl -MIO::Socket::INET -e '
+		alarm 5;
+		my $page = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => 9444) or exit 1;
+		print $page "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n";
+		exit(<$page> =~ / 200 / ? 0 : 1)'
+}
+# await SECONDS COMMAND...
+await() {
+	limit=$1
+	shift
+	end=$(($(date +%s) + limit))
+	until "$@"; do
+		[ "$(date +%s)" -lt "$end" ] || die "not within $limit s: $*"
+		sleep 1
+	done
+}
+restarted() {
+	[ "$(systemctl show --property NRestarts --value tccc-serve.service)" -ge 1 ]
+}
+
+install() {
+	mkdir -p /var/lib/try
+	default >/var/lib/try/default
+	files >/var/lib/try/before
+	step install
+	must dpkg --install /job/tccc.deb
+	must_say inactive sh -c 'systemctl is-active tccc.service tccc-serve.socket || true'
+	must mkdir /etc/tccc/policies
+	must cp /job/10-site.toml /etc/tccc/
+	must cp /job/web.toml /etc/tccc/policies/
+	step enable
+	must systemctl enable --now tccc.service tccc-serve.socket
+	check_declared
+	step reboot
+	echo rebooted >/job/stage
+	systemctl reboot
+}
+
+check_declared() {
+	must_say active systemctl is-active tccc.service
+	must_say dtcp default
+	must_say '"web"' tccc policy show -o json
+	must_say 'this host is what' tccc apply --dry-run
+}
+
+rebooted() {
+	step "after the reboot"
+	check_declared
+	tccc=$(systemctl show --property ActiveEnterTimestampMonotonic --value tccc.service)
+	network=$(systemctl show --property ActiveEnterTimestampMonotonic --value network-pre.target)
+	[ "$tccc" -le "$network" ] || die "tccc.service was up at $tccc us, after network-pre.target at $network us"
+	must_say active systemctl is-active try-route.service
+	must_say 'congctl bpf_cubic' ip route show table local to root 198.51.100.0/24
+	step "a connection over the route, and one that the policy decides"
+	must_say bpf_cubic given 198.51.100.1
+	must_say bpf_reno given 127.0.0.1
+	step "the page starts when it is asked for"
+	must_say inactive sh -c 'systemctl is-active tccc-serve.service || true'
+	await 120 healthy
+	must_say active systemctl is-active tccc-serve.service
+	step "a page that stalls is started again"
+	must systemctl kill --kill-whom=main --signal=STOP tccc-serve.service
+	await 180 restarted
+	await 120 healthy
+	step stop
+	must systemctl stop tccc-serve.socket tccc-serve.service tccc.service
+	[ "$(default)" = "$(cat /var/lib/try/default)" ] || die "the default is $(default) after the stop"
+	must_say 'nothing is loaded' tccc status
+	[ ! -e /sys/fs/bpf/tccc ] || die "pins are left"
+	step "start again, and purge"
+	must systemctl start tccc.service
+	must_say dtcp default
+	must dpkg --purge tccc
+	[ "$(default)" = "$(cat /var/lib/try/default)" ] || die "the default is $(default) after the purge"
+	[ ! -e /sys/fs/bpf/tccc ] && [ ! -e /run/tccc ] || die "pins or records are left"
+	must systemctl daemon-reload
+	files >/var/lib/try/after
+	must diff /var/lib/try/before /var/lib/try/after
+	step "nothing is left"
+	echo 0 >/job/code
+	systemctl poweroff
+}
+
+"$(cat /job/stage)"
