@@ -11,7 +11,7 @@ mod csv;
 mod figure;
 mod finding;
 mod html;
-mod interval;
+pub mod interval;
 mod join;
 mod json;
 pub mod load;

@@ -25,7 +25,8 @@ use libbpf_rs::query::ProgInfoIter;
 use tccc::catalog::{self, Algorithm};
 use tccc::kernel::probe::Features;
 use tccc::loader::{Registered, Request, register};
-use tccc::model::stats::{mean, paired_ratio};
+use tccc::model::stats::{median, paired_ratio};
+use tccc::report::interval::median_interval;
 
 /// In the names of everything that is loaded here.
 const MARK: &str = "bcall";
@@ -145,18 +146,20 @@ fn ran(candidate: &Candidate) -> Ran {
     Ran { calls: sum(|row| row.1), ns: sum(|row| row.2), acks }
 }
 
-/// Means, ratio and verdict of (this build, the other build) in nanoseconds.
+/// Medians, the median ratio of a pair, and the verdict, of (this build, the other build) in nanoseconds.
+///
+/// Medians, because an interrupt or a cold cache lengthens single pairs many times over.
 fn change(pairs: &[(f64, f64)]) -> String {
-    let ratio = paired_ratio(pairs).unwrap();
-    let [low, high] = ratio.ci95.unwrap();
-    let mean_of = |side: fn(&(f64, f64)) -> f64| mean(&pairs.iter().map(side).collect::<Vec<_>>()).unwrap();
-    let [ours, other] = [mean_of(|pair| pair.0), mean_of(|pair| pair.1)];
+    let of = |value: fn(&(f64, f64)) -> f64| pairs.iter().map(value).collect::<Vec<_>>();
+    let ratios = of(|pair| pair.0 / pair.1);
+    let [ours, other, ratio] = [of(|pair| pair.0), of(|pair| pair.1), ratios.clone()].map(|all| median(&all).unwrap());
+    let [low, high] = median_interval(&ratios).expect("five pairs or more give an interval");
     let verdict = match CHANGE_LIMIT.max(1.0 + CHANGE_LIMIT_NS / other) {
         limit if high <= limit => "holds",
         limit if low > limit => "does not hold",
         _ => "not decided: it lies inside the interval",
     };
-    format!("{ours:10.1}  {other:11.1}  {:.4}  {low:.4} to {high:.4}   {verdict}", ratio.ratio)
+    format!("{ours:10.1}  {other:11.1}  {ratio:.4}  {low:.4} to {high:.4}   {verdict}")
 }
 
 /// The order changes from pair to pair, so that a drift of the machine cancels.
