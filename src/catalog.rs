@@ -122,7 +122,8 @@ pub fn all() -> &'static [Algorithm] {
     static ALL: OnceLock<Vec<Algorithm>> = OnceLock::new();
     ALL.get_or_init(|| {
         let read = |(stem, bytes): &(&str, &'static [u8])| {
-            object::read(Cow::Borrowed(*bytes)).unwrap_or_else(|why| panic!("the build made a bad {stem}.bpf.o: {why}"))
+            object::read(Cow::Borrowed(*bytes), None)
+                .unwrap_or_else(|why| panic!("the build made a bad {stem}.bpf.o: {why}"))
         };
         let mut all: Vec<Algorithm> = EMBEDDED.iter().map(read).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
@@ -143,34 +144,51 @@ pub fn find(id: &str) -> Result<&'static Algorithm, Failure> {
     Err(Failure::usage(format!("unknown algorithm \"{}\"", id.escape_debug())).hint(hint))
 }
 
-/// Reads a user's own object file.
+/// Whether a text names an object file instead of an algorithm of the catalogue: a path, `FILE.o` or `FILE.o:TABLE`.
+pub fn is_object_file(text: &str) -> bool {
+    text.contains('/') || text.ends_with(".o") || text.contains(".o:")
+}
+
+/// The file and the ops table that `FILE:TABLE` names.
+///
+/// None for the table: the text is the name of a file as it is, or has no colon.
+fn split_table(path: &Path) -> (&Path, Option<&str>) {
+    let split = path.to_str().and_then(|text| text.rsplit_once(':')).filter(|_| !path.exists());
+    match split {
+        Some((file, table)) if !table.contains('/') => (Path::new(file), Some(table)),
+        _ => (path, None),
+    }
+}
+
+/// Reads a user's own object file: `FILE`, or `FILE:TABLE` where it has several ops tables.
 ///
 /// Errors: it cannot be read, is too large, or is no object with one congestion-control algorithm under the GPL; each
 /// says which.
 pub fn open(path: &Path) -> Result<Algorithm, Failure> {
-    let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", path.display()));
+    let (file, table) = split_table(path);
+    let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
     let io = |error: std::io::Error| refuse(&reason(&error));
-    let kind = std::fs::metadata(path).map_err(io)?;
+    let kind = std::fs::metadata(file).map_err(io)?;
     if !kind.is_file() {
         return Err(refuse("it is not a file"));
     }
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(OBJECT_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(io)?;
+    File::open(file).and_then(|file| file.take(OBJECT_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(io)?;
     if bytes.len() as u64 > OBJECT_BYTES_MAX {
         return Err(refuse(&format!("it is larger than {} MiB, no object of an algorithm is", OBJECT_BYTES_MAX >> 20)));
     }
-    from_bytes(bytes).map_err(|why| refuse(&why))
+    object::read(bytes.into(), table).map_err(|why| refuse(&why))
 }
 
-/// Reads an algorithm from the bytes of its object.
+/// Reads the algorithm of an object with one ops table from its bytes.
 ///
 /// Errors: why it is none, as the second half of a sentence.
 pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Algorithm, String> {
-    object::read(bytes.into())
+    object::read(bytes.into(), None)
 }
 
 /// The system's words for an error, without its number.
-fn reason(error: &std::io::Error) -> String {
+pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }

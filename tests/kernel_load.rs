@@ -27,3 +27,5 @@ mod locks;
 mod refused;
 #[path = "kernel_load/registered.rs"]
 mod registered;
+#[path = "kernel_load/tables.rs"]
+mod tables;

@@ -29,14 +29,14 @@ struct Table<'a> {
     kind: Type<'a>,
 }
 
-/// Reads an algorithm from its object.
+/// Reads an algorithm from its object: that of the ops table `wanted`, or of its only one.
 ///
 /// Errors: why it is none, as the second half of a sentence.
-pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
+pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorithm, String> {
     let elf = Elf::parse(&object)?;
     let btf = elf.section(".BTF").ok_or("it has no type information (BTF); compile it with clang -g")?;
     let btf = Btf::parse(elf.sections[btf].bytes).ok_or("its type information (BTF) is damaged")?;
-    let table = ops_table(&elf, &btf)?;
+    let table = ops_table(&elf, &btf, wanted)?;
     check_licence(&elf)?;
     let id = kernel_name(&elf, &btf, &table)?;
     let layout = StateLayout::read(&btf).ok_or("the type of its private state cannot be read")?;
@@ -62,17 +62,22 @@ pub fn read(object: Cow<'static, [u8]>) -> Result<Algorithm, String> {
     Ok(found)
 }
 
-fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>) -> Result<Table<'a>, String> {
+fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<Table<'a>, String> {
     let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name.starts_with(".struct_ops"));
     let ids = sections.flat_map(|(_, section)| section.section_variables());
     let tables: Vec<Table> = ids.filter_map(|id| table(elf, btf, id)).collect();
-    let names: Vec<&str> = tables.iter().map(|table| table.variable).collect();
-    if names.len() > 1 {
-        return Err(format!("it has {} ops tables ({}): expected one algorithm a file", names.len(), names.join(", ")));
+    let names = tables.iter().map(|table| shown(table.variable)).collect::<Vec<_>>().join(", ");
+    match (tables.len(), wanted) {
+        (0, _) => Err("it has no ops table: no variable of type tcp_congestion_ops in .struct_ops or \
+                       .struct_ops.link"
+            .to_owned()),
+        (2.., None) => Err(format!("it has {} ops tables ({names}): name one, as in FILE:TABLE", tables.len())),
+        (_, Some(wanted)) => {
+            let found = tables.into_iter().find(|table| table.variable == wanted);
+            found.ok_or_else(|| format!("it has no ops table \"{}\", only {names}", shown(wanted)))
+        }
+        (1, None) => Ok(tables.into_iter().next().expect("there is one")),
     }
-    tables.into_iter().next().ok_or_else(|| {
-        "it has no ops table: no variable of type tcp_congestion_ops in .struct_ops or .struct_ops.link".to_owned()
-    })
 }
 
 fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<Table<'a>> {

@@ -40,8 +40,8 @@ use crate::units::format_duration;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = capabilities::of("load", " It pins in the BPF file system, and records below /run/tccc."))]
 pub struct Args {
-    /// An algorithm of `tccc list`, or an object file of your own (a path that ends in .o)
-    #[arg(value_name = "ID|FILE.bpf.o")]
+    /// An algorithm of `tccc list`, or an object file of your own; FILE:TABLE where it has several ops tables
+    #[arg(value_name = "ID|FILE.bpf.o[:TABLE]")]
     algorithm: String,
     /// Name in the kernel, at most 15 letters, digits and _
     #[arg(long = "as", value_name = "NAME")]
@@ -301,7 +301,7 @@ fn warn_of_merged_packets() {
 pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
     let path = Path::new(text);
     let known = catalog::find(text);
-    if text.contains('/') || text.ends_with(".o") || (known.is_err() && path.is_file()) {
+    if catalog::is_object_file(text) || (known.is_err() && path.is_file()) {
         let algorithm = catalog::open(path)?;
         if algorithm.title.is_empty() {
             note(&format!("\"{}\" does not describe itself: no title, source or card of tccc in it", algorithm.id));

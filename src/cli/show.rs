@@ -33,8 +33,8 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = capabilities::of("show", ""))]
 pub struct Args {
-    /// An algorithm of `tccc list`, or an object file of your own (a path that ends in .o)
-    #[arg(value_name = "ID|FILE.bpf.o")]
+    /// An algorithm of `tccc list`, or an object file of your own; FILE:TABLE where it has several ops tables
+    #[arg(value_name = "ID|FILE.bpf.o[:TABLE]")]
     algorithm: String,
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

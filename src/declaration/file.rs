@@ -209,11 +209,12 @@ impl Reader<'_> {
         self.refuse_unknown(table, &ALGORITHM_FIELDS);
         let place = self.place(table.span.start, &table.name);
         entry.at.get_or_insert_with(|| place.clone());
-        let code =
-            table.field("use").and_then(|field| self.given(&field, USE)).map(|given| match is_file(&given.text) {
+        let code = table.field("use").and_then(|field| self.given(&field, USE)).map(|given| {
+            match catalog::is_object_file(&given.text) {
                 true => Given { text: folder.join(&given.text).display().to_string(), ..given },
                 false => given,
-            });
+            }
+        });
         entry.code = code.or(entry.code.take()).or(Some(Given { text: name.to_owned(), at: place }));
         if let Some(field) = table.field("tunables") {
             self.tunables(&field, &mut entry.tunables);
@@ -259,9 +260,4 @@ impl Reader<'_> {
         let (line, field) = (Some(self.line_of(offset)), field.to_owned());
         Mistake { file: self.file.to_owned(), line, field, given: None, expected: String::new(), hint: None }
     }
-}
-
-/// Whether this names a file and not an algorithm of the catalogue.
-fn is_file(text: &str) -> bool {
-    text.contains('/') || text.ends_with(".o")
 }

@@ -35,12 +35,17 @@ pub enum Fate {
 
 /// Decides for each provided callback.
 ///
-/// Errors: the kernel's callback has other parameters and no form of it fits; the kernel lacks a callback without which
-/// an algorithm cannot be registered.
+/// Errors: the kernel's callback has other parameters and no form of it fits.
 pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<Fate>, Failure> {
-    let decided = provided.iter().map(|callback| fate(callback, provided, features)).collect::<Result<Vec<_>, _>>()?;
+    provided.iter().map(|callback| fate(callback, provided, features)).collect()
+}
+
+/// Checks that a table has what the kernel asks for when it registers one.
+///
+/// Errors: it lacks a callback without which an algorithm cannot be registered.
+pub fn check_complete(decided: &[(Provided, Fate)]) -> Result<(), Failure> {
     let stays = |name: &str| {
-        provided.iter().zip(&decided).any(|(callback, fate)| match fate {
+        decided.iter().any(|(callback, fate)| match fate {
             Fate::Kept => callback.member == name,
             Fate::MovedTo(member) => member == name,
             Fate::LeftOut => false,
@@ -53,7 +58,7 @@ pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<Fate>, Fa
     if !stays("cong_avoid") && !stays("cong_control") {
         return Err(lacks("both of the callbacks cong_avoid and cong_control, of which the kernel wants one"));
     }
-    Ok(decided)
+    Ok(())
 }
 
 fn lacks(what: &str) -> Failure {
@@ -186,7 +191,11 @@ mod tests {
     #[test]
     fn table_without_a_needed_callback_is_refused() {
         let kernel = kernel(&NEEDED);
-        let refusal = |callbacks: &[(&str, u8)]| fates(&object(callbacks), &kernel).unwrap_err().what;
+        let refusal = |callbacks: &[(&str, u8)]| {
+            let provided = object(callbacks);
+            let fates = fates(&provided, &kernel).unwrap();
+            check_complete(&provided.into_iter().zip(fates).collect::<Vec<_>>()).unwrap_err().what
+        };
         assert_eq!(refusal(&NEEDED[1..]), "its ops table lacks the callback ssthresh");
         assert_eq!(refusal(&[NEEDED[0], NEEDED[2]]), "its ops table lacks the callback undo_cwnd");
         assert!(refusal(&NEEDED[..2]).starts_with("its ops table lacks both of the callbacks cong_avoid and"));

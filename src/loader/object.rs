@@ -21,6 +21,8 @@ use crate::state::Attachment;
 #[derive(Debug)]
 pub struct Verified {
     object: Object,
+    /// Name of the map that is the ops table.
+    table: String,
     companion: Option<Companion>,
     has_link: bool,
     /// Callbacks that this kernel lacks or takes in another form: a phrase each.
@@ -83,13 +85,16 @@ fn verify_in(
     let companion = request.algorithm.companion.as_ref();
     let verify = |wanted| Companion::verify(wanted, request.name, successor.companion_map);
     let shared = companion.map(verify).transpose()?;
-    let mut adapted = Vec::new();
+    let mut decided = Vec::new();
     for mut map in object.maps_mut() {
-        if map.map_type() == MapType::StructOps && map.name() == OsStr::new(&request.algorithm.ops_table) {
-            adapted = prepare_table(&mut map, &types, request.name, features)?;
+        let is_table = map.map_type() == MapType::StructOps;
+        if is_table && map.name() == OsStr::new(&request.algorithm.ops_table) {
+            decided = prepare_table(&mut map, &types, request.name, features)?;
             if successor.is_allowed {
                 allow_everybody(&mut map, &types);
             }
+        } else if is_table {
+            map.set_autocreate(false).context("leave another ops table out")?; // and the programs that it alone names
         } else if map.name().to_string_lossy().ends_with(".rodata") {
             let rodata = map.initial_value_mut().unwrap_or_default();
             request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
@@ -100,7 +105,16 @@ fn verify_in(
         }
     }
     let object = object.load().map_err(|error| refusal(request, &error, logs))?;
-    Ok(Verified { object, companion: shared, has_link: features.links, adapted })
+    // The kernel looks at the programs first, and at the table when it is registered.
+    adapt::check_complete(&decided).map_err(|failure| refused(request.name, failure))?;
+    let adapted = decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate)).collect();
+    let table = request.algorithm.ops_table.clone();
+    Ok(Verified { object, table, companion: shared, has_link: features.links, adapted })
+}
+
+/// Whether a map of a loaded object is the ops table of this name.
+fn is_table(map: &impl MapCore, name: &str) -> bool {
+    map.map_type() == MapType::StructOps && map.name() == OsStr::new(name)
 }
 
 fn refusal(request: &Request, error: &libbpf_rs::Error, logs: Option<&Path>) -> Failure {
@@ -129,19 +143,26 @@ fn types_of(object: &OpenObject) -> Result<Types> {
     Types::parse(bytes.to_vec()).context("read the object's type information")
 }
 
+/// Callbacks of an ops table, and what becomes of each.
+type Decided = Vec<(adapt::Provided, adapt::Fate)>;
+
 /// Writes name, callbacks and the kind of registration into the table; returns what was adapted.
-fn prepare_table(map: &mut OpenMapMut, types: &Types, name: &str, features: &Features) -> Result<Vec<String>> {
-    let refuse = |failure: Failure| Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure };
+fn prepare_table(map: &mut OpenMapMut, types: &Types, name: &str, features: &Features) -> Result<Decided> {
+    let refuse = |failure| refused(name, failure);
     let table = map.initial_value_mut().unwrap_or_default();
     let provided = adapt::provided(types, table).context("find the callbacks in the object")?;
     let fates = adapt::fates(&provided, features).map_err(refuse)?;
-    let decided: Vec<_> = provided.into_iter().zip(fates).collect();
+    let decided: Decided = provided.into_iter().zip(fates).collect();
     adapt::apply(map, types, &decided).map_err(refuse)?;
     write_name(map, types, name);
     let flags = map.map_flags() & !libbpf_sys::BPF_F_LINK;
     let link = if features.links { libbpf_sys::BPF_F_LINK } else { 0 };
     map.set_map_flags(flags | link).context("choose the kind of registration")?;
-    Ok(decided.iter().filter_map(|(callback, fate)| phrase(&callback.member, fate)).collect())
+    Ok(decided)
+}
+
+fn refused(name: &str, failure: Failure) -> Failure {
+    Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure }
 }
 
 fn phrase(member: &str, fate: &adapt::Fate) -> Option<String> {
@@ -239,12 +260,13 @@ impl Verified {
 
     /// The map that holds the table.
     pub(super) fn map(&self) -> Result<OwnedFd> {
-        let table = self.object.maps().find(|map| map.map_type() == MapType::StructOps);
+        let table = self.object.maps().find(|map| is_table(map, &self.table));
         Ok(table.context("find the ops table")?.as_fd().try_clone_to_owned()?)
     }
 
     fn table(&mut self) -> Result<MapMut<'_>> {
-        self.object.maps_mut().find(|map| map.map_type() == MapType::StructOps).context("find the ops table")
+        let mut maps = self.object.maps_mut();
+        maps.find(|map| is_table(map, &self.table)).context("find the ops table")
     }
 }
 

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Words of the verifier or of libbpf, and what they mean for whoever wrote the program; the first that occurs counts.
 ///
 /// `{}` stands for what follows the words up to the next quote or blank.
-const MEANINGS: [(&str, &str); 30] = [
+const MEANINGS: [(&str, &str); 31] = [
     ("struct ops programs must have a GPL", "its licence is not compatible with the GPL"),
     ("attach to unsupported member ", "this kernel does not offer the callback {} to BPF"),
     ("extern (func ksym) '", "it calls the kernel function {}, which this kernel lacks or declares otherwise"),
@@ -39,6 +39,11 @@ const MEANINGS: [(&str, &str); 30] = [
     ("' doesn't have ", "it takes more parameters than this kernel gives to the callback"),
     ("invalid bpf_context access", "it writes to its parameters or reads a part of one: they can only be read whole"),
     ("unreachable insn", "it has instructions that are never reached"),
+    (
+        "Error loading .BTF into kernel",
+        "the kernel refuses its type information; clang puts a constant table of at most 16 bytes into a section of its own, \
+         which does that: make the table longer",
+    ),
     ("unknown opcode", "it has an instruction that this kernel does not know"),
 ];
 

@@ -36,7 +36,7 @@ SEC(".struct_ops.link") struct tcp_congestion_ops ldk_small = {
 };
 "#;
 
-fn compile(folder: &Path, body: &str, member: &str, value: &str) -> PathBuf {
+pub fn compile(folder: &Path, body: &str, member: &str, value: &str) -> PathBuf {
     let (source, object) = (folder.join("small.bpf.c"), folder.join("small.bpf.o"));
     let text = SMALLEST.replace("BODY", body).replace("MEMBER", member).replace("VALUE", value);
     fs::write(&source, text).unwrap();
