@@ -129,7 +129,7 @@ fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     let names = libbpf_rs::query::ProgInfoIter::default().filter(|program| own.contains(&program.id));
     let names: Vec<String> = names.map(|program| program.name.to_string_lossy().into_owned()).collect();
     assert!(
-        names.iter().any(|name| name == "on_retransmit") && names.iter().all(|name| name != "on_packet"),
+        names.iter().any(|name| name == "tccc_retransmit") && names.iter().all(|name| name != "tccc_packet"),
         "{names:?}"
     );
     drop((talking, resting));

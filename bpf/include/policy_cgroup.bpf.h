@@ -19,11 +19,11 @@ struct {
 	__uint(max_entries, CGROUPS_MAX);
 	__type(key, u64);
 	__type(value, struct cgroup_place);
-} cgroups SEC(".maps");
+} tccc_cgroups SEC(".maps");
 
 static __always_inline u64 rules_of_cgroup(u64 id)
 {
-	const struct cgroup_place *place = bpf_map_lookup_elem(&cgroups, &id);
+	const struct cgroup_place *place = bpf_map_lookup_elem(&tccc_cgroups, &id);
 
 	return place ? place->rules : 0;
 }

@@ -79,21 +79,21 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct remote_range);
-} remotes SEC(".maps");
+} tccc_remotes SEC(".maps");
 
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
 	__type(key, u16);
 	__type(value, u64);
-} local_ports SEC(".maps");
+} tccc_loc_ports SEC(".maps");
 
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
 	__type(key, u16);
 	__type(value, u64);
-} remote_ports SEC(".maps");
+} tccc_rem_ports SEC(".maps");
 
 /* By the kernel's cookie: inodes of namespaces are used again. */
 struct {
@@ -101,7 +101,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u64);
 	__type(value, u64);
-} netns_rules SEC(".maps");
+} tccc_netns SEC(".maps");
 
 struct current_key {
 	char name[POLICY_NAME] __attribute__((aligned(8)));
@@ -112,7 +112,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, struct current_key);
 	__type(value, u64);
-} currents SEC(".maps");
+} tccc_currents SEC(".maps");
 
 /* Addresses as numbers in their IPv6 form, ports in host byte order. */
 struct ends {
@@ -151,12 +151,12 @@ static __always_inline u64 rules_of_remote(const struct ends *ends)
 	for (u32 bit = remotes_top; bit; bit >>= 1) {
 		u32 next = at + bit;
 
-		range = next < remotes_count ? bpf_map_lookup_elem(&remotes, &next) : 0;
+		range = next < remotes_count ? bpf_map_lookup_elem(&tccc_remotes, &next) : 0;
 		if (range &&
 		    (range->hi < ends->remote_hi || (range->hi == ends->remote_hi && range->lo <= ends->remote_lo)))
 			at = next;
 	}
-	range = bpf_map_lookup_elem(&remotes, &at);
+	range = bpf_map_lookup_elem(&tccc_remotes, &at);
 	return range ? range->rules : 0;
 }
 
@@ -174,23 +174,23 @@ static __always_inline u64 rules_of_ends(const struct ends *ends)
 		left &= any_remote | rules_of_remote(ends);
 	if (any_local_port != ALL_RULES) {
 		port = ends->local_port;
-		left &= any_local_port | found(bpf_map_lookup_elem(&local_ports, &port));
+		left &= any_local_port | found(bpf_map_lookup_elem(&tccc_loc_ports, &port));
 	}
 	if (any_remote_port != ALL_RULES) {
 		port = ends->remote_port;
-		left &= any_remote_port | found(bpf_map_lookup_elem(&remote_ports, &port));
+		left &= any_remote_port | found(bpf_map_lookup_elem(&tccc_rem_ports, &port));
 	}
 	return left;
 }
 
 static __always_inline u64 rules_of_netns(u64 cookie)
 {
-	return any_netns == ALL_RULES ? ALL_RULES : any_netns | found(bpf_map_lookup_elem(&netns_rules, &cookie));
+	return any_netns == ALL_RULES ? ALL_RULES : any_netns | found(bpf_map_lookup_elem(&tccc_netns, &cookie));
 }
 
 static __always_inline u64 rules_of_current(const struct current_key *current)
 {
-	return any_current == ALL_RULES ? ALL_RULES : any_current | found(bpf_map_lookup_elem(&currents, current));
+	return any_current == ALL_RULES ? ALL_RULES : any_current | found(bpf_map_lookup_elem(&tccc_currents, current));
 }
 
 /* Lowest rule of a set that is not empty. */

@@ -19,7 +19,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct policy_label);
-} labels SEC(".maps");
+} tccc_labels SEC(".maps");
 
 static __always_inline const struct sock___policy *policy_sk(const struct tcp_sock___trace *tp)
 {

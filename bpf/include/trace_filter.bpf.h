@@ -37,7 +37,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u16);
 	__type(value, u8);
-} filter_ports SEC(".maps");
+} tccc_f_ports SEC(".maps");
 
 struct {
 	__uint(type, MAP_LPM_TRIE);
@@ -45,28 +45,28 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, struct address_key);
 	__type(value, u8);
-} filter_addresses SEC(".maps");
+} tccc_f_addrs SEC(".maps");
 
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
 	__type(key, struct algorithm_key);
 	__type(value, u8);
-} filter_algorithms SEC(".maps");
+} tccc_f_algos SEC(".maps");
 
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
 	__type(key, u64);
 	__type(value, u8);
-} filter_cgroups SEC(".maps");
+} tccc_f_cgroups SEC(".maps");
 
 struct {
 	__uint(type, MAP_HASH);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u8);
-} filter_netns SEC(".maps");
+} tccc_f_netns SEC(".maps");
 
 static __always_inline const struct inet_connection_sock___trace *icsk_of(const struct tcp_sock___trace *tp)
 {
@@ -95,7 +95,7 @@ static __always_inline bool port_passes(const struct tcp_sock___trace *tp)
 	u16 local = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
 	u16 remote = bpf_ntohs(sk_of(tp)->__sk_common.skc_dport);
 
-	return bpf_map_lookup_elem(&filter_ports, &local) || bpf_map_lookup_elem(&filter_ports, &remote);
+	return bpf_map_lookup_elem(&tccc_f_ports, &local) || bpf_map_lookup_elem(&tccc_f_ports, &remote);
 }
 
 static __always_inline void set_address_v4(struct address_key *key, u32 address)
@@ -122,13 +122,13 @@ static __always_inline bool address_passes(const struct tcp_sock___trace *tp)
 		set_address_v4(&key, common->skc_rcv_saddr);
 	else
 		set_address_v6(&key, &common->skc_v6_rcv_saddr);
-	if (bpf_map_lookup_elem(&filter_addresses, &key))
+	if (bpf_map_lookup_elem(&tccc_f_addrs, &key))
 		return true;
 	if (is_v4)
 		set_address_v4(&key, common->skc_daddr);
 	else
 		set_address_v6(&key, &common->skc_v6_daddr);
-	return bpf_map_lookup_elem(&filter_addresses, &key);
+	return bpf_map_lookup_elem(&tccc_f_addrs, &key);
 }
 
 static __always_inline bool algorithm_passes(const struct tcp_sock___trace *tp)
@@ -136,7 +136,7 @@ static __always_inline bool algorithm_passes(const struct tcp_sock___trace *tp)
 	struct algorithm_key key;
 
 	read_algorithm(key.name, tp);
-	return bpf_map_lookup_elem(&filter_algorithms, &key);
+	return bpf_map_lookup_elem(&tccc_f_algos, &key);
 }
 
 /* The socket's cgroup or one of its ancestors is asked for. */
@@ -148,7 +148,7 @@ static __always_inline bool cgroup_passes(const struct tcp_sock___trace *tp)
 		const struct cgroup_subsys_state___trace *parent = BPF_CORE_READ(cgroup, self.parent);
 		u64 id = BPF_CORE_READ(cgroup, kn, id);
 
-		if (bpf_map_lookup_elem(&filter_cgroups, &id))
+		if (bpf_map_lookup_elem(&tccc_f_cgroups, &id))
 			return true;
 		if (!parent)
 			return false;
@@ -161,7 +161,7 @@ static __always_inline bool netns_passes(const struct tcp_sock___trace *tp)
 {
 	u32 inode = netns_of(sk_of(tp));
 
-	return bpf_map_lookup_elem(&filter_netns, &inode);
+	return bpf_map_lookup_elem(&tccc_f_netns, &inode);
 }
 
 /* By what a connection keeps as long as it lives: one that does not pass by this never will. */

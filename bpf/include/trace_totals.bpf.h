@@ -79,7 +79,7 @@ struct {
 	__uint(max_entries, TOTALS_GROUPS);
 	__type(key, struct totals_key);
 	__type(value, struct totals);
-} totals SEC(".maps");
+} tccc_totals SEC(".maps");
 
 /* A group as it begins: too large for a program's stack. */
 struct {
@@ -87,14 +87,14 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct totals);
-} totals_begin SEC(".maps");
+} tccc_tot_begin SEC(".maps");
 
 struct {
 	__uint(type, MAP_SOCKET_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct counted);
-} counted_sockets SEC(".maps");
+} tccc_tot_socks SEC(".maps");
 
 /* The labels of this host's policy, where there is one when the program is loaded. */
 struct {
@@ -102,7 +102,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct policy_label);
-} labels SEC(".maps");
+} tccc_labels SEC(".maps");
 
 const volatile bool has_labels;
 
@@ -112,19 +112,19 @@ struct {
 	__uint(max_entries, 2);
 	__type(key, u32);
 	__type(value, u64);
-} totals_state SEC(".maps");
+} tccc_tot_state SEC(".maps");
 
 #define TOTALS_SWEEP 0
 #define TOTALS_UNCOUNTED 1
 
 static __always_inline u64 *totals_state_of(u32 which)
 {
-	return bpf_map_lookup_elem(&totals_state, &which);
+	return bpf_map_lookup_elem(&tccc_tot_state, &which);
 }
 
 static __always_inline u32 slot_of(const void *sk)
 {
-	const struct policy_label *label = has_labels ? bpf_sk_storage_get(&labels, (void *)sk, 0, 0) : 0;
+	const struct policy_label *label = has_labels ? bpf_sk_storage_get(&tccc_labels, (void *)sk, 0, 0) : 0;
 
 	return label ? label->slot : 0;
 }
@@ -137,13 +137,13 @@ static __always_inline struct totals *totals_of(const void *sk, const struct tcp
 	u32 zero = 0;
 
 	read_algorithm(key.algorithm, tp);
-	group = bpf_map_lookup_elem(&totals, &key);
+	group = bpf_map_lookup_elem(&tccc_totals, &key);
 	if (group)
 		return group;
-	begin = bpf_map_lookup_elem(&totals_begin, &zero);
+	begin = bpf_map_lookup_elem(&tccc_tot_begin, &zero);
 	if (begin)
-		bpf_map_update_elem(&totals, &key, begin, MAP_ONLY_NEW);
-	group = bpf_map_lookup_elem(&totals, &key);
+		bpf_map_update_elem(&tccc_totals, &key, begin, MAP_ONLY_NEW);
+	group = bpf_map_lookup_elem(&tccc_totals, &key);
 	uncounted = totals_state_of(TOTALS_UNCOUNTED);
 	if (!group && uncounted)
 		__sync_fetch_and_add(uncounted, 1);
@@ -217,7 +217,7 @@ static __always_inline void begin_counting(struct counted *counted, const struct
 /* What is remembered of a connection; one that is met for the first time begins to be counted here. */
 static __always_inline struct counted *counted_of(const void *sk, const struct tcp_sock___trace *tp)
 {
-	struct counted *counted = bpf_sk_storage_get(&counted_sockets, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct counted *counted = bpf_sk_storage_get(&tccc_tot_socks, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	u64 *uncounted = totals_state_of(TOTALS_UNCOUNTED);
 
 	if (!counted) {
@@ -292,7 +292,7 @@ static __always_inline void count(struct totals *group, struct counted *counted,
 
 /* Before the change: the time up to now belongs to the state that ends. */
 SEC("tp_btf/tcp_cong_state_set")
-int BPF_PROG(on_totals_ca_state, struct sock *sk, u8 state)
+int BPF_PROG(tccc_tot_ca, struct sock *sk, u8 state)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct counted *counted;
@@ -300,7 +300,7 @@ int BPF_PROG(on_totals_ca_state, struct sock *sk, u8 state)
 
 	if (!tp || !was_connected(sk_of(tp)->__sk_common.skc_state) || ca_state_of(tp) == state)
 		return 0;
-	counted = bpf_sk_storage_get(&counted_sockets, sk, 0, 0);
+	counted = bpf_sk_storage_get(&tccc_tot_socks, sk, 0, 0);
 	group = counted ? totals_of(sk, tp) : 0;
 	if (group)
 		add_state_time(group, counted, ca_state_of(tp), bpf_ktime_get_ns());
@@ -308,7 +308,7 @@ int BPF_PROG(on_totals_ca_state, struct sock *sk, u8 state)
 }
 
 SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_totals_tcp_state, const struct sock *sk, int old_state, int new_state)
+int BPF_PROG(tccc_tot_tcp, const struct sock *sk, int old_state, int new_state)
 {
 	bool opens = new_state == STATE_ESTABLISHED;
 	bool closes = new_state == STATE_CLOSE && was_connected(old_state);
@@ -337,7 +337,7 @@ int BPF_PROG(on_totals_tcp_state, const struct sock *sk, int old_state, int new_
 
 /* The sweep: nothing is written for its reader. One reader at a time, so that `sockets` needs no atomic. */
 SEC("iter/tcp")
-int on_totals_sweep(struct bpf_iter__tcp___trace *ctx)
+int tccc_tot_sweep(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;

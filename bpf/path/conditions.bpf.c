@@ -31,7 +31,7 @@ struct {
 	__uint(max_entries, 65536); /* every connection of every run that goes on */
 	__type(key, struct sender);
 	__type(value, struct conditions);
-} senders SEC(".maps");
+} tccc_senders SEC(".maps");
 
 /* Name of the algorithm below, set before loading: names are global, and two programs may run at once. */
 char setter_name[TCP_CA_NAME_MAX];
@@ -75,7 +75,7 @@ static int impose(struct bpf_sock_ops *ctx, const struct conditions *asked)
 }
 
 SEC("sockops")
-int set_conditions(struct bpf_sock_ops *ctx)
+int tccc_conditions(struct bpf_sock_ops *ctx)
 {
 	struct sender sender = {};
 	struct conditions *asked;
@@ -85,7 +85,7 @@ int set_conditions(struct bpf_sock_ops *ctx)
 		return 1;
 	sender.netns_cookie = bpf_get_netns_cookie(ctx);
 	sender.local_port = ctx->local_port;
-	asked = bpf_map_lookup_elem(&senders, &sender);
+	asked = bpf_map_lookup_elem(&tccc_senders, &sender);
 	if (!asked)
 		return 1;
 	error = impose(ctx, asked);

@@ -37,14 +37,14 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, struct guard_key);
 	__type(value, struct guard_cell);
-} cells SEC(".maps");
+} tccc_cells SEC(".maps");
 
 struct {
 	__uint(type, MAP_SOCKET_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct policy_label);
-} labels SEC(".maps");
+} tccc_labels SEC(".maps");
 
 #define LOG_BITS 16
 #define LOG_WIDTH 31 /* bits of the mantissa while a logarithm is taken */
@@ -100,7 +100,7 @@ static __always_inline struct guard_cell *count(struct policy_label *mark, const
 {
 	struct policy_counted *before = &mark->counted;
 	struct guard_key key = {.slot = mark->slot, .fold = mark->fold};
-	struct guard_cell *cell = bpf_map_lookup_elem(&cells, &key);
+	struct guard_cell *cell = bpf_map_lookup_elem(&tccc_cells, &key);
 	struct policy_counted now;
 	u64 acked = 0;
 
@@ -151,7 +151,7 @@ struct bpf_iter__bpf_sk_storage_map___guard {
 } KERNEL_TYPE;
 
 SEC("iter/bpf_sk_storage_map")
-int on_guard_sweep(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
+int tccc_guard_sum(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 {
 	struct policy_label *mark = ctx->value;
 	struct sock *sk = ctx->sk;
@@ -173,7 +173,7 @@ int on_guard_sweep(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 }
 
 SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_guard_end, const struct sock *sk, int old_state, int new_state)
+int BPF_PROG(tccc_guard_end, const struct sock *sk, int old_state, int new_state)
 {
 	const struct tcp_sock___trace *tp;
 	struct policy_label *mark;
@@ -181,7 +181,7 @@ int BPF_PROG(on_guard_end, const struct sock *sk, int old_state, int new_state)
 
 	if (new_state != STATE_CLOSE || !was_connected(old_state))
 		return 0;
-	mark = bpf_sk_storage_get(&labels, (void *)sk, 0, 0);
+	mark = bpf_sk_storage_get(&tccc_labels, (void *)sk, 0, 0);
 	if (!mark || mark->generation != judged_generation)
 		return 0;
 	tp = tcp_sock_of(sk);

@@ -25,7 +25,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u64);
-} lease SEC(".maps");
+} tccc_lease SEC(".maps");
 
 /* The generation before. */
 struct {
@@ -33,7 +33,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u32);
-} fallback SEC(".maps");
+} tccc_fallback SEC(".maps");
 
 struct policy_counts {
 	u64 outcomes[POLICY_OUTCOMES];
@@ -46,11 +46,11 @@ struct {
 	__uint(max_entries, ARMS_MAX + 1);
 	__type(key, u32);
 	__type(value, struct policy_counts);
-} counts SEC(".maps");
+} tccc_counts SEC(".maps");
 
 static __always_inline void count(u32 arm, u32 outcome, bool is_over_route)
 {
-	struct policy_counts *counted = bpf_map_lookup_elem(&counts, &arm);
+	struct policy_counts *counted = bpf_map_lookup_elem(&tccc_counts, &arm);
 
 	if (!counted || outcome >= POLICY_OUTCOMES)
 		return;
@@ -115,7 +115,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 		count(decision.arm, POLICY_KEPT, false);
 		if (!(flags & RULE_LABELS_KEPT))
 			return;
-		mark = bpf_sk_storage_get(&labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		mark = bpf_sk_storage_get(&tccc_labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (mark)
 			label(mark, decision.arm, POLICY_KEPT, &ends);
 		return;
@@ -125,7 +125,7 @@ static __always_inline void on_established(struct bpf_sock_ops *ctx, bool is_in)
 	read_algorithm_of(&wanted, &arms[decision.arm]);
 	outcome = outcome_of(bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, &wanted, sizeof(wanted)));
 	count(decision.arm, outcome, is_over && outcome == POLICY_SET);
-	mark = bpf_sk_storage_get(&labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = bpf_sk_storage_get(&tccc_labels, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark)
 		return;
 	label(mark, decision.arm, outcome, &ends);
@@ -168,15 +168,15 @@ static __always_inline bool holds_lease(struct bpf_sock_ops *ctx)
 
 	if (!is_leased)
 		return true;
-	until_ns = bpf_map_lookup_elem(&lease, &zero);
+	until_ns = bpf_map_lookup_elem(&tccc_lease, &zero);
 	if (until_ns && bpf_ktime_get_boot_ns() < *until_ns)
 		return true;
-	bpf_tail_call(ctx, &fallback, 0);
+	bpf_tail_call(ctx, &tccc_fallback, 0);
 	return false;
 }
 
 SEC("sockops")
-int select_algorithm(struct bpf_sock_ops *ctx)
+int tccc_select(struct bpf_sock_ops *ctx)
 {
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
@@ -214,7 +214,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, struct awaited_key);
 	__type(value, struct cgroup_place);
-} awaited SEC(".maps");
+} tccc_awaited SEC(".maps");
 
 /* Keys are too large for the stack beside what else is on it. */
 struct {
@@ -222,7 +222,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct awaited_key);
-} awaited_scratch SEC(".maps");
+} tccc_await_tmp SEC(".maps");
 
 /* Number of cgroups that found no room. Connections in them are decided as if no rule named them. */
 struct {
@@ -230,12 +230,12 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u64);
-} missed SEC(".maps");
+} tccc_missed SEC(".maps");
 
 static __always_inline void count_missed(void)
 {
 	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&missed, &zero);
+	u64 *count = bpf_map_lookup_elem(&tccc_missed, &zero);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
@@ -246,7 +246,7 @@ static __always_inline void add_awaited(struct cgroup_place *place, struct await
 	const struct cgroup_place *awaits;
 
 	key->node = node;
-	awaits = bpf_map_lookup_elem(&awaited, key);
+	awaits = bpf_map_lookup_elem(&tccc_awaited, key);
 	if (!awaits)
 		return;
 	place->rules |= awaits->rules;
@@ -271,7 +271,7 @@ static __always_inline struct cgroup___policy *policy_cgroup(struct cgroup *cgro
 }
 
 SEC("tp_btf/cgroup_mkdir")
-int BPF_PROG(on_cgroup_mkdir, struct cgroup *created)
+int BPF_PROG(tccc_cg_mkdir, struct cgroup *created)
 {
 	struct cgroup___policy *cgroup = policy_cgroup(created);
 	const struct cgroup_place *parent;
@@ -283,13 +283,13 @@ int BPF_PROG(on_cgroup_mkdir, struct cgroup *created)
 
 	if (cgroup->root->hierarchy_id != HIERARCHY_V2)
 		return 0;
-	key = bpf_map_lookup_elem(&awaited_scratch, &zero);
+	key = bpf_map_lookup_elem(&tccc_await_tmp, &zero);
 	if (!key)
 		return 0;
 	__builtin_memset(key, 0, sizeof(*key));
 	has_name = read_name(key, cgroup->kn->name);
 	id = BPF_CORE_READ(cgroup, self.parent, cgroup, kn, id);
-	parent = bpf_map_lookup_elem(&cgroups, &id);
+	parent = bpf_map_lookup_elem(&tccc_cgroups, &id);
 	if (parent)
 		place.rules = parent->rules;
 	if (has_name)
@@ -299,13 +299,13 @@ int BPF_PROG(on_cgroup_mkdir, struct cgroup *created)
 	if (!place.rules && !place.node)
 		return 0;
 	id = cgroup->kn->id;
-	if (bpf_map_update_elem(&cgroups, &id, &place, MAP_ANY))
+	if (bpf_map_update_elem(&tccc_cgroups, &id, &place, MAP_ANY))
 		count_missed();
 	return 0;
 }
 
 SEC("tp_btf/cgroup_release")
-int BPF_PROG(on_cgroup_release, struct cgroup *released)
+int BPF_PROG(tccc_cg_release, struct cgroup *released)
 {
 	struct cgroup___policy *cgroup = policy_cgroup(released);
 	u64 id;
@@ -313,6 +313,6 @@ int BPF_PROG(on_cgroup_release, struct cgroup *released)
 	if (cgroup->root->hierarchy_id != HIERARCHY_V2)
 		return 0;
 	id = cgroup->kn->id;
-	bpf_map_delete_elem(&cgroups, &id);
+	bpf_map_delete_elem(&tccc_cgroups, &id);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Open sockets under a policy: what the rules say of each now (on_sight), which rule and arm each was given (on_label), and
- * moving them to what the rules say (on_move).
+ * Open sockets under a policy: what the rules say of each now (tccc_sight), which rule and arm each was given (tccc_label), and
+ * moving them to what the rules say (tccc_move).
  *
  * Which end began an open connection is not kept anywhere. It counts as begun by others if something listens on its local
  * port in its namespace; the iterator visits listening sockets first.
@@ -26,7 +26,7 @@ struct {
 	__uint(max_entries, LISTENERS_MAX);
 	__type(key, struct listener);
 	__type(value, u8);
-} listeners SEC(".maps");
+} tccc_listeners SEC(".maps");
 
 /* What src/policy/sweep.rs reads of a socket. */
 struct policy_sight {
@@ -61,7 +61,7 @@ struct policy_mark {
 	u32 outcome;
 };
 
-/* What on_move did. */
+/* What tccc_move did. */
 struct policy_moves {
 	u64 seen;
 	u64 moved;
@@ -102,14 +102,14 @@ static __always_inline void note_listener(const struct tcp_sock___trace *tp)
 	struct listener key = {.netns_cookie = netns_cookie_of(tp), .port = policy_sk(tp)->__sk_common.skc_num};
 	u8 yes = 1;
 
-	bpf_map_update_elem(&listeners, &key, &yes, MAP_ANY);
+	bpf_map_update_elem(&tccc_listeners, &key, &yes, MAP_ANY);
 }
 
 static __always_inline bool has_listener(const struct tcp_sock___trace *tp, u16 port)
 {
 	struct listener key = {.netns_cookie = netns_cookie_of(tp), .port = port};
 
-	return bpf_map_lookup_elem(&listeners, &key);
+	return bpf_map_lookup_elem(&tccc_listeners, &key);
 }
 
 /* A connection that may still send; a listener is noted on the way. */
@@ -179,7 +179,7 @@ static __always_inline void fill_sight(struct policy_sight *sight, const struct 
 }
 
 SEC("iter/tcp")
-int on_sight(struct bpf_iter__tcp___trace *ctx)
+int tccc_sight(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = open_socket(common);
@@ -199,7 +199,7 @@ int on_sight(struct bpf_iter__tcp___trace *ctx)
 		decide(&decision, sight.matching, &ends);
 		sight.arm = decision.arm;
 	}
-	mark = bpf_sk_storage_get(&labels, common, 0, 0);
+	mark = bpf_sk_storage_get(&tccc_labels, common, 0, 0);
 	if (mark) {
 		sight.is_labelled = 1;
 		sight.slot = mark->slot;
@@ -217,7 +217,7 @@ struct bpf_iter__bpf_sk_storage_map___policy {
 } KERNEL_TYPE;
 
 SEC("iter/bpf_sk_storage_map")
-int on_label(struct bpf_iter__bpf_sk_storage_map___policy *ctx)
+int tccc_label(struct bpf_iter__bpf_sk_storage_map___policy *ctx)
 {
 	const struct policy_label *value = ctx->value;
 	struct sock *sk = ctx->sk;
@@ -291,7 +291,7 @@ static __always_inline void label_unmoved(struct sock_common *common, const stru
 
 	if (!tp || decision->rule == NO_RULE || !(rules[decision->rule % RULES_MAX].flags & RULE_LABELS_KEPT))
 		return;
-	mark = bpf_sk_storage_get(&labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = bpf_sk_storage_get(&tccc_labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark || mark->generation == generation) /* this generation decided when the connection began */
 		return;
 	label(mark, decision->arm, outcome, ends);
@@ -299,7 +299,7 @@ static __always_inline void label_unmoved(struct sock_common *common, const stru
 }
 
 SEC("iter/tcp")
-int on_move(struct bpf_iter__tcp___trace *ctx)
+int tccc_move(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = open_socket(common);
@@ -315,7 +315,7 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 	moves.seen++;
 	ends_of_socket(&ends, tp);
 	read_current(&now, tp);
-	mark = bpf_sk_storage_get(&labels, common, 0, 0);
+	mark = bpf_sk_storage_get(&tccc_labels, common, 0, 0);
 	matching = rules_of_socket(&ends, tp, has_listener(tp, ends.local_port));
 	if (matching) {
 		decide(&decision, matching, &ends);
@@ -339,7 +339,7 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 		return 0;
 	}
 	moves.moved++;
-	mark = bpf_sk_storage_get(&labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = bpf_sk_storage_get(&tccc_labels, common, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark)
 		return 0;
 	if (!is_ours(mark, &now))
@@ -357,7 +357,7 @@ int on_move(struct bpf_iter__tcp___trace *ctx)
 	return 0;
 }
 
-/* Which name gets its latest code, for on_refresh: not a constant, or the compiler would copy the zeros that it sees. */
+/* Which name gets its latest code, for tccc_refresh: not a constant, or the compiler would copy the zeros that it sees. */
 struct current_key refreshed;
 /* Whether connections get it too, or listening sockets alone. */
 const volatile bool refreshes_open;
@@ -376,7 +376,7 @@ struct policy_refreshes refreshes;
  * which follows by itself. Setting the name there would count as a choice, and would stay when the default changes.
  */
 SEC("iter/tcp")
-int on_refresh(struct bpf_iter__tcp___trace *ctx)
+int tccc_refresh(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;

@@ -5,11 +5,11 @@
  * loaded without the others. Works for every algorithm, the kernel's own included.
  *
  * Samples are taken in one of two ways; the reader loads the programs of one.
- *   by clock   a timer of the kernel looks at every known socket once per interval; on_begin starts it. Nothing runs per
+ *   by clock   a timer of the kernel looks at every known socket once per interval; tccc_begin starts it. Nothing runs per
  *              packet, no thread wakes: the cost follows the number of sockets and samples, not the packet rate.
- *              on_meet and on_meet_file make known, once, what is open before: the sockets of the namespaces that can
+ *              tccc_meet and tccc_meet_file make known, once, what is open before: the sockets of the namespaces that can
  *              be entered, and those of every process.
- *   by packet  on_packet looks at every packet that arrives. For samples at every packet, and for kernels without what
+ *   by packet  tccc_packet looks at every packet that arrives. For samples at every packet, and for kernels without what
  *              the other way needs.
  *
  * What is sent, per socket
@@ -71,7 +71,7 @@ struct flow {
 struct {
 	__uint(type, MAP_RING);
 	__uint(max_entries, 4 << 20);
-} events SEC(".maps");
+} tccc_events SEC(".maps");
 
 /* An array, so that a timer can go through it: it may not ask for a socket's storage, nor go through all of them. */
 struct {
@@ -79,7 +79,7 @@ struct {
 	__uint(max_entries, FLOWS_MAX);
 	__type(key, u32);
 	__type(value, struct flow);
-} flows SEC(".maps");
+} tccc_flows SEC(".maps");
 
 /* How many of them were ever taken: a round goes through all those, free ones too, at some nanoseconds each. */
 u32 flows_taken;
@@ -89,7 +89,7 @@ struct {
 	__uint(type, MAP_STACK);
 	__uint(max_entries, FLOWS_MAX);
 	__uint(value_size, sizeof(u32));
-} free_flows SEC(".maps");
+} tccc_free_flows SEC(".maps");
 
 /* A socket's place in `flows`, plus one; 0: none. */
 struct {
@@ -97,7 +97,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, u32);
-} places SEC(".maps");
+} tccc_places SEC(".maps");
 
 /* src/trace/tick.rs reads what follows the timer. */
 struct ticking {
@@ -115,28 +115,28 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct ticking);
-} ticking SEC(".maps");
+} tccc_ticking SEC(".maps");
 
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u32);
-} generation SEC(".maps");
+} tccc_generation SEC(".maps");
 
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u64);
-} dropped SEC(".maps");
+} tccc_dropped SEC(".maps");
 
 struct {
 	__uint(type, MAP_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, TCP_SOCK_BYTES_MAX);
-} socket_copy SEC(".maps");
+} tccc_sock_copy SEC(".maps");
 
 /* 0: nobody asked for it. */
 static __always_inline u64 cookie_of(const struct tcp_sock___trace *tp)
@@ -154,7 +154,7 @@ static __always_inline bool flow_passes(struct flow *flow, const struct tcp_sock
 	if (!filters)
 		return true;
 	ops = icsk_of(tp)->icsk_ca_ops;
-	now = bpf_map_lookup_elem(&generation, &zero);
+	now = bpf_map_lookup_elem(&tccc_generation, &zero);
 	if (!now)
 		return true;
 	if (flow->generation != *now || flow->ops != ops) {
@@ -174,7 +174,7 @@ static __always_inline u64 moved_of(const struct tcp_sock___trace *tp)
 static __always_inline void count_dropped(void)
 {
 	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&dropped, &zero);
+	u64 *count = bpf_map_lookup_elem(&tccc_dropped, &zero);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
@@ -184,7 +184,7 @@ static __always_inline void count_dropped(void)
 static __always_inline struct flow *flow_at(const u32 *place, const struct sock *sk)
 {
 	u32 index = place ? *place - 1 : FLOWS_MAX;
-	struct flow *flow = bpf_map_lookup_elem(&flows, &index);
+	struct flow *flow = bpf_map_lookup_elem(&tccc_flows, &index);
 
 	return flow && flow->sk == (u64)sk ? flow : 0;
 }
@@ -193,7 +193,7 @@ static __always_inline struct flow *flow_at(const u32 *place, const struct sock 
 static __always_inline void free_place(struct flow *flow, u32 index, u64 sk)
 {
 	if (__sync_val_compare_and_swap(&flow->sk, sk, 0) == sk)
-		bpf_map_push_elem(&free_flows, &index, 0);
+		bpf_map_push_elem(&tccc_free_flows, &index, 0);
 }
 
 /* A place for the socket, filled; nothing if there is none. */
@@ -205,9 +205,9 @@ static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 
 	if (!tp)
 		return 0;
-	if (bpf_map_pop_elem(&free_flows, &index))
+	if (bpf_map_pop_elem(&tccc_free_flows, &index))
 		index = flows_taken < FLOWS_MAX ? __sync_fetch_and_add(&flows_taken, 1) : FLOWS_MAX;
-	flow = bpf_map_lookup_elem(&flows, &index);
+	flow = bpf_map_lookup_elem(&tccc_flows, &index);
 	if (!flow)
 		return 0;
 	__builtin_memset(flow, 0, sizeof(*flow));
@@ -230,7 +230,7 @@ static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 /* What is remembered of the socket; a socket that finds no room is counted as a dropped event. */
 static __always_inline struct flow *flow_of(const struct sock *sk)
 {
-	u32 *place = bpf_sk_storage_get(&places, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	u32 *place = bpf_sk_storage_get(&tccc_places, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	struct flow *flow = flow_at(place, sk);
 
 	if (place && !flow)
@@ -313,7 +313,7 @@ static __always_inline void fill(struct tccc_event *event, const struct tcp_sock
 /* Room for one event in the ring, filled; or nothing, counted. */
 static __always_inline struct tccc_event *reserve(const struct tcp_sock___trace *tp, u8 kind)
 {
-	struct tccc_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	struct tccc_event *event = bpf_ringbuf_reserve(&tccc_events, sizeof(*event), 0);
 
 	if (event)
 		fill(event, tp, kind);
@@ -325,7 +325,7 @@ static __always_inline struct tccc_event *reserve(const struct tcp_sock___trace 
 /* The reader looks by itself from time to time; waking it costs more than an event, so only a filling ring does. */
 static __always_inline void submit(struct tccc_event *event)
 {
-	bool is_filling = bpf_ringbuf_query(&events, RING_UNREAD_BYTES) >= wake_bytes;
+	bool is_filling = bpf_ringbuf_query(&tccc_events, RING_UNREAD_BYTES) >= wake_bytes;
 
 	bpf_ringbuf_submit(event, is_filling ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
 }
@@ -417,9 +417,9 @@ static __noinline int look(struct sock *sk)
 
 /* Every packet of an established connection, before it is processed. */
 SEC("tp_btf/tcp_probe")
-int BPF_PROG(on_packet, struct sock *sk)
+int BPF_PROG(tccc_packet, struct sock *sk)
 {
-	const struct flow *flow = flow_at(bpf_sk_storage_get(&places, sk, 0, 0), sk);
+	const struct flow *flow = flow_at(bpf_sk_storage_get(&tccc_places, sk, 0, 0), sk);
 
 	if (flow && !is_worth_a_look(flow, established_tcp_sock(sk)))
 		return 0;
@@ -434,7 +434,7 @@ static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
 
 	if (bpf_ksym_exists(bpf_rdonly_cast))
 		return bpf_rdonly_cast((const void *)sk, bpf_core_type_id_kernel(struct tcp_sock___trace));
-	copy = bpf_map_lookup_elem(&socket_copy, &zero);
+	copy = bpf_map_lookup_elem(&tccc_sock_copy, &zero);
 	if (!copy || bpf_probe_read_kernel(copy, bpf_core_type_size(struct tcp_sock___trace), (const void *)sk))
 		return 0;
 	return copy;
@@ -457,7 +457,7 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 	if (moved == flow->moved || !was_connected(sk_of(tp)->__sk_common.skc_state) || !flow_passes(flow, tp))
 		return;
 	/* What is not sent now waits for the next tick. The rest of the ring is for events that are not samples. */
-	if (bpf_ringbuf_query(&events, RING_UNREAD_BYTES) >= yield_bytes)
+	if (bpf_ringbuf_query(&tccc_events, RING_UNREAD_BYTES) >= yield_bytes)
 		return;
 	flow->moved = moved;
 	if (is_loss_due(flow, tp))
@@ -474,7 +474,7 @@ struct round {
 static long visit(u64 count, struct round *round)
 {
 	u32 index = round->next;
-	struct flow *flow = index < flows_taken ? bpf_map_lookup_elem(&flows, &index) : 0;
+	struct flow *flow = index < flows_taken ? bpf_map_lookup_elem(&tccc_flows, &index) : 0;
 	u64 sk;
 
 	round->next++;
@@ -513,13 +513,13 @@ static int on_tick(void *map, u32 *key, struct ticking *ticking)
 
 /* Run over `ticking`, for its element and its end: starts the clock, which stops when nobody holds that map any more. */
 SEC("iter/bpf_map_elem")
-int on_begin(void *ctx)
+int tccc_begin(void *ctx)
 {
 	struct ticking *begun;
 	u32 zero = 0;
 
-	begun = bpf_map_lookup_elem(&ticking, &zero);
-	if (!begun || bpf_timer_init(&begun->timer, &ticking, CLOCK_MONOTONIC))
+	begun = bpf_map_lookup_elem(&tccc_ticking, &zero);
+	if (!begun || bpf_timer_init(&begun->timer, &tccc_ticking, CLOCK_MONOTONIC))
 		return 0;
 	begun->due_ns = bpf_ktime_get_ns() + interval_ns;
 	if (!bpf_timer_set_callback(&begun->timer, on_tick) && !bpf_timer_start(&begun->timer, interval_ns, 0))
@@ -535,7 +535,7 @@ static __always_inline void meet(const struct tcp_sock___trace *tp)
 
 /* Once, for every socket of a network namespace that is open before the tracer. */
 SEC("iter/tcp")
-int on_meet(struct bpf_iter__tcp___trace *ctx)
+int tccc_meet(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 
@@ -545,7 +545,7 @@ int on_meet(struct bpf_iter__tcp___trace *ctx)
 
 /* Once, for the sockets of every process: a namespace that only they hold cannot be entered. */
 SEC("iter/task_file")
-int on_meet_file(struct bpf_iter__task_file___trace *ctx)
+int tccc_meet_file(struct bpf_iter__task_file___trace *ctx)
 {
 	struct file *file = ctx->file; /* read once: the verifier knows only this value to be a file */
 	const struct socket___trace *socket = file ? (const struct socket___trace *)bpf_sock_from_file(file) : 0;
@@ -555,9 +555,9 @@ int on_meet_file(struct bpf_iter__task_file___trace *ctx)
 	return 0;
 }
 
-/* Before the change; not on every kernel, on_packet notices a change at the next packet. */
+/* Before the change; not on every kernel, tccc_packet notices a change at the next packet. */
 SEC("tp_btf/tcp_cong_state_set")
-int BPF_PROG(on_ca_state, struct sock *sk, u8 state)
+int BPF_PROG(tccc_ca_state, struct sock *sk, u8 state)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct flow *flow;
@@ -576,7 +576,7 @@ int BPF_PROG(on_ca_state, struct sock *sk, u8 state)
 
 /* Shows a timer's retransmissions while no packet arrives. */
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(on_retransmit, const struct sock *sk)
+int BPF_PROG(tccc_retransmit, const struct sock *sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_of(sk);
 	struct flow *flow;
@@ -606,7 +606,7 @@ static __always_inline void send_end(struct flow *flow, const struct tcp_sock___
 /* Also of a socket that is not asked for, but has a place. */
 static __always_inline void forget(const struct sock *sk)
 {
-	u32 *place = bpf_sk_storage_get(&places, (void *)sk, 0, 0);
+	u32 *place = bpf_sk_storage_get(&tccc_places, (void *)sk, 0, 0);
 	struct flow *flow = flow_at(place, sk);
 
 	if (!place || !flow)
@@ -616,7 +616,7 @@ static __always_inline void forget(const struct sock *sk)
 }
 
 SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
+int BPF_PROG(tccc_tcp_state, const struct sock *sk, int old_state, int new_state)
 {
 	bool opens = new_state == STATE_ESTABLISHED;
 	bool closes = new_state == STATE_CLOSE && was_connected(old_state);
@@ -638,7 +638,7 @@ int BPF_PROG(on_tcp_state, const struct sock *sk, int old_state, int new_state)
 
 /* Sockets that have, or had, a connection: the others have no window yet. */
 SEC("iter/tcp")
-int on_sweep(struct bpf_iter__tcp___trace *ctx)
+int tccc_sweep(struct bpf_iter__tcp___trace *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	const struct tcp_sock___trace *tp = common ? tcp_sock_of(common) : 0;

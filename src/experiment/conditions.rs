@@ -61,7 +61,7 @@ impl Conditions {
         } else {
             open.maps.ssthresh_setter.set_autocreate(false).context("leave out the helper algorithm")?;
             for mut program in open.open_object_mut().progs_mut() {
-                let keep = program.name() == "set_conditions";
+                let keep = program.name() == "tccc_conditions";
                 program.set_autoload(keep);
             }
         }
@@ -73,11 +73,11 @@ impl Conditions {
             }
             false => None,
         };
-        let program = skel.progs.set_conditions.attach_cgroup(cgroup.as_fd().as_raw_fd());
+        let program = skel.progs.tccc_conditions.attach_cgroup(cgroup.as_fd().as_raw_fd());
         Ok(Conditions {
             _program: program.context("attach the socket conditions program to the cgroup")?,
             _setter: setter,
-            senders: MapHandle::try_from(&skel.maps.senders).context("keep the map of senders")?,
+            senders: MapHandle::try_from(&skel.maps.tccc_senders).context("keep the map of senders")?,
         })
     }
 

@@ -65,25 +65,25 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     (rodata.rules_ecn, rodata.is_leased) = (tables.rules_ecn, setup.lease.is_some());
     rodata.generation = setup.number as u16;
     open.maps
-        .awaited
+        .tccc_awaited
         .set_max_entries(tables.cgroups.awaited.len().max(1) as u32)
         .context("size the policy's tables")?;
     if let Some(labels) = setup.labels {
-        open.maps.labels.reuse_fd(labels).context("use the labels of the generation before")?;
+        open.maps.tccc_labels.reuse_fd(labels).context("use the labels of the generation before")?;
     }
     let has_cgroups = !tables.cgroups.awaited.is_empty();
-    open.progs.on_cgroup_mkdir.set_autoload(has_cgroups);
-    open.progs.on_cgroup_release.set_autoload(has_cgroups);
+    open.progs.tccc_cg_mkdir.set_autoload(has_cgroups);
+    open.progs.tccc_cg_release.set_autoload(has_cgroups);
     let skel = open.load().map_err(|error| refusal("apply a policy", &error))?;
     fill!(&skel.maps, tables);
-    write_all(&skel.maps.awaited, tables.cgroups.entries())?;
+    write_all(&skel.maps.tccc_awaited, tables.cgroups.entries())?;
     if let Some(lease) = &setup.lease {
         fill_lease(&skel, lease)?;
     }
     let mut cgroup_links = Vec::new();
     if has_cgroups {
         // The end first: a cgroup that is noted when it begins is then also forgotten when it ends.
-        for (name, program) in [("release", &skel.progs.on_cgroup_release), ("mkdir", &skel.progs.on_cgroup_mkdir)] {
+        for (name, program) in [("release", &skel.progs.tccc_cg_release), ("mkdir", &skel.progs.tccc_cg_mkdir)] {
             let link = program.attach().with_context(|| format!("follow cgroups ({name})"))?;
             cgroup_links.push((name, link.as_fd().try_clone_to_owned()?));
         }
@@ -91,16 +91,16 @@ pub fn load(tables: &RuleTables, setup: &Setup) -> Result<LoadedPolicy> {
     }
     let maps = &skel.maps;
     let kept = [
-        ("counts", maps.counts.as_fd()),
-        ("lease", maps.lease.as_fd()),
-        ("fallback", maps.fallback.as_fd()),
-        ("cgroups", maps.cgroups.as_fd()),
-        ("missed", maps.missed.as_fd()),
-        ("labels", maps.labels.as_fd()),
+        ("counts", maps.tccc_counts.as_fd()),
+        ("lease", maps.tccc_lease.as_fd()),
+        ("fallback", maps.tccc_fallback.as_fd()),
+        ("cgroups", maps.tccc_cgroups.as_fd()),
+        ("missed", maps.tccc_missed.as_fd()),
+        ("labels", maps.tccc_labels.as_fd()),
     ];
     let kept = kept.into_iter().map(|(name, map)| Ok((name, map.try_clone_to_owned()?)));
     Ok(LoadedPolicy {
-        program: skel.progs.select_algorithm.as_fd().try_clone_to_owned()?,
+        program: skel.progs.tccc_select.as_fd().try_clone_to_owned()?,
         cgroup_links,
         maps: kept.collect::<Result<_>>()?,
     })
@@ -157,11 +157,11 @@ macro_rules! set_up {
         }
         let maps = &mut open.maps;
         let sizes = [
-            (&mut maps.remotes, tables.remotes.len()),
-            (&mut maps.local_ports, tables.local_ports.len()),
-            (&mut maps.remote_ports, tables.remote_ports.len()),
-            (&mut maps.netns_rules, tables.netns.len()),
-            (&mut maps.currents, tables.currents.len()),
+            (&mut maps.tccc_remotes, tables.remotes.len()),
+            (&mut maps.tccc_loc_ports, tables.local_ports.len()),
+            (&mut maps.tccc_rem_ports, tables.remote_ports.len()),
+            (&mut maps.tccc_netns, tables.netns.len()),
+            (&mut maps.tccc_currents, tables.currents.len()),
         ];
         for (map, entries) in sizes {
             map.set_max_entries(entries.max(1) as u32).context("size the policy's tables")?;
@@ -174,11 +174,11 @@ pub(super) use set_up;
 macro_rules! fill {
     ($maps:expr, $tables:expr) => {{
         let (maps, tables): (_, &$crate::policy::table::RuleTables) = ($maps, $tables);
-        $crate::policy::program::write_all(&maps.remotes, tables.remote_entries())?;
-        $crate::policy::program::write_all(&maps.local_ports, tables.local_port_entries())?;
-        $crate::policy::program::write_all(&maps.remote_ports, tables.remote_port_entries())?;
-        $crate::policy::program::write_all(&maps.netns_rules, tables.netns_entries())?;
-        $crate::policy::program::write_all(&maps.currents, tables.current_entries())?;
+        $crate::policy::program::write_all(&maps.tccc_remotes, tables.remote_entries())?;
+        $crate::policy::program::write_all(&maps.tccc_loc_ports, tables.local_port_entries())?;
+        $crate::policy::program::write_all(&maps.tccc_rem_ports, tables.remote_port_entries())?;
+        $crate::policy::program::write_all(&maps.tccc_netns, tables.netns_entries())?;
+        $crate::policy::program::write_all(&maps.tccc_currents, tables.current_entries())?;
     }};
 }
 pub(super) use fill;
@@ -197,17 +197,17 @@ pub(super) fn write_all(map: &impl MapCore, entries: Vec<Entry>) -> Result<()> {
 }
 
 fn set_place(skel: &SelectSkel<'_>, cgroup: u64, place: CgroupPlace) -> Result<()> {
-    let set = skel.maps.cgroups.update(&cgroup.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
+    let set = skel.maps.tccc_cgroups.update(&cgroup.to_ne_bytes(), &place.bytes(), MapFlags::ANY);
     set.context("note a cgroup: more are below those of the rules than there is room for")
 }
 
 fn fill_lease(skel: &SelectSkel<'_>, lease: &Lease) -> Result<()> {
     use std::os::fd::AsRawFd as _;
     let zero = 0u32.to_ne_bytes();
-    skel.maps.lease.update(&zero, &lease.until_ns.to_ne_bytes(), MapFlags::ANY).context("write the lease")?;
+    skel.maps.tccc_lease.update(&zero, &lease.until_ns.to_ne_bytes(), MapFlags::ANY).context("write the lease")?;
     if let Some(program) = lease.fallback {
         let number = program.as_raw_fd().to_ne_bytes();
-        skel.maps.fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
+        skel.maps.tccc_fallback.update(&zero, &number, MapFlags::ANY).context("keep the generation before")?;
     }
     Ok(())
 }

@@ -106,10 +106,10 @@ pub struct Moves {
 pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, tables, shared)?;
-    keep_only(&mut open, "on_sight")?;
+    keep_only(&mut open, "tccc_sight")?;
     let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
     fill!(&skel.maps, tables);
-    let link = skel.progs.on_sight.attach().context("attach the socket iterator")?;
+    let link = skel.progs.tccc_sight.attach().context("attach the socket iterator")?;
     let mut sights = Vec::new();
     for netns in namespaces::all()?.reachable {
         netns.run(|| iterate::rows(&link, SIGHT_BYTES, |row| sights.extend(decode(row))))?;
@@ -129,11 +129,11 @@ pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
     copy_name(&mut open.struct_ops.pacing_reset_mut().name, &name);
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
     copy_name(&mut bss.reset_name, &name);
-    keep_only(&mut open, "on_move")?;
+    keep_only(&mut open, "tccc_move")?;
     let mut skel = open.load().map_err(|error| refusal("change open connections", &error))?;
     fill!(&skel.maps, tables);
     let _reset = skel.maps.pacing_reset.attach_struct_ops().context("register the algorithm that resets pacing")?;
-    let link = skel.progs.on_move.attach().context("attach the socket iterator")?;
+    let link = skel.progs.tccc_move.attach().context("attach the socket iterator")?;
     let mut total = Moves::default();
     for pass in 0..PASSES_MAX {
         let before = moves(&skel)?;
@@ -172,13 +172,13 @@ pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
     libbpf_log::take();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
-    keep_only(&mut open, "on_refresh")?;
+    keep_only(&mut open, "tccc_refresh")?;
     let rodata = open.maps.rodata_data.as_mut().context("find the settings of the sweep")?;
     rodata.refreshes_open = moves_open;
     let bss = open.maps.bss_data.as_mut().context("find the settings of the sweep")?;
     copy_name(&mut bss.refreshed.name, name);
     let skel = open.load().map_err(|error| refusal("give listening sockets the latest code", &error))?;
-    let link = skel.progs.on_refresh.attach().context("attach the socket iterator")?;
+    let link = skel.progs.tccc_refresh.attach().context("attach the socket iterator")?;
     for netns in namespaces::all()?.reachable {
         netns.run(|| iterate::pass(&link))?;
     }
@@ -197,14 +197,14 @@ fn open<'a>(
     set_up!(&mut open, tables);
     let Some(shared) = shared else { return Ok(open) };
     open.maps.rodata_data.as_mut().context("find the settings of the sweep")?.generation = shared.number as u16;
-    open.maps.labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
-    open.maps.cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")?;
+    open.maps.tccc_labels.reuse_fd(shared.labels.as_fd()).context("use the policy's labels")?;
+    open.maps.tccc_cgroups.reuse_fd(shared.cgroups.as_fd()).context("use the policy's cgroups")?;
     Ok(open)
 }
 
 /// Leaves out every program but one, and the algorithm that resets pacing unless connections are moved.
 fn keep_only(open: &mut OpenSweepSkel<'_>, wanted: &str) -> Result<()> {
-    let moves = wanted == "on_move";
+    let moves = wanted == "tccc_move";
     open.maps.pacing_reset.set_autocreate(moves).context("leave out the algorithm that resets pacing")?;
     for mut program in open.open_object_mut().progs_mut() {
         let is_of_reset = program.name().to_string_lossy().starts_with("reset_");
@@ -222,10 +222,10 @@ pub(super) fn attach_labels(labels: &OwnedFd) -> Result<Link> {
     libbpf_log::take();
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = skeleton::SweepSkelBuilder::default().open(&mut storage).context("open the policy's sweep")?;
-    keep_only(&mut open, "on_label")?;
-    open.maps.labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
+    keep_only(&mut open, "tccc_label")?;
+    open.maps.tccc_labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
     let skel = open.load().map_err(|error| refusal(LOOK, &error))?;
-    skel.progs.on_label.attach_iter(labels.as_fd()).context("attach the iterator over labels")
+    skel.progs.tccc_label.attach_iter(labels.as_fd()).context("attach the iterator over labels")
 }
 
 fn moves(skel: &SweepSkel<'_>) -> Result<Moves> {

@@ -99,7 +99,7 @@ impl Tracer {
         let ring_bytes = ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two();
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, filter)?;
-        open.maps.events.set_max_entries(ring_bytes).context("size the ring")?;
+        open.maps.tccc_events.set_max_entries(ring_bytes).context("size the ring")?;
         let (Sampling::ByPacket(interval) | Sampling::ByClock(interval)) = sampling;
         let is_by_clock = sampling == Sampling::ByClock(interval);
         set_times(&mut open, interval, ring_bytes)?;
@@ -108,7 +108,7 @@ impl Tracer {
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let watcher = Watcher::of(&skel, filter)?;
-        let events = MapHandle::try_from(&skel.maps.events).context("hold the ring")?;
+        let events = MapHandle::try_from(&skel.maps.tccc_events).context("hold the ring")?;
         let (ring, arrivals) = build_ring(&events)?;
         let links = attach(&skel)?;
         let clock = is_by_clock.then(|| start_clock(&skel, filter)).transpose()?;
@@ -196,11 +196,11 @@ struct WatchedMaps {
 impl Watcher {
     fn of(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<Watcher> {
         let hold = |map| MapHandle::try_from(map).context("hold the tracer's maps");
-        let netns = filter.netns.is_some().then(|| hold(&skel.maps.filter_netns)).transpose()?;
+        let netns = filter.netns.is_some().then(|| hold(&skel.maps.tccc_f_netns)).transpose()?;
         let maps = WatchedMaps {
             netns,
-            generation: hold(&skel.maps.generation)?,
-            dropped: hold(&skel.maps.dropped)?,
+            generation: hold(&skel.maps.tccc_generation)?,
+            dropped: hold(&skel.maps.tccc_dropped)?,
             latest: Mutex::new(0),
         };
         maps.decide_anew()?;
@@ -263,17 +263,17 @@ fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u3
 /// Loads the programs of one way to sample.
 fn keep_sampling(open: &mut OpenTcpTraceSkel<'_>, is_by_clock: bool) {
     let progs = &mut open.progs;
-    progs.on_sweep.set_autoload(false);
-    progs.on_packet.set_autoload(!is_by_clock);
-    progs.on_begin.set_autoload(is_by_clock);
-    progs.on_meet.set_autoload(is_by_clock);
-    progs.on_meet_file.set_autoload(is_by_clock);
+    progs.tccc_sweep.set_autoload(false);
+    progs.tccc_packet.set_autoload(!is_by_clock);
+    progs.tccc_begin.set_autoload(is_by_clock);
+    progs.tccc_meet.set_autoload(is_by_clock);
+    progs.tccc_meet_file.set_autoload(is_by_clock);
 }
 
 /// What is open becomes known, then the clock begins; what opens meanwhile is seen by its tracepoint.
 fn start_clock(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<Clock> {
-    let by_namespace = skel.progs.on_meet.attach().context("attach the tracer's socket iterator")?;
-    let by_process = skel.progs.on_meet_file.attach().context("attach the tracer's file iterator")?;
+    let by_namespace = skel.progs.tccc_meet.attach().context("attach the tracer's socket iterator")?;
+    let by_process = skel.progs.tccc_meet_file.attach().context("attach the tracer's file iterator")?;
     tick::meet_all(&by_namespace, &by_process, filter)?;
     Clock::begin(skel)
 }
@@ -291,9 +291,9 @@ fn leave_out_missing(
     }
     let progs = &mut open.progs;
     let optional = [
-        (&mut progs.on_tcp_state, "inet_sock_set_state", "connections have no open and close events"),
-        (&mut progs.on_ca_state, "tcp_cong_state_set", "a state change is seen at the packet after it"),
-        (&mut progs.on_retransmit, "tcp_retransmit_skb", "a retransmission is seen at the packet after it"),
+        (&mut progs.tccc_tcp_state, "inet_sock_set_state", "connections have no open and close events"),
+        (&mut progs.tccc_ca_state, "tcp_cong_state_set", "a state change is seen at the packet after it"),
+        (&mut progs.tccc_retransmit, "tcp_retransmit_skb", "a retransmission is seen at the packet after it"),
     ];
     Ok(program::leave_out_missing(optional, has))
 }
@@ -301,7 +301,7 @@ fn leave_out_missing(
 /// Attaches what was loaded; connections open before their packets are seen.
 fn attach(skel: &TcpTraceSkel<'_>) -> Result<Vec<Link>> {
     let progs = &skel.progs;
-    [&progs.on_tcp_state, &progs.on_ca_state, &progs.on_retransmit, &progs.on_packet]
+    [&progs.tccc_tcp_state, &progs.tccc_ca_state, &progs.tccc_retransmit, &progs.tccc_packet]
         .into_iter()
         .filter(|program| program.autoload())
         .map(|program| program.attach().with_context(|| format!("attach the tracer's {}", program.name().display())))

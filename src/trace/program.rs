@@ -39,12 +39,12 @@ pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter)
     let rodata = skel.maps.rodata_data.as_mut().context("find the tracer's settings")?;
     rodata.filters = filter_bits(filter);
     rodata.jiffy_ns = jiffy_ns()?;
-    set_room(&mut skel.maps.filter_ports, filter.ports.len())?;
-    set_room(&mut skel.maps.filter_addresses, filter.addresses.len())?;
-    set_room(&mut skel.maps.filter_algorithms, filter.algorithms.len())?;
-    set_room(&mut skel.maps.filter_cgroups, filter.cgroups.len())?;
+    set_room(&mut skel.maps.tccc_f_ports, filter.ports.len())?;
+    set_room(&mut skel.maps.tccc_f_addrs, filter.addresses.len())?;
+    set_room(&mut skel.maps.tccc_f_algos, filter.algorithms.len())?;
+    set_room(&mut skel.maps.tccc_f_cgroups, filter.cgroups.len())?;
     if filter.netns.is_some() {
-        set_room(&mut skel.maps.filter_netns, NETNS_MAX as usize)?;
+        set_room(&mut skel.maps.tccc_f_netns, NETNS_MAX as usize)?;
     }
     set_totals(&mut skel, true, false)?;
     Ok(skel)
@@ -60,16 +60,17 @@ pub(super) fn keep_totals_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
 /// Which halves of the program are loaded: what follows single sockets, and what adds them up.
 fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
     let progs = &mut open.progs;
-    let single = [&mut progs.on_packet, &mut progs.on_ca_state, &mut progs.on_retransmit, &mut progs.on_tcp_state];
-    let others = [&mut progs.on_begin, &mut progs.on_meet, &mut progs.on_meet_file, &mut progs.on_sweep];
+    let single =
+        [&mut progs.tccc_packet, &mut progs.tccc_ca_state, &mut progs.tccc_retransmit, &mut progs.tccc_tcp_state];
+    let others = [&mut progs.tccc_begin, &mut progs.tccc_meet, &mut progs.tccc_meet_file, &mut progs.tccc_sweep];
     single.into_iter().chain(others).for_each(|program| program.set_autoload(has_sockets));
-    for program in [&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state, &mut progs.on_totals_sweep] {
+    for program in [&mut progs.tccc_tot_ca, &mut progs.tccc_tot_tcp, &mut progs.tccc_tot_sweep] {
         program.set_autoload(has_totals);
     }
     let maps = &mut open.maps;
     set_single(maps, has_sockets)?;
-    let sums = [&mut maps.totals, &mut maps.totals_begin, &mut maps.counted_sockets, &mut maps.totals_state];
-    for map in sums.into_iter().chain([&mut maps.labels]) {
+    let sums = [&mut maps.tccc_totals, &mut maps.tccc_tot_begin, &mut maps.tccc_tot_socks, &mut maps.tccc_tot_state];
+    for map in sums.into_iter().chain([&mut maps.tccc_labels]) {
         map.set_autocreate(has_totals).context("leave out what is not needed")?;
     }
     Ok(())
@@ -79,8 +80,14 @@ fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bo
 ///
 /// Errors: libbpf refuses, which it has no reason to.
 pub(super) fn set_single(maps: &mut OpenTcpTraceMaps<'_>, has_sockets: bool) -> Result<()> {
-    let follow = [&mut maps.events, &mut maps.flows, &mut maps.free_flows, &mut maps.places, &mut maps.ticking];
-    let tell = [&mut maps.socket_copy, &mut maps.generation, &mut maps.dropped];
+    let follow = [
+        &mut maps.tccc_events,
+        &mut maps.tccc_flows,
+        &mut maps.tccc_free_flows,
+        &mut maps.tccc_places,
+        &mut maps.tccc_ticking,
+    ];
+    let tell = [&mut maps.tccc_sock_copy, &mut maps.tccc_generation, &mut maps.tccc_dropped];
     let mut maps = follow.into_iter().chain(tell);
     maps.try_for_each(|map| map.set_autocreate(has_sockets)).context("leave out what is not needed")
 }
@@ -91,20 +98,20 @@ pub(super) fn set_single(maps: &mut OpenTcpTraceMaps<'_>, has_sockets: bool) -> 
 pub(super) fn fill_filter(skel: &TcpTraceSkel<'_>, filter: &Filter) -> Result<()> {
     let set = |map: &dyn MapCore, key: &[u8]| map.update(key, &[1], MapFlags::ANY).context("set the tracer's filter");
     for port in &filter.ports {
-        set(&skel.maps.filter_ports, &port.to_ne_bytes())?;
+        set(&skel.maps.tccc_f_ports, &port.to_ne_bytes())?;
     }
     for prefix in &filter.addresses {
         let (address, bits) = prefix.mapped();
-        set(&skel.maps.filter_addresses, &address_key(address, bits))?;
+        set(&skel.maps.tccc_f_addrs, &address_key(address, bits))?;
     }
     for algorithm in &filter.algorithms {
-        set(&skel.maps.filter_algorithms, &algorithm_key(algorithm))?;
+        set(&skel.maps.tccc_f_algos, &algorithm_key(algorithm))?;
     }
     for cgroup in &filter.cgroups {
-        set(&skel.maps.filter_cgroups, &cgroup.to_ne_bytes())?;
+        set(&skel.maps.tccc_f_cgroups, &cgroup.to_ne_bytes())?;
     }
     for inode in filter.netns.iter().flatten() {
-        set(&skel.maps.filter_netns, &inode.to_ne_bytes())?;
+        set(&skel.maps.tccc_f_netns, &inode.to_ne_bytes())?;
     }
     Ok(())
 }

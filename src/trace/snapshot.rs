@@ -73,7 +73,7 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
         let place = place.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let skel = loaded.map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
-        let link = skel.progs.on_sweep.attach().context("attach the socket iterator")?;
+        let link = skel.progs.tccc_sweep.attach().context("attach the socket iterator")?;
         for netns in &place.namespaces {
             let read =
                 || if place.is_exact { read_sockets(&link, &mut take) } else { read_until_stable(&link, &mut take) };
@@ -106,13 +106,13 @@ impl Place {
 fn keep_iterator_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
     let progs = &mut open.progs;
     let programs = [
-        &mut progs.on_packet,
-        &mut progs.on_ca_state,
-        &mut progs.on_retransmit,
-        &mut progs.on_tcp_state,
-        &mut progs.on_begin,
-        &mut progs.on_meet,
-        &mut progs.on_meet_file,
+        &mut progs.tccc_packet,
+        &mut progs.tccc_ca_state,
+        &mut progs.tccc_retransmit,
+        &mut progs.tccc_tcp_state,
+        &mut progs.tccc_begin,
+        &mut progs.tccc_meet,
+        &mut progs.tccc_meet_file,
     ];
     for program in programs {
         program.set_autoload(false);

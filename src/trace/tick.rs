@@ -72,9 +72,9 @@ impl Clock {
     /// Errors: the kernel refuses its iterator or its timer.
     pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<Clock> {
         let starting =
-            skel.progs.on_begin.attach_iter(skel.maps.ticking.as_fd()).context("attach the tracer's timer")?;
+            skel.progs.tccc_begin.attach_iter(skel.maps.tccc_ticking.as_fd()).context("attach the tracer's timer")?;
         snapshot::pass(&starting)?;
-        let clock = Clock { ticking: MapHandle::try_from(&skel.maps.ticking).context("hold the tracer's timer")? };
+        let clock = Clock { ticking: MapHandle::try_from(&skel.maps.tccc_ticking).context("hold the tracer's timer")? };
         let [.., is_begun] = clock.numbers();
         if is_begun == 0 {
             bail!("the kernel starts no timer for the tracer");

@@ -165,11 +165,11 @@ impl Counting {
         let mut open = program::open(&mut object, filter)?;
         program::keep_totals_only(&mut open)?;
         if let Some(labels) = labels {
-            open.maps.labels.reuse_fd(labels.map.as_fd()).context("use the policy's labels")?;
+            open.maps.tccc_labels.reuse_fd(labels.map.as_fd()).context("use the policy's labels")?;
             open.maps.rodata_data.as_mut().context("find the tracer's settings")?.has_labels = true;
         }
         let progs = &mut open.progs;
-        let (state, tcp_state) = (&mut progs.on_totals_ca_state, &mut progs.on_totals_tcp_state);
+        let (state, tcp_state) = (&mut progs.tccc_tot_ca, &mut progs.tccc_tot_tcp);
         let optional = [
             (state, "tcp_cong_state_set", "time in congestion states is known to the length of a sweep only"),
             (tcp_state, "inet_sock_set_state", "connections between two sweeps are not counted"),
@@ -178,7 +178,7 @@ impl Counting {
         let skel = open.load().map_err(program::explain_refusal)?;
         program::fill_filter(&skel, filter)?;
         let hold = |map| MapHandle::try_from(map).context("hold the sums");
-        let (groups, state) = (hold(&skel.maps.totals)?, hold(&skel.maps.totals_state)?);
+        let (groups, state) = (hold(&skel.maps.tccc_totals)?, hold(&skel.maps.tccc_tot_state)?);
         before(&groups)?;
         let (sweep, links) = attach(&skel)?;
         Ok(Counting { sweep, links, groups, state, labels: labels.map(|labels| labels.id), notices })
@@ -317,11 +317,11 @@ fn entries(groups: &MapHandle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 fn attach(skel: &TcpTraceSkel<'_>) -> Result<(Link, Vec<Link>)> {
-    let sweep = skel.progs.on_totals_sweep.attach().map_err(|error| {
+    let sweep = skel.progs.tccc_tot_sweep.attach().map_err(|error| {
         let what = format!("cannot count sockets: this kernel refuses to iterate over them: {error}");
         Failure::unmet(what).hint("`tccc doctor` lists what this host lacks")
     })?;
-    let links = [&skel.progs.on_totals_tcp_state, &skel.progs.on_totals_ca_state]
+    let links = [&skel.progs.tccc_tot_tcp, &skel.progs.tccc_tot_ca]
         .into_iter()
         .filter(|program| program.autoload())
         .map(|program| program.attach().with_context(|| format!("attach {}", program.name().display())));

@@ -113,18 +113,18 @@ impl Arms {
         let mut open = skeleton::GuardSkelBuilder::default().open(&mut storage).context("open the guard's program")?;
         let rodata = open.maps.rodata_data.as_mut().context("find the settings of the guard's program")?;
         rodata.judged_generation = generation as u16;
-        open.maps.cells.set_max_entries((slots.len() * FOLDS).max(1) as u32).context("size the guard's sums")?;
-        open.maps.labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
+        open.maps.tccc_cells.set_max_entries((slots.len() * FOLDS).max(1) as u32).context("size the guard's sums")?;
+        open.maps.tccc_labels.reuse_fd(labels.as_fd()).context("use the policy's labels")?;
         let skel = open.load().map_err(|error| {
             let why = libbpf_log::take().lines().next_back().map_or(error.to_string(), str::to_owned);
             Failure::unmet(format!("cannot guard: the kernel refuses the guard's program: {why}"))
         })?;
         for key in slots.iter().flat_map(|&slot| (0..FOLDS as u32).map(move |fold| key_of(slot, fold))) {
-            skel.maps.cells.update(&key, &[0; WORDS * 8], MapFlags::ANY).context("begin the guard's sums")?;
+            skel.maps.tccc_cells.update(&key, &[0; WORDS * 8], MapFlags::ANY).context("begin the guard's sums")?;
         }
-        let end = skel.progs.on_guard_end.attach().context("follow the ends of connections")?;
-        let sweep = skel.progs.on_guard_sweep.attach_iter(labels.as_fd()).context("attach the iterator over labels")?;
-        let cells = MapHandle::try_from(&skel.maps.cells).context("hold the guard's sums")?;
+        let end = skel.progs.tccc_guard_end.attach().context("follow the ends of connections")?;
+        let sweep = skel.progs.tccc_guard_sum.attach_iter(labels.as_fd()).context("attach the iterator over labels")?;
+        let cells = MapHandle::try_from(&skel.maps.tccc_cells).context("hold the guard's sums")?;
         Ok(Arms { sweep, _end: end, cells, slots: slots.to_vec() })
     }
 

@@ -31,7 +31,7 @@ pub const SOON: Duration = Duration::from_secs(10);
 pub const NAME: &str = "ldk_lab";
 /// Names of the policy's programs, as the kernel cuts them.
 const PROGRAMS: [&str; 7] =
-    ["select_algorith", "on_cgroup_mkdir", "on_cgroup_relea", "on_sight", "on_label", "on_move", "on_refresh"];
+    ["tccc_select", "tccc_cg_mkdir", "tccc_cg_release", "tccc_sight", "tccc_label", "tccc_move", "tccc_refresh"];
 
 /// A namespace of the test's own whose connections the policy decides.
 pub struct Lab {
@@ -50,7 +50,7 @@ pub fn with_lab(test: impl FnOnce(&Lab) + Send) {
 
 /// Maps of policies and sweeps in the kernel.
 fn maps() -> usize {
-    let names = ["labels", "cgroups", "awaited", "remotes", "counts"];
+    let names = ["tccc_labels", "tccc_cgroups", "tccc_awaited", "tccc_remotes", "tccc_counts"];
     MapInfoIter::default().filter(|map| names.iter().any(|name| map.name == *name)).count()
 }
 
