@@ -13,8 +13,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use libbpf_cargo::SkeletonBuilder;
 
+#[path = "../src/author/recipe.rs"]
+mod recipe;
+
 /// Folders whose programs the Rust side knows by type.
 const SKELETON_FOLDERS: [&str; 3] = ["trace", "policy", "path"];
+
+/// Headers of libbpf that the program carries too, for those who compile algorithms of their own.
+const LIBBPF_HEADERS: [&str; 4] = ["bpf_helpers.h", "bpf_helper_defs.h", "bpf_tracing.h", "bpf_core_read.h"];
 
 /// Where `cargo xtask web` puts the page, and the page's files: path, content type, file.
 const PAGE_FOLDER: &str = "src/serve/web/bundle";
@@ -46,6 +52,7 @@ fn main() -> Result<()> {
     }
     fs::write(out.join("catalog.rs"), catalog + "]\n").context("write the catalogue slice")?;
     fs::write(out.join("sources.rs"), sources(&bpf)?).context("write the slice of sources")?;
+    fs::write(out.join("author.rs"), for_authors(&bpf)?).context("write the slice of what authors need")?;
     fs::write(out.join("companions.rs"), companions(&bpf, &out)?).context("write the slice of companions")?;
     for folder in SKELETON_FOLDERS {
         for source in programs(&bpf.join(folder))? {
@@ -87,14 +94,29 @@ fn companions(bpf: &Path, out: &Path) -> Result<String> {
 
 /// The slice of what modules of the guest of virtual time are compiled from: path in `bpf`, and text.
 fn sources(bpf: &Path) -> Result<String> {
+    slice_of(bpf, &["cc", "guest", "include"])
+}
+
+/// The slice of what else authors of algorithms need: the native build, the template, and headers of libbpf.
+fn for_authors(bpf: &Path) -> Result<String> {
+    let mut slice = slice_of(bpf, &["host", "template"])?;
+    let headers = PathBuf::from(env::var_os("DEP_BPF_INCLUDE").context("find libbpf's headers")?).join("bpf");
+    slice.truncate(slice.len() - "]\n".len());
+    for name in LIBBPF_HEADERS {
+        slice += &format!("    ({:?}, include_str!({:?})),\n", format!("libbpf/bpf/{name}"), headers.join(name));
+    }
+    Ok(slice + "]\n")
+}
+
+/// A slice of the files in folders of `bpf`: path there, and text.
+fn slice_of(bpf: &Path, folders: &[&str]) -> Result<String> {
     let mut slice = String::from("&[\n");
-    for folder in ["cc", "guest", "include"] {
+    for folder in folders {
         let entries = fs::read_dir(bpf.join(folder)).with_context(|| format!("list bpf/{folder}"))?;
         let mut names: Vec<OsString> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
         names.sort();
-        for name in
-            names.iter().filter_map(|name| name.to_str()).filter(|name| name.ends_with(".c") || name.ends_with(".h"))
-        {
+        let is_source = |name: &&str| [".c", ".h", ".toml", "Makefile"].iter().any(|end| name.ends_with(end));
+        for name in names.iter().filter_map(|name| name.to_str()).filter(is_source) {
             let file = bpf.join(folder).join(name);
             slice += &format!("    ({:?}, include_str!({file:?})),\n", format!("{folder}/{name}"));
         }
@@ -120,9 +142,8 @@ fn stem(source: &Path) -> String {
 }
 
 fn builder(bpf: &Path, source: &Path, object: &Path, card: Option<&Path>) -> SkeletonBuilder {
-    // There is no C library in the kernel: its names, such as erfc, are free for ours.
-    let mut args: Vec<OsString> =
-        ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-fno-builtin", "-mcpu=v3"].map(Into::into).into();
+    let mut args: Vec<OsString> = recipe::BPF_FLAGS.map(Into::into).into();
+    args.push("-Werror".into());
     args.extend(["-I".into(), bpf.join("include").into_os_string()]);
     args.push("-ffile-compilation-dir=/tccc".into());
     args.push(named(bpf, "/tccc/bpf"));
@@ -152,11 +173,5 @@ fn named(path: &Path, name: &str) -> OsString {
 /// Writes the file's header comment as the C string that `ALGORITHM` embeds, so that `tccc show` needs no source file.
 fn write_card(source: &Path, card: &Path) -> Result<()> {
     let text = fs::read_to_string(source).with_context(|| format!("read {}", source.display()))?;
-    let body = text.split_once("/*").and_then(|(_, rest)| rest.split_once("*/")).map_or("", |(body, _)| body);
-    let lines =
-        body.lines().map(|line| line.trim_start().trim_start_matches('*').strip_prefix(' ').unwrap_or("").trim_end());
-    let quoted: Vec<String> = lines.map(|line| line.replace('\\', "\\\\").replace('"', "\\\"")).collect();
-    let text = quoted.join("\\n");
-    fs::write(card, format!("#define TCCC_CARD \"{}\"\n", text.trim_matches(|c| c == '\n')))
-        .context("write the card header")
+    fs::write(card, recipe::card(&text)).context("write the card header")
 }

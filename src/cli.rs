@@ -17,6 +17,7 @@ mod apply;
 mod arms;
 mod assets;
 pub mod capabilities;
+mod check;
 pub mod columns;
 pub mod completions;
 mod confirm;
@@ -30,11 +31,13 @@ pub mod link;
 pub mod list;
 pub mod load;
 pub mod naming;
+mod new;
 pub mod parquet;
 pub mod plain;
 mod policy;
 mod progress;
 pub mod report;
+mod ring;
 mod risk;
 pub mod run;
 pub mod selection;
@@ -92,10 +95,13 @@ pub enum Command {
     Report(report::Args),
     Link(Box<link::Args>),
     Doctor(doctor::Args),
+    New(new::Args),
+    Check(check::Args),
     Completions(completions::Args),
     Traffic(traffic::Args),
     Guard(guard::Args),
     Inside(inside::Args),
+    Ring(ring::Args),
     Assets(assets::Args),
 }
 
@@ -156,10 +162,13 @@ fn run(cli: Cli) -> Result<()> {
         Command::Report(args) => report::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Doctor(args) => args.run(),
+        Command::New(args) => args.run(),
+        Command::Check(args) => args.run(),
         Command::Completions(args) => args.run(),
         Command::Traffic(args) => args.run(),
         Command::Guard(args) => args.run(),
         Command::Inside(args) => args.run(),
+        Command::Ring(args) => args.run(),
         Command::Assets(args) => args.run(),
     }
 }

@@ -17,6 +17,7 @@
 //! | 3 | [`experiment`] | scenario to runs to result directory | all below |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
 //! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and carried out | trial and all below it |
+//! | 3 | [`author`] | what authors of algorithms use: a template, compiling, rules, the simulated kernel, fuzzer, proof | catalog, kernel, loader |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`cli`] | one file per verb | all |
@@ -38,6 +39,7 @@ pub mod model;
 pub mod policy;
 pub mod state;
 
+pub mod author;
 pub mod declaration;
 pub mod experiment;
 pub mod report;

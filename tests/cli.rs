@@ -280,7 +280,7 @@ fn flags_are_explained_by_clap_with_exit_code_2() {
 
 #[test]
 fn every_verb_has_help_with_an_example() {
-    let verbs = ["list", "show", "load", "unload", "status", "doctor", "completions"];
+    let verbs = ["list", "show", "load", "unload", "status", "doctor", "new", "check", "completions"];
     for verb in verbs {
         let text = String::from_utf8(run(&format!("{verb} --help")).stdout).unwrap();
         assert!(text.contains("Example: `tccc"), "{text}");

@@ -3,18 +3,13 @@
 //!
 //! `cargo xtask fuzz` installs what it needs, builds each target and lets it run.
 
-#[allow(dead_code, reason = "the fuzzer links programs, not libraries")]
-#[path = "host/compile.rs"]
-mod compile;
-#[path = "host/fuzzer.rs"]
-mod fuzzer;
 #[path = "host/subject.rs"]
 mod subject;
 
 use std::path::Path;
 
-use fuzzer::{Crash, Fuzzed};
 use subject::Subject;
+use tccc::author::fuzzer::{self, Crash, Fuzzed};
 
 /// How long the fuzzer may take to find the defect that it must find.
 const DEFECT_SECONDS: u32 = 60;
@@ -30,8 +25,10 @@ fn no_input_breaks_an_algorithm() {
     let seconds = std::env::var("TCCC_FUZZ_SECONDS").map_or(2, |text| text.parse().expect("seconds are a number"));
     let mut crashes = Vec::new();
     println!("algorithm           inputs   edges");
-    let look = |subject: &Subject| fuzzer::fuzz(subject, folder(), seconds);
-    subject::for_each(&Subject::chosen(), look, |subject, Fuzzed { runs, edges, crash }| {
+    let look = |subject: &Subject| {
+        fuzzer::fuzz(subject, folder(), seconds).expect("`cargo xtask setup --for fuzz` installs the fuzzer")
+    };
+    subject::for_each(&subject::chosen(), look, |subject, Fuzzed { runs, edges, crash }| {
         println!("{:16} {runs:9}  {edges:6}", subject.id);
         crashes.extend(crash.iter().map(|crash| format!("{}: {}", subject.id, told(crash))));
     });
@@ -46,7 +43,8 @@ fn told(Crash { input, program, why }: &Crash) -> String {
 #[ignore = "belongs to the fuzzer: `cargo xtask fuzz`"]
 fn a_defect_behind_four_steps_is_found() {
     let scratch = tempfile::tempdir().unwrap();
-    let Fuzzed { runs, crash, .. } = fuzzer::fuzz(&Subject::broken("deep_defect", 3), scratch.path(), DEFECT_SECONDS);
+    let Fuzzed { runs, crash, .. } =
+        fuzzer::fuzz(&subject::broken("deep_defect"), scratch.path(), DEFECT_SECONDS).unwrap();
     let crash = crash.unwrap_or_else(|| panic!("{runs} inputs did not find the division by zero"));
     println!("found after {runs} inputs: {}", crash.why);
     assert!(crash.why.contains("division by zero"), "found something else: {}", crash.why);

@@ -7,8 +7,6 @@ mod adaptive;
 mod bic;
 #[path = "host/bottleneck.rs"]
 mod bottleneck;
-#[path = "host/checked.rs"]
-mod checked;
 #[path = "host/compile.rs"]
 mod compile;
 #[path = "host/compound.rs"]
@@ -37,28 +35,20 @@ mod htcp;
 mod hybla;
 #[path = "host/illinois.rs"]
 mod illinois;
-#[path = "host/kernel.rs"]
-mod kernel;
 #[path = "host/msack.rs"]
 mod msack;
 #[path = "host/mswift.rs"]
 mod mswift;
 #[path = "host/native.rs"]
 mod native;
-#[path = "host/operations.rs"]
-mod operations;
 #[path = "host/pair.rs"]
 mod pair;
-#[path = "host/path.rs"]
-mod path;
 #[path = "host/properties.rs"]
 mod properties;
 #[path = "host/reno.rs"]
 mod reno;
 #[path = "host/rounds.rs"]
 mod rounds;
-#[path = "host/sender.rs"]
-mod sender;
 #[path = "host/state_layout.rs"]
 mod state_layout;
 #[path = "host/swift.rs"]
@@ -77,3 +67,5 @@ mod veno;
 mod westwood;
 #[path = "host/yeah.rs"]
 mod yeah;
+
+use tccc::author::ring::{kernel, operations, path, sender};

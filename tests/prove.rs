@@ -1,28 +1,25 @@
 //! The proof: no callback of any algorithm divides by zero, overflows, shifts or reads out of bounds, makes a threshold
 //! below 2 or an empty window, whatever the kernel passes and whatever was called before; and every statement is reached.
 //!
-//! `cargo xtask prove` installs Frama-C, runs it and prints the table. What is assumed stands in tests/host/prove.c.
+//! `cargo xtask prove` installs Frama-C, runs it and prints the table. What is assumed stands in bpf/host/prove.c.
 
-#[allow(dead_code, reason = "the proof compiles nothing")]
-#[path = "host/compile.rs"]
-mod compile;
-#[path = "host/eva.rs"]
-mod eva;
 #[path = "host/subject.rs"]
 mod subject;
 
-use eva::Proof;
-use subject::Subject;
+use tccc::author::proof::{Proof, prove};
 
 #[test]
 #[ignore = "a proof of a minute or two: `cargo xtask prove`"]
 fn every_algorithm_is_proved() {
-    let subjects = Subject::chosen();
+    let subjects = subject::chosen();
     let mut findings = Vec::new();
     let mut table =
         String::from("| algorithm | alarms | asserts proved | statements reached |\n| --- | ---: | ---: | ---: |\n");
     println!("algorithm        alarms  asserts proved  statements reached   time");
-    subject::for_each(&subjects, eva::prove, |subject, proof| {
+    let work = |subject: &subject::Subject| {
+        prove(subject).expect("frama-c starts; `cargo xtask setup --for prove` installs it")
+    };
+    subject::for_each(&subjects, work, |subject, proof| {
         println!("{}", line(&subject.id, proof));
         table.push_str(&row(&subject.id, proof));
         findings.extend(proof.findings.iter().map(|finding| format!("{}: {finding}", subject.id)));
@@ -51,7 +48,7 @@ fn row(id: &str, proof: &Proof) -> String {
 #[test]
 #[ignore = "belongs to the proof: `cargo xtask prove`"]
 fn every_kind_of_defect_is_found() {
-    let proof = eva::prove(&Subject::broken("each_defect", 1));
+    let proof = prove(&subject::broken("each_defect")).unwrap();
     let findings = proof.findings.join("\n");
     let check = |what: &str| assert!(findings.contains(what), "{what} is not found, only\n{findings}");
     check("defect_shift: shift: ");

@@ -84,6 +84,11 @@
  * The ops table of the algorithm, under its name: ALGORITHM(id, "title", "source") = {.ssthresh = (void *)..., ...};
  * The id is the file stem and the name on the command line; .name repeats it for the kernel, and a test compares them.
  */
+#ifdef TCCC_FOR_BPFTOOL
+#define TCCC_REGISTRATION ".struct_ops" /* bpftool of Debian 12 knows no links */
+#else
+#define TCCC_REGISTRATION ".struct_ops.link"
+#endif
 #ifdef TCCC_HOST
 #define ALGORITHM(id, title, source)                                                                                   \
 	const char *const tccc_host_title = title;                                                                     \
@@ -91,7 +96,7 @@
 #else
 #define ALGORITHM(id, title, source)                                                                                   \
 	char LICENSE[] SEC("license") = "GPL";                                                                         \
-	SEC(".struct_ops.link")                                                                                        \
+	SEC(TCCC_REGISTRATION)                                                                                         \
 	struct tcp_congestion_ops id TCCC_TAG("tccc.title=" title) TCCC_TAG("tccc.source=" source)                     \
 		TCCC_TAG("tccc.card=" TCCC_CARD)
 #endif

@@ -16,7 +16,7 @@ const MS: u32 = 1_000;
 /// The one copy with other tunables than the defaults: a test has it alone.
 fn tuned(settings: &[&str]) -> MutexGuard<'static, Native> {
     static COPY: OnceLock<Mutex<Native>> = OnceLock::new();
-    let copy = COPY.get_or_init(|| Mutex::new(Native::own(ID)));
+    let copy = COPY.get_or_init(|| Mutex::new(native::own(ID)));
     // A case that failed leaves the lock poisoned; the tunables are set anew.
     let mut native = copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let algorithm = catalog::find(ID).unwrap();

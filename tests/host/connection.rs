@@ -1,21 +1,21 @@
-//! One connection of one algorithm, driven round trip by round trip.
+//! A connection of an algorithm of `bpf/cc`, with its private fields by name.
 
+use std::ops::{Deref, DerefMut};
+
+use tccc::author::ring::connection;
 use tccc::catalog::{self, Value};
 
-use crate::kernel::Kernel;
-use crate::native::{self, INFINITE_SSTHRESH, Native, Socket};
-use crate::operations::{self, Operation, Start};
+use crate::native::{self, Native};
 
 /// A connection with its clock; it begins with a full window in flight.
 pub struct Connection<'n> {
-    pub kernel: Kernel<Socket<'n>>,
+    connection: connection::Connection<'n>,
     id: &'n str,
-    now_us: u64,
 }
 
 /// Its own copy of an algorithm, with these settings.
 pub fn tuned(id: &str, settings: &[&str]) -> Native {
-    let mut native = Native::own(id);
+    let mut native = native::own(id);
     for setting in catalog::find(id).unwrap().settings(settings).unwrap() {
         native.set(&setting.name, &setting.bytes);
     }
@@ -31,8 +31,7 @@ impl Connection<'static> {
 
 impl<'n> Connection<'n> {
     pub fn over(native: &'n Native, cwnd: u32, ssthresh: u32) -> Self {
-        let start = Start { cwnd, ssthresh, clamp: INFINITE_SSTHRESH };
-        Connection { kernel: operations::connect(native.socket(0xaa), start), id: &native.id, now_us: 0 }
+        Connection { connection: connection::Connection::over(native, cwnd, ssthresh), id: &native.id }
     }
 
     /// A field of the private state, by the name that `tccc show` gives.
@@ -44,55 +43,18 @@ impl<'n> Connection<'n> {
             other => panic!("{name} of {} is {other:?}", self.id),
         }
     }
+}
 
-    pub fn cwnd(&self) -> u32 {
-        self.kernel.tcp.snd_cwnd
+impl<'n> Deref for Connection<'n> {
+    type Target = connection::Connection<'n>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.connection
     }
+}
 
-    pub fn ssthresh(&self) -> u32 {
-        self.kernel.tcp.snd_ssthresh
-    }
-
-    pub fn now_us(&self) -> u64 {
-        self.now_us
-    }
-
-    /// Time passes and nothing arrives.
-    pub fn wait(&mut self, us: u64) {
-        self.now_us += us;
-    }
-
-    pub fn apply(&mut self, operation: Operation) {
-        operations::apply(&mut self.kernel, operation, self.now_us * 1000);
-    }
-
-    /// One ACK for so many packets.
-    pub fn ack(&mut self, packets: u32, rtt_us: u32) {
-        self.apply(Operation::Ack { packets, rtt_us });
-    }
-
-    /// Everything in flight is acknowledged packet by packet over one round trip, and as much as allowed is sent.
-    pub fn round(&mut self, rtt_us: u32) {
-        let packets = self.kernel.tcp.packets_out;
-        let end_us = self.now_us + u64::from(rtt_us);
-        for packet in 1..=packets {
-            self.now_us = end_us - u64::from(rtt_us) * u64::from(packets - packet) / u64::from(packets);
-            self.ack(1, rtt_us);
-        }
-    }
-
-    /// A loss that fast retransmission repairs, as if no other ACK came meanwhile; leaves the connection open again.
-    pub fn lose(&mut self) {
-        self.apply(Operation::Lose);
-        self.recover();
-        assert_eq!(self.kernel.tcp.ca_state, native::state::OPEN);
-    }
-
-    /// The end of a reduction that was not spurious.
-    pub fn recover(&mut self) {
-        self.kernel.undo_retrans = 1;
-        let tcp = &mut self.kernel.tcp;
-        (tcp.lost_out, tcp.sacked_out, tcp.retrans_out) = (0, 0, 0);
-        self.kernel.leave();
+impl DerefMut for Connection<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.connection
     }
 }

@@ -18,7 +18,7 @@ const TIME_MAX: u32 = 2_642_245;
 /// The core's equations, compiled with wrappers that give them names.
 fn equations() -> &'static Native {
     static EQUATIONS: OnceLock<Native> = OnceLock::new();
-    EQUATIONS.get_or_init(|| Native::load(&compile::in_tree("tests/host/cubic.c")))
+    EQUATIONS.get_or_init(|| native::load(&compile::in_tree("tests/host/cubic.c")))
 }
 
 fn cube_root(value: u64) -> u32 {

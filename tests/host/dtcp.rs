@@ -225,7 +225,7 @@ fn events_other_than_loss_change_nothing() {
 
 #[test]
 fn shares_are_tunables() {
-    let mut native = Native::own("dtcp");
+    let mut native = native::own("dtcp");
     let settings = catalog::find("dtcp").unwrap();
     let settings = settings.settings(&["keep_slow_start=768", "keep_avoidance=896", "keep_timeout=256"]).unwrap();
     for setting in settings {

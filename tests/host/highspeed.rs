@@ -97,7 +97,8 @@ fn scalable_recovers_in_as_many_round_trips_at_any_window() {
         assert_eq!(connection.cwnd(), cwnd * 7 / 8);
         let mut rounds = 0;
         while connection.cwnd() < cwnd {
-            connection.ack(connection.cwnd(), 100_000);
+            let window = connection.cwnd();
+            connection.ack(window, 100_000);
             rounds += 1;
         }
         // ln(1 - b) / ln(1 / (1 + a)) = 13.4: section 3 of the paper.

@@ -99,7 +99,8 @@ fn rate_after_a_second_does_not_depend_on_the_rtt() {
     let rate = |rtt_us: u32| {
         let mut connection = with_rtt(native::find("bpf_hybla"), 8 * rtt_us / 25_000, 2, rtt_us);
         for _ in 0..1_000_000 / rtt_us {
-            connection.ack(connection.kernel.tcp.packets_out, rtt_us);
+            let in_flight = connection.kernel.tcp.packets_out;
+            connection.ack(in_flight, rtt_us);
         }
         f64::from(connection.cwnd()) * 1e6 / f64::from(rtt_us)
     };

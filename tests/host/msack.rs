@@ -21,7 +21,7 @@ fn set(native: &mut Native, settings: &[&str]) {
 
 /// The paper's algorithm, which has no guard, with these settings.
 fn tuned(settings: &[&str]) -> Native {
-    let mut native = Native::own("msack");
+    let mut native = native::own("msack");
     set(&mut native, &["guard=0"]);
     set(&mut native, settings);
     native
@@ -469,7 +469,7 @@ proptest! {
     ) {
         use std::sync::{Mutex, OnceLock};
         static COPY: OnceLock<Mutex<Native>> = OnceLock::new();
-        let copy = COPY.get_or_init(|| Mutex::new(Native::own("msack")));
+        let copy = COPY.get_or_init(|| Mutex::new(native::own("msack")));
         let mut native = copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         set(&mut native, &["guard=0", "average_by_round=0", &format!("tolerance={tolerance}")]);
         let samples: Vec<u32> = samples.into_iter().map(|(rtt_us, shift)| rtt_us >> shift).collect();

@@ -1,180 +1,21 @@
-//! An algorithm as native code: its library, and sockets that are driven through the shim.
+//! The algorithms of `bpf/cc` as native code.
 
-use std::ffi::c_void;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use libloading::Library;
+pub use tccc::author::ring::native::*;
 
 use crate::compile;
 
-/// `enum tcp_ca_state`.
-pub mod state {
-    pub const OPEN: u32 = 0;
-    pub const DISORDER: u32 = 1;
-    pub const CWR: u32 = 2;
-    pub const RECOVERY: u32 = 3;
-    pub const LOSS: u32 = 4;
+/// Compiles and loads a file.
+pub fn load(source: &Path) -> Native {
+    let (_folder, library) = compile::library(&[&compile::in_tree("bpf/host/shim.c"), source]);
+    Native::open(&library, &compile::stem(source)).expect("the algorithm's library loads")
 }
 
-/// `enum tcp_ca_event`, those that the simulated kernel sends.
-pub mod event {
-    pub const TX_START: u32 = 0;
-    pub const CWND_RESTART: u32 = 1;
-    pub const COMPLETE_CWR: u32 = 2;
-    pub const LOSS: u32 = 3;
-}
-
-/// The kernel's "no threshold yet".
-pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
-
-type Host = *mut c_void;
-
-macro_rules! shim {
-    (fields: $($field:ident),*; samples: $($sample:ident),*; calls: $($call:ident($($kind:ty),*) $(-> $result:ty)?),*;) => {
-        /// The fields of a socket that the kernel and the algorithms share; each is the kernel's own.
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub struct Tcp { $(pub $field: u32),* }
-
-        /// What `cong_control` is told about an ACK.
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub struct Rate { $(pub $sample: i64),* }
-
-        /// The functions of one library.
-        struct Shim {
-            $($field: (unsafe extern "C" fn(Host) -> u32, unsafe extern "C" fn(Host, u32)),)*
-            rate: RateSetters,
-            $($call: unsafe extern "C" fn($($kind),*) $(-> $result)?,)*
-        }
-
-        struct RateSetters { $($sample: unsafe extern "C" fn(Host, i64)),* }
-
-        impl Shim {
-            /// SAFETY: the library was compiled from shim.c, whose signatures these are.
-            unsafe fn load(library: &Library) -> Result<Self, libloading::Error> {
-                unsafe {
-                    Ok(Shim {
-                        $($field: (
-                            *library.get(concat!("host_get_", stringify!($field)))?,
-                            *library.get(concat!("host_set_", stringify!($field)))?,
-                        ),)*
-                        rate: RateSetters {
-                            $($sample: *library.get(concat!("host_set_rate_", stringify!($sample)))?),*
-                        },
-                        $($call: *library.get(concat!("host_", stringify!($call)))?,)*
-                    })
-                }
-            }
-
-            /// SAFETY: `host` is a live socket of this library.
-            unsafe fn store(&self, host: Host, tcp: &Tcp) {
-                unsafe { $((self.$field.1)(host, tcp.$field);)* }
-            }
-
-            /// SAFETY: as [`Shim::store`].
-            unsafe fn fetch(&self, host: Host) -> Tcp {
-                unsafe { Tcp { $($field: (self.$field.0)(host)),* } }
-            }
-
-            /// SAFETY: as [`Shim::store`].
-            unsafe fn store_rate(&self, host: Host, rate: &Rate) {
-                unsafe { $((self.rate.$sample)(host, rate.$sample);)* }
-            }
-        }
-    };
-}
-
-shim! {
-    fields: snd_una, snd_nxt, snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, srtt_us, rttvar_us,
-        mss_cache, packets_out, sacked_out, lost_out, retrans_out, max_packets_out, delivered, lost, is_cwnd_limited, ca_state;
-    samples: delivered, interval_us, rtt_us, losses, acked_sacked, prior_in_flight, is_app_limited;
-    calls: new(u8) -> Host, free(Host), private(Host) -> *const u8, set_clock(u64), init(Host), release(Host),
-        in_ack_event(Host, u32), pkts_acked(Host, u32, i32, u32), cong_control(Host, u32, u32) -> u32,
-        cong_avoid(Host, u32, u32), ssthresh(Host) -> u32, set_state(Host, u32), cwnd_event(Host, u32),
-        cwnd_event_tx_start(Host), min_tso_segs(Host) -> u32, undo_cwnd(Host) -> u32, storage(Host) -> *mut u8,
-        get_pacing_rate(Host) -> u64, get_pacing_status(Host) -> u32, set_pacing_status(Host, u32),
-        get_priority(Host) -> i32, set_priority(Host, i32);
-}
-
-impl Tcp {
-    pub fn in_flight(&self) -> u32 {
-        self.packets_out + self.retrans_out - self.sacked_out - self.lost_out
-    }
-
-    pub fn in_slow_start(&self) -> bool {
-        self.snd_cwnd < self.snd_ssthresh
-    }
-}
-
-/// What the kernel calls. The window is in `tcp` before and after, wherever the algorithm's code lives.
-pub trait CongestionControl {
-    fn init(&mut self, tcp: &mut Tcp);
-    fn in_ack_event(&mut self, tcp: &mut Tcp, flags: u32);
-    /// Acknowledged packets and, where there is one, the RTT sample in microseconds.
-    fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>);
-    /// Whether the algorithm decides alone; if not, `cong_avoid` and the kernel's reduction do.
-    fn cong_control(&mut self, tcp: &mut Tcp, rate: &Rate) -> bool;
-    fn cong_avoid(&mut self, tcp: &mut Tcp, acked: u32);
-    fn ssthresh(&mut self, tcp: &mut Tcp) -> u32;
-    /// Called while `tcp.ca_state` is still the old one.
-    fn set_state(&mut self, tcp: &mut Tcp, new_state: u32);
-    fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32);
-    /// Asked before each transmission: the fewest packets to hand down at once.
-    fn min_tso_segs(&mut self, _: &mut Tcp) -> u32 {
-        2
-    }
-    fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32;
-    /// Nanoseconds on the clock that the algorithm reads.
-    fn set_clock(&mut self, now_ns: u64);
-}
-
-/// The library of one algorithm, with tunables of its own.
-pub struct Native {
-    pub id: String,
-    shim: Shim,
-    library: Library,
-}
-
-impl Native {
-    /// Compiles and loads a file.
-    pub fn load(source: &Path) -> Self {
-        let (_folder, path) = compile::library(&[&compile::in_tree("tests/host/shim.c"), source]);
-        // SAFETY: the library is ours and runs no code when loaded.
-        let library = unsafe { Library::new(&path) }.expect("the algorithm's library loads");
-        // SAFETY: it was compiled from shim.c just now.
-        let shim = unsafe { Shim::load(&library) }.expect("the shim is complete");
-        Native { id: compile::stem(source), shim, library }
-    }
-
-    /// One algorithm of `bpf/cc`, in a copy whose tunables nobody else uses.
-    pub fn own(id: &str) -> Self {
-        Native::load(&compile::in_tree(&format!("bpf/cc/{id}.bpf.c")))
-    }
-
-    /// Sets a tunable to bytes of its own size.
-    pub fn set(&mut self, name: &str, bytes: &[u8]) {
-        // SAFETY: the symbol is a variable of at least these bytes, and nothing runs in the library now.
-        unsafe {
-            let place = self.library.get::<*mut u8>(name).expect("the tunable is a variable");
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), *place, bytes.len());
-        }
-    }
-
-    /// A function of the library that is no callback.
-    ///
-    /// SAFETY: `F` is its signature, and it is not called after the library is gone.
-    pub unsafe fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: the caller's.
-        unsafe { *self.library.get::<F>(name).expect("the function is in the library") }
-    }
-
-    /// A socket whose private memory holds `poison` everywhere.
-    pub fn socket(&self, poison: u8) -> Socket<'_> {
-        // SAFETY: no precondition.
-        let host = unsafe { (self.shim.new)(poison) };
-        assert!(!host.is_null());
-        Socket { native: self, host }
-    }
+/// One algorithm of `bpf/cc`, in a copy whose tunables nobody else uses.
+pub fn own(id: &str) -> Native {
+    load(&compile::in_tree(&format!("bpf/cc/{id}.bpf.c")))
 }
 
 /// Every algorithm of `bpf/cc`, compiled once.
@@ -182,7 +23,7 @@ pub fn every() -> &'static [Native] {
     static EVERY: OnceLock<Vec<Native>> = OnceLock::new();
     EVERY.get_or_init(|| {
         std::thread::scope(|scope| {
-            let jobs: Vec<_> = compile::sources().into_iter().map(|s| scope.spawn(move || Native::load(&s))).collect();
+            let jobs: Vec<_> = compile::sources().into_iter().map(|s| scope.spawn(move || load(&s))).collect();
             jobs.into_iter().map(|job| job.join().expect("every algorithm compiles natively")).collect()
         })
     })
@@ -191,149 +32,4 @@ pub fn every() -> &'static [Native] {
 /// The algorithm with this id among [`every`].
 pub fn find(id: &str) -> &'static Native {
     every().iter().find(|native| native.id == id).expect("an algorithm of bpf/cc")
-}
-
-/// One socket that uses a native algorithm.
-pub struct Socket<'n> {
-    native: &'n Native,
-    host: Host,
-}
-
-impl Drop for Socket<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the socket is live until here.
-        unsafe {
-            (self.native.shim.release)(self.host);
-            (self.native.shim.free)(self.host);
-        }
-    }
-}
-
-impl Socket<'_> {
-    /// The algorithm's 104 bytes.
-    pub fn private(&self) -> [u8; tccc::catalog::STATE_BYTES_MAX] {
-        // SAFETY: the shim returns the beginning of that many bytes.
-        unsafe { *(self.native.shim.private)(self.host).cast() }
-    }
-
-    /// Bytes per second at which the socket's packets are spaced where its status asks for it.
-    pub fn pacing_rate(&self) -> u64 {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.get_pacing_rate)(self.host) }
-    }
-
-    /// `enum sk_pacing`: 0 nobody paces, 1 TCP itself does, 2 the fq qdisc does.
-    pub fn pacing_status(&self) -> u32 {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.get_pacing_status)(self.host) }
-    }
-
-    /// The mark of the socket's packets: IP_TOS or IPV6_TCLASS.
-    pub fn priority(&self) -> i32 {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.get_priority)(self.host) }
-    }
-
-    /// The mark that the application chooses.
-    pub fn set_priority(&mut self, priority: i32) {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.set_priority)(self.host, priority) }
-    }
-
-    pub fn set_pacing_status(&mut self, status: u32) {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.set_pacing_status)(self.host, status) }
-    }
-
-    /// Writes to what a companion program shares with the algorithm.
-    pub fn share(&mut self, at: usize, bytes: &[u8]) {
-        const STORAGE_BYTES: usize = 64;
-        assert!(at + bytes.len() <= STORAGE_BYTES);
-        // SAFETY: the shim returns the beginning of that many bytes, and the socket is live.
-        unsafe {
-            let place = (self.native.shim.storage)(self.host).add(at);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
-        }
-    }
-
-    /// How a kernel from 7.1 on tells of the first transmission after nothing was in flight.
-    pub fn cwnd_event_tx_start(&mut self, tcp: &mut Tcp) {
-        // SAFETY: the socket is live.
-        self.call(tcp, |shim, host| unsafe { (shim.cwnd_event_tx_start)(host) });
-    }
-
-    fn call<R>(&mut self, tcp: &mut Tcp, call: impl FnOnce(&Shim, Host) -> R) -> R {
-        let shim = &self.native.shim;
-        // SAFETY: the socket is live; the functions are the shim's.
-        unsafe {
-            shim.store(self.host, tcp);
-            let result = call(shim, self.host);
-            *tcp = shim.fetch(self.host);
-            result
-        }
-    }
-}
-
-impl CongestionControl for Socket<'_> {
-    fn init(&mut self, tcp: &mut Tcp) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.init)(host) });
-    }
-
-    fn in_ack_event(&mut self, tcp: &mut Tcp, flags: u32) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.in_ack_event)(host, flags) });
-    }
-
-    fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>) {
-        let rtt_us = rtt_us.map_or(-1, |rtt| rtt as i32);
-        let in_flight = tcp.in_flight();
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.pkts_acked)(host, acked, rtt_us, in_flight) });
-    }
-
-    fn cong_control(&mut self, tcp: &mut Tcp, rate: &Rate) -> bool {
-        let ack = tcp.snd_una;
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe {
-            shim.store_rate(host, rate);
-            (shim.cong_control)(host, ack, 0) != 0
-        })
-    }
-
-    fn cong_avoid(&mut self, tcp: &mut Tcp, acked: u32) {
-        let ack = tcp.snd_una;
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.cong_avoid)(host, ack, acked) });
-    }
-
-    fn ssthresh(&mut self, tcp: &mut Tcp) -> u32 {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.ssthresh)(host) })
-    }
-
-    fn set_state(&mut self, tcp: &mut Tcp, new_state: u32) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.set_state)(host, new_state) });
-    }
-
-    fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.cwnd_event)(host, event) });
-    }
-
-    fn min_tso_segs(&mut self, tcp: &mut Tcp) -> u32 {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.min_tso_segs)(host) })
-    }
-
-    fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32 {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.undo_cwnd)(host) })
-    }
-
-    fn set_clock(&mut self, now_ns: u64) {
-        // SAFETY: no precondition.
-        unsafe { (self.native.shim.set_clock)(now_ns) }
-    }
 }

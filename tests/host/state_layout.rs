@@ -22,7 +22,7 @@ fn native(source: &Path, layout: &StateLayout) -> Vec<u64> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("layout.c");
     std::fs::write(&path, program).unwrap();
-    let (_library_folder, library) = compile::library(&[&compile::in_tree("tests/host/shim.c"), &path]);
+    let (_library_folder, library) = compile::library(&[&compile::in_tree("bpf/host/shim.c"), &path]);
     // SAFETY: the library runs no code when it is loaded.
     let library = unsafe { libloading::Library::new(library) }.unwrap();
     // SAFETY: the array has one number and two a field.

@@ -1,66 +1,48 @@
-//! What the proof and the fuzzer work on: an algorithm's file and the ranges of its tunables.
+//! The algorithms that the proof and the fuzzer work on.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
-use tccc::catalog::{self, Tunable, TunableKind};
+use tccc::author::compile::Bench;
+pub use tccc::author::subject::Subject;
+use tccc::catalog;
 
-use crate::compile;
-
-/// One algorithm.
-pub struct Subject {
-    pub id: String,
-    pub source: PathBuf,
-    tunables: Vec<Tunable>,
-    phases: usize,
+/// A path in the source tree.
+fn in_tree(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-impl Subject {
-    /// Those that `TCCC_ALGORITHMS` names, separated by spaces; every file of `bpf/cc` when it is not set.
-    ///
-    /// Panics: with the names that no file has.
-    pub fn chosen() -> Vec<Subject> {
-        let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
-        let wanted: Vec<&str> = wanted.split_whitespace().collect();
-        let every: Vec<Subject> = compile::sources().into_iter().map(Subject::of_catalog).collect();
-        let unknown: Vec<_> = wanted.iter().filter(|name| every.iter().all(|subject| subject.id != **name)).collect();
-        assert!(unknown.is_empty(), "there are no algorithms {unknown:?} in bpf/cc");
-        every.into_iter().filter(|subject| wanted.is_empty() || wanted.contains(&subject.id.as_str())).collect()
-    }
-
-    fn of_catalog(source: PathBuf) -> Subject {
-        let id = compile::stem(&source);
-        let algorithm = catalog::find(&id).expect("a file of bpf/cc is in the catalogue");
-        Subject { id, source, tunables: algorithm.tunables.clone(), phases: algorithm.layout.phases.len() }
-    }
-
-    /// A file of `tests/fixtures/broken`, whose tunables stay as they are.
-    pub fn broken(id: &str, phases: usize) -> Subject {
-        let source = compile::in_tree(&format!("tests/fixtures/broken/{id}.bpf.c"));
-        Subject { id: id.into(), source, tunables: Vec::new(), phases }
-    }
-
-    /// Writes `tunables.h`: `TUNABLES(EACH)` with `EACH(type, name, lowest, highest)` for each, and `PHASE_COUNT`.
-    pub fn write_tunables(&self, folder: &Path) {
-        let each = |t: &Tunable| format!(" EACH({}, {}, {}, {})", kind(t), t.name, t.low, t.high);
-        let list: String = self.tunables.iter().map(each).collect();
-        let text = format!("#define TUNABLES(EACH){list}\n#define PHASE_COUNT {}\n", self.phases);
-        std::fs::write(folder.join("tunables.h"), text).expect("tunables.h is written");
-    }
+/// The headers, for as long as the test runs.
+fn bench() -> &'static Bench {
+    static BENCH: OnceLock<Bench> = OnceLock::new();
+    BENCH.get_or_init(|| Bench::set_up(Path::new("none")).expect("the headers are written"))
 }
 
-/// The type in C.
-fn kind(tunable: &Tunable) -> String {
-    match tunable.kind {
-        TunableKind::Unsigned => format!("u{}", 8 * tunable.size),
-        TunableKind::Signed => format!("s{}", 8 * tunable.size),
-        TunableKind::Bool => "bool".into(),
-    }
+/// Those that `TCCC_ALGORITHMS` names, separated by spaces; every file of `bpf/cc` when it is not set.
+///
+/// Panics: with the names that no file has.
+pub fn chosen() -> Vec<Subject<'static>> {
+    let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split_whitespace().collect();
+    let ids: Vec<&str> = catalog::all().iter().map(|algorithm| algorithm.id.as_str()).collect();
+    let unknown: Vec<_> = wanted.iter().filter(|name| !ids.contains(name)).collect();
+    assert!(unknown.is_empty(), "there are no algorithms {unknown:?} in bpf/cc");
+    let all = catalog::all()
+        .iter()
+        .map(|algorithm| Subject::new(&in_tree(&format!("bpf/cc/{}.bpf.c", algorithm.id)), algorithm, bench()));
+    all.filter(|subject| wanted.is_empty() || wanted.contains(&subject.id.as_str())).collect()
+}
+
+/// A file of `tests/fixtures/broken`, whose tunables stay as they are.
+pub fn broken(id: &str) -> Subject<'static> {
+    let source = in_tree(&format!("tests/fixtures/broken/{id}.bpf.c"));
+    let algorithm = catalog::open(&bench().object(&source, &[]).expect("it compiles for BPF")).expect("an algorithm");
+    Subject::new(&source, &algorithm, bench()).untuned()
 }
 
 /// Does the work for each subject, as many at once as there are processors; `show` is called in the order of the list.
 pub fn for_each<R: Send>(
-    subjects: &[Subject],
+    subjects: &[Subject<'_>],
     work: impl Fn(&Subject) -> R + Sync,
     mut show: impl FnMut(&Subject, &R),
 ) {

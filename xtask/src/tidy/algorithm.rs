@@ -1,11 +1,13 @@
 //! What every C file begins with, and the form of an algorithm's file.
 
+#[path = "../../../src/author/header.rs"]
+mod header;
+
 use super::Finding;
 use super::scan::Language;
 use super::tree::SourceFile;
 
 const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0-only";
-const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];
 /// The kernel keeps a name of 16 bytes with its end (`TCP_CA_NAME_MAX`).
 const NAME_LENGTH: usize = 15;
 const HEADER: &str = "#include \"tccc.bpf.h\"";
@@ -38,52 +40,8 @@ pub fn licence_comes_first(file: &SourceFile) -> Vec<Finding> {
 
 /// One sentence, then the headings in their order, none empty, and `Differs` numbered or "none".
 pub fn header_has_headings(file: &SourceFile) -> Vec<Finding> {
-    if file.algorithm().is_none() {
-        return Vec::new();
-    }
-    let header = header_lines(&file.text);
-    let mut findings = first_sentence(&header);
-    let mut after = 0;
-    for heading in HEADINGS {
-        let Some(at) = header.iter().position(|line| *line == heading) else {
-            findings.push(Finding::hard(1, format!("the header has no heading `{heading}`")));
-            continue;
-        };
-        if at < after {
-            findings.push(Finding::hard(at + 2, format!("the heading `{heading}` is not in the order {HEADINGS:?}")));
-        }
-        after = at;
-        findings.extend(section_fault(heading, section(&header, at)).map(|text| Finding::hard(at + 2, text)));
-    }
-    findings
-}
-
-/// Lines of the comment that begins on the second line, without its decoration.
-fn header_lines(text: &str) -> Vec<&str> {
-    let comment = text.lines().skip(1).take_while(|line| line.starts_with("/*") || line.starts_with(" *"));
-    comment.take_while(|line| line.trim() != "*/").map(|line| line.trim_start_matches(['/', ' ', '*']).trim()).collect()
-}
-
-fn first_sentence(header: &[&str]) -> Vec<Finding> {
-    match header.iter().find(|line| !line.is_empty()) {
-        Some(sentence) if sentence.ends_with('.') && !sentence.trim_end_matches('.').contains(". ") => Vec::new(),
-        _ => vec![Finding::hard(2, "the header does not begin with one sentence on one line")],
-    }
-}
-
-/// The lines between a heading and the next one.
-fn section<'a>(header: &'a [&'a str], heading: usize) -> &'a [&'a str] {
-    let rest = &header[heading + 1..];
-    let end = rest.iter().position(|line| HEADINGS.contains(line)).unwrap_or(rest.len());
-    &rest[..end]
-}
-
-fn section_fault(heading: &str, lines: &[&str]) -> Option<String> {
-    let Some(first) = lines.iter().find(|line| !line.is_empty()) else {
-        return Some(format!("the heading `{heading}` is empty"));
-    };
-    let is_numbered = first.starts_with("1. ") || first.to_lowercase().starts_with("none");
-    (heading == "Differs" && !is_numbered).then(|| "`Differs` is neither numbered from 1 nor \"none\"".into())
+    let faults = file.algorithm().map(|_| header::faults(&file.text)).unwrap_or_default();
+    faults.into_iter().map(|(line, text)| Finding::hard(line, text)).collect()
 }
 
 /// The file's stem is the id given to `ALGORITHM` and fits the kernel's name.
@@ -119,7 +77,7 @@ mod tests {
             let content = if heading == "Differs" { differs } else { "Something." };
             format!(" *\n * {heading}\n *   {content}\n")
         };
-        let sections: String = HEADINGS.iter().map(|heading| section(heading)).collect();
+        let sections: String = header::HEADINGS.iter().map(|heading| section(heading)).collect();
         format!("// SPDX\n/*\n * Halves after a loss.\n{sections} */\n")
     }
 

@@ -6,7 +6,7 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 23] = [
+const LAYERS: [(&str, &[&str]); 24] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
@@ -21,6 +21,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
     ("loader", &["catalog", "kernel", "state"]),
     ("state", &["catalog", "kernel"]),
     ("policy", &["catalog", "kernel", "state", "loader", "written"]),
+    ("author", &["catalog", "kernel", "loader"]),
     ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
     ("experiment::scenario", &["experiment", "model", "path"]),
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),

@@ -11,6 +11,9 @@ const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
 const KNOWN_PROGRAMS: &[&str] = &[
     "cargo",
+    "make",
+    "bpftool",
+    "setpriv",
     "frama-c",
     "perf",
     "clang",

@@ -7,9 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::kernel::{Acked, Kernel};
-use crate::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
-use crate::path::{Fate, Path, Transmission};
+use super::kernel::{Acked, Kernel};
+use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
+use super::path::{Fate, Path, Transmission};
 
 /// The kernel's initial window.
 pub const INITIAL_CWND: u32 = 10;
@@ -38,14 +38,19 @@ type Arrival = Reverse<(u64, u64, u32, u64, bool)>;
 /// The window at the end of a round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
+    /// The window, packets.
     pub cwnd: u32,
+    /// The threshold, packets; none before the first.
     pub ssthresh: Option<u32>,
+    /// The congestion state.
     pub ca_state: u32,
+    /// The clock.
     pub now_us: u64,
 }
 
 /// One connection over one path.
 pub struct Sender<C> {
+    /// The kernel's side of it.
     pub kernel: Kernel<C>,
     path: Path,
     packets: VecDeque<Packet>,
@@ -62,6 +67,7 @@ pub struct Sender<C> {
 }
 
 impl<C: CongestionControl> Sender<C> {
+    /// A connection that sends its first window.
     pub fn new(mut cc: C, path: Path) -> Self {
         cc.set_clock(START_US * 1000);
         let tcp = Tcp {

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::compile;
-use crate::subject::Subject;
+use anyhow::{Context, Result};
+
+use super::subject::Subject;
+use crate::failure::Failure;
 
 /// Functions of shim.c that are no callbacks: whether an algorithm uses them all is its own business.
 const STAND_INS: [&str; 4] = ["tcp_slow_start", "tcp_cong_avoid_ai", "bpf_ktime_get_ns", "sock_of"];
@@ -19,38 +21,44 @@ const FRAMA_C_OWN: &str = "FRAMAC_SHARE";
 pub struct Proof {
     /// Everything that was not proved, as a person reads it.
     pub findings: Vec<String>,
+    /// Operations that some input makes wrong.
     pub alarms: usize,
+    /// Asserts of `bpf/host/prove.c` that hold.
     pub proved: usize,
+    /// Asserts there.
     pub asserts: usize,
+    /// Statements of the algorithm that some input reaches.
     pub reached: usize,
+    /// Statements of the algorithm.
     pub statements: usize,
+    /// How long it took.
     pub time: Duration,
 }
 
 /// Runs EVA over one algorithm.
 ///
-/// Panics: when `frama-c` cannot be started.
-pub fn prove(subject: &Subject) -> Proof {
-    let folder = tempfile::tempdir().expect("a scratch folder");
-    subject.write_tunables(folder.path());
+/// Errors: `frama-c` is not installed (unmet).
+pub fn prove(subject: &Subject) -> Result<Proof> {
+    let folder = tempfile::tempdir_in(subject.bench.path()).context("make a folder for the proof")?;
+    subject.write_tunables(folder.path())?;
     let table = folder.path().join("properties");
     let start = Instant::now();
-    let output = frama_c(subject, folder.path(), &table).output();
-    let output = output.expect("`frama-c` starts; `cargo xtask setup --for prove` installs it");
+    let output = frama_c(subject, folder.path(), &table).output().map_err(|error| {
+        Failure::unmet(format!("`frama-c` does not start: {error}")).hint("install the package frama-c-base")
+    })?;
     let log = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let mut proof = Proof { time: start.elapsed(), ..Proof::default() };
     let properties = std::fs::read_to_string(&table).unwrap_or_default();
     if !output.status.success() || !log.contains("ANALYSIS SUMMARY") || properties.is_empty() {
         let tail: Vec<&str> = log.lines().rev().take(20).collect();
-        proof
-            .findings
-            .push(format!("frama-c gave no answer:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n")));
-        return proof;
+        let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+        proof.findings.push(format!("frama-c gave no answer:\n{tail}"));
+        return Ok(proof);
     }
     proof.read_properties(&properties);
     proof.read_warnings(&log);
-    proof.read_coverage(&log, &excuses(&subject.source));
-    proof
+    proof.read_coverage(&log, &excuses(subject)?);
+    Ok(proof)
 }
 
 fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
@@ -58,10 +66,11 @@ fn frama_c(subject: &Subject, folder: &Path, table: &Path) -> Command {
     let mut preprocessor = vec!["-DTCCC_HOST".into(), "-DTCCC_TUNABLE_STORAGE=".into()];
     // EVA knows one thread and the C library's memset.
     preprocessor.extend(["-D_Thread_local=", "-include string.h", "-D__builtin_memset=memset"].map(String::from));
-    preprocessor.extend([include(&compile::in_tree("bpf/include")), include(folder)]);
+    preprocessor.extend(subject.bench.includes().iter().map(|path| include(path)));
+    preprocessor.push(include(folder));
     let mut command = Command::new("frama-c");
     command.arg("-c11").arg(format!("-cpp-extra-args={}", preprocessor.join(" ")));
-    command.arg(compile::in_tree("tests/host/prove.c")).arg(&subject.source);
+    command.arg(subject.bench.host("prove.c")).arg(&subject.source);
     command.args(["-eva", "-eva-precision", "3", "-eva-msg-key=-initial-state,-final-states", "-metrics-eva-cover"]);
     command.args(["-then", "-report-csv"]).arg(table);
     command
@@ -139,11 +148,18 @@ fn unreached_functions(log: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Statements of which so many need not be reached: comments `N unreached in FUNCTION: reason` of the file and of the headers.
-fn excuses(source: &Path) -> Vec<(String, usize)> {
-    let headers = std::fs::read_dir(compile::in_tree("bpf/include")).expect("bpf/include is read");
-    let headers = headers.map(|entry| entry.expect("an entry of bpf/include").path());
-    let texts = headers.chain([source.to_owned()]).map(|path| std::fs::read_to_string(path).expect("C is text"));
-    texts.flat_map(|text| text.lines().filter_map(excuse).collect::<Vec<_>>()).collect()
+fn excuses(subject: &Subject) -> Result<Vec<(String, usize)>> {
+    let mut found = Vec::new();
+    let mut files = vec![subject.source.clone()];
+    for folder in subject.bench.includes() {
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("read \"{}\"", folder.display()))?;
+        files.extend(entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()));
+    }
+    for file in files {
+        let text = std::fs::read_to_string(&file).with_context(|| format!("read \"{}\"", file.display()))?;
+        found.extend(text.lines().filter_map(excuse));
+    }
+    Ok(found)
 }
 
 fn excuse(line: &str) -> Option<(String, usize)> {

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::compile;
-use crate::subject::Subject;
+use anyhow::{Context, Result, bail};
+
+use super::subject::Subject;
+use crate::failure::Failure;
 
 const FLAGS: [&str; 8] = [
     "-g",
@@ -21,15 +23,19 @@ const INPUT_BYTES_MAX: usize = 2048;
 
 /// What fuzzing one algorithm gave.
 pub struct Fuzzed {
+    /// Inputs that were tried.
     pub runs: u64,
     /// Edges of the program that some input of the corpus takes.
     pub edges: u64,
+    /// The first input that breaks something.
     pub crash: Option<Crash>,
 }
 
 /// An input that breaks something.
 pub struct Crash {
+    /// The file that holds it.
     pub input: PathBuf,
+    /// The program that takes it as argument.
     pub program: PathBuf,
     /// What the sanitizer or the check said.
     pub why: String,
@@ -37,41 +43,47 @@ pub struct Crash {
 
 /// Builds the target of one algorithm below a folder and lets it look for so many seconds.
 ///
-/// Panics: when the compiler refuses, or the fuzzer ends without a word on what it did.
-pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Fuzzed {
+/// Errors: clang or its fuzzer is missing (unmet); the compiler refuses the file; the fuzzer ends without a word on what
+/// it did.
+pub fn fuzz(subject: &Subject, folder: &Path, seconds: u32) -> Result<Fuzzed> {
     let folder = folder.join(&subject.id);
     let corpus = folder.join("corpus");
-    std::fs::create_dir_all(&corpus).expect("the folder of the corpus is created");
+    std::fs::create_dir_all(&corpus).context("make a folder for the fuzzer's inputs")?;
     for (index, seed) in seeds().into_iter().enumerate() {
-        std::fs::write(corpus.join(format!("seed-{index}")), seed).expect("a first input is written");
+        std::fs::write(corpus.join(format!("seed-{index}")), seed).context("write the fuzzer's first inputs")?;
     }
-    let program = build(subject, &folder);
+    let program = build(subject, &folder)?;
     let mut command = Command::new(&program);
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
     command.arg(format!("-artifact_prefix={}/", folder.display()));
     command.args(["-print_final_stats=1", "-detect_leaks=0", "-timeout=10"]).arg(&corpus);
-    let output = command.output().expect("the target starts");
+    let output = command.output().context("start the fuzzer")?;
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let runs = last_number(&log, "stat::number_of_executed_units:");
     let edges = last_number(&log, " cov:").unwrap_or(0);
     let crash = (!output.status.success()).then(|| Crash::read(&log, program));
-    Fuzzed {
-        runs: runs.unwrap_or_else(|| panic!("the fuzzer of \"{}\" says nothing:\n{log}", subject.id)),
-        edges,
-        crash,
+    match last_number(&log, "stat::number_of_executed_units:") {
+        Some(runs) => Ok(Fuzzed { runs, edges, crash }),
+        None => bail!("the fuzzer of \"{}\" does not say what it did:\n{log}", subject.id),
     }
 }
 
-fn build(subject: &Subject, folder: &Path) -> PathBuf {
-    subject.write_tunables(folder);
+fn build(subject: &Subject, folder: &Path) -> Result<PathBuf> {
+    subject.write_tunables(folder)?;
     let program = folder.join("target");
     let mut clang = Command::new("clang");
-    clang.args(FLAGS).arg("-I").arg(compile::in_tree("bpf/include")).arg("-I").arg(folder).arg("-o").arg(&program);
-    let output = clang.arg(compile::in_tree("tests/host/fuzz.c")).arg(&subject.source).output();
-    let output = output.expect("`clang` starts; `cargo xtask setup --for fuzz` installs it");
+    clang.args(FLAGS).arg("-o").arg(&program);
+    clang.args(subject.bench.include_flags());
+    clang.arg("-I").arg(folder).arg(subject.bench.host("fuzz.c")).arg(&subject.source);
+    let unmet = |what: String| Failure::unmet(what).hint("install the packages clang and libclang-rt-dev");
+    let output = clang.output().map_err(|error| unmet(format!("`clang` does not start: {error}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{clang:?}\n{said}\n`cargo xtask setup --for fuzz` installs the fuzzer's library");
-    program
+    if output.status.success() {
+        return Ok(program);
+    }
+    match said.lines().find(|line| line.contains("libclang_rt")) {
+        Some(line) => Err(unmet(format!("clang has no fuzzer here: {}", line.trim())).into()),
+        None => bail!("clang refuses the fuzz target: {}", said.trim()),
+    }
 }
 
 impl Crash {
@@ -85,8 +97,7 @@ impl Crash {
 
     /// Whether the saved input fails again on its own.
     pub fn is_repeatable(&self) -> bool {
-        let output = Command::new(&self.program).arg(&self.input).output().expect("the target starts");
-        !output.status.success()
+        Command::new(&self.program).arg(&self.input).output().is_ok_and(|output| !output.status.success())
     }
 }
 
@@ -95,7 +106,7 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// Operations of tests/host/fuzz.c.
+/// Operations of bpf/host/fuzz.c.
 #[derive(Clone, Copy)]
 enum Operation {
     Ack,
@@ -107,7 +118,7 @@ enum Operation {
     Idle,
 }
 
-/// The first inputs: connections as they are, in the words of tests/host/fuzz.c.
+/// The first inputs: connections as they are, in the words of bpf/host/fuzz.c.
 fn seeds() -> Vec<Vec<u8>> {
     use Operation::{Ack, Idle, Leave, Lose, Mark, Timeout, Undo};
     let round = [Ack; 8];

@@ -12,7 +12,7 @@
 #include "tccc.bpf.h"
 #include "tunables.h" /* made by tests/fuzz.rs: TUNABLES(EACH) and PHASE_COUNT */
 
-/* These bounds are the kernel's: tests/host/prove.c gives the reasons. */
+/* These bounds are the kernel's: bpf/host/prove.c gives the reasons. */
 #define LARGEST_WINDOW TCP_INFINITE_SSTHRESH
 #define LEAST_MSS 8u
 #define LARGEST_MSS 65535u

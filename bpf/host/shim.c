@@ -5,7 +5,7 @@
  * It gives a socket whose fields are read and written by name, the kernel functions that an algorithm may call, and one
  * function a callback. The order in which the kernel calls them is the business of whoever drives it.
  *
- * The two lines with `admit` are for tests/host/prove.c: arithmetic of the kernel's functions that EVA takes for granted,
+ * The two lines with `admit` are for bpf/host/prove.c: arithmetic of the kernel's functions that EVA takes for granted,
  * because it keeps no relation between two values.
  */
 #include <stddef.h>

@@ -1,6 +1,6 @@
 //! Any algorithm, with a check after each callback that it left the window sound.
 
-use crate::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp};
+use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp};
 
 /// Passes every call on to the algorithm inside.
 pub struct Checked<C>(pub C);

@@ -2,56 +2,56 @@
 
 use proptest::prelude::*;
 
-use crate::kernel::{Acked, Kernel};
-use crate::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
+use super::kernel::{Acked, Kernel};
+use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
 
 /// One thing that happens to a connection.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the fields say it with their units")]
 pub enum Operation {
     /// So many packets are acknowledged in sequence.
-    Ack {
-        packets: u32,
-        rtt_us: u32,
-    },
+    Ack { packets: u32, rtt_us: u32 },
     /// One packet is acknowledged out of sequence.
     Sack,
+    /// One packet in flight is lost.
     Lose,
+    /// An ACK echoes a congestion mark.
     Mark,
+    /// The retransmission timer fires.
     TimeOut,
     /// Everything outstanding is acknowledged.
     Finish,
     /// The latest reduction proves unnecessary.
     Undo,
     /// Idle for so many timeouts, then a restart.
-    Idle {
-        timeouts: u32,
-    },
+    Idle { timeouts: u32 },
     /// The application begins or ceases to be the limit.
-    Limit {
-        by_window: bool,
-    },
+    Limit { by_window: bool },
+    /// The path's MTU shrinks.
     ShrinkMtu,
-    Mss {
-        bytes: u32,
-    },
-    Clamp {
-        packets: u32,
-    },
+    /// The segment size changes.
+    Mss { bytes: u32 },
+    /// The highest window changes.
+    Clamp { packets: u32 },
 }
 
 /// Where a connection begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
+    /// The window, packets.
     pub cwnd: u32,
+    /// The threshold, packets.
     pub ssthresh: u32,
+    /// The highest window, packets.
     pub clamp: u32,
 }
 
-/// Any window that the kernel can hold, small and largest ones often.
-fn window() -> impl Strategy<Value = u32> {
+/// Any window that the kernel can hold, small and largest ones often, packets.
+pub fn window() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 1..200u32, 2 => 1..100_000u32, 1 => INFINITE_SSTHRESH - 100_000..=INFINITE_SSTHRESH]
 }
 
+/// Any beginning that the kernel can give a connection.
 pub fn start() -> impl Strategy<Value = Start> {
     let ssthresh = prop_oneof![Just(INFINITE_SSTHRESH), window().prop_map(|w| w.max(2))];
     let clamp = prop_oneof![Just(INFINITE_SSTHRESH), window()];
@@ -76,6 +76,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Up to 119 operations.
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation(), 1..120)
 }

@@ -2,11 +2,13 @@
 //!
 //! The order is that of net/ipv4/tcp_input.c of Linux 6.18. Left out: TCP without SACK, F-RTO and tail loss probes.
 
-use crate::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, state};
+use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, state};
 
 /// One sender's congestion state.
 pub struct Kernel<C> {
+    /// The fields of the socket.
     pub tcp: Tcp,
+    /// The algorithm.
     pub cc: C,
     /// Threshold to go back to when a reduction proves spurious; zero: none.
     prior_ssthresh: u32,
@@ -19,6 +21,7 @@ pub struct Kernel<C> {
     /// Timeouts since the last progress.
     retransmits: u32,
     prr_delivered: u32,
+    /// Packets sent in the reduction in progress.
     pub prr_out: u32,
 }
 
@@ -31,10 +34,12 @@ pub struct Acked {
     pub in_order: u32,
     /// Packets newly believed lost.
     pub lost: u32,
+    /// The sample of the round-trip time.
     pub rtt_us: Option<u32>,
 }
 
 impl<C: CongestionControl> Kernel<C> {
+    /// A socket that begins to use the algorithm.
     pub fn new(cc: C, tcp: Tcp) -> Self {
         let mut kernel = Kernel {
             tcp,
@@ -51,14 +56,17 @@ impl<C: CongestionControl> Kernel<C> {
         kernel
     }
 
+    /// The window falls to the threshold.
     pub fn is_reducing(&self) -> bool {
         [state::CWR, state::RECOVERY].contains(&self.tcp.ca_state)
     }
 
+    /// Everything up to `high_seq` has arrived.
     pub fn is_recovered(&self) -> bool {
         (self.tcp.snd_una.wrapping_sub(self.high_seq) as i32) >= 0
     }
 
+    /// Tells the algorithm, then changes the state.
     pub fn set_state(&mut self, new_state: u32) {
         self.cc.set_state(&mut self.tcp, new_state);
         self.tcp.ca_state = new_state;

@@ -1,0 +1,58 @@
+//! What the proof and the fuzzer work on: an algorithm's file, the headers, and the ranges of its tunables.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::compile::Bench;
+use crate::catalog::{Algorithm, Tunable, TunableKind};
+
+/// One algorithm.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// What messages and files call it.
+    pub id: String,
+    /// Its file.
+    pub source: PathBuf,
+    /// The headers.
+    pub bench: &'a Bench,
+    tunables: Vec<Tunable>,
+    phases: usize,
+}
+
+impl<'a> Subject<'a> {
+    /// An algorithm's file, and what its object says of it.
+    pub fn new(source: &Path, algorithm: &Algorithm, bench: &'a Bench) -> Self {
+        Subject {
+            id: algorithm.id.clone(),
+            source: source.to_owned(),
+            bench,
+            tunables: algorithm.tunables.clone(),
+            phases: algorithm.layout.phases.len(),
+        }
+    }
+
+    /// The same, with every tunable as it is in the file.
+    pub fn untuned(self) -> Self {
+        Subject { tunables: Vec::new(), ..self }
+    }
+
+    /// Writes `tunables.h`: `TUNABLES(EACH)` with `EACH(type, name, lowest, highest)` for each, and `PHASE_COUNT`.
+    ///
+    /// Errors: the folder cannot be written.
+    pub fn write_tunables(&self, folder: &Path) -> Result<()> {
+        let each = |t: &Tunable| format!(" EACH({}, {}, {}, {})", kind(t), t.name, t.low, t.high);
+        let list: String = self.tunables.iter().map(each).collect();
+        let text = format!("#define TUNABLES(EACH){list}\n#define PHASE_COUNT {}\n", self.phases);
+        std::fs::write(folder.join("tunables.h"), text).context("write the ranges of the tunables")
+    }
+}
+
+/// The type in C.
+fn kind(tunable: &Tunable) -> String {
+    match tunable.kind {
+        TunableKind::Unsigned => format!("u{}", 8 * tunable.size),
+        TunableKind::Signed => format!("s{}", 8 * tunable.size),
+        TunableKind::Bool => "bool".into(),
+    }
+}
