@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
+use crate::author::bpftool;
 use crate::catalog;
 
 /// Write manual pages, completions and object files for a package
@@ -18,9 +19,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Writes `man/*.1`, `completions/*` and `objects/ID.bpf.o`.
+    /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
     ///
-    /// Errors: the folder cannot be written.
+    /// Errors: the folder cannot be written; clang is missing.
     pub fn run(&self) -> Result<()> {
         let folder = |name: &str| {
             let folder = self.folder.join(name);
@@ -33,9 +34,11 @@ impl Args {
                 .with_context(|| format!("write into {}", completions.display()))?;
         }
         let objects = folder("objects")?;
+        let bench = bpftool::bench()?;
         for algorithm in catalog::all() {
             let file = objects.join(format!("{}.bpf.o", algorithm.id));
-            fs::write(&file, &algorithm.object).with_context(|| format!("write {}", file.display()))?;
+            let object = bpftool::object(algorithm, &bench)?;
+            fs::write(&file, object).with_context(|| format!("write {}", file.display()))?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `tccc status`: what tccc registered on this host, who uses it, and what is no longer as it was asked.
 
+mod foreign;
 mod selection;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use anyhow::Result;
 
 use serde::Serialize;
 
+use self::foreign::Foreign;
 use self::selection::{Selection, ends_within_s};
 use super::capabilities;
 use super::plain::{row, write_columns};
@@ -36,7 +38,7 @@ const SCHEMA: u32 = 1;
 
 /// Show what tccc did to this host: algorithms, policy, what is on trial
 ///
-/// Also shows what is no longer as it was asked (the default was changed, a pin is gone) and what killed commands left.
+/// Also shows what others registered, as `bpftool struct_ops register` does, what is no longer as it was asked (the default was changed, a pin is gone) and what killed commands left.
 /// Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
 ///
 /// Example: `tccc status -o json`
@@ -89,6 +91,8 @@ struct Document {
     instances: Vec<Line>,
     #[serde(flatten)]
     selection: Selection,
+    /// What others registered, such as bpftool; none where this process may not look.
+    foreign: Option<Vec<Foreign>>,
     /// How this host differs from what /etc/tccc declares: a phrase each.
     undeclared: Vec<String>,
     /// The BPF file system, where tccc mounted it.
@@ -130,6 +134,7 @@ fn gather() -> Result<Document> {
     let store = Store::of_host();
     let features = Features::probe()?;
     let instances = survey::instances(&store, &features)?;
+    let foreign = may_look.then(|| foreign::find(&instances, &features)).transpose()?;
     let has_generations = instances.iter().any(|it| it.record.as_ref().is_some_and(|it| it.previous.is_some()));
     let codes = if may_look && has_generations { sockets_by_code().ok() } else { None };
     let trial = trial::current().unwrap_or_default();
@@ -148,6 +153,7 @@ fn gather() -> Result<Document> {
         schema: SCHEMA,
         instances: lines.collect(),
         selection: Selection::gather(trial.as_ref(), &store)?,
+        foreign,
         undeclared: if may_look { from_declared(&features) } else { Vec::new() },
         default,
         mounted: bpffs::mount().filter(|place| bpffs::is_ours(place)),
@@ -271,6 +277,7 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
         write_details(out, line)?;
     }
     selection::write(out, &document.selection)?;
+    document.foreign.iter().flatten().try_for_each(|foreign| foreign.write(out))?;
     if let Some(place) = &document.mounted {
         writeln!(out, "tccc mounted the BPF file system at {}; it goes with the last pin", place.display())?;
     }

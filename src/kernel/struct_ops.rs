@@ -109,6 +109,25 @@ pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
     Ok(LinkTarget { link_id: info.id, map_id })
 }
 
+/// Every link that registers a table.
+///
+/// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
+pub fn links() -> Result<Vec<LinkTarget>> {
+    let mut found = Vec::new();
+    let mut id = 0;
+    loop {
+        // SAFETY: the second argument points to a number that outlives the call.
+        let answer = unsafe { libbpf_sys::bpf_link_get_next_id(id, &raw mut id) };
+        if answer == -nix::libc::ENOENT {
+            return Ok(found);
+        }
+        checked(answer).context("list the kernel's BPF links")?;
+        // SAFETY: the call takes a plain number.
+        let link = owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) });
+        found.extend(link.ok().and_then(|link| link_target(&link).ok()));
+    }
+}
+
 /// What a link holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkTarget {

@@ -160,6 +160,11 @@ pub fn gcc() -> Probe {
     runs("gcc", "--version")
 }
 
+/// The kernel's own tool for BPF.
+pub fn bpftool() -> Probe {
+    runs("bpftool", "version")
+}
+
 /// What applies patches.
 pub fn patch() -> Probe {
     runs("patch", "--version")

@@ -48,7 +48,8 @@ pub fn all() -> Vec<Check> {
     checks.extend(features.iter().flat_map(of_features));
     checks.extend([bpf_file_system(), cgroups(), place_for_policy(), packet_sockets()]);
     checks.extend(types.iter().map(never_skipped));
-    checks.extend([netem(), program("iperf3"), statistics()]);
+    let bpftool = "a second look: bpftool struct_ops show, prog show, map show, link show";
+    checks.extend([netem(), program("iperf3", "run"), program("bpftool", bpftool), statistics()]);
     checks
 }
 
@@ -206,11 +207,11 @@ fn netem() -> Check {
         .helps("run --link netem", "none needed; else a kernel with CONFIG_NET_SCH_NETEM")
 }
 
-fn program(name: &'static str) -> Check {
+fn program(name: &'static str, needed_for: &'static str) -> Check {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let place = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
     let found = place.as_ref().map_or("not in PATH".to_owned(), |path| path.display().to_string());
-    useful(name, place.is_some(), found).helps("run", format!("apt install {name}"))
+    useful(name, place.is_some(), found).helps(needed_for, format!("apt install {name}"))
 }
 
 fn statistics() -> Check {
