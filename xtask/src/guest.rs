@@ -2,7 +2,7 @@
 //!
 //! What is kept is one folder: the kernel as one program, the headers that modules need, and what both were made of.
 
-mod source;
+pub mod source;
 
 use std::env;
 use std::fs::{self, File};

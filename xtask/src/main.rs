@@ -20,6 +20,7 @@ mod prove;
 mod readme;
 mod results;
 mod risk;
+mod selftests;
 mod setup;
 mod test;
 mod tidy;
@@ -76,13 +77,15 @@ enum Command {
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
     VmMatrix(vm::matrix::Arguments),
     VmBoot(vm::boot::Arguments),
+    /// Load the congestion control of the kernel's own selftests; print the table of what happens
+    Selftests(selftests::Arguments),
     /// Compare the ports of the kernel's algorithms with the originals in virtual time; print the table
     Twins(twins::Arguments),
     /// Measure: the link, the cost of tracing, the time to load
     Bench(bench::Arguments),
     /// Bundle the web page of `tccc serve`; look at it in a browser
     Web(web::Arguments),
-    /// Write what is given along: the Grafana dashboard and alert rules, into target/dist
+    /// Make packages, a static program, recipes for clusters, a dashboard and alert rules, below target/dist
     Dist(dist::Arguments),
 }
 
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Vm(arguments) => vm::run(&arguments),
         Command::VmMatrix(arguments) => vm::matrix::run(&arguments),
         Command::VmBoot(arguments) => vm::boot::run(&arguments),
+        Command::Selftests(arguments) => selftests::run(&arguments),
         Command::Twins(arguments) => twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Web(arguments) => web::run(&arguments),

@@ -37,6 +37,8 @@ pub enum Purpose {
     Fuzz,
     /// `cargo xtask virtual`
     Virtual,
+    /// `cargo xtask selftests`
+    Selftests,
     /// `cargo xtask vm`
     Vm,
     /// `cargo xtask web`
@@ -54,6 +56,7 @@ impl Purpose {
         Purpose::Prove,
         Purpose::Fuzz,
         Purpose::Virtual,
+        Purpose::Selftests,
         Purpose::Vm,
         Purpose::Web,
     ];
@@ -93,7 +96,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 35] = [
+const PACKAGES: [Package; 36] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -143,6 +146,12 @@ const PACKAGES: [Package; 35] = [
         why: "clang's fuzzer and sanitizers, for the fuzz targets of the algorithms",
         content: Content::ClangLibrary("libclang_rt.fuzzer"),
         purposes: &[Purpose::Fuzz, Purpose::Ci],
+    },
+    Package {
+        name: "bpftool",
+        why: "looks at what tccc loads from outside, and registers its objects; writes the kernel's types as a header",
+        content: Content::Program("bpftool"),
+        purposes: &[Purpose::Test, Purpose::Selftests, Purpose::Ci],
     },
     Package {
         name: "linux-perf",
@@ -196,7 +205,7 @@ const PACKAGES: [Package; 35] = [
         name: "xz-utils",
         why: "unpacks kernel modules and the kernel's source",
         content: Content::Program("xz"),
-        purposes: &[Purpose::Vm, Purpose::Virtual, Purpose::Ci],
+        purposes: &[Purpose::Vm, Purpose::Virtual, Purpose::Selftests, Purpose::Ci],
     },
     Package {
         name: "prometheus",

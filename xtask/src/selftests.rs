@@ -1,0 +1,113 @@
+//! The congestion control of the kernel's own selftests as a test of what others write, and its table in bpf/README.md.
+//!
+//! Nothing of it is kept: the sources come from Debian's package of the kernel's source, and stay in the build's folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::guest::source;
+use crate::made::Block;
+use crate::process;
+use crate::setup::{self, Purpose};
+
+const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask selftests --bless" };
+/// Where they lie in the kernel's tree.
+const SELFTESTS: &str = "tools/testing/selftests/bpf";
+
+/// What to do with the table.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Write the table into bpf/README.md instead of comparing it
+    #[arg(long)]
+    bless: bool,
+    /// Name missing packages instead of installing them
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// Compiles each, has each carry data, and compares the table: `cargo xtask selftests`.
+///
+/// Errors: packages are missing; one does not compile; a table in bpf/README.md that differs.
+/// Side effects: installs packages; writes below the build's folder.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::set_up(Purpose::Selftests, arguments.no_install)?;
+    let folder = process::target().join("selftests");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let objects = compile(&folder)?;
+    let table = folder.join("table.md");
+    let mut test = process::cargo("test");
+    test.args(["--quiet", "--test", "kernel_selftests", "--", "--ignored", "--nocapture", "--test-threads=1"]);
+    test.env("TCCC_SELFTESTS", objects).env("TCCC_SELFTESTS_TABLE", &table);
+    process::run("selftests", &mut test)?;
+    let table = fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))?;
+    if arguments.bless { TABLE.write(&table) } else { TABLE.compare(&table) }
+}
+
+/// Compiles the sources as the kernel's own build does, with a vmlinux.h of the running kernel and libbpf's headers that
+/// tccc carries; returns the folder of the objects.
+fn compile(folder: &Path) -> Result<PathBuf> {
+    let tree = unpack(folder)?;
+    let selftests = tree.join(SELFTESTS);
+    let types = process::output(
+        "write vmlinux.h",
+        process::program("bpftool").args(["btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "c"]),
+    )?;
+    fs::write(folder.join("vmlinux.h"), types).context("write vmlinux.h")?;
+    let template = folder.join("template");
+    let _ = fs::remove_dir_all(&template); // there is none at first
+    let mut tccc = process::cargo("run");
+    tccc.args(["--quiet", "--package", "tccc", "--", "new", "headers_only"]).arg(&template);
+    process::output("write libbpf's headers", &mut tccc)?;
+    let objects = folder.join("objects");
+    let _ = fs::remove_dir_all(&objects); // there is none at first
+    fs::create_dir_all(&objects).context("create the folder of objects")?;
+    let sources = sources(&selftests.join("progs"))?;
+    ensure!(!sources.is_empty(), "the kernel's source has no congestion control in {SELFTESTS}");
+    for source in &sources {
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        let mut clang = process::program("clang");
+        clang.args(["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-w", "-c", "-D__TARGET_ARCH_x86"]);
+        clang.arg("-I").arg(folder).arg("-I").arg(&selftests).arg("-I").arg(selftests.join("progs"));
+        clang.arg("-isystem").arg(template.join("libbpf"));
+        clang.arg("-o").arg(objects.join(format!("{stem}.bpf.o"))).arg(source);
+        process::output("compile", &mut clang)?;
+    }
+    eprintln!("xtask: selftests: {} files compiled", sources.len());
+    Ok(objects)
+}
+
+/// Those with an ops table, sorted.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.retain(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        path.extension().is_some_and(|extension| extension == "c") && text.contains("\nstruct tcp_congestion_ops ")
+    });
+    found.sort();
+    Ok(found)
+}
+
+/// Unpacks the selftests alone.
+fn unpack(folder: &Path) -> Result<PathBuf> {
+    let source = source::find(&process::target().join("virtual"))?;
+    let tree = folder.join("tree");
+    // Another version of the source has another digest.
+    let mark = tree.join(&source.sha256);
+    if mark.exists() {
+        return Ok(tree);
+    }
+    let _ = fs::remove_dir_all(&tree); // there is none at first
+    fs::create_dir_all(&tree).context("create the folder of the selftests")?;
+    eprintln!("xtask: selftests: unpacking those of {} {}", source.package, source.version);
+    let mut tar = process::program("tar");
+    tar.arg("--extract").arg("--file").arg(&source.archive).arg("--directory").arg(&tree);
+    tar.args(["--strip-components=1", "--wildcards"]);
+    tar.args([format!("*/{SELFTESTS}/*.h"), format!("*/{SELFTESTS}/progs/*")]);
+    process::output("unpack the selftests", &mut tar)?;
+    fs::write(mark, "").context("note which source was unpacked")?;
+    Ok(tree)
+}
