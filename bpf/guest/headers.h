@@ -16,6 +16,8 @@
 #include <linux/proc_fs.h>
 #include <linux/random.h>
 #include <linux/seq_file.h>
+#include <linux/time-internal.h>
+#include <linux/timerqueue.h>
 #include <linux/tracepoint.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>

@@ -6,7 +6,6 @@
  * direction of a link. What a packet meets is decided when it enters (shaper.h); then it waits in line (line.h) until it is
  * due. A link outlives its device, so that its counters can be read after the device is gone.
  */
-#include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
@@ -15,27 +14,10 @@
 #include <net/gso.h>
 #include <net/pkt_sched.h>
 
-#include "lab.h"
-#include "line.h"
-#include "packet.h"
-#include "shaper.h"
+#include "link.h"
 
 /* The sender never learns of a drop: the link is not part of its host. */
 #define TAKEN (NET_XMIT_SUCCESS | __NET_XMIT_BYPASS)
-
-struct link {
-	struct list_head place;
-	void *request; /* the shaper has pointers into it */
-	struct shaper shaper;
-	struct line line;
-};
-
-/* The private part of a qdisc. */
-struct outlet {
-	struct link *link;
-	struct Qdisc *sch;
-	struct hrtimer timer; /* fires when the first packet in line is due */
-};
 
 /*
  * In the order of their requests. The list belongs to whoever holds the RTNL, a link to whoever has disabled softirqs: a guest
@@ -43,22 +25,7 @@ struct outlet {
  */
 static LIST_HEAD(links);
 
-static struct waiting_page *waiting_page_new(void)
-{
-	return kmalloc(sizeof(struct waiting_page), GFP_ATOMIC);
-}
-
-static void waiting_page_free(struct waiting_page *page)
-{
-	kfree(page);
-}
-
 /* ---- The way of a packet ---- */
-
-static struct link *link_of(struct Qdisc *sch)
-{
-	return ((struct outlet *)qdisc_priv(sch))->link;
-}
 
 /* Drops acknowledgements that a newer one replaces. */
 static void drop_thinned(struct Qdisc *sch, struct parcel *dropped)
@@ -158,66 +125,6 @@ static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 	return TAKEN;
 }
 
-static struct sk_buff *take_first(struct Qdisc *sch)
-{
-	struct link *link = link_of(sch);
-	struct sk_buff *skb = packet_of(line_take(&link->line));
-
-	sch->q.qlen--;
-	qdisc_qstats_backlog_dec(sch, skb);
-	return skb;
-}
-
-/* Takes the first packet off if it is due. NULL: none is. */
-static struct sk_buff *take_due(struct Qdisc *sch, u64 now_ns)
-{
-	struct link *link = link_of(sch);
-	struct tccc_link_counters *counters = &link->shaper.counters;
-	const struct parcel *first = line_first(&link->line);
-	struct sk_buff *skb;
-
-	if (!first || first->due_ns > now_ns)
-		return NULL;
-	counters->late_ns = max(counters->late_ns, now_ns - first->due_ns);
-	skb = take_first(sch);
-	counters->sent_pkts++;
-	counters->sent_bytes += skb->len - skb_network_offset(skb);
-	qdisc_bstats_update(sch, skb);
-	return skb;
-}
-
-/* Called when packets have entered: those that are due at once leave, and the timer is set for the first of the others. */
-static struct sk_buff *link_dequeue(struct Qdisc *sch)
-{
-	struct outlet *outlet = qdisc_priv(sch);
-	struct sk_buff *skb = take_due(sch, ktime_get_ns());
-	const struct parcel *first = line_first(&outlet->link->line);
-
-	if (skb || !first)
-		return skb;
-	if (!hrtimer_is_queued(&outlet->timer) || ktime_to_ns(hrtimer_get_expires(&outlet->timer)) > first->due_ns)
-		hrtimer_start(&outlet->timer, ns_to_ktime(first->due_ns), HRTIMER_MODE_ABS_PINNED);
-	return NULL;
-}
-
-/* Hands the packets that are due to the device at once. The detour by the softirq of transmissions takes longer. */
-static enum hrtimer_restart link_due(struct hrtimer *timer)
-{
-	struct outlet *outlet = container_of(timer, struct outlet, timer);
-	struct net_device *dev = qdisc_dev(outlet->sch);
-	const u64 now_ns = ktime_get_ns();
-	const struct parcel *first;
-	struct sk_buff *skb;
-
-	while ((skb = take_due(outlet->sch, now_ns)))
-		dev->netdev_ops->ndo_start_xmit(skb, dev);
-	first = line_first(&outlet->link->line);
-	if (!first)
-		return HRTIMER_NORESTART;
-	hrtimer_set_expires(timer, ns_to_ktime(first->due_ns));
-	return HRTIMER_RESTART;
-}
-
 /* ---- The qdisc ---- */
 
 static int link_qdisc_init(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *ack)
@@ -225,21 +132,19 @@ static int link_qdisc_init(struct Qdisc *sch, struct nlattr *options, struct net
 	struct outlet *outlet = qdisc_priv(sch);
 
 	outlet->sch = sch;
-	hrtimer_init(&outlet->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
-	outlet->timer.function = link_due;
+	outlet_init(outlet);
 	return 0;
 }
 
 /* The device goes down, or away: packets on their way are gone. */
 static void link_qdisc_reset(struct Qdisc *sch)
 {
-	struct outlet *outlet = qdisc_priv(sch);
+	outlet_close(qdisc_priv(sch));
+}
 
-	hrtimer_cancel(&outlet->timer);
-	while (line_first(&outlet->link->line)) {
-		outlet->link->shaper.counters.failed_pkts++;
-		kfree_skb(take_first(sch));
-	}
+static struct sk_buff *link_dequeue(struct Qdisc *sch)
+{
+	return outlet_first(qdisc_priv(sch));
 }
 
 /* Not registered: a qdisc without a link cannot be made. Its owner keeps the module while a device uses it. */
@@ -277,8 +182,8 @@ static int link_attach(struct link *link)
 	dev = __dev_get_by_name(current->nsproxy->net_ns, link->shaper.direction.request->device);
 	if (!dev)
 		return -ENODEV;
-	/* link_due() uses the device without its lock. */
-	if (dev->num_tx_queues != 1 || !dev->lltx)
+	/* Packets are handed to the device without its lock, or to its peer. */
+	if (dev->num_tx_queues != 1 || !dev->lltx || !dev->netdev_ops->ndo_get_peer_dev)
 		return -EOPNOTSUPP;
 	if (rtnl_dereference(dev->qdisc)->ops == &link_qdisc_ops)
 		return -EBUSY;
@@ -387,6 +292,7 @@ static const struct proc_ops links_file = {
 
 int link_init(struct proc_dir_entry *folder)
 {
+	departures_init();
 	return proc_create("links", 0600, folder, &links_file) ? 0 : -ENOMEM;
 }
 

@@ -35,7 +35,7 @@ static inline bool read_ack(struct sk_buff *skb, struct ack *ack)
 }
 
 /* What line.h asks for. */
-static bool parcel_ack(const struct parcel *parcel, struct ack *ack)
+static inline bool parcel_ack(const struct parcel *parcel, struct ack *ack)
 {
 	return read_ack(packet_of((struct parcel *)parcel), ack);
 }

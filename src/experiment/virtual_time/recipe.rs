@@ -31,7 +31,8 @@ pub const PATCHES: &[Ingredient] = ingredients![
     "patches/06-code-model.patch",
     "patches/07-interrupts.patch",
     "patches/08-timer.patch",
-    "patches/09-image.patch"
+    "patches/09-image.patch",
+    "patches/10-idle.patch"
 ];
 
 /// What the smallest configuration of the kernel lacks, and the headers that modules may include.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Departures: packets leave the links of virtual time when they are due.
+ *
+ * One queue holds all links by the moments of their first packets. A timer fires at the first of them. While nothing but
+ * packets of links is due, the guest makes its time pass itself instead of going to sleep until the timer: a sleep costs an
+ * interrupt, and as much as a packet's whole way through TCP.
+ */
+#include <linux/hrtimer.h>
+#include <linux/sched.h>
+#include <linux/time-internal.h>
+
+#include "link.h"
+
+static struct timerqueue_head outlets = {.rb_root = RB_ROOT_CACHED};
+static struct hrtimer timer;
+static bool is_passing; /* pass_time() looks after the outlets, and the timer rests */
+
+static struct sk_buff *take_first(struct Qdisc *sch)
+{
+	struct link *link = link_of(sch);
+	struct sk_buff *skb = packet_of(line_take(&link->line));
+
+	sch->q.qlen--;
+	qdisc_qstats_backlog_dec(sch, skb);
+	return skb;
+}
+
+/* Takes the first packet off if it is due. NULL: none is. */
+static struct sk_buff *take_due(struct Qdisc *sch, u64 now_ns)
+{
+	struct link *link = link_of(sch);
+	struct tccc_link_counters *counters = &link->shaper.counters;
+	const struct parcel *first = line_first(&link->line);
+	struct sk_buff *skb;
+
+	if (!first || first->due_ns > now_ns)
+		return NULL;
+	counters->late_ns = max(counters->late_ns, now_ns - first->due_ns);
+	skb = take_first(sch);
+	counters->sent_pkts++;
+	counters->sent_bytes += skb->len - skb_network_offset(skb);
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+/* ---- The queue of outlets ---- */
+
+static bool is_waiting(const struct outlet *outlet)
+{
+	return !RB_EMPTY_NODE(&outlet->due.node);
+}
+
+static void set_timer(void)
+{
+	const struct timerqueue_node *first = timerqueue_getnext(&outlets);
+
+	if (first)
+		hrtimer_start(&timer, first->expires, HRTIMER_MODE_ABS_PINNED);
+}
+
+/* Outlets of one moment hand their packets over in the order of these calls. */
+static void wait_until(struct outlet *outlet, u64 due_ns)
+{
+	if (is_waiting(outlet))
+		timerqueue_del(&outlets, &outlet->due);
+	outlet->due.expires = ns_to_ktime(due_ns);
+	if (timerqueue_add(&outlets, &outlet->due) && !is_passing)
+		set_timer();
+}
+
+/* Adds the packets of an outlet that are due to the list. */
+static void depart_by(struct outlet *outlet, u64 now_ns, struct sk_buff_head *departed)
+{
+	const struct parcel *first;
+	struct sk_buff *skb;
+
+	while ((skb = take_due(outlet->sch, now_ns)))
+		__skb_queue_tail(departed, skb);
+	first = line_first(&outlet->link->line);
+	if (first)
+		wait_until(outlet, first->due_ns);
+}
+
+static void depart(u64 now_ns, struct sk_buff_head *departed)
+{
+	struct timerqueue_node *first;
+
+	__skb_queue_head_init(departed);
+	while ((first = timerqueue_getnext(&outlets)) && ktime_to_ns(first->expires) <= now_ns) {
+		timerqueue_del(&outlets, first);
+		depart_by(container_of(first, struct outlet, due), now_ns, departed);
+	}
+}
+
+/* ---- The passing of time ---- */
+
+/* The packets arrive in the softirq behind the interrupt. */
+static enum hrtimer_restart fire(struct hrtimer *fired)
+{
+	struct sk_buff_head departed;
+	struct sk_buff *skb;
+
+	is_passing = true;
+	depart(ktime_get_ns(), &departed);
+	is_passing = false;
+	while ((skb = __skb_dequeue(&departed)))
+		skb->dev->netdev_ops->ndo_start_xmit(skb, skb->dev);
+	if (!timerqueue_getnext(&outlets))
+		return HRTIMER_NORESTART;
+	hrtimer_set_expires(fired, timerqueue_getnext(&outlets)->expires);
+	return HRTIMER_RESTART;
+}
+
+/* Lets time pass to the next packet if nothing else is due up to then, and before the limit. */
+static bool skip_to_packet(u64 limit_ns)
+{
+	const struct timerqueue_node *first = timerqueue_getnext(&outlets);
+	const u64 due_ns = first ? ktime_to_ns(first->expires) : limit_ns;
+
+	if (due_ns >= limit_ns || need_resched() || local_softirq_pending())
+		return false;
+	return time_travel_skip(due_ns - ktime_get_ns());
+}
+
+/* What the device and the softirq of arrivals do, without the detour by their queue. */
+static void arrive(struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev, *peer = dev->netdev_ops->ndo_get_peer_dev(dev);
+
+	if (!peer)
+		kfree_skb(skb);
+	else if (!__dev_forward_skb(peer, skb))
+		netif_receive_skb(skb);
+}
+
+static void pass_until(u64 limit_ns)
+{
+	struct sk_buff_head departed;
+	struct sk_buff *skb;
+
+	local_bh_disable();
+	while (skip_to_packet(limit_ns)) {
+		depart(ktime_get_ns(), &departed);
+		while ((skb = __skb_dequeue(&departed)))
+			arrive(skb);
+		if (local_softirq_pending()) {
+			local_bh_enable();
+			local_bh_disable();
+		}
+	}
+	local_bh_enable();
+}
+
+/*
+ * The kernel asks this when it has nothing to do. A packet that comes behind the next tick has to wait: the kernel counts
+ * ticks, and sets the next one for its timers, each time that it goes to sleep. True: packets left.
+ */
+static bool pass_time(void)
+{
+	const u64 now_ns = ktime_get_ns(), tick_ns = roundup_u64(now_ns + 1, TICK_NSEC);
+	const struct timerqueue_node *first = timerqueue_getnext(&outlets);
+
+	if (!first || ktime_to_ns(first->expires) >= tick_ns)
+		return false;
+	hrtimer_cancel(&timer);
+	is_passing = true;
+	local_irq_enable();
+	pass_until(tick_ns);
+	local_irq_disable();
+	is_passing = false;
+	set_timer();
+	return ktime_get_ns() > now_ns;
+}
+
+/* ---- What link.c calls ---- */
+
+void outlet_init(struct outlet *outlet)
+{
+	timerqueue_init(&outlet->due);
+}
+
+/* Packets on their way are gone. */
+void outlet_close(struct outlet *outlet)
+{
+	if (is_waiting(outlet))
+		timerqueue_del(&outlets, &outlet->due);
+	while (line_first(&outlet->link->line)) {
+		outlet->link->shaper.counters.failed_pkts++;
+		kfree_skb(take_first(outlet->sch));
+	}
+}
+
+/* Called when packets have entered: those that are due at once leave, and the outlet waits for the first of the others. */
+struct sk_buff *outlet_first(struct outlet *outlet)
+{
+	struct sk_buff *skb = take_due(outlet->sch, ktime_get_ns());
+	const struct parcel *first = line_first(&outlet->link->line);
+
+	if (skb || !first)
+		return skb;
+	if (!is_waiting(outlet) || ktime_to_ns(outlet->due.expires) > first->due_ns)
+		wait_until(outlet, first->due_ns);
+	return NULL;
+}
+
+void departures_init(void)
+{
+	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
+	timer.function = fire;
+	time_travel_idle = pass_time;
+}
