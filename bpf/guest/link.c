@@ -81,7 +81,7 @@ static void enter_copy(struct Qdisc *sch, struct sk_buff *skb, u64 arrival_ns, c
 static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free)
 {
 	struct shaper *shaper = &link_of(sch)->shaper;
-	const u64 arrival_ns = shaper_arrival_ns(shaper, ktime_get_ns());
+	const u64 arrival_ns = shaper_arrival_ns(shaper, link_now_ns());
 	const u32 bytes = skb->len - skb_network_offset(skb);
 	struct ack ack;
 	const bool is_ack = shaper_minds_acks(shaper) && read_ack(skb, &ack);

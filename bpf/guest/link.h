@@ -47,5 +47,6 @@ void outlet_close(struct outlet *outlet);
 struct sk_buff *outlet_first(struct outlet *outlet);
 
 void departures_init(void);
+u64 link_now_ns(void);
 
 #endif

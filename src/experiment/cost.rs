@@ -135,11 +135,24 @@ fn way(cell: &Cell, flow: &FlowSpec) -> Vec<Hop> {
     shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default()
 }
 
+/// The lowest rate on a flow's way; infinite where no link has one.
+fn way_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
+    let way = way(cell, flow);
+    let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
+    rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min)
+}
+
+/// What an endless flow sends where no link on its way has a rate: its window in each round trip.
+///
+/// None: one has.
+pub fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
+    way_bps(cell, flow).is_infinite().then(|| flow_bps(cell, flow))
+}
+
 /// What a flow sends over each link of its way.
 fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
     let way = way(cell, flow);
-    let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
-    let rate = rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min);
+    let rate = way_bps(cell, flow);
     match flow.sends {
         Sends::Datagrams { rate: own, .. } => return rate.min(own.0 as f64),
         Sends::Transfers { size, count, interval } | Sends::Messages { size, count, interval } if count > 1 => {

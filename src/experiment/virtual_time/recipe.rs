@@ -32,7 +32,8 @@ pub const PATCHES: &[Ingredient] = ingredients![
     "patches/07-interrupts.patch",
     "patches/08-timer.patch",
     "patches/09-image.patch",
-    "patches/10-idle.patch"
+    "patches/10-idle.patch",
+    "patches/11-builtin.patch"
 ];
 
 /// What the smallest configuration of the kernel lacks, and the headers that modules may include.

@@ -16,8 +16,9 @@ use crate::experiment::algorithms::source;
 use crate::experiment::cost;
 use crate::experiment::measure::{Time, flow_record};
 use crate::experiment::net::layout::Layout;
+use crate::experiment::net::route::shortest_path;
 use crate::experiment::plan::{Plan, PlannedRun};
-use crate::experiment::scenario::{Cell, FlowSpec, Scenario};
+use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Scenario, Sends};
 use crate::failure::Failure;
 use crate::model::run::{Engine, FlowRecord, LinkRecord};
 use crate::path::{LinkConfig, QueueLimit};
@@ -134,6 +135,8 @@ pub struct Measured {
 const GUEST_MB: u64 = 512;
 /// A packet takes so many times its size: its buffer's share, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;
+/// The most that a flow may send where no link has a rate: a minute of a processor for a second, as the forecast counts.
+const UNHELD_BPS: f64 = 400e9;
 /// The most memory that the events of a run may take.
 const EVENTS_MB: u64 = 256;
 
@@ -151,10 +154,34 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
             return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
         }
     }
+    if let Some((spec, failure)) = unheld(cell) {
+        return Err(scenario.mistake_in_link(cell, spec, (0, "rate"), failure).into());
+    }
     match flow::uncountable(cell) {
         Some((flow, why)) => Err(scenario.mistake_in_flow(cell, flow, "rate", why).into()),
         None => Ok(()),
     }
+}
+
+/// The first link of a flow without end that neither a rate nor its window holds back, and why that cannot be.
+///
+/// A guest has no processor whose speed would: packets without number would leave at one moment.
+fn unheld(cell: &Cell) -> Option<(&LinkSpec, Failure)> {
+    let endless = cell.flows.iter().filter(|flow| flow.is_tcp() && matches!(flow.sends, Sends::Bulk));
+    endless.into_iter().find_map(|flow| {
+        let bps = cost::window_bps(cell, flow).filter(|&bps| bps > UNHELD_BPS)?;
+        let way = shortest_path(&cell.links, &flow.from, &flow.to)?;
+        let what = format!(
+            "no link on the way of flow \"{}\" has one, and with a round trip of {} it could send {:.0} Gbit/s; virtual time \
+             takes at most {:.0} Gbit/s",
+            flow.name,
+            humantime::format_duration(cost::round_trip(cell, flow)),
+            bps / 1e9,
+            UNHELD_BPS / 1e9
+        );
+        let failure = Failure::usage(what).hint("give a link on its way a `rate` or more `delay`, or the flow a `window_cap`");
+        Some((&cell.links[way.first()?.link], failure))
+    })
 }
 
 /// Why a guest cannot have an algorithm that exists.
@@ -357,6 +384,25 @@ mod tests {
         assert!(refused(&later, tcp).starts_with(&expected("11: link.change", why)));
         let datagrams = refused("", "protocol=\"udp\"\npacket=\"36B\"\nrate=\"10gbit\"");
         assert!(datagrams.starts_with(&expected("18: flow.rate", "it gives ")), "{datagrams}");
+    }
+
+    #[test]
+    fn flow_that_nothing_holds_back_is_refused() {
+        let check = |link: &str, flow: &str| {
+            let text = format!(
+                "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=1\nseed=1\n\
+                 [[link]]\nends=[\"a\",\"b\"]\n{link}\n[[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\n{flow}\n"
+            );
+            let scenario = Scenario::parse("x.toml", &text).unwrap();
+            check(&scenario, &scenario.cells[0]).map_err(|error| error.to_string())
+        };
+        let bulk = "algorithm=\"reno\"";
+        let refused = check("", bulk).unwrap_err();
+        assert!(refused.starts_with("x.toml:7: link.rate: no link on the way of flow \"f\" has one"), "{refused}");
+        assert!(check("delay=\"100us\"", bulk).is_err());
+        assert!(check("rate=\"1gbit\"", bulk).is_ok() && check("delay=\"10ms\"", bulk).is_ok());
+        assert!(check("delay=\"1ms\"", "algorithm=\"reno\"\nwindow_cap=100").is_ok());
+        assert!(check("", "algorithm=\"reno\"\ntransfer=\"1MB\"").is_ok(), "it ends");
     }
 
     #[test]
