@@ -16,6 +16,9 @@ mod pty;
 
 #[path = "kernel_trial/link.rs"]
 mod link;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "serve_lab/systemd.rs"]
+mod systemd;
 
 #[path = "kernel_trial/ended.rs"]
 mod ended;
@@ -27,6 +30,8 @@ mod killed;
 mod lease;
 #[path = "kernel_trial/refused.rs"]
 mod refused;
+#[path = "kernel_trial/stand_by.rs"]
+mod stand_by;
 #[path = "kernel_trial/steps.rs"]
 mod steps;
 #[path = "kernel_trial/sums.rs"]

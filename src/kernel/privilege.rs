@@ -80,7 +80,7 @@ pub fn require(what: &str, wanted: &[Capability]) -> Result<(), Failure> {
         let what = format!("{what} outside its user namespace");
         return Err(Failure::unmet(what).hint(OUTSIDE));
     }
-    Err(Failure::unmet(what).hint("run it as root"))
+    Err(Failure::unmet(what).hint("run it as root, or with the capabilities that its `--help` lists"))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ install() {
 }
 
 check_declared() {
-	must_say active systemctl is-active tccc.service
+	await 180 systemctl is-active --quiet tccc.service
 	must_say dtcp default
 	must_say '"web"' tccc policy show -o json
 	must_say 'this host is what' tccc apply --dry-run
@@ -97,7 +97,7 @@ rebooted() {
 	tccc=$(systemctl show --property ActiveEnterTimestampMonotonic --value tccc.service)
 	network=$(systemctl show --property ActiveEnterTimestampMonotonic --value network-pre.target)
 	[ "$tccc" -le "$network" ] || die "tccc.service was up at $tccc us, after network-pre.target at $network us"
-	must_say active systemctl is-active try-route.service
+	await 60 systemctl is-active --quiet try-route.service
 	must_say 'congctl bpf_cubic' ip route show table local to root 198.51.100.0/24
 	step "a connection over the route, and one that the policy decides"
 	must_say bpf_cubic given 198.51.100.1
