@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -17,6 +18,8 @@ const RELEASE: &str = "bookworm";
 const PACKAGES: &str = "systemd-sysv,iproute2,libelf1,zlib1g,kmod";
 /// Megabytes of the guest's disk.
 const DISK_MEGABYTES: u32 = 1200;
+/// How long a boot may take at least; in software on a busy host each takes minutes.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// The guest boots once to install and once after that.
 const BOOTS: u32 = 2;
 
@@ -106,7 +109,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for (name, content) in [("try.sh", TRY), ("10-site.toml", SITE), ("web.toml", POLICY), ("stage", "install\n")] {
         fs::write(job.join(name), content).with_context(|| format!("write {name}"))?;
     }
-    let machine = arguments.hardware.machine(emulator::find()?);
+    let mut machine = arguments.hardware.machine(emulator::find()?);
+    machine.limit = machine.limit.max(LIMIT);
     for number in 1..=BOOTS {
         eprintln!("xtask: vm-boot: boot {number} of Debian {RELEASE} with Linux {}", kernel.release);
         let console = machine.boot_disk(&kernel, &disk, &job)?;

@@ -104,12 +104,12 @@ rebooted() {
 	must_say bpf_reno given 127.0.0.1
 	step "the page starts when it is asked for"
 	must_say inactive sh -c 'systemctl is-active tccc-serve.service || true'
-	await 120 healthy
+	await 180 healthy
 	must_say active systemctl is-active tccc-serve.service
 	step "a page that stalls is started again"
 	must systemctl kill --kill-whom=main --signal=STOP tccc-serve.service
-	await 180 restarted
-	await 120 healthy
+	await 300 restarted
+	await 180 healthy
 	step stop
 	must systemctl stop tccc-serve.socket tccc-serve.service tccc.service
 	[ "$(default)" = "$(cat /var/lib/try/default)" ] || die "the default is $(default) after the stop"
