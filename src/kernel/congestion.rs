@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::unistd::{AccessFlags, eaccess};
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
 
 use crate::failure::Failure;
 use crate::kernel::btf::reason;
@@ -86,7 +87,8 @@ fn connections_made() -> Result<u64> {
 /// Errors: another network namespace; `/proc/sys` is read-only; not permitted.
 pub fn check_settable() -> Result<(), Failure> {
     let refuse = |why: &str| Failure::unmet(format!("cannot change the default algorithm: {why}"));
-    eaccess(DEFAULT, AccessFlags::W_OK).map_err(|errno| {
+    // `access` asks for the real user without his capabilities.
+    faccessat(AT_FDCWD, DEFAULT, AccessFlags::W_OK, AtFlags::AT_EACCESS).map_err(|errno| {
         refuse(&format!("{DEFAULT}: {}", reason(&errno.into()))).hint("run as root where /proc/sys can be written")
     })?;
     if Path::new(ONLY_IN_THE_FIRST).exists() {

@@ -9,6 +9,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
 
 use super::{Store, Subject};
 use crate::failure::Failure;
@@ -35,7 +37,8 @@ impl Pins {
     pub fn writable() -> Result<Self> {
         let place = bpffs::place()?;
         if bpffs::mount().is_some() {
-            let access = nix::unistd::eaccess(&place, nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK);
+            let wanted = AccessFlags::W_OK | AccessFlags::X_OK;
+            let access = faccessat(AT_FDCWD, &place, wanted, AtFlags::AT_EACCESS);
             access.map_err(|errno| refused(&place, &errno.into()))?;
         }
         Ok(Self::under(&place))
