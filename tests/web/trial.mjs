@@ -126,7 +126,7 @@ export async function lookAtTrial(page, url, name, look) {
   await page.goto(`${url}/`);
   await page.waitForSelector("#trial:not([hidden]) a", SOON);
   assert.match(await words(page, "#trial"), /^On trial: the policyrule web: step 2 of 3, .* left$/);
-  await look(`sockets-on-trial-${name}`);
+  await look(`overview-on-trial-${name}`);
   await page.click("#trial a");
   await page.waitForSelector(".limit .u-wrap", SOON);
   assert.equal(await words(page, "h1"), "Trial: the policy");
