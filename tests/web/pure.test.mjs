@@ -7,7 +7,7 @@ import { openSession } from "../../src/serve/web/access.js";
 import { COLUMNS, columnNamed, sortRows } from "../../src/serve/web/columns.js";
 import { csv } from "../../src/serve/web/csv.js";
 import { Curves } from "../../src/serve/web/curves.js";
-import { Hour, latest } from "../../src/serve/web/hour.js";
+import { groups, Hour, latest } from "../../src/serve/web/hour.js";
 import { parseFilter } from "../../src/serve/web/filter.js";
 import * as format from "../../src/serve/web/format.js";
 import { Flow, Sockets } from "../../src/serve/web/store.js";
@@ -183,6 +183,14 @@ test("the hour grows by its newest values and forgets its oldest", () => {
   hour.take("overview", hourFrame(0, []));
   assert.equal(hour.lines.size, 0);
   assert.deepEqual([latest([3, null]), latest([3, null, null]), latest([])], [3, null, null]);
+});
+
+test("algorithms are drawn together, and the arms of each rule with the baseline first", () => {
+  const arm = (id, rule, name) => line(id, [1], { kind: "arm", algorithm: null, rule, arm: name });
+  const others = line(9, [1], { kind: "other_arms", algorithm: null });
+  const lines = [line(1, [1], { kind: "host", algorithm: null }), line(2, [1]), arm(3, "web", "dtcp"), arm(4, "web", "keep"), arm(5, "mail", "reno"), others];
+  const drawn = [...groups(lines).values()].map((group) => [group.title, group.lines.map((it) => it.id)]);
+  assert.deepEqual(drawn, [["Algorithms", [1, 2]], ["Rule web", [4, 3]], ["Rule mail", [5]], ["Other arms", [9]]]);
 });
 
 /** A server that answers with these pieces, and then says nothing more. */

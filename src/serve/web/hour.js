@@ -1,5 +1,7 @@
 // The last hour as the stream tells it: everything once, then the newest values.
 
+/** The arm that a policy leaves as it is: what the others are compared with. */
+export const BASELINE = "keep";
 /** The five figures of every line. */
 export const FIGURES = ["goodput_bps", "retrans_ratio", "rtt_p50_us", "rtt_p95_us", "sockets"];
 
@@ -65,4 +67,19 @@ export class Hour {
 /** The latest value of a column that is known, unless it is older than two steps. */
 export function latest(values) {
   return values.slice(-2).reduceRight((found, value) => found ?? value, null);
+}
+
+/** What is drawn together: algorithms, and the arms of each rule with the baseline first. */
+export function groups(lines) {
+  const wanted = new Map();
+  const algorithms = lines.filter((line) => line.algorithm !== null || line.kind === "other_algorithms");
+  const all = lines.filter((line) => line.kind === "host");
+  wanted.set("", { title: "Algorithms", lines: [...all, ...algorithms] });
+  const arms = lines.filter((line) => line.kind === "arm" || line.kind === "other_arms");
+  for (const rule of new Set(arms.map((line) => line.rule))) {
+    const own = arms.filter((line) => line.rule === rule);
+    own.sort((a, b) => (b.arm === BASELINE) - (a.arm === BASELINE));
+    wanted.set(`rule ${rule}`, { title: rule === null ? "Other arms" : `Rule ${rule}`, lines: own, rule });
+  }
+  return wanted;
 }

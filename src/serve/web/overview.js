@@ -5,7 +5,7 @@ import { COLOURS, firstFree } from "./colours.js";
 import { csv } from "./csv.js";
 import { download, element, setText } from "./dom.js";
 import * as format from "./format.js";
-import { FIGURES, Hour, latest } from "./hour.js";
+import { BASELINE, FIGURES, groups, Hour, latest } from "./hour.js";
 import { colour } from "./theme.js";
 
 const HOUR_S = 3600;
@@ -20,8 +20,6 @@ const SHOWN = [
   ["rtt_p95_us", "RTT p95", "95th percentile of the smoothed RTT, of connections that delivered something", format.time],
   ["sockets", "Connections", "Open connections", format.packets],
 ];
-/** The arm that a policy leaves as it is: what the others are compared with. */
-const BASELINE = "keep";
 const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
 const OTHERS = { other_algorithms: "other algorithms", other_arms: "other arms" };
 
@@ -124,21 +122,6 @@ export class OverviewView {
       times.map((ms, at) => [line.kind, line.algorithm, line.rule, line.arm, ms + this.offset_ms, ...FIGURES.map((name) => line[name][at])]));
     download("tccc-overview.csv", csv(["kind", "algorithm", "rule", "arm", "time_ms", ...FIGURES], rows));
   }
-}
-
-/** What is drawn together: algorithms, and the arms of each rule with the baseline first. */
-function groups(lines) {
-  const wanted = new Map();
-  const algorithms = lines.filter((line) => line.algorithm !== null || line.kind === "other_algorithms");
-  const all = lines.filter((line) => line.kind === "host");
-  wanted.set("", { title: "Algorithms", lines: [...all, ...algorithms] });
-  const arms = lines.filter((line) => line.kind === "arm" || line.kind === "other_arms");
-  for (const rule of new Set(arms.map((line) => line.rule))) {
-    const own = arms.filter((line) => line.rule === rule);
-    own.sort((a, b) => (b.arm === BASELINE) - (a.arm === BASELINE));
-    wanted.set(`rule ${rule}`, { title: rule === null ? "Other arms" : `Rule ${rule}`, lines: own, rule });
-  }
-  return wanted;
 }
 
 /** A table of the figures now, and a chart for each of them. */
