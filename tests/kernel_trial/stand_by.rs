@@ -43,6 +43,8 @@ fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
         run(0, "policy remove");
 
         kill(Pid::from_raw(stand_by.id() as i32), Signal::SIGTERM).unwrap();
+        // Signs of life have filled the socket; the process waits until they are read.
+        poll_until(SOON, "the end is told", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
         let output = stand_by.wait_with_output().unwrap();
         let said = stderr(&output);
         assert!(output.status.success(), "{said}");
@@ -52,7 +54,6 @@ fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
         ] {
             assert!(said.contains(note), "{said}");
         }
-        poll_until(SOON, "the end is told", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
         assert!(processes().is_empty());
     });
 }
