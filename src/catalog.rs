@@ -149,6 +149,11 @@ pub fn is_object_file(text: &str) -> bool {
     text.contains('/') || text.ends_with(".o") || text.contains(".o:")
 }
 
+/// The file that `FILE` or `FILE:TABLE` names; none for an id of the catalogue.
+pub fn file_of(text: &str) -> Option<&Path> {
+    is_object_file(text).then(|| split_table(Path::new(text)).0)
+}
+
 /// The file and the ops table that `FILE:TABLE` names.
 ///
 /// None for the table: the text is the name of a file as it is, or has no colon.

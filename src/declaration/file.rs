@@ -111,7 +111,7 @@ impl SoFar {
     /// Refuses files that the folder's files name and that somebody else can change.
     fn check_named(&self) -> Result<(), Failure> {
         let codes = self.algorithms.values().filter_map(|entry| entry.code.as_ref());
-        codes.filter(|code| is_file(&code.text)).try_for_each(|code| trusted::check(Path::new(&code.text)))?;
+        codes.filter_map(|code| catalog::file_of(&code.text)).try_for_each(trusted::check)?;
         let Some(policy) = &self.policy else { return Ok(()) };
         let file = Path::new(&policy.text);
         trusted::check(file)?;
