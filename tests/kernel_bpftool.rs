@@ -1,7 +1,6 @@
 //! bpftool beside tccc: it registers the objects of the package, and shows every part of what tccc loads.
 
 mod common;
-#[allow(dead_code, reason = "these tests look at a policy and open no connections under it")]
 #[path = "policy_lab/mod.rs"]
 mod lab;
 #[allow(dead_code, reason = "each test binary uses its own part")]
