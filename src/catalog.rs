@@ -4,11 +4,10 @@
 //! lies in `bpf/cc`, and each object describes itself.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::bounded;
 use crate::failure::Failure;
 
 mod btf;
@@ -172,16 +171,7 @@ fn split_table(path: &Path) -> (&Path, Option<&str>) {
 pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     let (file, table) = split_table(path);
     let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
-    let io = |error: std::io::Error| refuse(&reason(&error));
-    let kind = std::fs::metadata(file).map_err(io)?;
-    if !kind.is_file() {
-        return Err(refuse("it is not a file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(file).and_then(|file| file.take(OBJECT_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(io)?;
-    if bytes.len() as u64 > OBJECT_BYTES_MAX {
-        return Err(refuse(&format!("it is larger than {} MiB, no object of an algorithm is", OBJECT_BYTES_MAX >> 20)));
-    }
+    let bytes = bounded::read(file, OBJECT_BYTES_MAX).map_err(|error| refuse(&bounded::reason(&error)))?;
     object::read(bytes.into(), table).map_err(|why| refuse(&why))
 }
 
@@ -190,12 +180,6 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
 /// Errors: why it is none, as the second half of a sentence.
 pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Algorithm, String> {
     object::read(bytes.into(), None)
-}
-
-/// The system's words for an error, without its number.
-pub fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 /// The candidate that a mistyped name most likely means; none when all are far from it.

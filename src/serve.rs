@@ -29,7 +29,7 @@ mod table;
 mod trials;
 
 pub use exporter::{Look, Settings as ExporterSettings};
-pub use gate::Token;
+pub use gate::{TOKEN_MAX, Token};
 pub use live::MakeSource;
 pub use metrics::Registered;
 pub use overview::{ArmShare, PolicyNow, Situation};

@@ -177,6 +177,7 @@ fn token_that_anybody_could_guess_is_refused() {
         "{}",
         refused.1
     );
+    assert_eq!(refusal(&["--replay", RECORDING, "--token-file", "/dev/zero"]).0, Some(2), "it took all memory");
     let missing = Path::new(RECORDING).with_file_name("no-such-file");
     assert_eq!(refusal(&["--replay", missing.to_str().unwrap()]).0, Some(1));
 }

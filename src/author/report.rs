@@ -12,6 +12,7 @@ use super::native::Build;
 use super::ring::property::Property;
 use super::subject::Subject;
 use super::{fuzzer, lint, proof};
+use crate::bounded;
 use crate::catalog::{self, Algorithm};
 use crate::failure::{Failure, Kind};
 use crate::kernel::privilege;
@@ -225,11 +226,11 @@ impl Inspection<'_> {
 
 fn read(file: &Path) -> Result<String> {
     let refuse = |why: String| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
-    let metadata = std::fs::metadata(file).map_err(|error| refuse(catalog::reason(&error)))?;
+    let metadata = std::fs::metadata(file).map_err(|error| refuse(bounded::reason(&error)))?;
     if !metadata.is_file() {
         return Err(refuse("it is not a file".to_owned()).into());
     }
-    Ok(std::fs::read_to_string(file).map_err(|error| refuse(catalog::reason(&error)))?)
+    Ok(std::fs::read_to_string(file).map_err(|error| refuse(bounded::reason(&error)))?)
 }
 
 fn kind_of(error: &anyhow::Error) -> Kind {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::compile::FOR_AUTHORS;
-use crate::catalog::reason;
+use crate::bounded::reason;
 use crate::catalog::source::SOURCES;
 use crate::failure::Failure;
 

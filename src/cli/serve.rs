@@ -1,6 +1,8 @@
 //! `tccc serve`: the web dashboard and `/metrics`.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,8 +173,7 @@ impl Args {
 
     fn token(&self, is_loopback: bool) -> Result<Option<Token>> {
         if let Some(file) = &self.token_file {
-            let text =
-                std::fs::read_to_string(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
+            let text = bounded_text(file).with_context(|| format!("read the token from \"{}\"", file.display()))?;
             let refuse = |why| Failure::usage(format!("cannot take the token from \"{}\": {why}", file.display()));
             return Ok(Some(Token::parse(&text).map_err(refuse)?));
         }
@@ -206,6 +207,13 @@ impl Args {
         let start = move || Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)) as Box<dyn Source>);
         Ok(Some(Box::new(start)))
     }
+}
+
+/// Text of a file or a pipe; what is longer than a token may be is left unread.
+fn bounded_text(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(file)?.take(2 * serve::TOKEN_MAX as u64).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn Source>> {

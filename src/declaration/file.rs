@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::{Declaration, Declared, DeclaredPolicy, trusted};
+use crate::bounded;
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
 use crate::policy::file::read as read_policy;
@@ -85,7 +86,7 @@ pub fn read(folder: &Path) -> Result<Declaration, Failure> {
 /// The files of the folder, sorted by name.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(folder).map_err(|error| {
-        let what = format!("cannot read the folder {}: {}", folder.display(), text::reason(&error));
+        let what = format!("cannot read the folder {}: {}", folder.display(), bounded::reason(&error));
         Failure::usage(what).hint("write what you want into a file there, such as tccc.toml; `man 7 tccc` shows how")
     })?;
     let files = entries.flatten().map(|entry| entry.path());

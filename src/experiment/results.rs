@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::bounded;
 use crate::experiment::plan::Plan;
 use crate::experiment::scenario::ScenarioFile;
 use crate::failure::Failure;
@@ -24,6 +25,8 @@ use crate::trace::event::{Event, Recorded};
 
 /// What to do about a directory that does not take results.
 const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
+/// Largest record that is read, bytes: plans of many runs are long.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// An open result directory; no other process works in it as long as this value lives.
 #[derive(Debug)]
@@ -124,7 +127,7 @@ impl ResultDir {
         };
         for entry in entries {
             let file = entry?.path().join("run.json");
-            let bytes = match fs::read(&file) {
+            let bytes = match bounded::read(&file, BYTES_MAX) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 other => other.with_context(|| format!("read \"{}\"", file.display()))?,
             };
@@ -149,7 +152,7 @@ impl ResultDir {
     /// Errors: it cannot be read.
     pub fn host(&self) -> Result<Option<HostRecord>> {
         let file = self.path.join("host.json");
-        let bytes = match fs::read(&file) {
+        let bytes = match bounded::read(&file, BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other.with_context(|| format!("read \"{}\"", file.display()))?,
         };
@@ -221,7 +224,7 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
         Failure::usage(what).hint(ANOTHER_PLACE)
     };
-    let bytes = fs::read(path.join("plan.json")).context("read the plan of the result directory")?;
+    let bytes = bounded::read(&path.join("plan.json"), BYTES_MAX).context("read the plan of the result directory")?;
     let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
     if text != scenario {

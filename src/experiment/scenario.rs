@@ -20,6 +20,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use self::document::Purpose;
+use crate::bounded;
 use crate::failure::Failure;
 use crate::model::run::{At, Engine, compared_unless_said};
 use crate::path::{Direction, LinkConfig};
@@ -333,16 +334,23 @@ pub struct Scenario {
     pub cells: Vec<Cell>,
 }
 
+/// Largest scenario, bytes.
+const BYTES_MAX: u64 = 16 << 20;
+
 impl Scenario {
     /// Reads a scenario from a file, to run it by an engine.
     ///
     /// Errors: the file cannot be read; any mistake in it, as a usage failure that names file, line and field.
     pub fn load(path: &Path, engine: Engine) -> Result<Scenario> {
         let file = path.display().to_string();
-        let bytes = match std::fs::read(path) {
+        let bytes = match bounded::read(path, BYTES_MAX) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let what = format!("no scenario \"{}\": no such file", path.display());
                 return Err(Failure::usage(what).hint("`ls scenarios` shows those that come with tccc").into());
+            }
+            Err(error) if error.raw_os_error().is_none() => {
+                let what = format!("cannot read the scenario \"{}\": {error}", path.display());
+                return Err(Failure::usage(what).hint("name a TOML file, such as one below scenarios/").into());
             }
             other => other.with_context(|| format!("read the scenario \"{}\"", path.display()))?,
         };

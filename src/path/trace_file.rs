@@ -1,13 +1,12 @@
 //! Files of numbers, one a line: read within bounds, so that no file can use up the memory, and every mistake has its line.
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use super::named::shown;
+use crate::bounded;
 
 /// Largest file that is read, bytes: a day of deliveries at 1 Mbit/s.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -19,24 +18,8 @@ pub const NUMBERS_MAX: usize = 4_000_000;
 /// Errors: no such file; not a regular file; larger than [`FILE_BYTES_MAX`]; not UTF-8 text.
 pub fn read(path: &Path) -> Result<String, String> {
     let refuse = |why: String| format!("cannot read \"{}\": {why}", path.display());
-    let is_file = fs::metadata(path).map_err(|error| refuse(reason(&error)))?.is_file();
-    if !is_file {
-        return Err(refuse("it is not a regular file".into()));
-    }
-    let file = File::open(path).map_err(|error| refuse(reason(&error)))?;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| refuse(reason(&error)))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(refuse(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
-    }
+    let bytes = bounded::read(path, FILE_BYTES_MAX).map_err(|error| refuse(bounded::reason(&error)))?;
     String::from_utf8(bytes).map_err(|_| refuse("it is not text".into()))
-}
-
-fn reason(error: &std::io::Error) -> String {
-    match error.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
-        None => error.to_string().to_lowercase(),
-    }
 }
 
 /// The numbers of a text, one a line; blank lines and lines that begin with `#` are left out.
@@ -70,6 +53,8 @@ pub fn digest(numbers: impl Iterator<Item = u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+
     use super::*;
 
     #[test]

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use crate::bounded;
 use crate::experiment::scenario::Scenario;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
@@ -20,6 +21,8 @@ use crate::trace::event::Event;
 /// Events so long after the first of their run are no part of it: a week, longer than any run. Without a bound, one wrong
 /// time would make series of as many steps as fit between.
 const LONGEST_RUN_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
+/// Largest file that is read: the events of some million samples.
+const FILE_BYTES_MAX: u64 = 4 << 30;
 /// What to do about a broken record of one run.
 const OF_A_RUN: &str = "remove that run's folder and `tccc run` on the same directory repeats it";
 /// What to do about a broken record of the whole directory.
@@ -249,7 +252,7 @@ fn read_part(directory: &Path, name: &str) -> Result<Vec<u8>> {
 }
 
 fn read_if_there(file: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(file) {
+    match bounded::read(file, FILE_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("read \"{}\"", file.display())),

@@ -16,7 +16,7 @@ const TOKEN_BYTES: usize = 32;
 /// Shortest token that is taken from a file, characters.
 const TOKEN_MIN: usize = 16;
 /// Longest, characters.
-const TOKEN_MAX: usize = 1024;
+pub const TOKEN_MAX: usize = 1024;
 /// Name of the cookie that holds the token.
 pub(super) const COOKIE: &str = "tccc_token";
 

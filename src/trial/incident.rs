@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::journal;
 use super::judge::RuleJudgement;
 use super::view::{History, Point};
+use crate::bounded;
 use crate::policy::file;
 use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject, folder as policy_folder};
 use crate::state::Store;
@@ -32,6 +33,8 @@ pub const DOCUMENT: &str = "incident.json";
 pub const RECORDING: &str = "recording.tccc";
 /// A file of the recording of the latest time: two are kept, so that there is always at least as much as one holds.
 const PART: Rotation = Rotation { bytes: Some(32 << 20), age: Some(Duration::from_secs(60)), keep: 1 };
+/// Largest document of an incident, bytes: policies of many prefixes are long.
+const BYTES_MAX: u64 = 64 << 20;
 const INTERVAL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(200);
 
@@ -99,7 +102,7 @@ pub fn folders() -> Vec<PathBuf> {
 /// Errors: no such file; it is no incident, or one of another tccc.
 pub fn read(path: &Path) -> Result<Incident> {
     let file = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };
-    let bytes = fs::read(&file).with_context(|| format!("read {}", file.display()))?;
+    let bytes = bounded::read(&file, BYTES_MAX).with_context(|| format!("read {}", file.display()))?;
     let incident: Incident =
         serde_json::from_slice(&bytes).with_context(|| format!("read the incident {}", file.display()))?;
     anyhow::ensure!(incident.schema == SCHEMA, "the incident {} is of another tccc", file.display());

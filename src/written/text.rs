@@ -1,9 +1,8 @@
 //! Text of a file as it is read from disk.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::bounded::{self, reason};
 
 /// Most bytes of a file.
 const BYTES_MAX: u64 = 16 << 20;
@@ -24,41 +23,16 @@ pub enum Unreadable {
 ///
 /// Errors: the system's; a folder, a pipe or a device; more than 16 MiB; bytes that are not UTF-8.
 pub fn read(path: &Path) -> Result<String, Unreadable> {
-    let system = |error: io::Error| Unreadable::File(reason(&error));
-    let refuse = |why: String| Err(Unreadable::File(why));
-    // Before it is opened, because opening a device can have effects.
-    if !path.metadata().map_err(system)?.is_file() {
-        return refuse("it is not a regular file".to_owned());
-    }
-    let file = open(path).map_err(system)?;
-    if !file.metadata().map_err(system)?.is_file() {
-        return refuse("it is not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(system)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return refuse(format!("it is larger than {} MiB", BYTES_MAX >> 20));
-    }
+    let bytes = bounded::read(path, BYTES_MAX).map_err(|error| Unreadable::File(reason(&error)))?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         Unreadable::NotText(before.iter().filter(|byte| **byte == b'\n').count() + 1)
     })
 }
 
-/// Opens a file; what became a pipe since it was looked at does not wait for a writer.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
-}
-
-/// The system's words for an error, without its number.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
 
     use super::*;
 

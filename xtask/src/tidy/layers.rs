@@ -10,6 +10,7 @@ const LAYERS: [(&str, &[&str]); 24] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
+    ("bounded", &[]),
     ("fault", &[]),
     ("path", &[]),
     ("written", &[]),
@@ -33,7 +34,7 @@ const LAYERS: [(&str, &[&str]); 24] = [
     ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 4] = ["units", "failure", "plain", "fault"];
+const EVERYBODY: [&str; 5] = ["units", "failure", "plain", "bounded", "fault"];
 /// Sees everything.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 

@@ -1,0 +1,71 @@
+//! Files of others, read within a limit: no file can use up the memory, and none is waited for.
+//!
+//! Layer 0: standard library only.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Reads a regular file of at most so many bytes.
+///
+/// Errors: the system's; a folder, a pipe or a device; a larger file.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // Before it is opened, because opening a device can have effects.
+    if !path.metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {} MiB", most >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// Opens a file; what became a pipe since it was looked at does not wait for a writer.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+/// The words for an error: the system's without their number, in lower case.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(_) => text.split(" (os error").next().unwrap_or(&text).to_lowercase(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_within_the_limit_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        let refused = |path: &Path| reason(&read(path, 1 << 20).unwrap_err());
+        assert_eq!(refused(&file), "no such file or directory");
+        assert_eq!(refused(folder.path()), "it is not a regular file");
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("endless")).unwrap();
+        assert_eq!(refused(&folder.path().join("endless")), "it is not a regular file");
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert_eq!(refused(&file), "it is not a regular file", "a pipe without a writer is not waited for");
+        fs::remove_file(&file).unwrap();
+        File::create(&file).unwrap().set_len((1 << 20) + 1).unwrap();
+        assert_eq!(refused(&file), "it is larger than 1 MiB");
+        fs::write(&file, "one").unwrap();
+        assert_eq!(read(&file, 3).unwrap(), b"one");
+    }
+}
