@@ -2,11 +2,13 @@
 //!
 //! Source: Linux, Documentation/bpf/btf.rst.
 
-use super::elf::{text_at, u16_at, u32_at};
+use super::elf::{NAMES_MAX, text_at, u16_at, u32_at};
 
 const MAGIC: u16 = 0xeb9f;
 /// Chains of typedef, const and volatile longer than this are a loop in a damaged file.
 const CHAIN_LIMIT: usize = 32;
+/// Most bytes of the names in one struct or enum, which may all be one long text.
+const PARTS_MAX: usize = 1 << 20;
 
 /// The kinds of types that the catalogue looks at; numbers as in the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +106,10 @@ impl<'a> Btf<'a> {
         let (mut rest, own) = (part(8)?, part(16)?);
         let base = self.strings.own;
         self.strings = Strings { base, own };
+        let mut room = NAMES_MAX;
         while !rest.is_empty() {
             let (next, length) = one_type(rest, self.strings)?;
+            room = room.checked_sub(next.name.len())?;
             self.types.push(next);
             rest = rest.get(length..)?;
         }
@@ -146,26 +150,32 @@ impl<'a> Btf<'a> {
         self.iter().map(|(_, t)| t).filter(on_it).map(|t| t.name)
     }
 
-    /// Members of a struct or union.
+    /// Members of a struct or union; none where their names are too long together.
     pub fn members(&self, of: Type<'a>) -> Option<Vec<Member<'a>>> {
+        let mut room = PARTS_MAX;
         let member = |entry: &'a [u8]| {
+            let name = self.text(u32_at(entry, 0)?)?;
+            room = room.checked_sub(name.len())?;
             let place = u32_at(entry, 8)?;
             let (bits, bit_offset) = if of.flag { (place >> 24, place & 0xff_ffff) } else { (0, place) };
-            Some(Member { name: self.text(u32_at(entry, 0)?)?, type_id: u32_at(entry, 4)?, bit_offset, bits })
+            Some(Member { name, type_id: u32_at(entry, 4)?, bit_offset, bits })
         };
         of.extra.chunks_exact(12).map(member).collect()
     }
 
-    /// Names and values of an enum; none for other kinds.
+    /// Names and values of an enum; none for other kinds, or where the names are too long together.
     pub fn enumerators(&self, of: Type<'a>) -> Option<Vec<(&'a str, i64)>> {
+        let mut room = PARTS_MAX;
         let named = |entry: &'a [u8]| {
+            let name = self.text(u32_at(entry, 0)?)?;
+            room = room.checked_sub(name.len())?;
             let low = u32_at(entry, 4)?;
             let value = match of.kind {
                 Kind::Enum if of.flag => i64::from(low as i32),
                 Kind::Enum => i64::from(low),
                 _ => (i64::from(u32_at(entry, 8)?) << 32) | i64::from(low),
             };
-            Some((self.text(u32_at(entry, 0)?)?, value))
+            Some((name, value))
         };
         match of.kind {
             Kind::Enum => of.extra.chunks_exact(8).map(named).collect(),
@@ -228,4 +238,40 @@ fn one_type<'a>(bytes: &'a [u8], strings: Strings<'a>) -> Option<(Type<'a>, usiz
     let found =
         Type { name, kind, size_or_type: u32_at(bytes, 8)?, flag: info >> 31 == 1, extra: bytes.get(12..length)? };
     Some((found, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INT: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0];
+
+    /// Types before their strings, of which the second begins at 1.
+    fn section(types: &[u8], name: &str) -> Vec<u8> {
+        let strings = format!("\0{name}\0");
+        let mut bytes = vec![0x9f, 0xeb, 1, 0];
+        for number in [24, 0, types.len(), types.len(), strings.len()] {
+            bytes.extend((number as u32).to_le_bytes());
+        }
+        [bytes, types.to_vec(), strings.into_bytes()].concat()
+    }
+
+    /// A file of some megabytes became gigabytes, or took minutes: its entries named one long text again and again.
+    #[test]
+    fn long_names_that_are_shared_do_not_multiply() {
+        let long = "a".repeat(60_000);
+        let many = section(&INT.repeat(300), &long);
+        assert!(Btf::parse(&many).is_none(), "18 MB of names");
+        assert!(Btf::parse(&section(&INT, &"a".repeat(70_000))).is_none(), "a name of 70 KB");
+        let values = |count: u16| {
+            let head = [1, 0, 0, 0, count as u8, 0, 0, 6, 4, 0, 0, 0];
+            [head.to_vec(), [1, 0, 0, 0, 7, 0, 0, 0].repeat(count.into())].concat()
+        };
+        let shown = |count| {
+            let bytes = section(&values(count), &long);
+            let btf = Btf::parse(&bytes).expect("the types are whole");
+            btf.enumerators(btf.get(1).unwrap()).map(|values| values.len())
+        };
+        assert_eq!((shown(3), shown(100)), (Some(3), None), "180 KB and 6 MB of names");
+    }
 }

@@ -13,6 +13,12 @@ const HEADER_BYTES: usize = 64;
 const SECTION_HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const REL_BYTES: usize = 16;
+/// Longest text, bytes: the header of an algorithm's file is one.
+const TEXT_MAX: usize = 64 << 10;
+/// Most bytes of names together. Entries may share one long name: without a bound a small file becomes gigabytes.
+pub const NAMES_MAX: usize = 16 << 20;
+/// Relocations of one range that are looked at: an ops table has some tens of members.
+const REFERENCES_MAX: usize = 1024;
 
 /// One section of the file.
 #[derive(Debug)]
@@ -55,9 +61,10 @@ pub fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?)).ok()
 }
 
-/// The text from an offset up to the next zero byte; none where it is not UTF-8 or not ended.
+/// The text from an offset up to the next zero byte; none where it is not UTF-8, not ended, or too long.
 pub fn text_at(bytes: &[u8], at: usize) -> Option<&str> {
     let rest = bytes.get(at..)?;
+    let rest = &rest[..rest.len().min(TEXT_MAX)];
     let end = rest.iter().position(|&byte| byte == 0)?;
     std::str::from_utf8(&rest[..end]).ok()
 }
@@ -94,7 +101,8 @@ impl<'a> Elf<'a> {
     pub fn references(&self, section: usize, range: Range<usize>) -> Vec<(usize, &'a str)> {
         let tables = self.sections.iter().filter(|s| s.kind == SHT_REL && s.info as usize == section);
         let entries = tables.flat_map(|table| table.bytes.chunks_exact(REL_BYTES));
-        entries.filter_map(|entry| self.reference(section, entry)).filter(|(at, _)| range.contains(at)).collect()
+        let entries = entries.filter(|entry| size_at(entry, 0).is_some_and(|at| range.contains(&at)));
+        entries.take(REFERENCES_MAX).filter_map(|entry| self.reference(section, entry)).collect()
     }
 
     fn reference(&self, section: usize, entry: &[u8]) -> Option<(usize, &'a str)> {
@@ -147,10 +155,13 @@ fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     };
     let names = sections.get(table.link as usize)?.bytes;
     let entries = table.bytes.chunks_exact(SYMBOL_BYTES);
+    let mut room = NAMES_MAX;
     entries
         .map(|entry| {
+            let name = text_at(names, u32_at(entry, 0)? as usize)?;
+            room = room.checked_sub(name.len())?;
             Some(Symbol {
-                name: text_at(names, u32_at(entry, 0)? as usize)?,
+                name,
                 section: u16_at(entry, 6)? as usize,
                 offset: size_at(entry, 8)?,
                 is_section: entry[4] & 0xf == STT_SECTION,

@@ -13,6 +13,8 @@ const DEPTH_LIMIT: usize = 8;
 const FIELD_LIMIT: usize = 256;
 /// Members looked at, those without a field of their own too: structs in structs multiply.
 const MEMBER_LIMIT: usize = 4096;
+/// Most bytes of names of fields and of their values.
+const TEXT_LIMIT: usize = 1 << 20;
 
 /// The kernel's structs that are not called by their algorithm's name: tcp_cubic.c began as a copy of tcp_bic.c.
 const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
@@ -200,6 +202,17 @@ struct Found {
     fields: Vec<Field>,
     /// Members looked at.
     members: usize,
+    /// Bytes of names.
+    text: usize,
+}
+
+impl Found {
+    /// None: there are more names than any state has.
+    fn add(&mut self, field: Field) -> Option<()> {
+        self.text += field.name.len() + field.kind.text_bytes();
+        self.fields.push(field);
+        (self.text <= TEXT_LIMIT).then_some(())
+    }
 }
 
 fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
@@ -230,8 +243,7 @@ fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) ->
         Kind::Array => add_array(btf, inner, deeper, found),
         _ => {
             let (size, kind) = scalar(btf, inner)?;
-            found.fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
-            Some(())
+            found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind })
         }
     }
 }
@@ -244,8 +256,7 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -
     if let Some((element_size, kind)) = scalar(btf, element) {
         let kind = FieldKind::Array { element_size, element: Box::new(kind) };
         let size = element_size * count;
-        found.fields.push(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
-        return Some(());
+        return found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
     }
     let size = Some(element).filter(|e| matches!(e.kind, Kind::Struct | Kind::Union))?.size_or_type as usize;
     for index in 0..count {
@@ -297,6 +308,15 @@ impl Field {
 }
 
 impl FieldKind {
+    /// Bytes of the names of its values.
+    fn text_bytes(&self) -> usize {
+        match self {
+            FieldKind::Enum { names } => names.iter().map(|(_, name)| name.len() + size_of::<(i64, String)>()).sum(),
+            FieldKind::Array { element, .. } => element.text_bytes(),
+            _ => 0,
+        }
+    }
+
     fn value(&self, bytes: &[u8], bits: Option<(u32, u32)>) -> Value {
         if bytes.len() > 8 || matches!(self, FieldKind::Bytes | FieldKind::Array { .. }) {
             return Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect());

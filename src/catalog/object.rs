@@ -16,6 +16,12 @@ pub const STATE_BYTES_MAX: usize = 104;
 pub const NAME_LENGTH_MAX: usize = 15;
 /// Would read as another thing wherever an algorithm is named.
 const RESERVED: &str = "default";
+/// Variables of a section that are looked at for an ops table.
+const VARIABLES_MAX: usize = 256;
+/// Most tunables of an algorithm.
+const TUNABLES_MAX: usize = 256;
+/// Most former names of a tunable.
+const FORMER_MAX: usize = 8;
 /// Licences that the kernel accepts for a struct_ops program (`license_is_gpl_compatible`).
 const LICENCES: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
@@ -64,7 +70,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
 
 fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<Table<'a>, String> {
     let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name.starts_with(".struct_ops"));
-    let ids = sections.flat_map(|(_, section)| section.section_variables());
+    let ids = sections.flat_map(|(_, section)| section.section_variables()).take(VARIABLES_MAX);
     let tables: Vec<Table> = ids.filter_map(|id| table(elf, btf, id)).collect();
     let names = tables.iter().map(|table| shown(table.variable)).collect::<Vec<_>>().join(", ");
     match (tables.len(), wanted) {
@@ -151,11 +157,15 @@ fn shown(text: &str) -> String {
 fn tunables(elf: &Elf, btf: &Btf) -> Result<Vec<Tunable>, String> {
     let tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
     let tags = tags.filter_map(|(_, t)| Some((t.size_or_type, t.name.strip_prefix("tccc.tunable=")?)));
-    tags.map(|(id, tag)| {
+    let found: Vec<(u32, &str)> = tags.take(TUNABLES_MAX + 1).collect();
+    if found.len() > TUNABLES_MAX {
+        return Err(format!("it has more than {TUNABLES_MAX} tunables"));
+    }
+    let read = found.into_iter().map(|(id, tag)| {
         let name = btf.get(id).map_or("", |t| t.name);
         tunable(elf, btf, id, tag).ok_or_else(|| format!("its tunable \"{}\" is not well-formed", shown(name)))
-    })
-    .collect()
+    });
+    read.collect()
 }
 
 fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
@@ -170,7 +180,8 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
         Encoding::Bool => TunableKind::Bool,
     };
     let (name, offset, unit, why) = (plain(variable.name), symbol.offset, String::new(), String::new());
-    let former = btf.tags(id).filter_map(|tag| tag.strip_prefix("tccc.former=")).map(plain).collect();
+    let former = btf.tags(id).filter_map(|tag| tag.strip_prefix("tccc.former="));
+    let former = former.take(FORMER_MAX).map(plain).collect();
     Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why, former }.with_tag(&plain(tag))
 }
 

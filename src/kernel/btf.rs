@@ -216,13 +216,16 @@ fn places(bytes: &[u8]) -> Option<(Vec<u32>, usize)> {
     let header = word(bytes, 4)? as usize;
     let begin = header + word(bytes, 8)? as usize;
     let end = begin + word(bytes, 12)? as usize;
+    if end > bytes.len() {
+        return None; // before memory is taken for what is not there
+    }
     let mut places = Vec::with_capacity((end - begin) / 24);
     let mut at = begin;
     while at < end {
         places.push(at as u32);
         at += TYPE_BYTES + extra_bytes(word(bytes, at + 4)?)?;
     }
-    (at == end && end <= bytes.len()).then_some((places, header + word(bytes, 16)? as usize))
+    (at == end).then_some((places, header + word(bytes, 16)? as usize))
 }
 
 /// How many bytes follow the head of a type.
@@ -259,6 +262,16 @@ mod tests {
         let mut cut = MAGIC.to_ne_bytes().to_vec();
         cut.extend([1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert!(Types::parse(cut).is_err());
+    }
+
+    /// Memory for 180 million types was taken before the file was found to end.
+    #[test]
+    fn length_beyond_the_file_is_refused_before_memory_is_taken() {
+        let mut head = [MAGIC.to_ne_bytes().as_slice(), &[1, 0]].concat();
+        for number in [24u32, 0, u32::MAX, u32::MAX, 0] {
+            head.extend(number.to_ne_bytes());
+        }
+        assert!(places(&head).is_none());
     }
 
     #[test]
