@@ -56,6 +56,24 @@ fn line(of: &str) -> usize {
     GOOD[..GOOD.find(of).unwrap()].matches('\n').count() + 1
 }
 
+/// `tccc run /dev/zero` took all memory.
+#[test]
+fn scenario_that_never_ends_is_refused_unread() {
+    for path in ["/dev/zero", "/"] {
+        let told = Scenario::load(Path::new(path), Engine::Kernel).unwrap_err().to_string();
+        assert_eq!(told, format!("cannot read the scenario \"{path}\": it is not a regular file"));
+    }
+}
+
+/// The message looks for the name of the field before the mistake, and ended the program within such a letter.
+#[test]
+fn letters_of_several_bytes_before_a_mistake_of_syntax_are_passed_over() {
+    for written in ["delay = \"20 \u{fffd} = x", "delay = \"20ms\" \u{e9} = x", "\u{e9} = x"] {
+        let error = refusal(("delay = \"20ms\"", written));
+        assert_eq!(error.line, line("delay = \"20ms\""), "{written}: {error}");
+    }
+}
+
 /// Both were ignored: the variant then compared nothing.
 #[test]
 fn variant_names_tcp_flows_of_the_file() {

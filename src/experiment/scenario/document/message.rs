@@ -54,7 +54,7 @@ fn key_before(text: &str, offset: usize) -> String {
     let (above, line) = before.rsplit_once('\n').unwrap_or(("", before));
     let is_name = |c: char| is_of_a_name(c) || c == '-' || c == '.';
     let left = line.rsplit_once('=').map_or("", |(left, _)| left.trim_end());
-    let name = &left[left.rfind(|c| !is_name(c)).map_or(0, |end| end + 1)..];
+    let name = left.rsplit(|c| !is_name(c)).next().unwrap_or_default();
     if name.is_empty() || left.contains('#') {
         return String::new();
     }
