@@ -60,7 +60,7 @@ enum Command {
     Tidy,
     /// Accept changed snapshots and show what changed
     Bless,
-    /// Look for operations that break an algorithm, led by coverage
+    /// Look for operations that break an algorithm, or bytes that break a parser, led by coverage
     Fuzz(fuzz::Arguments),
     /// Prove every algorithm free of undefined behaviour with Frama-C
     Prove(prove::Arguments),

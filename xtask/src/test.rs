@@ -63,6 +63,7 @@ fn count_ring(ring: Ring) -> Result<Count> {
         let mut count = run_libtest(&files, &["--lib", "--bins"], 0)?;
         count.add(run_libtest(&[], &["--doc"], 0)?);
         count.add(run_libtest(&[], &["--package", "xtask"], 0)?);
+        count.add(run_libtest(&[], &["--package", "parsers"], 0)?);
         return Ok(count);
     }
     if files.is_empty() {

@@ -69,10 +69,10 @@ impl Transfer {
     pub fn finish(mut self, algorithm: &str, stop: &AtomicBool) -> Result<TransferReport> {
         let mut client = self.client.take().ok_or_else(|| anyhow!("the flow was never started"))?;
         client.wait(self.deadline, stop)?;
-        let sent = read_report(&client.said()?)?;
+        let sent = client.said()?;
+        read_report(&sent)?; // the receiver may wait in vain for a sender that failed
         self.server.wait(self.deadline, stop)?;
-        let received = read_report(&self.server.said()?).context("at the receiver")?;
-        let report = transfer_report(&sent, &received, self.length)?;
+        let report = read_reports(&sent, &self.server.said()?, self.length)?;
         if report.algorithm != algorithm {
             bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
         }
@@ -133,6 +133,13 @@ struct Sender {
     retransmits: u64,
 }
 
+/// Reads what iperf3 printed at both ends of a flow of this length.
+///
+/// Errors: iperf3 reports an error, or printed no report of its form.
+pub fn read_reports(sender: &str, receiver: &str, length: Duration) -> Result<TransferReport> {
+    transfer_report(&read_report(sender)?, &read_report(receiver).context("at the receiver")?, length)
+}
+
 /// What both ends say; of what was received the receiver's own intervals: the sender divides it by its own time, which
 /// ends before the queue is empty.
 fn transfer_report(sent: &Report, received: &Report, length: Duration) -> Result<TransferReport> {
@@ -173,7 +180,7 @@ mod tests {
     fn what_is_received_after_the_length_does_not_count() {
         let server = r#"{"intervals": [{"sum": {"end": 1.001, "bytes": 40}}, {"sum": {"end": 2.003, "bytes": 50}},
             {"sum": {"end": 2.6, "bytes": 9}}]}"#;
-        let of = |client, server| transfer_report(&read_report(client)?, &read_report(server)?, LENGTH);
+        let of = |client, server| read_reports(client, server, LENGTH);
         let report = of(CLIENT, server).unwrap();
         assert_eq!((report.received_bytes, report.retrans_pkts, report.mss_bytes), (90, 3, 1460));
         assert_eq!((report.algorithm.as_str(), report.receiver_s), ("reno", 2.003));

@@ -1,0 +1,121 @@
+//! The program that libFuzzer drives, one parser a process: `cargo xtask fuzz --parsers` builds and runs it.
+//!
+//! Built without the fuzzer it reads saved inputs again: `cargo run --package parsers -- NAME FILE...`.
+#![cfg_attr(feature = "libfuzzer", no_main)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::PathBuf;
+
+use parsers::Parser;
+
+/// Largest piece of memory that reading one input may ask for, bytes: a file may have 16 MiB, and become a few times as much.
+const PIECE_MAX: usize = 256 << 20;
+
+/// Refuses large pieces of memory, which ends the program as a crash: a length in an input must not become memory.
+struct Bounded;
+
+#[global_allocator]
+static ALLOCATOR: Bounded = Bounded;
+
+// SAFETY: every call goes to the system's allocator, or returns the null pointer that stands for "no memory".
+unsafe impl GlobalAlloc for Bounded {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > PIECE_MAX {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(piece, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > PIECE_MAX {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if size > PIECE_MAX {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(piece, layout, size) }
+    }
+}
+
+fn find(name: &str) -> &'static Parser {
+    let found = parsers::ALL.iter().find(|parser| parser.name == name);
+    found.unwrap_or_else(|| {
+        let names: Vec<&str> = parsers::ALL.iter().map(|parser| parser.name).collect();
+        panic!("no parser \"{name}\": expected one of {}", names.join(", "))
+    })
+}
+
+/// Where inputs that are files lie while they are read: `TCCC_SCRATCH`, or the system's folder of temporary files.
+fn scratch() -> PathBuf {
+    std::env::var_os("TCCC_SCRATCH").map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
+#[cfg(not(feature = "libfuzzer"))]
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let parser = find(&arguments.next().unwrap_or_default());
+    let scratch = scratch();
+    for file in arguments {
+        (parser.read)(&std::fs::read(&file).unwrap_or_else(|why| panic!("read \"{file}\": {why}")), &scratch);
+        println!("{file}: read");
+    }
+}
+
+/// What libFuzzer calls.
+#[cfg(feature = "libfuzzer")]
+mod libfuzzer {
+    use std::path::Path;
+    use std::sync::OnceLock;
+
+    use parsers::Parser;
+
+    static CHOSEN: OnceLock<(&'static Parser, std::path::PathBuf)> = OnceLock::new();
+
+    fn variable(name: &str) -> String {
+        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: `cargo xtask fuzz --parsers` sets it"))
+    }
+
+    /// Called once, before the corpus is read: writes the first inputs into the folder `TCCC_SEEDS`.
+    #[unsafe(no_mangle)]
+    extern "C" fn LLVMFuzzerInitialize(_count: *mut i32, _words: *mut *mut *mut u8) -> i32 {
+        let parser = super::find(&variable("TCCC_PARSER"));
+        if let Ok(folder) = std::env::var("TCCC_SEEDS") {
+            for (index, seed) in (parser.seeds)().into_iter().enumerate() {
+                std::fs::write(Path::new(&folder).join(format!("seed-{index}")), seed).expect("write a first input");
+            }
+        }
+        // As Rust's own start does, which libFuzzer's `main` leaves out: writing to a client that has gone is an error.
+        // SAFETY: no thread runs yet, and no handler is set.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        // A panic ends the process on whichever thread it is: a server catches those of a request.
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            usual(panic);
+            std::process::abort();
+        }));
+        CHOSEN.set((parser, super::scratch())).unwrap_or_else(|_| panic!("called once"));
+        0
+    }
+
+    /// Called for each input.
+    #[unsafe(no_mangle)]
+    extern "C" fn LLVMFuzzerTestOneInput(bytes: *const u8, count: usize) -> i32 {
+        // SAFETY: libFuzzer hands over that many bytes; an empty input may come without a pointer.
+        let bytes = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(bytes, count) } };
+        let (parser, scratch) = CHOSEN.get().expect("libFuzzer initializes first");
+        (parser.read)(bytes, scratch);
+        0
+    }
+}

@@ -1,0 +1,252 @@
+//! libFuzzer over every parser of what others wrote: `tests/parsers`, built with counters at every branch.
+
+#[path = "../../../tests/parsers/src/names.rs"]
+mod names;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::Arguments;
+use crate::made::Block;
+use crate::process;
+
+use names::NAMES;
+
+/// Where the table stands.
+const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
+/// The one in C: the program of bpf/option, built natively.
+const OPTION: &str = "option";
+/// Longest input, bytes: room for the objects and recordings of the tree.
+const INPUT_BYTES_MAX: u32 = 64 << 10;
+/// Memory of one target, MiB, and time for one input, seconds.
+const MEMORY_MB: u32 = 1024;
+const INPUT_SECONDS: u32 = 10;
+/// Counters at every edge, and what is compared: the passes of `cargo fuzz`, on the stable compiler.
+const COVERAGE: [&str; 4] = [
+    "-sanitizer-coverage-level=4",
+    "-sanitizer-coverage-inline-8bit-counters",
+    "-sanitizer-coverage-pc-table",
+    "-sanitizer-coverage-trace-compares",
+];
+const FLAGS_C: [&str; 6] = [
+    "-g",
+    "-O1",
+    "-DTCCC_HOST",
+    "-Wno-unused-parameter",
+    "-fsanitize=fuzzer,undefined,address",
+    "-fno-sanitize-recover=all",
+];
+
+type Parser = (&'static str, &'static str);
+
+/// What the corpus of one parser has cost and covers so far, over all runs on this machine.
+struct Total {
+    seconds: u64,
+    inputs: u64,
+    edges: u64,
+    corpus: usize,
+}
+
+/// Lets each parser look for so many seconds, and prints a line for each.
+///
+/// Errors: a name that is no parser; a program does not build; an input was found.
+pub fn fuzz(arguments: &Arguments) -> Result<()> {
+    let chosen = chosen(&arguments.names)?;
+    let needs = |option: bool| chosen.iter().any(|(name, _)| (*name == OPTION) == option);
+    let program = needs(false).then(build_rust).transpose()?;
+    let native = needs(true).then(build_option).transpose()?;
+    println!("parser         inputs   edges  corpus   seconds");
+    let (waiting, failures) = (Mutex::new(chosen.iter()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..arguments.jobs {
+            scope.spawn(|| {
+                while let Some(&parser) = next(&waiting) {
+                    let program = if parser.0 == OPTION { &native } else { &program };
+                    let program = program.as_ref().expect("it was built, since it was chosen");
+                    match look(parser.0, program, arguments.seconds) {
+                        Ok(it) => println!(
+                            "{:12} {:8}  {:6}  {:6}  {:8}",
+                            parser.0, it.inputs, it.edges, it.corpus, it.seconds
+                        ),
+                        Err(why) => failures.lock().expect("nobody panics with it").push(format!("{why:#}")),
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("nobody panics with it");
+    if !failures.is_empty() {
+        bail!("found:\n  {}", failures.join("\n  "));
+    }
+    if arguments.bless { TABLE.write(&table()?) } else { Ok(()) }
+}
+
+fn next<'a>(waiting: &Mutex<impl Iterator<Item = &'a Parser>>) -> Option<&'a Parser> {
+    waiting.lock().expect("nobody panics with it").next()
+}
+
+fn chosen(names: &[String]) -> Result<Vec<Parser>> {
+    if names.is_empty() {
+        return Ok(NAMES.to_vec());
+    }
+    let known = || NAMES.map(|(name, _)| name).join(", ");
+    let find = |name: &String| {
+        let found = NAMES.into_iter().find(|(known, _)| known == name);
+        found.with_context(|| format!("no parser \"{name}\": expected one of {}", known()))
+    };
+    names.iter().map(find).collect()
+}
+
+/// Its program, corpus and findings lie here.
+fn folder(parser: &str) -> PathBuf {
+    process::target().join("tmp/parsers").join(parser)
+}
+
+/// Builds the program of all parsers in Rust.
+///
+/// A target is named, so that the flags are for the program and not for what only builds it.
+fn build_rust() -> Result<PathBuf> {
+    let target = process::output("ask for the target", process::program("rustc").args(["--print", "host-tuple"]))?;
+    let target = target.trim();
+    let passes = COVERAGE.map(|flag| format!("-Cllvm-args={flag}")).join(" ");
+    let folder = process::target().join("parsers");
+    let mut build = process::cargo("build");
+    build.args(["--package", "parsers", "--features", "libfuzzer", "--profile", "fuzz", "--target", target]);
+    build.arg("--target-dir").arg(&folder);
+    build.env("RUSTFLAGS", format!("-Cpasses=sancov-module {passes} -Clinker=clang -Clink-arg=-fsanitize=fuzzer"));
+    process::run("build the parsers", &mut build)?;
+    Ok(folder.join(target).join("fuzz/parsers"))
+}
+
+fn build_option() -> Result<PathBuf> {
+    let folder = folder(OPTION);
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let program = folder.join("target");
+    let mut clang = process::program("clang");
+    clang.args(FLAGS_C).args(["-I", "bpf/include", "-I", "tests/parsers/native", "tests/parsers/native/option.c"]);
+    process::run("build the program of the option", clang.arg("-o").arg(&program))?;
+    Ok(program)
+}
+
+/// Lets one parser look; what it did is added to what it did before.
+fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
+    let folder = folder(parser);
+    let corpus = folder.join("corpus");
+    let scratch = Scratch::make(parser)?;
+    fs::create_dir_all(&corpus).with_context(|| format!("make {}", corpus.display()))?;
+    let mut command = process::program(program);
+    command.env("TCCC_PARSER", parser).env("TCCC_SEEDS", &corpus).env("TCCC_SCRATCH", &scratch.0);
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    command.arg(format!("-timeout={INPUT_SECONDS}")).arg(format!("-rss_limit_mb={MEMORY_MB}"));
+    command.arg(format!("-artifact_prefix={}/", folder.display()));
+    command.args(["-print_final_stats=1", "-detect_leaks=0", "-reload=0", "-print_funcs=0"]).arg(&corpus);
+    let log = said(&mut command, &folder.join("log"))?;
+    let mut total = Total::read(&folder);
+    total.seconds += u64::from(seconds);
+    total.inputs += last_number(&log, "stat::number_of_executed_units:").unwrap_or(0);
+    total.edges = last_number(&log, " cov:").unwrap_or(0);
+    total.corpus = fs::read_dir(&corpus).map_or(0, Iterator::count);
+    total.write(&folder)?;
+    Ok(total)
+}
+
+/// What the target said, which is kept in a file too.
+///
+/// Errors: it found an input; the message has the command that reads the input again.
+fn said(command: &mut Command, log: &Path) -> Result<String> {
+    let output = command.output().with_context(|| format!("start {}", command.get_program().to_string_lossy()))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    fs::write(log, &said).with_context(|| format!("write {}", log.display()))?;
+    if output.status.success() {
+        return Ok(said);
+    }
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
+    let variables =
+        variables.filter(|(name, _)| *name == "TCCC_PARSER").map(|(name, value)| format!("{name}={value} "));
+    let input = said.lines().find_map(|line| line.split("Test unit written to ").nth(1)).unwrap_or("(no input saved)");
+    let tells =
+        |line: &&str| ["panicked at", "ERROR:", "does not hold:", "runtime error:"].iter().any(|it| line.contains(it));
+    let why = said.lines().find(tells).unwrap_or("no reason given");
+    let again = format!("{}{} {input}", variables.collect::<String>(), command.get_program().to_string_lossy());
+    bail!("{why}\n    all it said: {}\n    again: {again}", log.display())
+}
+
+fn last_number(log: &str, word: &str) -> Option<u64> {
+    let (_, after) = log.rsplit_once(word)?;
+    after.split_whitespace().next()?.parse().ok()
+}
+
+/// A folder in memory for inputs that are files; removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(parser: &str) -> Result<Scratch> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = base.join(format!("tccc-parsers-{}-{parser}", std::process::id()));
+        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        Ok(Scratch(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Total {
+    fn read(folder: &Path) -> Total {
+        let text = fs::read(folder.join("total.json")).unwrap_or_default();
+        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let number = |name: &str| value[name].as_u64().unwrap_or(0);
+        let corpus = number("corpus") as usize;
+        Total { seconds: number("seconds"), inputs: number("inputs"), edges: number("edges"), corpus }
+    }
+
+    fn write(&self, folder: &Path) -> Result<()> {
+        let Total { seconds, inputs, edges, corpus } = self;
+        let value = json!({ "seconds": seconds, "inputs": inputs, "edges": edges, "corpus": corpus });
+        fs::write(folder.join("total.json"), value.to_string()).context("write what was done")
+    }
+}
+
+/// The table in Markdown, of everything that was done on this machine.
+fn table() -> Result<String> {
+    let row = |(name, what): Parser| {
+        let Total { seconds, inputs, edges, corpus } = Total::read(&folder(name));
+        format!("| `{name}` | {what} | {inputs} | {edges} | {corpus} | {:.1} |\n", seconds as f64 / 60.0)
+    };
+    let head =
+        "| parser | what it reads | inputs | edges | corpus | minutes |\n| --- | --- | ---: | ---: | ---: | ---: |\n";
+    Ok(NAMES.into_iter().map(row).fold(head.to_owned(), |table, row| table + &row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_parser_is_named_with_those_there_are() {
+        let told = chosen(&["polcy".to_owned()]).unwrap_err().to_string();
+        assert!(
+            told.starts_with("no parser \"polcy\": expected one of policy, ") && told.ends_with("option"),
+            "{told}"
+        );
+        assert_eq!(chosen(&["http".to_owned()]).unwrap()[0].0, "http");
+        assert_eq!(chosen(&[]).unwrap().len(), 14);
+    }
+
+    #[test]
+    fn latest_number_after_a_word_is_taken() {
+        let log = "#2 INITED cov: 10 ft: 1\n#9 DONE   cov: 123 ft: 4\nstat::number_of_executed_units: 77\n";
+        assert_eq!((last_number(log, " cov:"), last_number(log, "units:")), (Some(123), Some(77)));
+        assert_eq!(last_number("", " cov:"), None);
+    }
+}
