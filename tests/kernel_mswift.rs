@@ -4,7 +4,8 @@
 mod common;
 mod pair_lab;
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use common::{HostSnapshot, needs, poll_until};
@@ -219,6 +220,46 @@ fn peer_that_sends_nonsense_harms_nothing() {
     let estimates: Vec<u64> = estimates(&seen).iter().map(|state| state.est).collect();
     assert!(!estimates.is_empty() && estimates.iter().all(|&est| est == 8192), "{estimates:?}");
     assert!(seen.seconds < LONGEST_S);
+    drop(mswift);
+    before.assert_unchanged();
+}
+
+/// Blocks that are sent to both ends in CI, at least.
+const HOSTILE_BLOCKS: u64 = 2_000;
+/// Variable for another number.
+const BLOCKS: &str = "TCCC_HOSTILE_BLOCKS";
+
+/// Whether the kernel warned or died since it started: any bit that is set later shows it.
+fn taint() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/tainted").unwrap()
+}
+
+/// Options that end too early or too late, of any kind, lengths that lead out of the header, marks that nobody sent: every
+/// byte arrives, no interval is taken, and the next connection is as any other.
+#[test]
+fn malformed_blocks_of_options_are_refused() {
+    needs!(root, struct_ops, tun, cgroup2);
+    let least = std::env::var(BLOCKS).map_or(HOSTILE_BLOCKS, |text| text.parse().expect("a number"));
+    let _attached = with_every_peer();
+    let (before, taint_before) = (HostSnapshot::take(&["mswk", "pair"]), taint());
+    let mswift = registered("mswift", "mswk_blocks", &[]);
+    let blocks = Arc::new(AtomicU64::new(0));
+    let mut seed = 0;
+    while blocks.load(Ordering::Relaxed) < least {
+        let seen = Lab::hostile(RTT / 10, seed, &blocks).transfer(mswift.name(), BYTES);
+        let states = seen.states("mswift");
+        assert!(!states.is_empty() && states.iter().all(|state| state.est == 0), "seed {seed}: an estimate was made");
+        assert!(seen.seconds < LONGEST_S, "seed {seed}: {} s", seen.seconds);
+        seed += 1;
+    }
+    println!("{} blocks in {seed} transfers", blocks.load(Ordering::Relaxed));
+    assert_eq!(taint(), taint_before, "the kernel warned");
+    let honest = Lab::new(OC1, RTT).transfer(mswift.name(), BYTES);
+    assert_eq!(
+        (honest.marks().len(), honest.replies().is_empty()),
+        (4, false),
+        "pairs are marked and answered as ever"
+    );
     drop(mswift);
     before.assert_unchanged();
 }

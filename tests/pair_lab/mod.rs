@@ -9,7 +9,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
@@ -31,7 +32,7 @@ use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize};
 
 pub use tamper::Tamper;
-use tamper::Wire;
+use tamper::{Rewrite, Wire};
 
 pub const T1: u64 = 1_544_000;
 pub const OC1: u64 = 51_840_000;
@@ -72,8 +73,18 @@ impl Lab {
 
     /// A path without a rate on which the receiver's replies are tampered with.
     pub fn tampered(rtt: Duration, tamper: Tamper) -> Lab {
+        Lab::rewritten(rtt, tamper::of_replies(tamper))
+    }
+
+    /// A path without a rate on which a copy with a malformed block of options, which are counted, comes before every packet of both
+    /// ends.
+    pub fn hostile(rtt: Duration, seed: u64, blocks: &Arc<AtomicU64>) -> Lab {
+        Lab::rewritten(rtt, tamper::of_all_options(seed, Arc::clone(blocks)))
+    }
+
+    fn rewritten(rtt: Duration, rewrite: Rewrite) -> Lab {
         let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
-        let wire = Wire::between(&sides, ["pair0", "pair1"], rtt, tamper);
+        let wire = Wire::between(&sides, ["pair0", "pair1"], rtt, rewrite);
         Lab::on(sides, Path::Wire(wire))
     }
 
@@ -200,12 +211,14 @@ fn limit_pacing(socket: &TcpStream, rate: u64) {
 }
 
 fn receive(listener: &TcpListener, bytes: usize) {
+    const SILENCE: Duration = Duration::from_secs(60);
     let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(SILENCE)).unwrap(); // a path that is broken fails the test instead of holding it up
     let mut rest = vec![0; 256 << 10];
     let mut left = bytes;
     while left > 0 {
         let most = left.min(rest.len());
-        let read = stream.read(&mut rest[..most]).unwrap();
+        let read = stream.read(&mut rest[..most]).expect("bytes arrive");
         assert!(read > 0, "{left} bytes are missing");
         assert!(rest[..read].iter().all(|&byte| byte == 7));
         left -= read;
