@@ -206,6 +206,11 @@ pub fn prometheus() -> Probe {
     runs("promtool", "--version").and_then(|()| runs("prometheus", "--version"))
 }
 
+/// The port scanner.
+pub fn nmap() -> Probe {
+    runs("nmap", "--version")
+}
+
 /// The simulator: a program of another name may be called so too.
 pub fn ns2() -> Probe {
     let output = Command::new("ns").arg("/dev/stdin").stdin(Stdio::null()).output();

@@ -96,7 +96,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 36] = [
+const PACKAGES: [Package; 37] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -212,6 +212,12 @@ const PACKAGES: [Package; 36] = [
         why: "scrapes `/metrics` as users will, and checks metrics and alert rules with promtool",
         content: Content::Program("promtool"),
         purposes: &[Purpose::Test, Purpose::Ci, Purpose::Dist],
+    },
+    Package {
+        name: "nmap",
+        why: "scans the port of `tccc serve` as attackers do",
+        content: Content::Program("nmap"),
+        purposes: &[Purpose::Test, Purpose::Ci],
     },
     Package {
         name: "lintian",

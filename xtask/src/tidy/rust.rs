@@ -18,6 +18,7 @@ const KNOWN_PROGRAMS: &[&str] = &[
     "perf",
     "clang",
     "iperf3",
+    "nmap",
     "ns",
     "prometheus",
     "promtool",
