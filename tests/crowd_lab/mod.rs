@@ -43,6 +43,11 @@ impl Crowd {
     pub fn gather(sockets: usize, talks: bool) -> Crowd {
         let netns = Netns::create().unwrap();
         netlink::set_up(&netns, "lo").unwrap();
+        Crowd::gather_in(netns, sockets, talks)
+    }
+
+    /// The same in a namespace that is there already.
+    pub fn gather_in(netns: Netns, sockets: usize, talks: bool) -> Crowd {
         let mut crowd = Crowd { netns, members: Vec::new(), ends: BTreeSet::new() };
         let folder = tempfile::tempdir().unwrap();
         while crowd.ends.len() < sockets {

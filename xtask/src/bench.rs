@@ -46,6 +46,8 @@ pub enum Bench {
     Policy,
     /// Processor and memory of the guard of a trial, with ten thousand sockets and with a hundred thousand prefixes
     Guard,
+    /// Policy, guard and page together, with a hundred thousand connections
+    Crowd,
     /// Virtual time's ratio to the clock on one processor, and the start of a guest
     Virtual,
 }
@@ -63,6 +65,7 @@ impl Bench {
             Bench::Serve => "serve_bench",
             Bench::Policy => "policy_bench",
             Bench::Guard => "guard_bench",
+            Bench::Crowd => "crowd_bench",
             Bench::Virtual => "virtual_bench",
         }
     }
