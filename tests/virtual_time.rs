@@ -75,6 +75,18 @@ fn results_are_the_same_to_the_byte_whatever_the_host_does() {
     assert_ne!(finished(&other)[0].1, finished(&bench.out("quiet"))[0].1, "another seed is another experiment");
 }
 
+/// The guest's memory, and with it the largest buffers, once had a random size.
+#[test]
+fn results_of_the_native_profile_are_the_same_to_the_byte() {
+    needs!(guest);
+    let bench = Bench::new(include_str!("../scenarios/compare/cct-slow-start.toml"));
+    let part = "--runs 1 --only variant=bpf_cubic";
+    let first = files(&bench.runs("first", part));
+    for out in ["second", "third"] {
+        assert!(first == files(&bench.runs(out, part)), "{out}");
+    }
+}
+
 #[test]
 fn interrupted_experiment_goes_on_where_it_was() {
     needs!(guest);

@@ -24,8 +24,10 @@ use crate::kernel::netns::Netns;
 const SHARED: &str = "/job";
 /// The laboratory's files.
 const LABORATORY: &str = "/proc/tccc";
-/// Memory that TCP may use, in pages: more than any guest has, so that the kernel never holds a flow back for it.
-const TCP_MEMORY: &str = "4194304 4194304 4194304";
+/// What TCP's buffers may hold, whatever the guest's memory: more than any guest has in all, in pages, so that the kernel
+/// never holds a flow back for it; and for each socket, in bytes, what Linux 6.12 gives where there is enough memory.
+const TCP_BUFFERS: [(&str, &str); 3] =
+    [("tcp_mem", "4194304 4194304 4194304"), ("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
 
 /// Does the job in the shared folder and switches the guest off.
 ///
@@ -56,7 +58,10 @@ fn prepare() -> Result<()> {
         mount(Some("none"), place, Some(kind), MsFlags::empty(), None::<&str>)
             .with_context(|| format!("mount {kind} at {place}"))?;
     }
-    fs::write("/proc/sys/net/ipv4/tcp_mem", TCP_MEMORY).context("give TCP its memory")
+    for (name, value) in TCP_BUFFERS {
+        fs::write(Path::new("/proc/sys/net/ipv4").join(name), value).with_context(|| format!("set {name}"))?;
+    }
+    Ok(())
 }
 
 fn work() -> Result<()> {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::personality::{self, Persona};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -103,8 +104,15 @@ impl Launch<'_> {
         set.set(self.processor).context("name a processor")?;
         sched_setaffinity(Pid::from_raw(0), &set).context("bind the guest to a processor")?;
         sandbox::enter(reach, &libraries())?;
-        // SAFETY: one system call, which does not allocate and takes no lock.
-        unsafe { command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)) };
+        // SAFETY: two system calls, which do not allocate and take no lock.
+        unsafe {
+            command.pre_exec(|| {
+                // The guest's memory begins where its heap would: with random addresses its size differs from run to run.
+                // A container may forbid it, and nothing that a run measures depends on that size.
+                let _ = personality::set(Persona::ADDR_NO_RANDOMIZE);
+                prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)
+            })
+        };
         command.spawn().context("start the guest")
     }
 
