@@ -224,13 +224,13 @@ impl Inspection<'_> {
     }
 }
 
+/// No source of an algorithm is larger.
+const SOURCE_BYTES_MAX: u64 = 1 << 20;
+
 fn read(file: &Path) -> Result<String> {
     let refuse = |why: String| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
-    let metadata = std::fs::metadata(file).map_err(|error| refuse(bounded::reason(&error)))?;
-    if !metadata.is_file() {
-        return Err(refuse("it is not a file".to_owned()).into());
-    }
-    Ok(std::fs::read_to_string(file).map_err(|error| refuse(bounded::reason(&error)))?)
+    let bytes = bounded::read(file, SOURCE_BYTES_MAX).map_err(|error| refuse(bounded::reason(&error)))?;
+    Ok(String::from_utf8(bytes).map_err(|_| refuse("it is not text in UTF-8".to_owned()))?)
 }
 
 fn kind_of(error: &anyhow::Error) -> Kind {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tccc::serve::{self, MakeSource, Settings, Token};
+use tccc::serve::{self, Listen, MakeSource, Pulse, Settings, Token};
 use tccc::trace::replay::Replay;
 use tccc::trace::source::Source;
 
@@ -68,13 +68,14 @@ fn address() -> SocketAddr {
                 Ok::<_, anyhow::Error>(Box::new(Replay::open(&recording)?) as Box<dyn Source>)
             });
             let settings = Settings {
-                listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+                listen: Listen::At(SocketAddr::from(([127, 0, 0, 1], 0))),
                 names: vec!["tower".to_owned()],
                 token: Some(Token::parse(TOKEN).expect("a token")),
                 exporter: None,
                 source: Some(make),
                 trials: None,
                 refresh: Duration::from_secs(1),
+                pulse: Pulse::default(),
             };
             serve::run(settings, &STOP, |address, _| tell.send(address).expect("somebody waits")).expect("it serves");
         });
