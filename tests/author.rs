@@ -220,14 +220,14 @@ fn what_is_no_algorithm_is_refused() {
     };
     refused(2, "absent.bpf.c", "cannot read \"absent.bpf.c\": no such file or directory");
     refused(2, "absent.bpf.o", "cannot read \"absent.bpf.o\": no such file or directory");
-    refused(2, ".", "it is not a file");
+    refused(2, ".", "it is not a regular file");
     refused(2, "dtcp", "is an algorithm that tccc carries");
     fs::write(folder.path().join("text.bpf.o"), "text").unwrap();
     refused(2, "text.bpf.o", "it is not an ELF object");
     fs::write(folder.path().join("latin.bpf.c"), b"\xff\xfe").unwrap();
     refused(2, "latin.bpf.c", "cannot read \"latin.bpf.c\"");
     fs::create_dir(folder.path().join("folder.bpf.c")).unwrap();
-    refused(2, "folder.bpf.c", "it is not a file");
+    refused(2, "folder.bpf.c", "it is not a regular file");
     needs!(clang);
     fs::write(folder.path().join("empty.bpf.c"), "").unwrap();
     let output = run(1, tccc().args(["check", "empty.bpf.c"]).current_dir(folder.path()));

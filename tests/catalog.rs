@@ -166,10 +166,10 @@ fn open_refuses_what_is_no_object_file() {
     check("absent.o", None, "no such file or directory");
     check("empty.o", Some(b""), "it is not an ELF object");
     check("text.o", Some(b"int main(void);"), "it is not an ELF object");
-    check(".", None, "it is not a file");
+    check(".", None, "it is not a regular file");
     let large = std::fs::File::create(folder.path().join("large.o")).unwrap();
     large.set_len(17 << 20).unwrap();
-    check("large.o", None, "it is larger than 16 MiB, no object of an algorithm is");
+    check("large.o", None, "it is larger than 16 MiB");
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     assert_eq!(refusal(program), "it is not a little-endian BPF object; compile it with clang --target=bpf");
 }

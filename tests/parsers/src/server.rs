@@ -87,11 +87,10 @@ pub fn read_request(bytes: &[u8], _scratch: &Path) {
     let mut client = TcpStream::connect(address()).expect("the server takes connections");
     // A server that refuses what it read so far need not read the rest.
     let _ = client.write_all(bytes);
-    // One that waits for more is told that nothing comes; to tell it at once would keep it from answering.
+    // It is told that nothing comes any more; to tell it at once would keep it from answering.
     client.set_read_timeout(Some(ANSWERED)).expect("a limit of time is set");
-    if client.peek(&mut [0]).is_err() {
-        let _ = client.shutdown(Shutdown::Write);
-    }
+    let _ = client.peek(&mut [0]);
+    let _ = client.shutdown(Shutdown::Write);
     client.set_read_timeout(Some(PATIENCE)).expect("a limit of time is set");
     check(bytes, &answer_of(&mut client));
 }
