@@ -16,9 +16,8 @@ use crate::experiment::algorithms::source;
 use crate::experiment::cost;
 use crate::experiment::measure::{Time, flow_record};
 use crate::experiment::net::layout::Layout;
-use crate::experiment::net::route::shortest_path;
 use crate::experiment::plan::{Plan, PlannedRun};
-use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Scenario, Sends};
+use crate::experiment::scenario::{Cell, FlowSpec, Scenario, Sends};
 use crate::failure::Failure;
 use crate::model::run::{Engine, FlowRecord, LinkRecord};
 use crate::path::{LinkConfig, QueueLimit};
@@ -154,8 +153,8 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
             return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
         }
     }
-    if let Some((spec, failure)) = unheld(cell) {
-        return Err(scenario.mistake_in_link(cell, spec, (0, "rate"), failure).into());
+    if let Some((flow, failure)) = unheld(cell) {
+        return Err(scenario.mistake_in_flow(cell, flow, "from", failure).into());
     }
     match flow::uncountable(cell) {
         Some((flow, why)) => Err(scenario.mistake_in_flow(cell, flow, "rate", why).into()),
@@ -163,25 +162,24 @@ pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
     }
 }
 
-/// The first link of a flow without end that neither a rate nor its window holds back, and why that cannot be.
+/// The first flow without end that neither a rate nor its window holds back, and why that cannot be.
 ///
 /// A guest has no processor whose speed would: packets without number would leave at one moment.
-fn unheld(cell: &Cell) -> Option<(&LinkSpec, Failure)> {
+fn unheld(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
     let endless = cell.flows.iter().filter(|flow| flow.is_tcp() && matches!(flow.sends, Sends::Bulk));
-    endless.into_iter().find_map(|flow| {
-        let bps = cost::window_bps(cell, flow).filter(|&bps| bps > UNHELD_BPS)?;
-        let way = shortest_path(&cell.links, &flow.from, &flow.to)?;
-        let what = format!(
-            "no link on the way of flow \"{}\" has one, and with a round trip of {} it could send {:.0} Gbit/s; virtual time \
-             takes at most {:.0} Gbit/s",
-            flow.name,
-            humantime::format_duration(cost::round_trip(cell, flow)),
-            bps / 1e9,
-            UNHELD_BPS / 1e9
-        );
-        let failure = Failure::usage(what).hint("give a link on its way a `rate` or more `delay`, or the flow a `window_cap`");
-        Some((&cell.links[way.first()?.link], failure))
-    })
+    let (flow, bps) =
+        endless.filter_map(|flow| Some((flow, cost::window_bps(cell, flow)?))).find(|one| one.1 > UNHELD_BPS)?;
+    let round_trip = humantime::format_duration(cost::round_trip(cell, flow));
+    let (bps, most) = (bps / 1e9, UNHELD_BPS / 1e9);
+    let what = format!(
+        "no link from here on has a rate, and with a round trip of {round_trip} flow \"{}\" could send {bps:.0} Gbit/s; \
+         virtual time takes at most {most:.0} Gbit/s",
+        flow.name
+    );
+    Some((
+        flow,
+        Failure::usage(what).hint("give a link on its way a `rate` or more `delay`, or the flow a `window_cap`"),
+    ))
 }
 
 /// Why a guest cannot have an algorithm that exists.
@@ -398,11 +396,11 @@ mod tests {
         };
         let bulk = "algorithm=\"reno\"";
         let refused = check("", bulk).unwrap_err();
-        assert!(refused.starts_with("x.toml:7: link.rate: no link on the way of flow \"f\" has one"), "{refused}");
+        assert!(refused.starts_with("x.toml:12: flow.from: no link from here on has a rate"), "{refused}");
         assert!(check("delay=\"100us\"", bulk).is_err());
         assert!(check("rate=\"1gbit\"", bulk).is_ok() && check("delay=\"10ms\"", bulk).is_ok());
         assert!(check("delay=\"1ms\"", "algorithm=\"reno\"\nwindow_cap=100").is_ok());
-        assert!(check("", "algorithm=\"reno\"\ntransfer=\"1MB\"").is_ok(), "it ends");
+        assert!(check("", "algorithm=\"reno\"\nsize=\"1MB\"").is_ok(), "it ends");
     }
 
     #[test]
