@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use crate::author::{name, template};
 
-/// Write a template for an algorithm of your own, which clang and make alone compile
+/// Write a template for an algorithm of your own
 ///
 /// The folder holds the C file with comments, a Makefile, a scenario, and every header that an algorithm may include. `make`
-/// there writes ID.bpf.o.
+/// there writes ID.bpf.o, with clang and without Rust.
 ///
 /// Example: `tccc new mine`, then `cd mine && make && tccc check mine.bpf.c`
 #[derive(Debug, clap::Args)]
