@@ -26,7 +26,7 @@ use crate::policy::table::{Resolved, RuleTables};
 use crate::state::Store;
 
 /// What looking at the sockets of every network namespace takes.
-const RIGHTS: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::SysAdmin];
+const RIGHTS: [Capability; 1] = [Capability::SysAdmin];
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 /// More cgroups than a host has.

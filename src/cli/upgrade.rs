@@ -23,7 +23,7 @@ use crate::trial::upgrade::{self, Done, UpgradeTrial};
 use crate::units::format_duration;
 
 /// What it takes: sockets and defaults of every network namespace are pointed to the code.
-const RIGHTS: [Capability; 4] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin, Capability::SysAdmin];
+const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 
 /// Put other code under the name of a loaded algorithm, without a gap
 ///
