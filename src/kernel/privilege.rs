@@ -47,7 +47,7 @@ pub fn is_confined() -> bool {
     fs::metadata("/proc/self/ns/user").is_ok_and(|namespace| namespace.ino() != INITIAL_USER_NAMESPACE)
 }
 
-/// Those of `wanted` that this process lacks in the host's own user namespace.
+/// Those of `wanted` that this process must be given in the host's own user namespace: CAP_SYS_ADMIN includes the BPF ones.
 pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
     lacking(wanted, if is_confined() { 0 } else { effective() })
 }
@@ -55,7 +55,9 @@ pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
 fn lacking(wanted: &[Capability], effective: u64) -> Vec<Capability> {
     let has = |capability: Capability| effective & (1 << capability as u32) != 0;
     let stands_in = |capability| matches!(capability, Capability::Bpf | Capability::Perfmon);
-    let may = |capability| has(capability) || (stands_in(capability) && has(Capability::SysAdmin));
+    // Where the large one is wanted, too, whoever gets it has the small ones.
+    let has_large = has(Capability::SysAdmin) || wanted.contains(&Capability::SysAdmin);
+    let may = |capability| has(capability) || (stands_in(capability) && has_large);
     wanted.iter().copied().filter(|&capability| !may(capability)).collect()
 }
 

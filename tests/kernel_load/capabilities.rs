@@ -32,7 +32,7 @@ const LOAD: &str = "load dtcp --as ldk_cap";
 const UNLOAD: &str = "unload ldk_cap";
 const APPLY: &str = "policy apply policy.toml";
 
-const USES: [Use; 21] = [
+const USES: [Use; 20] = [
     plain("list", "list"),
     plain("show", "show dtcp"),
     Use { after: &[UNLOAD], ..plain("load", LOAD) },
@@ -51,13 +51,12 @@ const USES: [Use; 21] = [
     Use { before: &[LOAD, "upgrade ldk_cap bpf_reno"], after: &[UNLOAD], ..plain("rollback", "rollback ldk_cap") },
     plain("sockets", "sockets"),
     plain("trace", "trace --duration 200ms"),
-    plain("doctor", "doctor"),
     plain("policy apply", "policy apply policy.toml --dry-run"),
     plain("load", "load dtcp --as ldk_cap --dry-run"),
 ];
 
-/// Verbs that are tried elsewhere: they go on until they are ended, or make what only root can.
-const ELSEWHERE: [&str; 4] = ["top", "serve", "run", "link"];
+/// Verbs that are tried elsewhere: they go on until they are ended, make what only root can, or report what is missing.
+const ELSEWHERE: [&str; 5] = ["top", "serve", "run", "link", "doctor"];
 
 const fn plain(verb: &'static str, command: &'static str) -> Use {
     Use { verb, before: &[], command, after: &[] }
