@@ -17,7 +17,7 @@ sample = "10ms"
 "#;
 
 /// A busy host makes runs late until they are given up; so often the same directory is resumed.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// Runs a scenario by the user-space link; its finished runs by id, and the events of each.
 fn run(place: &Path, name: &str, scenario: &str) -> Vec<(RunRecord, Vec<Event>)> {
@@ -25,7 +25,8 @@ fn run(place: &Path, name: &str, scenario: &str) -> Vec<(RunRecord, Vec<Event>)>
     fs::write(&file, format!("{HEAD}{scenario}")).unwrap();
     for _ in 0..ATTEMPTS {
         let output = tccc().arg("run").arg(&file).arg("--out").arg(&out).args(["--link", "tunlink"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || said.contains("could not be measured"), "{said}");
         let plan: serde_json::Value = serde_json::from_slice(&fs::read(out.join("plan.json")).unwrap()).unwrap();
         let runs = finished_runs(&out);
         if runs.len() == plan["runs"].as_array().unwrap().len() {
