@@ -1,6 +1,6 @@
 //! The process that stands by: it clears what a dead guard left, without a command of anybody.
 
-use std::process::Stdio;
+use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -15,6 +15,26 @@ use crate::systemd::Manager;
 const LEASE: Duration = Duration::from_secs(6);
 const WATCHDOG: Duration = Duration::from_secs(4);
 
+/// It stands by until it is ended, or until the test fails: it would hold what is pinned in the test's file systems.
+struct StandBy(Option<Child>);
+
+impl StandBy {
+    fn end(mut self, signals: impl FnOnce(Pid)) -> Output {
+        let child = self.0.take().expect("it is ended once");
+        signals(Pid::from_raw(child.id() as i32));
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Drop for StandBy {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 #[test]
 fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
     needs!(root, struct_ops, bpffs, cgroup2);
@@ -23,7 +43,7 @@ fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
         let mut command = tccc();
         command.args(["guard", "--stand-by"]).stdout(Stdio::null()).stderr(Stdio::piped());
         manager.manage(&mut command, Some(WATCHDOG));
-        let stand_by = command.spawn().unwrap();
+        let stand_by = StandBy(Some(command.spawn().unwrap()));
         assert_eq!(manager.next(SOON).unwrap().lines().collect::<Vec<_>>(), ["READY=1", "STATUS=standing by"]);
         assert_eq!(manager.next(WATCHDOG).as_deref().map(str::trim), Some("WATCHDOG=1"));
 
@@ -43,10 +63,11 @@ fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
         poll_until(SOON, "it is unloaded", || !available().contains(&"ldk_late".to_owned()));
         run(0, "policy remove");
 
-        kill(Pid::from_raw(stand_by.id() as i32), Signal::SIGTERM).unwrap();
-        // Signs of life have filled the socket; the process waits until they are read.
-        poll_until(SOON, "the end is told", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
-        let output = stand_by.wait_with_output().unwrap();
+        let output = stand_by.end(|pid| {
+            kill(pid, Signal::SIGTERM).unwrap();
+            // Signs of life have filled the socket; the process waits until they are read.
+            poll_until(SOON, "the end is told", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
+        });
         let said = stderr(&output);
         assert!(output.status.success(), "{said}");
         for note in [
