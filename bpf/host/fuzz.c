@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 
+#include "must.h"
 #include "shim.c"
 #include "tccc.bpf.h"
 #include "tunables.h" /* made by tests/fuzz.rs: TUNABLES(EACH) and PHASE_COUNT */
@@ -42,14 +43,6 @@ struct input {
 
 #define DECLARE(type, name, low, high) extern TCCC_TUNABLE_STORAGE type name;
 TUNABLES(DECLARE)
-
-#define MUST(condition)                                                                                                \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s: does not hold: %s\n", __func__, #condition);                              \
-			__builtin_trap();                                                                              \
-		}                                                                                                      \
-	} while (0)
 
 static u8 take(struct input *input)
 {

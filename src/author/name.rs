@@ -4,28 +4,10 @@ use super::compile::FOR_AUTHORS;
 use crate::catalog::source::SOURCES;
 use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::failure::Failure;
+use crate::kernel::congestion;
 
-/// Names that Linux gives to its own congestion control, loaded or not.
-const OF_THE_KERNEL: [&str; 18] = [
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "dctcp_reno",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "reno",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];
+/// What `dctcp` registers beside itself.
+const BESIDE_DCTCP: &str = "dctcp_reno";
 const C_KEYWORDS: [&str; 37] = [
     "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
     "false", "float", "for", "goto", "if", "inline", "int", "long", "main", "register", "restrict", "return", "short",
@@ -61,7 +43,7 @@ pub fn check_new(name: &str) -> Result<(), Failure> {
 
 /// Whether Linux has congestion control of this name, as a module or built in.
 pub fn is_of_the_kernel(name: &str) -> bool {
-    OF_THE_KERNEL.contains(&name)
+    congestion::OF_LINUX.contains(&name) || name == BESIDE_DCTCP
 }
 
 /// Whether a header has this name outside of its comments.

@@ -50,26 +50,8 @@ use crate::experiment::scenario::{Cell, Scenario};
 use crate::failure::Failure;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 
-/// The kernel's own algorithms in a guest: those of the configuration, and reno.
-pub const ALGORITHMS: [&str; 17] = [
-    "reno",
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];
+/// The kernel's own algorithms in a guest: its configuration has all of them.
+pub use crate::kernel::congestion::OF_LINUX as ALGORITHMS;
 
 /// The start of every run by the guest's wall clock: results have no other, because equal runs give equal files.
 const STARTED: &str = "2001-09-09T01:46:40.000Z";

@@ -192,10 +192,10 @@ pub struct AttachedPrograms {
     pub allows_others: bool,
 }
 
-/// Every link in the kernel that attaches one of these programs to a cgroup which still exists.
+/// What `look` finds in the links of the kernel, in the order of their numbers.
 ///
 /// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
-pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
+pub fn look_at_links<T>(look: impl Fn(OwnedFd) -> Option<T>) -> io::Result<Vec<T>> {
     let mut found = Vec::new();
     let mut id = 0;
     loop {
@@ -207,10 +207,17 @@ pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
         checked(answer)?;
         // SAFETY: the call takes a plain number.
         let link = owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) });
-        let is_it =
-            |link: &OwnedFd| cgroup_link(link).is_ok_and(|info| info.cgroup != 0 && programs.contains(&info.program));
-        found.extend(link.ok().filter(is_it));
+        found.extend(link.ok().and_then(&look));
     }
+}
+
+/// Every link in the kernel that attaches one of these programs to a cgroup which still exists.
+///
+/// Errors: as [`look_at_links`].
+pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
+    let is_it =
+        |link: &OwnedFd| cgroup_link(link).is_ok_and(|info| info.cgroup != 0 && programs.contains(&info.program));
+    look_at_links(|link| Some(link).filter(is_it))
 }
 
 /// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.

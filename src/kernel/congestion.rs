@@ -13,6 +13,27 @@ use nix::unistd::{AccessFlags, faccessat};
 use crate::failure::Failure;
 use crate::kernel::btf::reason;
 
+/// Names that Linux gives to its own algorithms, loaded or not.
+pub const OF_LINUX: [&str; 17] = [
+    "reno",
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";

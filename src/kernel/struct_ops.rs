@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
 
-use super::bpf::{checked, map_info, open_map, open_program, owned, text};
+use super::bpf::{self, checked, map_info, open_map, open_program, owned, text};
 use super::probe::Features;
 
 /// Bytes of a name with its closing zero: the kernel's TCP_CA_NAME_MAX.
@@ -113,19 +113,7 @@ pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
 ///
 /// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
 pub fn links() -> Result<Vec<LinkTarget>> {
-    let mut found = Vec::new();
-    let mut id = 0;
-    loop {
-        // SAFETY: the second argument points to a number that outlives the call.
-        let answer = unsafe { libbpf_sys::bpf_link_get_next_id(id, &raw mut id) };
-        if answer == -nix::libc::ENOENT {
-            return Ok(found);
-        }
-        checked(answer).context("list the kernel's BPF links")?;
-        // SAFETY: the call takes a plain number.
-        let link = owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) });
-        found.extend(link.ok().and_then(|link| link_target(&link).ok()));
-    }
+    bpf::look_at_links(|link| link_target(&link).ok()).context("list the kernel's BPF links")
 }
 
 /// What a link holds.

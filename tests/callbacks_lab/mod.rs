@@ -36,7 +36,7 @@ pub struct Path {
     receiver: Netns,
 }
 
-/// How a small window would grow if it were not locked.
+/// How a small window grows without a lock.
 #[derive(Clone, Copy)]
 pub enum Growth {
     /// 12 packets and no threshold: below the 16 from which HyStart ends slow start.

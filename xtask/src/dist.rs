@@ -85,3 +85,13 @@ fn build_package() -> Result<PathBuf> {
     };
     Ok(PathBuf::from(line))
 }
+
+/// Removes a folder that an earlier run left.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../../bpf/host/must.h"
+
 /* How a map is declared; here its name alone is needed. */
 enum { BPF_MAP_TYPE_SK_STORAGE = 24, BPF_F_NO_PREALLOC = 1 };
 #define __uint(name, number) int(*name)[number]
@@ -22,14 +24,6 @@ static long bpf_store_hdr_opt(struct bpf_sock_ops *ctx, const void *option, __u3
 static long bpf_load_hdr_opt(struct bpf_sock_ops *ctx, void *option, __u32 length, __u64 flags);
 
 #include "../../../bpf/option/pair_delta.bpf.c"
-
-#define MUST(condition)                                                                                                \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s: does not hold: %s\n", __func__, #condition);                              \
-			__builtin_trap();                                                                              \
-		}                                                                                                      \
-	} while (0)
 
 #define HEADER_BYTES_MAX 60
 #define TCP_NO_OPERATION 1

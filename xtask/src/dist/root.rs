@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use super::remove;
 use crate::process;
 
 /// Where package managers keep what they know, and what any package changes there.
@@ -70,13 +71,4 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-fn remove(root: &Path) -> Result<()> {
-    match fs::remove_dir_all(root) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", root.display()))
-        }
-        _ => Ok(()),
-    }
 }

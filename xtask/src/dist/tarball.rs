@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 
-use super::contents;
+use super::{contents, remove};
 use crate::process;
 
 /// The machine that the static program is for; naming it keeps the flags from what runs while building.
@@ -113,14 +113,4 @@ fn put(source: &Path, place: &Path, mode: &str) -> Result<()> {
     }
     fs::copy(source, place).with_context(|| format!("copy {} to {}", source.display(), place.display()))?;
     fs::set_permissions(place, fs::Permissions::from_mode(mode)).with_context(|| format!("permit {}", place.display()))
-}
-
-/// Removes a folder that an earlier run left.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
