@@ -1,11 +1,11 @@
 //! What the program is made of: licences and sources of all crates, and the bill of materials.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::tools;
+use super::{contents, tools};
 use crate::process;
 
 /// Checks `deny.toml`'s rules, and writes `tccc.cdx.json` (CycloneDX 1.5).
@@ -20,16 +20,18 @@ pub fn check(folder: &Path) -> Result<()> {
     let mut bill = tools::CYCLONEDX.command()?;
     bill.args(["cyclonedx", "--format", "json", "--spec-version", "1.5", "--override-filename", "tccc.cdx"]);
     process::run("dist", &mut bill)?;
-    for member in ["", "xtask/"] {
-        let written = process::workspace().join(member).join("tccc.cdx.json");
-        if member.is_empty() {
-            let text = fs::read_to_string(&written).with_context(|| format!("read {}", written.display()))?;
+    // The tool writes one beside each manifest of the workspace.
+    for package in contents::packages()? {
+        let manifest = PathBuf::from(package["manifest_path"].as_str().context("cargo names a manifest")?);
+        let written = manifest.with_file_name("tccc.cdx.json");
+        let text = fs::read_to_string(&written).with_context(|| format!("read {}", written.display()))?;
+        fs::remove_file(&written).with_context(|| format!("remove {}", written.display()))?;
+        if package["name"] == "tccc" {
             let bill: serde_json::Value = serde_json::from_str(&text).context("read the bill of materials")?;
             let crates = bill["components"].as_array().map_or(0, Vec::len);
             ensure!(crates > 100, "the bill of materials names {crates} crates");
             fs::write(folder.join("tccc.cdx.json"), text).context("write the bill of materials")?;
         }
-        let _ = fs::remove_file(written); // the tool writes beside each manifest, the developers' commands included
     }
     Ok(())
 }
