@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{HostSnapshot, needs, poll_until};
 use libbpf_rs::query::ProgInfoIter;
-use pair_lab::{Cgroup, Lab, OC1, PACKET_BITS, PairOption, Seen, State, T1, Tamper, registered, registered_in};
+use pair_lab::{Cgroup, Lab, OC1, PairOption, Seen, State, T1, Tamper, registered, registered_in};
 
 const RTT: Duration = Duration::from_millis(100);
 /// Enough for the second round trip of either link to be full.
@@ -23,6 +23,8 @@ const MARKED_BYTES: usize = 1440;
 /// Written by the test that needs a peer without the program, read by those that attach it to the root cgroup, of all peers.
 static EVERY_PEER: RwLock<()> = RwLock::new(());
 
+/// `est_max`.
+const LARGEST_WINDOW: f64 = 8192.0;
 /// The paper's.
 const INITIAL_WINDOW: u64 = 4;
 /// Connections among which one must find the link on time: user space cannot keep time on a busy machine.
@@ -31,11 +33,6 @@ const TRIES: usize = 8;
 /// Holds off the test whose peer must not have the program.
 fn with_every_peer() -> RwLockReadGuard<'static, ()> {
     EVERY_PEER.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Interval that the link gives to a pair, microseconds.
-fn nominal_dt_us(rate: u64) -> f64 {
-    PACKET_BITS as f64 * 1e6 / rate as f64
 }
 
 /// The state in which each estimate was seen first.
@@ -49,16 +46,25 @@ fn estimates(seen: &Seen) -> Vec<State> {
     estimates
 }
 
+/// The first transfer of a few that shows what it must. A receiver that the machine holds up reads both packets of a pair
+/// at once, and has no interval to return.
+fn first_that(shows: impl Fn(&Seen) -> bool, transfer: impl Fn() -> Seen) -> Seen {
+    (0..TRIES).map(|_| transfer()).find(|seen| shows(seen)).expect("one transfer of a few has its intervals returned")
+}
+
+fn is_answered(seen: &Seen) -> bool {
+    !seen.replies().is_empty()
+}
+
 /// The window is RTT / dt of what the option carried, to 2 % or to the nearest whole packet.
 fn check_first_windows(seen: &Seen, rate: u64) -> Vec<u64> {
     let marks = seen.marks();
     let mark = |is_second, pair| PairOption::Mark { is_second, pair, payload: MARKED_BYTES };
     assert_eq!(marks, [mark(false, 1), mark(true, 1), mark(false, 2), mark(true, 2)], "two pairs of full segments");
     let (estimates, replies) = (estimates(seen), seen.replies());
-    assert_eq!(estimates.len(), 2, "one estimate a pair: {estimates:?}");
     for state in estimates.iter().filter(|state| state.est > INITIAL_WINDOW + 2) {
         assert!(replies.contains(&(state.dt_us as u32)), "{} us came in an option: {replies:?}", state.dt_us);
-        let exact = state.rtt_pair_us as f64 / state.dt_us as f64;
+        let exact = (state.rtt_pair_us as f64 / state.dt_us as f64).min(LARGEST_WINDOW);
         let beside = (f64::from(state.cwnd) - exact).abs();
         assert!(beside <= (0.02 * exact).max(0.5), "{} packets for {exact} at {rate} bit/s", state.cwnd);
         assert_eq!((state.phase.as_str(), u64::from(state.cwnd)), ("paced", state.est));
@@ -77,14 +83,16 @@ fn first_window_is_rtt_over_dt_on_t1_and_oc1() {
     for (rate, bytes, rtts_ms) in [(T1, BYTES / 8, [60, 100, 300]), (OC1, BYTES, [75, 100, 300])] {
         for rtt_ms in rtts_ms {
             let lab = Lab::new(rate, Duration::from_millis(rtt_ms));
-            let mut intervals: Vec<u64> = Vec::new();
-            let is_on_time = (0..TRIES).any(|_| {
-                let found = check_first_windows(&lab.transfer(mswift.name(), bytes), rate);
-                intervals.extend(&found);
-                found.iter().any(|&dt_us| (dt_us as f64 / nominal_dt_us(rate) - 1.0).abs() < 0.02)
+            let mut intervals: Vec<(u64, f64)> = Vec::new();
+            // The link in user space gives a pair its interval as well as the machine allows: what counts is the wire's.
+            let is_measured = (0..TRIES).any(|_| {
+                let has_both = |seen: &Seen| estimates(seen).len() == 2;
+                let seen = first_that(has_both, || lab.transfer(mswift.name(), bytes));
+                intervals.extend(check_first_windows(&seen, rate).into_iter().zip(seen.intervals_us()));
+                intervals.iter().any(|&(dt_us, on_wire)| (dt_us as f64 - on_wire).abs() < 1.0 + 0.02 * on_wire)
             });
-            println!("{rate} bit/s, {rtt_ms} ms: intervals of {:.1} us: {intervals:?}", nominal_dt_us(rate));
-            assert!(is_on_time, "no interval within 2 % of {} us: {intervals:?}", nominal_dt_us(rate));
+            println!("{rate} bit/s, {rtt_ms} ms: intervals in options and on the wire, us: {intervals:.1?}");
+            assert!(is_measured, "no interval within 2 % of the wire's: {intervals:.1?}");
         }
     }
     drop(mswift);
@@ -158,11 +166,7 @@ fn peer_without_the_option_is_left_to_slow_start_within_two_round_trips() {
     let plain = registered("mswift", "mswk_slow", &[]);
     let swift = registered("mswift", "mswk_swift", &["fallback=1"]);
     for algorithm in [plain.name(), swift.name()] {
-        check_fallback(algorithm, || {
-            let seen = Lab::tampered(RTT, strip).transfer(algorithm, BYTES);
-            assert!(!seen.replies().is_empty(), "there was an option to strip");
-            seen
-        });
+        check_fallback(algorithm, || first_that(is_answered, || Lab::tampered(RTT, strip).transfer(algorithm, BYTES)));
     }
     drop((plain, swift));
     before.assert_unchanged();
@@ -208,15 +212,11 @@ fn peer_that_sends_nonsense_harms_nothing() {
         ("nothing but the ExID", |option| *option = [254, 4, 0x53, 0x53, 1, 1, 1, 1]),
     ];
     for (what, tamper) in refused {
-        check_fallback(what, || {
-            let seen = Lab::tampered(RTT, tamper).transfer(mswift.name(), BYTES);
-            assert!(!seen.replies().is_empty(), "{what}: there was something to tamper with");
-            seen
-        });
+        check_fallback(what, || first_that(is_answered, || Lab::tampered(RTT, tamper).transfer(mswift.name(), BYTES)));
     }
     // What cannot be told from the truth is bounded, and paced over a round trip.
-    let seen =
-        Lab::tampered(RTT, |option| option[4..].copy_from_slice(&10u32.to_be_bytes())).transfer(mswift.name(), BYTES);
+    let ten_us: Tamper = |option| option[4..].copy_from_slice(&10u32.to_be_bytes());
+    let seen = first_that(is_answered, || Lab::tampered(RTT, ten_us).transfer(mswift.name(), BYTES));
     let estimates: Vec<u64> = estimates(&seen).iter().map(|state| state.est).collect();
     assert!(!estimates.is_empty() && estimates.iter().all(|&est| est == 8192), "{estimates:?}");
     assert!(seen.seconds < LONGEST_S);
@@ -254,12 +254,8 @@ fn malformed_blocks_of_options_are_refused() {
     }
     println!("{} blocks in {seed} transfers", blocks.load(Ordering::Relaxed));
     assert_eq!(taint(), taint_before, "the kernel warned");
-    let honest = Lab::new(OC1, RTT).transfer(mswift.name(), BYTES);
-    assert_eq!(
-        (honest.marks().len(), honest.replies().is_empty()),
-        (4, false),
-        "pairs are marked and answered as ever"
-    );
+    let honest = first_that(is_answered, || Lab::new(OC1, RTT).transfer(mswift.name(), BYTES));
+    assert_eq!(honest.marks().len(), 4, "pairs are marked as ever");
     drop(mswift);
     before.assert_unchanged();
 }

@@ -399,11 +399,12 @@ fn a_user_without_capabilities_is_told_which() {
     std::fs::copy(TCCC, &program).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
-    for verb in ["trace", "sockets"] {
+    for (verb, capabilities) in [("trace", "CAP_BPF, CAP_PERFMON"), ("sockets", "CAP_SYS_ADMIN")] {
         let output = Command::new(&program).arg(verb).uid(65534).gid(65534).output().unwrap();
         assert_eq!(output.status.code(), Some(4), "{verb}");
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(message.contains("sockets: this process lacks CAP_BPF") && message.contains("hint: "), "{message}");
+        let says = format!("sockets: this process lacks {capabilities}\n");
+        assert!(message.contains(&says) && message.contains("hint: "), "{message}");
         assert!(output.stdout.is_empty(), "{verb} prints to stdout before it is refused");
     }
     let places = ["/proc/self/ns/net", "/proc/self/ns/net:other"];

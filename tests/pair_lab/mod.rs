@@ -5,7 +5,7 @@ mod tamper;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
+use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns, TcpCongestion};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, recv, setsockopt, socket,
+    AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, SockaddrStorage, connect,
+    recvmsg, setsockopt, socket,
 };
 use tccc::catalog;
 use tccc::experiment::net::tunlink::TunLink;
@@ -36,7 +37,6 @@ use tamper::{Rewrite, Wire};
 
 pub const T1: u64 = 1_544_000;
 pub const OC1: u64 = 51_840_000;
-pub const PACKET_BITS: u64 = 1500 * 8;
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
 const IPV4_BYTES: usize = 20;
 /// The option of bpf/include/pair.bpf.h on the wire: kind, length, ExID.
@@ -225,18 +225,30 @@ fn receive(listener: &TcpListener, bytes: usize) {
     }
 }
 
-/// Sees every IP packet of this namespace, both ways.
+/// Sees every IP packet of this namespace, both ways, with the kernel's time.
 fn capture() -> anyhow::Result<OwnedFd> {
     let wire = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_NONBLOCK, SockProtocol::EthAll)?;
     setsockopt(&wire, RcvBufForce, &(64 << 20))?;
+    setsockopt(&wire, ReceiveTimestampns, &true)?;
     Ok(wire)
 }
 
-fn take_options(wire: &OwnedFd, options: &mut Vec<PairOption>) {
-    let mut packet = [0; 2048];
-    while let Ok(length) = recv(wire.as_raw_fd(), &mut packet, MsgFlags::empty()) {
-        options.extend(pair_option(&packet[..length]));
+fn take_options(wire: &OwnedFd, options: &mut Vec<(Duration, PairOption)>) {
+    let (mut packet, mut control) = ([0; 2048], nix::cmsg_space!(libc::timespec));
+    loop {
+        let mut slices = [IoSliceMut::new(&mut packet)];
+        let read = recvmsg::<()>(wire.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
+        let Ok((length, time)) = read.map(|read| (read.bytes, time_of(&read))) else { return };
+        options.extend(pair_option(&packet[..length]).map(|option| (time, option)));
     }
+}
+
+fn time_of(read: &RecvMsg<'_, '_, ()>) -> Duration {
+    let stamp = read.cmsgs().unwrap().find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+        _ => None,
+    });
+    stamp.expect("the kernel's time")
 }
 
 /// The option of pairs as it was on the wire.
@@ -277,7 +289,8 @@ fn pair_option(packet: &[u8]) -> Option<PairOption> {
 pub struct Seen {
     pub algorithm: String,
     pub events: Vec<Event>,
-    pub options: Vec<PairOption>,
+    /// In the order of the wire, with the time of each.
+    pub options: Vec<(Duration, PairOption)>,
     pub seconds: f64,
 }
 
@@ -320,7 +333,7 @@ impl Seen {
     }
 
     pub fn replies(&self) -> Vec<u32> {
-        let reply = |option: &PairOption| match option {
+        let reply = |(_, option): &(Duration, PairOption)| match option {
             PairOption::Reply { dt_us } => Some(*dt_us),
             PairOption::Mark { .. } => None,
         };
@@ -328,7 +341,17 @@ impl Seen {
     }
 
     pub fn marks(&self) -> Vec<PairOption> {
-        self.options.iter().copied().filter(|option| matches!(option, PairOption::Mark { .. })).collect()
+        self.timed_marks().map(|(_, mark)| mark).collect()
+    }
+
+    fn timed_marks(&self) -> impl Iterator<Item = (Duration, PairOption)> {
+        self.options.iter().copied().filter(|(_, option)| matches!(option, PairOption::Mark { .. }))
+    }
+
+    /// Microseconds between the marks of each pair as they came off the wire.
+    pub fn intervals_us(&self) -> Vec<f64> {
+        let times: Vec<Duration> = self.timed_marks().map(|(time, _)| time).collect();
+        times.chunks_exact(2).map(|pair| pair[1].saturating_sub(pair[0]).as_secs_f64() * 1e6).collect()
     }
 }
 
