@@ -74,7 +74,7 @@ pub struct Cli {
 
 /// The verbs, in the order a newcomer meets them; each one's help stands at its arguments.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs)] // the help text stands at the arguments
+#[allow(missing_docs, reason = "the help text stands at the arguments")]
 pub enum Command {
     List(list::Args),
     Show(show::Args),

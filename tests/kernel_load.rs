@@ -4,7 +4,7 @@
 
 mod common;
 #[path = "policy_lab/fault.rs"]
-#[allow(dead_code)] // for other tests
+#[allow(dead_code, reason = "for other tests")]
 mod fault;
 #[path = "kernel_load/sandbox.rs"]
 mod sandbox;

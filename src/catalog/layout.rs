@@ -84,7 +84,7 @@ pub struct StateLayout {
 /// The value of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-#[allow(missing_docs)] // each is a kind of field, documented there
+#[allow(missing_docs, reason = "each is a kind of field, documented there")]
 pub enum Value {
     Bool(bool),
     Unsigned(u64),

@@ -7,7 +7,7 @@ use crate::catalog::StateLayout;
 
 /// One thing that a source hands over.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant)] // nearly all are events, and they are handed on, not kept
+#[allow(clippy::large_enum_variant, reason = "nearly all are events, and they are handed on, not kept")]
 pub enum Arrival {
     /// What one socket looked like.
     Event(Event),

@@ -35,7 +35,7 @@ pub enum EventKind {
 
 /// The kernel's congestion state of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // the kernel's own five words
+#[allow(missing_docs, reason = "the kernel's own five words")]
 pub enum CaState {
     Open,
     Disorder,
@@ -254,7 +254,7 @@ impl Event {
 
 /// Byte offsets of `struct tccc_event`; `tests/event_layout.rs` compares them with the C header.
 pub mod offset {
-    #![allow(missing_docs)] // the names are the fields of the C struct
+    #![allow(missing_docs, reason = "the names are the fields of the C struct")]
     pub const TIME_NS: usize = 0;
     pub const SOCKET: usize = 8;
     pub const CGROUP: usize = 16;

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::kernel::btf::{Kind, Types};
 use crate::kernel::libbpf_log;
 
-#[allow(missing_docs, clippy::all)] // generated from tcp_trace.bpf.c
+#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from tcp_trace.bpf.c")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/tcp_trace.skel.rs"));
 }

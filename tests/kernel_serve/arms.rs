@@ -52,6 +52,17 @@ fn shown(port: u16, options: &[&str]) -> BTreeMap<(Option<String>, Option<String
     shown
 }
 
+/// Every connection of the rule is shown in one of its two arms.
+fn sockets_show_the_arms(port: u16) {
+    let found = shown(port, &[]);
+    let in_arm = |arm: &str| found.get(&(Some(RULE.to_owned()), Some(arm.to_owned()))).copied().unwrap_or(0);
+    assert_eq!(in_arm("reno") + in_arm("keep"), CONNECTIONS, "{found:?}");
+    assert!(in_arm("reno") > 0 && in_arm("keep") > 0 && found[&(None, None)] > CONNECTIONS, "{found:?}");
+    assert_eq!(shown(port, &["--rule", RULE]).values().sum::<usize>(), CONNECTIONS);
+    let table = run(&["sockets", "--rule", RULE]);
+    assert!(String::from_utf8_lossy(&table.stdout).lines().skip(1).all(|line| line.contains(RULE)));
+}
+
 /// A policy was applied while the server ran: connections of its rule were counted without it.
 #[test]
 fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
@@ -104,14 +115,7 @@ fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
         overview_shows_the_arms(&netns, &server);
         prometheus_has_the_arms(&netns, &server, folder.path());
 
-        let found = shown(port, &[]);
-        let in_arm = |arm: &str| found.get(&(Some(RULE.to_owned()), Some(arm.to_owned()))).copied().unwrap_or(0);
-        assert_eq!(in_arm("reno") + in_arm("keep"), CONNECTIONS, "{found:?}");
-        assert!(in_arm("reno") > 0 && in_arm("keep") > 0 && found[&(None, None)] > CONNECTIONS, "{found:?}");
-        assert_eq!(shown(port, &["--rule", RULE]).values().sum::<usize>(), CONNECTIONS);
-        let table = run(&["sockets", "--rule", RULE]);
-        assert!(String::from_utf8_lossy(&table.stdout).lines().skip(1).all(|line| line.contains(RULE)));
-
+        sockets_show_the_arms(port);
         trace_names_the_arms(&mut connections, (folder.path(), port));
         run(&["policy", "remove"]);
         assert_eq!(shown(port, &[]).keys().collect::<Vec<_>>(), [&(None, None)]);

@@ -38,7 +38,7 @@ impl Finding {
 type FileRule = fn(&SourceFile) -> Vec<Finding>;
 type TreeRule = fn(&Tree) -> Vec<(String, Finding)>;
 
-const FILE_RULES: [(&str, FileRule); 24] = [
+const FILE_RULES: [(&str, FileRule); 21] = [
     ("C file begins with its licence", algorithm::licence_comes_first),
     ("algorithm has its headings", algorithm::header_has_headings),
     ("file stem is the id", algorithm::stem_is_the_id),
@@ -47,12 +47,9 @@ const FILE_RULES: [(&str, FileRule); 24] = [
     ("pure modules stay pure", layers::pure_modules_reach_nothing),
     ("only cli prints", layers::only_cli_writes_to_stdout),
     ("file size", size::file_is_not_too_long),
-    ("function size", size::functions_are_small),
+    ("C function size", size::c_functions_are_small),
     ("file bytes", size::file_is_not_too_big),
     ("file says what it is for", rust::file_says_what_it_is_for),
-    ("unsafe has SAFETY", rust::unsafe_has_a_reason),
-    ("allow has a reason", rust::allow_has_a_reason),
-    ("ignore has a reason", rust::ignore_has_a_reason),
     ("no code in comments", rust::no_code_in_comments),
     ("tests do not sleep", rust::tests_do_not_sleep),
     ("started programs are installed", rust::started_programs_are_installed),

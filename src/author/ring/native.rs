@@ -56,6 +56,7 @@ macro_rules! shim {
         impl Shim {
             /// SAFETY: the library was compiled from shim.c, whose signatures these are.
             unsafe fn load(library: &Library) -> Result<Self, libloading::Error> {
+                // SAFETY: the caller's.
                 unsafe {
                     Ok(Shim {
                         $($field: (
@@ -72,16 +73,19 @@ macro_rules! shim {
 
             /// SAFETY: `host` is a live socket of this library.
             unsafe fn store(&self, host: Host, tcp: &Tcp) {
+                // SAFETY: the caller's.
                 unsafe { $((self.$field.1)(host, tcp.$field);)* }
             }
 
             /// SAFETY: as [`Shim::store`].
             unsafe fn fetch(&self, host: Host) -> Tcp {
+                // SAFETY: the caller's.
                 unsafe { Tcp { $($field: (self.$field.0)(host)),* } }
             }
 
             /// SAFETY: as [`Shim::store`].
             unsafe fn store_rate(&self, host: Host, rate: &Rate) {
+                // SAFETY: the caller's.
                 unsafe { $((self.rate.$sample)(host, rate.$sample);)* }
             }
         }

@@ -4,8 +4,6 @@ use super::Finding;
 use super::scan::Language;
 use super::tree::SourceFile;
 
-/// How many lines above a line its reason may stand.
-const REASON_WITHIN: usize = 8;
 /// The one place of the tests that waits.
 const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
@@ -58,51 +56,6 @@ pub fn file_says_what_it_is_for(file: &SourceFile) -> Vec<Finding> {
         return Vec::new();
     }
     vec![Finding::hard(1, "the file does not begin with `//!` and what it is for")]
-}
-
-/// Each `unsafe` has a line above it, or above the `impl` it stands in, that says why it holds.
-pub fn unsafe_has_a_reason(file: &SourceFile) -> Vec<Finding> {
-    if !is_rust(file) {
-        return Vec::new();
-    }
-    let scanned = file.scanned();
-    let is_unsafe = |code: &str| {
-        code.contains("unsafe {") || code.contains("unsafe impl") || code.trim_start().starts_with("unsafe fn")
-    };
-    let lines = scanned.code.iter().enumerate().filter(|(_, code)| is_unsafe(code));
-    let says_why = |comments: &[String]| comments.iter().any(|comment| comment.to_uppercase().contains("SAFETY"));
-    let unexplained = lines.filter(|(index, _)| {
-        let of_impl = enclosing_impl(&scanned.code[..*index]).unwrap_or(*index);
-        !says_why(&scanned.comments[index.saturating_sub(REASON_WITHIN)..=*index])
-            && !says_why(&scanned.comments[of_impl.saturating_sub(1)..=of_impl])
-    });
-    unexplained.map(|(index, _)| Finding::hard(index + 1, "unsafe without a `// SAFETY:` line above it")).collect()
-}
-
-/// Index of the `impl` line of the block that is still open after these lines.
-fn enclosing_impl(code: &[String]) -> Option<usize> {
-    let start = code.iter().rposition(|line| line.starts_with(['}', 'i', 'u']))?;
-    (code[start].starts_with("impl") || code[start].starts_with("unsafe impl")).then_some(start)
-}
-
-/// A lint is switched off for a reason: `reason = "..."`, or a comment on the line or above it.
-pub fn allow_has_a_reason(file: &SourceFile) -> Vec<Finding> {
-    if !is_rust(file) {
-        return Vec::new();
-    }
-    let scanned = file.scanned();
-    let attributes = scanned.code.iter().enumerate().filter(|(_, code)| {
-        let code = code.trim_start();
-        code.starts_with("#[allow(") || code.starts_with("#![allow(")
-    });
-    let unexplained = attributes.filter(|(index, code)| !(code.contains("reason =") || has_comment(file, *index)));
-    unexplained.map(|(index, _)| Finding::hard(index + 1, "`allow` without a reason")).collect()
-}
-
-/// A test is ignored for a reason: `#[ignore = "..."]`.
-pub fn ignore_has_a_reason(file: &SourceFile) -> Vec<Finding> {
-    let bare = file.scanned().code.iter().enumerate().filter(|(_, code)| code.trim() == "#[ignore]");
-    bare.map(|(index, _)| Finding::hard(index + 1, "`#[ignore]` without a reason: `#[ignore = \"why\"]`")).collect()
 }
 
 /// Code that is commented out is deleted; git keeps it.
@@ -174,26 +127,6 @@ mod tests {
     #[test]
     fn file_without_a_purpose_is_refused() {
         check(file_says_what_it_is_for, "src/a.rs", "use std::fs;\n", "//! Reads.\n");
-    }
-
-    #[test]
-    fn unsafe_without_a_reason_is_refused() {
-        let good = "// SAFETY: it is mapped.\nlet a = unsafe { b() };\n";
-        check(unsafe_has_a_reason, "src/a.rs", "let a = unsafe { b() };\n", good);
-        let block = "impl A {\n    fn b() {\n        unsafe { c() }\n    }\n}\n";
-        check(unsafe_has_a_reason, "src/a.rs", block, &format!("// SAFETY of every call below: it is live.\n{block}"));
-    }
-
-    #[test]
-    fn allow_without_a_reason_is_refused() {
-        check(allow_has_a_reason, "src/a.rs", "#[allow(dead_code)]\n", "#[allow(dead_code)] // a table\n");
-        check(allow_has_a_reason, "src/a.rs", "\n#![allow(x)]\n", "#![allow(x, reason = \"a table\")]\n");
-        check(allow_has_a_reason, "src/a.rs", "#[allow(x)]\n", "// a table\n#[allow(x)]\n");
-    }
-
-    #[test]
-    fn bare_ignore_is_refused() {
-        check(ignore_has_a_reason, "tests/a.rs", "    #[ignore]\n", "    #[ignore = \"a benchmark\"]\n");
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The steps that the guest went through, each with its time.
-#[allow(clippy::unnecessary_wraps)] // the end of a command
+#[allow(clippy::unnecessary_wraps, reason = "the end of a command")]
 fn print(said: &str) -> Result<()> {
     said.lines().filter(|line| line.starts_with("== ")).for_each(|line| println!("{line}"));
     Ok(())
