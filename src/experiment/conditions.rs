@@ -16,7 +16,7 @@ use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 
 mod skel {
-    #![allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
+    #![allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
     include!(concat!(env!("OUT_DIR"), "/conditions.skel.rs"));
 }
 

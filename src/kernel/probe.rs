@@ -8,7 +8,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::btf::{Kind, Types};
+use super::btf::Types;
+use crate::btf::{Kind, Member};
 
 /// Kernel functions that congestion control programs call, in the order `tccc doctor` lists them.
 pub const KERNEL_FUNCTIONS: [&str; 10] = [
@@ -62,25 +63,24 @@ impl Features {
 
     /// Reads what a kernel with these types offers.
     pub fn of(types: &Types) -> Self {
-        let has_struct = |name| types.find(Kind::Struct, name);
-        let table = has_struct("tcp_congestion_ops").map(|id| types.members(id)).unwrap_or_default();
-        let value = has_struct("bpf_struct_ops_tcp_congestion_ops").map(|id| types.members(id)).unwrap_or_default();
-        let begin = value.iter().find(|member| member.name == "data").map(|member| member.offset);
-        let link_members = has_struct("bpf_link_ops").map(|id| types.members(id)).unwrap_or_default();
-        let slot = |member: &super::btf::Member| Slot {
-            parameters: types.parameters(member.type_id),
-            offset: begin.unwrap_or(0) + member.offset,
+        let table = types.members("tcp_congestion_ops");
+        let value = types.members("bpf_struct_ops_tcp_congestion_ops");
+        let begin = value.iter().find(|member| member.name == "data").map(Member::offset);
+        let view = types.view();
+        let slot = |member: &Member| Slot {
+            parameters: view.parameters(member.type_id),
+            offset: begin.unwrap_or(0) + member.offset(),
         };
-        let links = has_struct("bpf_struct_ops_link").is_some();
-        let socket = has_struct("tcp_sock").map(|id| types.members(id)).unwrap_or_default();
-        let has_tracepoint = |name: &str| types.find(Kind::Typedef, &format!("btf_trace_{name}")).is_some();
+        let links = types.has(Kind::Struct, "bpf_struct_ops_link");
+        let has_tracepoint = |name: &str| types.has(Kind::Typedef, &format!("btf_trace_{name}"));
+        let has_member = |of: &str, name: &str| types.members(of).iter().any(|member| member.name == name);
         Features {
             struct_ops: begin.is_some() && !table.is_empty(),
             links,
-            link_update: links && link_members.iter().any(|member| member.name == "update_map"),
+            link_update: links && has_member("bpf_link_ops", "update_map"),
             cgroup_events: has_tracepoint("cgroup_mkdir") && has_tracepoint("cgroup_release"),
-            counts_timeouts: socket.iter().any(|member| member.name == "total_rto"),
-            slots: table.iter().map(|member| (member.name.clone(), slot(member))).collect(),
+            counts_timeouts: has_member("tcp_sock", "total_rto"),
+            slots: table.iter().map(|member| (member.name.to_owned(), slot(member))).collect(),
             functions: types.functions_among(&KERNEL_FUNCTIONS),
         }
     }

@@ -5,8 +5,10 @@
 
 use libbpf_rs::OpenMapMut;
 
+use crate::btf::Kind;
+use crate::catalog::OPS_TYPE;
 use crate::failure::Failure;
-use crate::kernel::btf::{Kind, Types};
+use crate::kernel::btf::Types;
 use crate::kernel::probe::Features;
 
 const POINTER_BYTES: usize = size_of::<usize>();
@@ -95,12 +97,13 @@ fn split(member: &str) -> (&str, Option<u8>) {
 ///
 /// None: the object's type information has no such table.
 pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
-    let members = object.members(object.find(Kind::Struct, "tcp_congestion_ops")?);
+    let types = object.view();
+    let members = types.find(Kind::Struct, OPS_TYPE)?.members()?;
     let filled = members.into_iter().filter_map(|member| {
-        let parameters = object.parameters(member.type_id)?;
-        let pointer = table.get(member.offset..member.offset + POINTER_BYTES)?;
+        let (parameters, offset) = (types.parameters(member.type_id)?, member.offset());
+        let pointer = table.get(offset..offset + POINTER_BYTES)?;
         let is_filled = pointer.iter().any(|&byte| byte != 0);
-        is_filled.then_some(Provided { member: member.name, parameters, offset: member.offset })
+        is_filled.then_some(Provided { member: member.name.to_owned(), parameters, offset })
     });
     Some(filled.collect())
 }
@@ -109,7 +112,7 @@ pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
 ///
 /// Errors: a form has no plain member beside it to move to.
 pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, Fate)]) -> Result<(), Failure> {
-    let members = object.find(Kind::Struct, "tcp_congestion_ops").map(|id| object.members(id)).unwrap_or_default();
+    let members = object.members(OPS_TYPE);
     let table = map.initial_value_mut().unwrap_or_default();
     let moved = decided.iter().filter(|(_, fate)| *fate != Fate::Kept);
     let taken: Vec<(&Fate, Vec<u8>)> = moved
@@ -122,9 +125,9 @@ pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, Fate)])
         .collect();
     for (fate, pointer) in taken {
         let Fate::MovedTo(name) = fate else { continue };
-        let target = members.iter().find(|member| &member.name == name);
+        let target = members.iter().find(|member| member.name == name);
         let target = target.ok_or_else(|| Failure::usage(format!("its ops table has no member {name} to move to")))?;
-        table[target.offset..target.offset + POINTER_BYTES].copy_from_slice(&pointer);
+        table[target.offset()..target.offset() + POINTER_BYTES].copy_from_slice(&pointer);
     }
     Ok(())
 }

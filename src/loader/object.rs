@@ -11,8 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::companion::Companion;
 use super::{Request, adapt, check_name, load, refusal};
+use crate::catalog::{NAME_LENGTH_MAX, OPS_TYPE};
 use crate::failure::Failure;
-use crate::kernel::btf::{Kind, Types};
+use crate::kernel::btf::Types;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, libbpf_log, struct_ops};
 use crate::state::Attachment;
@@ -174,7 +175,7 @@ fn phrase(member: &str, fate: &adapt::Fate) -> Option<String> {
 }
 
 fn write_name(map: &mut OpenMapMut, types: &Types, name: &str) {
-    if let Some(place) = member_of(map, types, "name", crate::catalog::NAME_LENGTH_MAX + 1) {
+    if let Some(place) = member_of(map, types, "name", NAME_LENGTH_MAX + 1) {
         place.fill(0);
         place[..name.len()].copy_from_slice(name.as_bytes());
     }
@@ -192,8 +193,7 @@ fn allow_everybody(map: &mut OpenMapMut, types: &Types) {
 
 /// The bytes of a member of the ops table in an opened object.
 fn member_of<'a>(map: &'a mut OpenMapMut, types: &Types, name: &str, length: usize) -> Option<&'a mut [u8]> {
-    let members = types.members(types.find(Kind::Struct, "tcp_congestion_ops")?);
-    let at = members.iter().find(|member| member.name == name)?.offset;
+    let at = types.members(OPS_TYPE).iter().find(|member| member.name == name)?.offset();
     map.initial_value_mut()?.get_mut(at..at + length)
 }
 

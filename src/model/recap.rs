@@ -33,7 +33,6 @@ struct Folded {
 ///
 /// Units: as the names say; goodput and mean cwnd are over the time it was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the words of the style guide")]
 pub struct FlowRecap {
     pub socket: u64,
     pub local: String,

@@ -11,7 +11,7 @@ use super::table::{CgroupPlace, Entry, RuleTables};
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from select.bpf.c")]
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from select.bpf.c")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/select.skel.rs"));
 }

@@ -16,7 +16,7 @@ use super::program::{fill, refusal, set_up};
 use super::table::RuleTables;
 use crate::kernel::{libbpf_log, namespaces};
 
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from sweep.bpf.c")]
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from sweep.bpf.c")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/sweep.skel.rs"));
 }

@@ -8,11 +8,12 @@ use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject, OpenProgramMut};
 
 use super::filter::Filter;
+use crate::btf::Kind;
 use crate::failure::Failure;
-use crate::kernel::btf::{Kind, Types};
+use crate::kernel::btf::Types;
 use crate::kernel::libbpf_log;
 
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from tcp_trace.bpf.c")]
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from tcp_trace.bpf.c")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/tcp_trace.skel.rs"));
 }
@@ -124,7 +125,7 @@ pub(super) fn explain_refusal(error: libbpf_rs::Error) -> anyhow::Error {
 
 /// Whether the kernel has a tracepoint that programs can read by type.
 pub(super) fn has_tracepoint(kernel: &Types, name: &str) -> bool {
-    kernel.find(Kind::Typedef, &format!("btf_trace_{name}")).is_some()
+    kernel.has(Kind::Typedef, &format!("btf_trace_{name}"))
 }
 
 /// Keeps those programs from loading whose tracepoint this kernel lacks; says what is less precise without each.

@@ -12,7 +12,8 @@ use libbpf_rs::{Iter, Link};
 use super::event::{EVENT_BYTES, Event, offset};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel};
-use crate::kernel::btf::{Kind, Types};
+use crate::btf::Kind;
+use crate::kernel::btf::Types;
 use crate::kernel::namespaces;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
@@ -94,7 +95,7 @@ struct Place {
 impl Place {
     fn find(filter: &Filter) -> Result<Place> {
         // The iterator remembers its place by this.
-        let is_exact = Types::of_running_kernel()?.find(Kind::Union, "bpf_tcp_iter_batch_item").is_some();
+        let is_exact = Types::of_running_kernel()?.has(Kind::Union, "bpf_tcp_iter_batch_item");
         let found = namespaces::all()?;
         let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
         let namespaces: Vec<Netns> = found.reachable.into_iter().filter(wanted).collect();

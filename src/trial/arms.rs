@@ -15,7 +15,7 @@ use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
 use crate::policy::iterate;
 use crate::policy::rule::GuardMetric;
 
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from guard.bpf.c")]
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from guard.bpf.c")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/guard.skel.rs"));
 }

@@ -9,7 +9,6 @@ use libloading::Library;
 use crate::catalog::STATE_BYTES_MAX;
 
 /// `enum tcp_ca_state`.
-#[allow(missing_docs, reason = "the kernel's own names")]
 pub mod state {
     pub const OPEN: u32 = 0;
     pub const DISORDER: u32 = 1;
@@ -19,7 +18,6 @@ pub mod state {
 }
 
 /// `enum tcp_ca_event`, those that the simulated kernel sends.
-#[allow(missing_docs, reason = "the kernel's own names")]
 pub mod event {
     pub const TX_START: u32 = 0;
     pub const CWND_RESTART: u32 = 1;
@@ -36,12 +34,10 @@ macro_rules! shim {
     (fields: $($field:ident),*; samples: $($sample:ident),*; calls: $($call:ident($($kind:ty),*) $(-> $result:ty)?),*;) => {
         /// The fields of a socket that the kernel and the algorithms share; each is the kernel's own.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "the kernel's own names")]
         pub struct Tcp { $(pub $field: u32),* }
 
         /// What `cong_control` is told about an ACK.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "the kernel's own names")]
         pub struct Rate { $(pub $sample: i64),* }
 
         /// The functions of one library.

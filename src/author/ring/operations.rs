@@ -7,7 +7,6 @@ use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
 
 /// One thing that happens to a connection.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs, reason = "the fields say it with their units")]
 pub enum Operation {
     /// So many packets are acknowledged in sequence.
     Ack { packets: u32, rtt_us: u32 },

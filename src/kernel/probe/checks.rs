@@ -7,7 +7,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use serde::Serialize;
 
 use super::{Features, KERNEL_FUNCTIONS, has_netem};
-use crate::kernel::btf::{Kind, RUNNING_KERNEL, Types};
+use crate::kernel::btf::{RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{bpf, bpffs, cgroup};
 
@@ -187,7 +187,7 @@ fn packet_sockets() -> Check {
 /// in a softirq that interrupts it; ssthresh then returns whatever lay on the stack.
 fn never_skipped(types: &Types) -> Check {
     const SPLIT: [&str; 2] = ["__bpf_prog_enter_struct_ops", "__bpf_prog_enter_recur"];
-    let members = types.find(Kind::Struct, "bpf_prog_aux").map(|id| types.members(id)).unwrap_or_default();
+    let members = types.members("bpf_prog_aux");
     let found = match () {
         () if members.iter().any(|member| member.name == "init_owned") => {
             "this kernel skips them while process 1 has the processor"

@@ -7,7 +7,6 @@ use super::{Live, Socket};
 
 /// What a list can show of a socket, and be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each is the word of the style guide for its quantity")]
 pub enum Column {
     Peer,
     Local,

@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use tccc::kernel::btf::{Kind, Types};
+use tccc::btf::Kind;
+use tccc::kernel::btf::Types;
 use tccc::model::live::Live;
 use tccc::model::recap::Recap;
 use tccc::policy::record::PolicyRecord;
@@ -165,8 +166,8 @@ pub fn read_types(bytes: &[u8], _scratch: &Path) {
     let Ok(types) = Types::parse(bytes.to_vec()) else { return };
     for name in ["tcp_congestion_ops", "cong_control", "tcp_sock"] {
         for kind in [Kind::Struct, Kind::Function] {
-            if let Some(found) = types.find(kind, name) {
-                let _ = (types.members(found), types.parameters(found));
+            if let Some(found) = types.view().find(kind, name) {
+                let _ = (found.members(), types.view().parameters(found.size_or_type));
             }
         }
     }

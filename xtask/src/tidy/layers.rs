@@ -6,11 +6,12 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 25] = [
+const LAYERS: [(&str, &[&str]); 26] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
     ("bounded", &[]),
+    ("btf", &[]),
     ("fault", &[]),
     ("path", &[]),
     ("written", &[]),
@@ -34,7 +35,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 5] = ["units", "failure", "plain", "bounded", "fault"];
+const EVERYBODY: [&str; 6] = ["units", "failure", "plain", "bounded", "btf", "fault"];
 /// Sees everything.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 

@@ -1,0 +1,443 @@
+//! BPF type information (BTF) of an object file or of the kernel, read without trusting one byte of it.
+//!
+//! An index of where each type begins is all that is made at first: the kernel's five megabytes take a few milliseconds.
+//!
+//! Source: Linux, Documentation/bpf/btf.rst.
+//!
+//! Layer 0: standard library only.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+const MAGIC: u16 = 0xeb9f;
+const HEADER_BYTES: usize = 24;
+const HEAD_BYTES: usize = 12;
+/// Chains of typedef, const and volatile longer than this are a loop in a damaged file.
+const CHAIN_LIMIT: usize = 32;
+/// Most bytes of the names in one struct or enum, which may all be one long text.
+const PARTS_MAX: usize = 1 << 20;
+/// Longest text, bytes: the header of an algorithm's file is one.
+const TEXT_MAX: usize = 64 << 10;
+/// Most bytes of names together. Entries may share one long name: without a bound a small file becomes gigabytes.
+pub const NAMES_MAX: usize = 16 << 20;
+
+/// The kinds of types that somebody looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Int,
+    Ptr,
+    Array,
+    Struct,
+    Union,
+    Enum,
+    Enum64,
+    Typedef,
+    Function,
+    Prototype,
+    Var,
+    Section,
+    Tag,
+    /// A qualifier of the type it refers to.
+    Qualifier,
+    /// A kind that nobody has a use for.
+    Other,
+}
+
+impl Kind {
+    /// The kind with this number in the format, and how many bytes follow the head of a type with `count` parts.
+    fn numbered(number: u32, count: usize) -> Option<(Kind, usize)> {
+        Some(match number {
+            1 => (Kind::Int, 4),
+            2 => (Kind::Ptr, 0),
+            3 => (Kind::Array, 12),
+            4 => (Kind::Struct, 12 * count),
+            5 => (Kind::Union, 12 * count),
+            6 => (Kind::Enum, 8 * count),
+            7 | 16 => (Kind::Other, 0),
+            8 => (Kind::Typedef, 0),
+            9..=11 | 18 => (Kind::Qualifier, 0),
+            12 => (Kind::Function, 0),
+            13 => (Kind::Prototype, 8 * count),
+            14 => (Kind::Var, 4),
+            15 => (Kind::Section, 12 * count),
+            17 => (Kind::Tag, 4),
+            19 => (Kind::Enum64, 12 * count),
+            _ => return None,
+        })
+    }
+}
+
+/// One type.
+#[derive(Debug, Clone, Copy)]
+pub struct Type<'a> {
+    pub kind: Kind,
+    /// Bytes, or the number of the type referred to: which one depends on the kind.
+    pub size_or_type: u32,
+    flag: bool,
+    extra: &'a [u8],
+    name_at: u32,
+    strings: Strings<'a>,
+}
+
+/// A member of a struct or union.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+    pub name: &'a str,
+    pub type_id: u32,
+    pub bit_offset: u32,
+    /// Zero: not a bit field.
+    pub bits: u32,
+}
+
+impl Member<'_> {
+    /// The byte it begins in.
+    pub fn offset(&self) -> usize {
+        self.bit_offset as usize / 8
+    }
+}
+
+/// What an integer type says beyond its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Unsigned,
+    Signed,
+    Bool,
+}
+
+/// Where the types and their names are in the binary form.
+#[derive(Debug, Clone)]
+pub struct Index {
+    /// Begin of each type; the first has number 1.
+    types: Vec<u32>,
+    strings: Range<usize>,
+}
+
+impl Index {
+    /// Looks at the head of every type.
+    ///
+    /// None: not type information, of a later format, or cut short.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if u16_at(bytes, 0)? != MAGIC || bytes.get(2)? != &1 {
+            return None;
+        }
+        let header = u32_at(bytes, 4)? as usize;
+        let part = |at: usize| {
+            let start = header.checked_add(u32_at(bytes, at)? as usize)?;
+            let end = start.checked_add(u32_at(bytes, at + 4)? as usize)?;
+            (end <= bytes.len()).then_some(start..end) // before memory is taken for what is not there
+        };
+        let (types, strings) = (part(8)?, part(16)?);
+        let mut places = Vec::with_capacity(types.len() / HEADER_BYTES);
+        let mut at = types.start;
+        while at < types.end {
+            places.push(at as u32);
+            let info = u32_at(bytes, at + 4)?;
+            at += HEAD_BYTES + Kind::numbered(info >> 24 & 0x1f, (info & 0xffff) as usize)?.1;
+        }
+        (at == types.end).then_some(Index { types: places, strings })
+    }
+}
+
+/// Types of one binary form.
+#[derive(Debug, Clone)]
+struct Part<'a> {
+    bytes: &'a [u8],
+    index: Cow<'a, Index>,
+}
+
+impl<'a> Part<'a> {
+    fn strings(&self) -> &'a [u8] {
+        &self.bytes[self.index.strings.clone()]
+    }
+
+    fn of_kind(&self, kind: Kind, strings: Strings<'a>) -> impl Iterator<Item = Type<'a>> + '_ {
+        let is_of_kind = move |at: usize| {
+            let info = u32_at(self.bytes, at + 4).unwrap_or(0);
+            Kind::numbered(info >> 24 & 0x1f, 0).is_some_and(|(found, _)| found == kind)
+        };
+        let places = self.index.types.iter().enumerate().filter(move |(_, at)| is_of_kind(**at as usize));
+        places.filter_map(move |(place, _)| self.get(place, strings))
+    }
+
+    /// The type at this place of the index.
+    fn get(&self, place: usize, strings: Strings<'a>) -> Option<Type<'a>> {
+        let head = self.bytes.get(*self.index.types.get(place)? as usize..)?;
+        let info = u32_at(head, 4)?;
+        let (kind, extra) = Kind::numbered(info >> 24 & 0x1f, (info & 0xffff) as usize)?;
+        let extra = head.get(HEAD_BYTES..HEAD_BYTES + extra)?;
+        let (name_at, size_or_type) = (u32_at(head, 0)?, u32_at(head, 8)?);
+        Some(Type { kind, size_or_type, flag: info >> 31 == 1, extra, name_at, strings })
+    }
+}
+
+/// All types of an object or of a kernel; type 0 is void.
+#[derive(Debug)]
+pub struct Btf<'a> {
+    own: Part<'a>,
+    /// Those of the kernel, where `own` are those of its module.
+    base: Option<Part<'a>>,
+}
+
+/// Names; those of a kernel module continue where the kernel's own end.
+#[derive(Debug, Clone, Copy)]
+struct Strings<'a> {
+    base: &'a [u8],
+    own: &'a [u8],
+}
+
+impl<'a> Strings<'a> {
+    fn bytes_from(self, offset: u32) -> Option<&'a [u8]> {
+        let offset = offset as usize;
+        match offset.checked_sub(self.base.len()) {
+            Some(beyond) => self.own.get(beyond..),
+            None => self.base.get(offset..),
+        }
+    }
+
+    fn text(self, offset: u32) -> Option<&'a str> {
+        text_at(self.bytes_from(offset)?, 0)
+    }
+}
+
+impl<'a> Btf<'a> {
+    /// Reads the contents of a `.BTF` section.
+    ///
+    /// None: when it is damaged or of a later format, or its names are too long together.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        Self::checked(Part { bytes, index: Cow::Owned(Index::of(bytes)?) }, None)
+    }
+
+    /// Types whose index was made before; their names are not checked.
+    pub fn indexed(bytes: &'a [u8], index: &'a Index) -> Self {
+        Btf { own: Part { bytes, index: Cow::Borrowed(index) }, base: None }
+    }
+
+    /// These types and those of a kernel module, which continue their numbers and names.
+    ///
+    /// None: as [`Btf::parse`].
+    pub fn continued(self, bytes: &'a [u8]) -> Option<Self> {
+        Self::checked(Part { bytes, index: Cow::Owned(Index::of(bytes)?) }, Some(self.own))
+    }
+
+    fn checked(own: Part<'a>, base: Option<Part<'a>>) -> Option<Self> {
+        let btf = Btf { own, base };
+        let (first, strings) = (btf.base_count(), btf.strings());
+        let mut room = NAMES_MAX;
+        for number in 0..btf.own.index.types.len() {
+            let name = strings.text(btf.get((first + number) as u32 + 1)?.name_at)?;
+            room = room.checked_sub(name.len())?;
+        }
+        Some(btf)
+    }
+
+    fn base_count(&self) -> usize {
+        self.base.as_ref().map_or(0, |base| base.index.types.len())
+    }
+
+    fn strings(&self) -> Strings<'a> {
+        Strings { base: self.base.as_ref().map_or(&[], Part::strings), own: self.own.strings() }
+    }
+
+    /// The type with this number.
+    pub fn get(&self, id: u32) -> Option<Type<'a>> {
+        let strings = self.strings();
+        let Some(place) = (id as usize).checked_sub(1) else {
+            return Some(Type { kind: Kind::Other, size_or_type: 0, flag: false, extra: &[], name_at: 0, strings });
+        };
+        match (place.checked_sub(self.base_count()), &self.base) {
+            (None, Some(base)) => base.get(place, strings),
+            (beyond, _) => self.own.get(beyond?, strings),
+        }
+    }
+
+    /// All types with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, Type<'a>)> + '_ {
+        (0..).map_while(|id| Some((id, self.get(id)?)))
+    }
+
+    /// All types of a kind; of the others little is read.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = Type<'a>> + '_ {
+        let parts = self.base.iter().chain([&self.own]);
+        let strings = self.strings();
+        parts.flat_map(move |part| part.of_kind(kind, strings))
+    }
+
+    /// The type of this kind and name, or of a flavour of that name (`name___flavour`), as libbpf matches them.
+    pub fn find(&self, kind: Kind, name: &str) -> Option<Type<'a>> {
+        self.of_kind(kind).find(|found| found.is_named(name))
+    }
+
+    /// The type behind typedefs and qualifiers.
+    pub fn resolve(&self, mut id: u32) -> Option<Type<'a>> {
+        for _ in 0..CHAIN_LIMIT {
+            let found = self.get(id)?;
+            if !matches!(found.kind, Kind::Typedef | Kind::Qualifier) {
+                return Some(found);
+            }
+            id = found.size_or_type;
+        }
+        None
+    }
+
+    /// Number of parameters, when the type is a pointer to a function.
+    ///
+    /// None: any other type.
+    pub fn parameters(&self, id: u32) -> Option<u8> {
+        let pointer = self.resolve(id).filter(|found| found.kind == Kind::Ptr)?;
+        let target = self.resolve(pointer.size_or_type).filter(|found| found.kind == Kind::Prototype)?;
+        u8::try_from(target.extra.len() / 8).ok()
+    }
+
+    /// The variable with this name: its number and its type.
+    pub fn variable(&self, name: &str) -> Option<(u32, Type<'a>)> {
+        let (id, variable) = self.iter().find(|(_, t)| t.kind == Kind::Var && t.name() == name)?;
+        Some((id, self.resolve(variable.size_or_type)?))
+    }
+
+    /// The texts of the tags on a type.
+    pub fn tags(&self, id: u32) -> impl Iterator<Item = &'a str> + '_ {
+        let on_it = move |t: &Type| t.kind == Kind::Tag && t.size_or_type == id;
+        self.iter().map(|(_, t)| t).filter(on_it).map(|t| t.name())
+    }
+}
+
+impl<'a> Type<'a> {
+    /// Its name; empty for a type without one.
+    pub fn name(&self) -> &'a str {
+        self.strings.text(self.name_at).unwrap_or_default()
+    }
+
+    /// Whether its name is this one or a flavour of it.
+    pub fn is_named(&self, name: &str) -> bool {
+        let rest = self.strings.bytes_from(self.name_at).and_then(|rest| rest.strip_prefix(name.as_bytes()));
+        rest.is_some_and(|after| after.starts_with(b"\0") || after.starts_with(b"___"))
+    }
+
+    /// Members of a struct or union; none where their names are too long together.
+    pub fn members(&self) -> Option<Vec<Member<'a>>> {
+        let mut room = PARTS_MAX;
+        let member = |entry: &'a [u8]| {
+            let name = self.strings.text(u32_at(entry, 0)?)?;
+            room = room.checked_sub(name.len())?;
+            let place = u32_at(entry, 8)?;
+            let (bits, bit_offset) = if self.flag { (place >> 24, place & 0xff_ffff) } else { (0, place) };
+            Some(Member { name, type_id: u32_at(entry, 4)?, bit_offset, bits })
+        };
+        self.extra.chunks_exact(12).map(member).collect()
+    }
+
+    /// Names and values of an enum; none for other kinds, or where the names are too long together.
+    pub fn enumerators(&self) -> Option<Vec<(&'a str, i64)>> {
+        let mut room = PARTS_MAX;
+        let named = |entry: &'a [u8]| {
+            let name = self.strings.text(u32_at(entry, 0)?)?;
+            room = room.checked_sub(name.len())?;
+            let low = u32_at(entry, 4)?;
+            let value = match self.kind {
+                Kind::Enum if self.flag => i64::from(low as i32),
+                Kind::Enum => i64::from(low),
+                _ => (i64::from(u32_at(entry, 8)?) << 32) | i64::from(low),
+            };
+            Some((name, value))
+        };
+        match self.kind {
+            Kind::Enum => self.extra.chunks_exact(8).map(named).collect(),
+            Kind::Enum64 => self.extra.chunks_exact(12).map(named).collect(),
+            _ => None,
+        }
+    }
+
+    /// Whether an integer is signed or a truth value.
+    pub fn encoding(&self) -> Encoding {
+        match u32_at(self.extra, 0).unwrap_or(0) >> 24 & 0xf {
+            1 => Encoding::Signed,
+            4 => Encoding::Bool,
+            _ => Encoding::Unsigned,
+        }
+    }
+
+    /// Element type and count of an array.
+    pub fn elements(&self) -> Option<(u32, u32)> {
+        if self.kind != Kind::Array {
+            return None;
+        }
+        Some((u32_at(self.extra, 0)?, u32_at(self.extra, 8)?))
+    }
+
+    /// Numbers of the variables in a section.
+    pub fn section_variables(&self) -> Vec<u32> {
+        self.extra.chunks_exact(12).filter_map(|entry| u32_at(entry, 0)).collect()
+    }
+}
+
+/// Little-endian number at an offset; none beyond the end.
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+}
+
+/// As [`u16_at`], four bytes.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+/// The text from an offset up to the next zero byte; none where it is not UTF-8, not ended, or too long.
+pub fn text_at(bytes: &[u8], at: usize) -> Option<&str> {
+    let rest = bytes.get(at..)?;
+    let rest = &rest[..rest.len().min(TEXT_MAX)];
+    let end = rest.iter().position(|&byte| byte == 0)?;
+    std::str::from_utf8(&rest[..end]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INT: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0];
+
+    /// Types before their strings, of which the second begins at 1.
+    fn section(types: &[u8], name: &str) -> Vec<u8> {
+        let strings = format!("\0{name}\0");
+        let mut bytes = vec![0x9f, 0xeb, 1, 0];
+        for number in [24, 0, types.len(), types.len(), strings.len()] {
+            bytes.extend((number as u32).to_le_bytes());
+        }
+        [bytes, types.to_vec(), strings.into_bytes()].concat()
+    }
+
+    /// A file of some megabytes became gigabytes, or took minutes: its entries named one long text again and again.
+    #[test]
+    fn long_names_that_are_shared_do_not_multiply() {
+        let long = "a".repeat(60_000);
+        let many = section(&INT.repeat(300), &long);
+        assert!(Btf::parse(&many).is_none(), "18 MB of names");
+        assert!(Btf::parse(&section(&INT, &"a".repeat(70_000))).is_none(), "a name of 70 KB");
+        let values = |count: u16| {
+            let head = [1, 0, 0, 0, count as u8, 0, 0, 6, 4, 0, 0, 0];
+            [head.to_vec(), [1, 0, 0, 0, 7, 0, 0, 0].repeat(count.into())].concat()
+        };
+        let shown = |count| {
+            let bytes = section(&values(count), &long);
+            let btf = Btf::parse(&bytes).expect("the types are whole");
+            btf.get(1).unwrap().enumerators().map(|values| values.len())
+        };
+        assert_eq!((shown(3), shown(100)), (Some(3), None), "180 KB and 6 MB of names");
+    }
+
+    #[test]
+    fn damaged_information_is_refused() {
+        assert!(Index::of(&[]).is_none());
+        assert!(Index::of(&[0; 64]).is_none());
+        let whole = section(&INT, "int");
+        assert!(Index::of(&whole).is_some() && Index::of(&whole[..whole.len() - 1]).is_none());
+    }
+
+    /// Memory for 180 million types was taken before the file was found to end.
+    #[test]
+    fn length_beyond_the_file_is_refused_before_memory_is_taken() {
+        let mut head = [MAGIC.to_le_bytes().as_slice(), &[1, 0]].concat();
+        for number in [24u32, 0, u32::MAX, u32::MAX, 0] {
+            head.extend(number.to_le_bytes());
+        }
+        assert!(Index::of(&head).is_none());
+    }
+}
