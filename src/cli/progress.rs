@@ -86,6 +86,13 @@ impl Display {
         match progress {
             Progress::Begins(forecast) => self.begin(forecast),
             Progress::Calibrating(place) => self.bar.set_message(format!("measuring the empty path: {place}")),
+            Progress::Disturbed { others, waits: Some(waits) } => {
+                let waits = seconds(*waits);
+                self.say(&format!("tccc: note: {}: waiting up to {waits} for a quiet host: {others}", self.what));
+            }
+            Progress::Disturbed { others, waits: None } => {
+                self.say(&format!("tccc: warning: {}: the host did not become quiet: {others}", self.what));
+            }
             Progress::LeftOut { runs, why } => self.leave_out(*runs, why),
             Progress::Left { going, left } => {
                 self.set_left(*left);

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod lateness;
+mod patience;
 mod queue;
 mod together;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::experiment::algorithms::Algorithms;
+use crate::experiment::busy::Others;
 use crate::experiment::calibrate;
 use crate::experiment::conditions::Conditions;
 use crate::experiment::cost::{self, Jobs, Limit};
@@ -30,6 +32,7 @@ use crate::kernel::cgroup::{self, RunCgroup};
 use crate::model::run::{Calibration, Engine, HostRecord, RESULT_SCHEMA};
 
 use attempt::Bench;
+use patience::Patience;
 use queue::Queue;
 use together::Together;
 
@@ -57,6 +60,13 @@ pub enum Progress {
     Begins(Forecast),
     /// The path of a cell is being measured.
     Calibrating(String),
+    /// A path was measured wrong while others used the processors.
+    Disturbed {
+        /// Who, and how much.
+        others: Others,
+        /// For how long in all the measurement is repeated; none when it is not, any more.
+        waits: Option<Duration>,
+    },
     /// Some of the paths are not what the scenario asks: their cells are left out.
     LeftOut {
         /// Runs that are not made.
@@ -233,6 +243,7 @@ fn calibrate_paths(
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Paths> {
     let mut paths = Paths::default();
+    let mut patience = Patience::default();
     for (index, run) in distinct_paths(plan, to_do).into_iter().enumerate() {
         let cell = &plan.cells[run.cell];
         if options.stop.load(Ordering::Relaxed) {
@@ -247,7 +258,8 @@ fn calibrate_paths(
         let seed = mix(plan.seed, index as u64 + 1);
         paths.offloads.insert(topology.offloads()?);
         paths.sysctls = topology.settings_in_force()?;
-        let measured = calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell))?;
+        let measure = || calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell));
+        let measured = patience.measure(measure, options.stop, tell)?;
         paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
         paths.calibration.extend(measured);
     }
