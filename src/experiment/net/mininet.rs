@@ -1,7 +1,7 @@
 //! A layout as hosts of Mininet, built by Mininet's own Python API, joined by the same links as namespaces of our own.
 //!
-//! Mininet's process ends when its input does, so that a network goes with this process, however that ends. Should it hang
-//! then, its environment says whose it was: `tccc status` lists it, and the next that uses Mininet ends it.
+//! Mininet's process ends when its input does, so that a network goes with this process, however that ends. Its environment
+//! says whose it was: what is left all the same stands in `tccc status`, and the next that uses Mininet ends it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -5,12 +5,21 @@ processes; waits for a line that says that the links' interfaces are there, then
 the routes; holds the network until its input ends, as it does when tccc is killed.
 """
 
+import contextlib
 import json
+import os
+import queue
+import signal
 import sys
+import threading
 
 from mininet.link import Link
 from mininet.log import setLogLevel
 from mininet.net import Mininet
+
+
+# Seconds that taking the network down may take once nobody needs it; a host that hangs would hold it up for ever.
+GRACE_S = 10
 
 
 class MadeLink(Link):
@@ -64,25 +73,47 @@ def add_routes(net, layout):
             run(host, f'ip route add {route["to"]} via {route["gateway"]}{quickack}')
 
 
+def end_without_mininet():
+    """Ends the hosts, and this process in the midst of whatever it waits for."""
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
+        for child in map(int, children.read().split()):
+            for end in (os.killpg, os.kill):  # a host that is being made leads no group yet
+                with contextlib.suppress(ProcessLookupError):
+                    end(child, signal.SIGKILL)
+    os._exit(1)
+
+
+def pass_lines(lines, is_down):
+    """Passes the input on; an empty line is its end, after which the network must go."""
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put("")
+    if not is_down.wait(GRACE_S):
+        end_without_mininet()
+
+
 def main():
     """Builds the network, and takes it down when the input ends."""
+    lines, is_down = queue.Queue(), threading.Event()
+    threading.Thread(target=pass_lines, args=(lines, is_down), daemon=True).start()
     setLogLevel("error")
     Mininet.inited = True  # else Mininet raises limits and sysctls of the whole machine
-    layout = json.loads(sys.stdin.readline())
+    layout = json.loads(lines.get())
     net = Mininet(controller=None)
     try:
         for node in layout["nodes"]:
             net.addHost(node["name"])
         answer({"processes": {node["name"]: net[node["name"]].pid for node in layout["nodes"]}})
-        if sys.stdin.readline():
+        if lines.get():
             add_links(net, layout)
             add_routes(net, layout)
             answer({"built": True})
-            sys.stdin.readline()
+            lines.get()
     except (RuntimeError, OSError) as error:
         answer({"error": str(error)})
     finally:
         net.stop()
+        is_down.set()
 
 
 main()
