@@ -31,6 +31,13 @@ pub fn cargo(verb: &str) -> Command {
     command
 }
 
+/// A verb of cargo that leaves the processors to whatever else wants them.
+pub fn patient_cargo(verb: &str) -> Command {
+    let mut command = program("nice");
+    command.args(["-n", "19"]).arg(cargo(verb).get_program()).arg(verb);
+    command
+}
+
 /// Whether this program can be started and answers `--version`.
 pub fn answers(command: &mut Command) -> bool {
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())

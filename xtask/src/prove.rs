@@ -51,7 +51,7 @@ fn prove(algorithms: &[String]) -> Result<String> {
     let folder = process::target().join("xtask");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let table = folder.join("prove.md");
-    let mut test = process::cargo("test");
+    let mut test = process::patient_cargo("test");
     test.args(["--quiet", "--test", "prove", "--", "--ignored", "--nocapture", "--test-threads=1"]);
     test.env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_PROVE_TABLE", &table);
     process::run("prove", &mut test)?;

@@ -41,23 +41,26 @@ pub enum Ring {
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Test, arguments.no_install)?;
     let rings = arguments.ring.map_or_else(|| Ring::value_variants().to_vec(), |ring| vec![ring]);
-    count_rings(&rings)?.conclude()
-}
-
-/// Builds and runs the rings one after another.
-///
-/// Errors: the tests do not build.
-pub fn count_rings(rings: &[Ring]) -> Result<Count> {
-    web::bundle_if_possible();
-    process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))?;
+    build()?;
     let mut count = Count::default();
-    for &ring in rings {
+    for ring in rings {
         count.add(count_ring(ring)?);
     }
-    Ok(count)
+    count.conclude()
 }
 
-fn count_ring(ring: Ring) -> Result<Count> {
+/// Builds all tests.
+///
+/// Errors: they do not build.
+pub fn build() -> Result<()> {
+    web::bundle_if_possible();
+    process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
+}
+
+/// Runs the tests of a ring.
+///
+/// Errors: they do not build.
+pub fn count_ring(ring: Ring) -> Result<Count> {
     let files: Vec<_> = test_files()?.into_iter().filter(|file| ring_of(file) == Some(ring)).collect();
     if ring == Ring::Host {
         let mut count = run_libtest(&files, &["--lib", "--bins"], 0)?;
