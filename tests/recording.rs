@@ -5,7 +5,6 @@ mod common;
 use common::tccc;
 use tccc::model::live::Live;
 use tccc::trace::arrival::Arrival;
-use tccc::trace::event::Recorded;
 use tccc::trace::record::read::{Content, Damage, Reader, Want};
 use tccc::trace::record::{FORMAT, Tail};
 
@@ -51,7 +50,7 @@ fn every_event_of_format_1_is_what_it_was() {
         let Content::Events(events) = content else { continue };
         for event in events {
             bytes.extend(event.encode());
-            serde_json::to_writer(&mut objects, &Recorded::from(&event)).unwrap();
+            serde_json::to_writer(&mut objects, &event).unwrap();
             objects.push(b'\n');
         }
     }

@@ -1,115 +1,91 @@
-//! The columns of a socket, shared by every verb that shows sockets: the words of the style guide with their units.
+//! The columns of a socket, shared by every verb that shows sockets: the fields of the event, and what the host knows
+//! of them.
 //!
 //! A narrow terminal shows the lowest ranks; where the output is no terminal everything is shown.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::LazyLock;
 
-use super::naming::Named;
+use super::naming::Words;
 use super::note;
 use crate::trace::arrival::RuleArm;
-use crate::trace::event::{Event, EventKind};
+use crate::trace::event::{Audience, Event, EventField, FieldType, FieldValue, Shown, column};
 
 /// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     /// The socket.
     pub event: &'a Event,
-    /// Its private state in words.
-    pub named: &'a Named,
+    /// What its private state means.
+    pub words: &'a Words,
     /// The rule that decided it, and the arm.
     pub given: Option<&'a RuleArm>,
     /// Seconds since the stream began.
     pub time_s: f64,
 }
 
-/// One column: its name with the unit, how wide it is in a stream, when it is left out, what it shows.
+/// One column: its name with the unit, its type, where it is shown, and its value.
 pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// The type of its values.
+    pub kind: FieldType,
+    shown: Shown,
+    value: Get,
+}
+
+/// Where a value comes from.
+enum Get {
+    Event(for<'a> fn(&'a Event) -> Option<FieldValue<'a>>),
+    Row(for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>),
+}
+
+/// A column of what is known beside the event's own fields.
+const fn beside(
     name: &'static str,
-    width: usize,
-    rank: u8,
-    value: fn(&Row) -> Option<String>,
+    kind: FieldType,
+    shown: Shown,
+    value: for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>,
+) -> Column {
+    Column { name, kind, shown, value: Get::Row(value) }
 }
 
-const fn column(name: &'static str, width: usize, rank: u8, value: fn(&Row) -> Option<String>) -> Column {
-    Column { name, width, rank, value }
-}
-
-/// What a stream shows before the socket's own columns.
-static STREAM: [Column; 3] = [
-    column("time_s", 10, 0, |row| Some(format!("{:.6}", row.time_s))),
-    column("kind", 8, 0, |row| Some(kind_name(row.event.kind).to_owned())),
-    column("prior_ca_state", 14, 1, |row| {
-        (row.event.kind == EventKind::State).then(|| row.event.prior_ca_state.name().to_owned())
-    }),
-];
-
-static SOCKET: [Column; 26] = [
-    column("local", 21, 0, |row| Some(row.event.local.to_string())),
-    column("remote", 21, 0, |row| Some(row.event.remote.to_string())),
-    column("algorithm", 9, 0, |row| Some(row.event.algorithm.clone())),
-    column("phase", 10, 1, |row| row.named.phase.clone()),
-    column("cwnd_pkts", 9, 0, |row| Some(row.event.cwnd_pkts.to_string())),
-    column("ssthresh_pkts", 13, 2, |row| row.event.ssthresh_pkts.map(|n| n.to_string())),
-    column("srtt_us", 8, 0, |row| row.event.srtt_us.map(|n| n.to_string())),
-    column("min_rtt_us", 10, 3, |row| row.event.min_rtt_us.map(|n| n.to_string())),
-    column("inflight_pkts", 13, 1, |row| Some(row.event.inflight_pkts.to_string())),
-    column("delivered_pkts", 14, 2, |row| Some(row.event.delivered_pkts.to_string())),
-    column("retrans_pkts", 12, 2, |row| Some(row.event.retrans_pkts.to_string())),
-    column("lost_pkts", 9, 3, |row| Some(row.event.lost_pkts.to_string())),
-    column("ca_state", 8, 1, |row| Some(row.event.ca_state.name().to_owned())),
-    column("pacing_rate_bps", 15, 3, |row| row.event.pacing_rate_bps.map(|n| n.to_string())),
-    column("rtt_us", 8, 3, |row| row.event.rtt_us.map(|n| n.to_string())),
-    column("rto_us", 8, 3, |row| Some(row.event.rto_us.to_string())),
-    column("mss_bytes", 9, 3, |row| Some(row.event.mss_bytes.to_string())),
-    column("delivered_ce_pkts", 17, 4, |row| Some(row.event.delivered_ce_pkts.to_string())),
-    column("bytes_acked", 12, 4, |row| Some(row.event.bytes_acked.to_string())),
-    column("bytes_received", 14, 4, |row| Some(row.event.bytes_received.to_string())),
-    column("app_limited", 11, 4, |row| Some(row.event.app_limited.to_string())),
-    column("tcp_state", 11, 3, |row| Some(tcp_state_name(row.event.tcp_state).to_owned())),
-    column("netns", 10, 3, |row| Some(row.event.netns.to_string())),
-    column("rule", 12, 2, |row| row.given.map(|given| given.rule.clone())),
-    column("arm", 9, 2, |row| row.given.map(|given| given.arm.clone())),
-    column("state", 30, 3, |row| row.named.phrase()),
-];
-
-/// What a machine reads beside the columns for people.
-static MACHINE: [Column; 4] = [
-    column("time_ns", 0, 5, |row| Some(row.event.time_ns.to_string())),
-    column("socket", 0, 5, |row| Some(row.event.socket.to_string())),
-    column("cgroup", 0, 5, |row| Some(row.event.cgroup.to_string())),
-    column("uid", 0, 5, |row| Some(row.event.uid.to_string())),
-];
-
-/// The word for why an event was sent.
-pub fn kind_name(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::Open => "open",
-        EventKind::Sample => "sample",
-        EventKind::State => "state",
-        EventKind::Loss => "loss",
-        EventKind::Close => "close",
-        EventKind::Snapshot => "snapshot",
-    }
-}
-
-/// The kernel's words for its TCP states.
-pub fn tcp_state_name(state: u8) -> &'static str {
-    const NAMES: [&str; 13] = [
-        "unknown",
-        "ESTABLISHED",
-        "SYN_SENT",
-        "SYN_RECV",
-        "FIN_WAIT1",
-        "FIN_WAIT2",
-        "TIME_WAIT",
-        "CLOSE",
-        "CLOSE_WAIT",
-        "LAST_ACK",
-        "LISTEN",
-        "CLOSING",
-        "SYN_RECV",
+/// Every column, from the left.
+static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let of_event = |field: &EventField| {
+        let EventField { name, kind, shown, value, .. } = *field;
+        Column { name, kind, shown, value: Get::Event(value) }
+    };
+    let beside = [
+        beside("time_s", FieldType::Real, column(0, 0).wide(10).to(Audience::Stream), |row| {
+            Some(FieldValue::Real(row.time_s))
+        }),
+        beside("phase", FieldType::Text, column(10, 1).wide(10), |row| {
+            row.words.phase(row.event).map(FieldValue::Text)
+        }),
+        beside("rule", FieldType::Text, column(30, 2).wide(12), |row| Some(FieldValue::Text(&row.given?.rule))),
+        beside("arm", FieldType::Text, column(31, 2).wide(9), |row| Some(FieldValue::Text(&row.given?.arm))),
+        beside("state", FieldType::Text, column(32, 3).wide(30), |row| {
+            row.words.phrase(row.event).map(FieldValue::Phrase)
+        }),
     ];
-    NAMES.get(usize::from(state)).unwrap_or(&NAMES[0])
+    let mut columns: Vec<Column> = Event::FIELDS.iter().map(of_event).chain(beside).collect();
+    columns.retain(|column| column.shown.audience != Audience::Nobody);
+    columns.sort_by_key(|column| column.shown.position);
+    columns
+});
+
+impl Column {
+    /// What a row shows in it; none when that is not known.
+    pub fn value<'a>(&self, row: &Row<'a>) -> Option<FieldValue<'a>> {
+        if self.shown.only_of.is_some_and(|kind| kind != row.event.kind) {
+            return None;
+        }
+        match self.value {
+            Get::Event(value) => value(row.event),
+            Get::Row(value) => value(row),
+        }
+    }
 }
 
 /// A table for people: the columns that fit, each as wide as it needs to be.
@@ -122,24 +98,26 @@ pub struct Table {
 impl Table {
     /// A table of a stream, whose rows are not known yet.
     pub fn of_stream(limit: usize) -> Self {
-        Self::fitting(STREAM.iter().chain(&SOCKET).map(|column| (column, column.width)), limit)
+        let shown = COLUMNS.iter().filter(|column| column.shown.audience != Audience::Machine);
+        Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
     }
 
     /// A table of these rows.
     pub fn of_rows(rows: &[Row], limit: usize) -> Self {
         let widest = |column: &Column| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
-        Self::fitting(SOCKET.iter().map(|column| (column, widest(column))), limit)
+        let shown = COLUMNS.iter().filter(|column| column.shown.audience == Audience::All);
+        Self::fitting(shown.map(|column| (column, widest(column))), limit)
     }
 
     /// Takes columns by rank while they fit into `limit` characters; rank 0 is always there.
     fn fitting(columns: impl Iterator<Item = (&'static Column, usize)>, limit: usize) -> Self {
         let all: Vec<_> = columns.map(|(column, width)| (column, width.max(column.name.len()))).collect();
-        let mut ranks: Vec<u8> = all.iter().map(|(column, _)| column.rank).collect();
+        let mut ranks: Vec<u8> = all.iter().map(|(column, _)| column.shown.rank).collect();
         ranks.sort_unstable();
         let mut chosen: Vec<usize> = Vec::new();
         let mut taken = 0;
         for rank in ranks.into_iter().collect::<std::collections::BTreeSet<u8>>() {
-            for (index, (_, width)) in all.iter().enumerate().filter(|(_, (column, _))| column.rank == rank) {
+            for (index, (_, width)) in all.iter().enumerate().filter(|(_, (column, _))| column.shown.rank == rank) {
                 if rank == 0 || taken + width < limit {
                     chosen.push(index);
                     taken += width + 2;
@@ -169,7 +147,7 @@ impl Table {
 }
 
 fn text(column: &Column, row: &Row) -> String {
-    let text = (column.value)(row).unwrap_or_else(|| "-".to_owned());
+    let text = column.value(row).map_or_else(|| "-".to_owned(), |value| value.to_string());
     // The words come from an algorithm's own object: they must not steer the terminal.
     text.replace(char::is_control, " ")
 }
@@ -185,14 +163,9 @@ pub fn note_hidden(table: &Table) {
     }
 }
 
-/// The names of all columns of a stream, for CSV.
-pub fn csv_names() -> impl Iterator<Item = &'static str> {
-    STREAM.iter().chain(&MACHINE).chain(&SOCKET).map(|column| column.name)
-}
-
-/// The values of all columns of a stream, for CSV; what is not known is empty.
-pub fn csv_values(row: &Row) -> impl Iterator<Item = String> {
-    STREAM.iter().chain(&MACHINE).chain(&SOCKET).map(move |column| (column.value)(row).unwrap_or_default())
+/// All columns of a stream, for CSV and Parquet.
+pub fn all() -> &'static [Column] {
+    &COLUMNS
 }
 
 /// Characters in a line of the terminal that stdout is; without a terminal there is no limit.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
-use super::line::Words;
-use super::naming::find_layout;
+use super::line;
+use super::naming::{Naming, Words};
 use super::sockets::Chosen;
 use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
@@ -50,7 +50,7 @@ pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
 /// The document, so far.
 struct Document<'a> {
     chosen: &'a Chosen,
-    known: Mutex<HashMap<String, Arc<Words>>>,
+    naming: Mutex<Naming>,
     out: Mutex<Out>,
 }
 
@@ -61,7 +61,7 @@ struct Out {
 
 impl<'a> Document<'a> {
     fn new(file: File, chosen: &'a Chosen) -> Self {
-        Document { chosen, known: Mutex::default(), out: Mutex::new(Out { file, sockets: 0 }) }
+        Document { chosen, naming: Mutex::default(), out: Mutex::new(Out { file, sockets: 0 }) }
     }
 
     /// Writes pieces until there are no more; after an error the rest is only taken, so that nobody waits.
@@ -91,8 +91,8 @@ impl<'a> Document<'a> {
                 Some(known) => known,
                 None => words.entry(event.algorithm.clone()).or_insert_with(|| self.words(&event.algorithm)),
             };
-            text.extend_from_slice(b",\n");
-            known.write(&event, given, text);
+            text.extend_from_slice(b",\n{");
+            line::write_members(&event, known, given, text);
             sockets += 1;
         }
         self.append(text, sockets).context("write the sockets")
@@ -100,9 +100,7 @@ impl<'a> Document<'a> {
 
     /// What is known of an algorithm, found out once.
     fn words(&self, algorithm: &str) -> Arc<Words> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = || Arc::new(Words::new(algorithm, find_layout(algorithm)));
-        Arc::clone(known.entry(algorithm.to_owned()).or_insert_with(find))
+        Arc::clone(self.naming.lock().unwrap_or_else(PoisonError::into_inner).words(algorithm))
     }
 
     /// Appends sockets, each behind a comma; the first one of the document needs none.

@@ -10,7 +10,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::columns::{Row, csv_names, csv_values};
+use super::columns::{self, Row};
+use crate::trace::event::{FieldType, FieldValue};
 
 /// Rows that are held before they are written together.
 const GROUP_ROWS: usize = 65_536;
@@ -40,19 +41,13 @@ pub struct Writer<W: Write + Send> {
 }
 
 impl Values {
-    /// What the column's name says its values are.
-    fn of(name: &str) -> Values {
-        const NARROW: [&str; 4] = ["_pkts", "_us", "mss_bytes", "netns"];
-        const WIDE: [&str; 5] = ["_ns", "_bps", "bytes_", "socket", "cgroup"];
-        match name {
-            "time_s" => Values::Real(Vec::new()),
-            "app_limited" => Values::Truth(Vec::new()),
-            "uid" => Values::Unsigned32(Vec::new()),
-            _ if NARROW.iter().any(|end| name.ends_with(end)) => Values::Unsigned32(Vec::new()),
-            _ if WIDE.iter().any(|part| name.ends_with(part) || name.starts_with(part)) => {
-                Values::Unsigned64(Vec::new())
-            }
-            _ => Values::Text(Vec::new()),
+    fn of(kind: FieldType) -> Values {
+        match kind {
+            FieldType::U32 => Values::Unsigned32(Vec::new()),
+            FieldType::U64 => Values::Unsigned64(Vec::new()),
+            FieldType::Real => Values::Real(Vec::new()),
+            FieldType::Truth => Values::Truth(Vec::new()),
+            FieldType::Text => Values::Text(Vec::new()),
         }
     }
 
@@ -66,22 +61,18 @@ impl Values {
         }
     }
 
-    /// Keeps a value; false when there is none.
-    fn push(&mut self, text: String) -> bool {
-        if text.is_empty() {
-            return false;
-        }
-        match self {
+    /// Keeps a value; false when it is of another type than the column.
+    fn push(&mut self, value: &FieldValue) -> bool {
+        match (self, value) {
             // Parquet keeps unsigned numbers in the bits of signed ones.
-            Values::Unsigned32(values) => text.parse::<u32>().map(|value| values.push(value as i32)).is_ok(),
-            Values::Unsigned64(values) => text.parse::<u64>().map(|value| values.push(value as i64)).is_ok(),
-            Values::Real(values) => text.parse().map(|value| values.push(value)).is_ok(),
-            Values::Truth(values) => text.parse().map(|value| values.push(value)).is_ok(),
-            Values::Text(values) => {
-                values.push(ByteArray::from(text.into_bytes()));
-                true
-            }
+            (Values::Unsigned32(values), FieldValue::U32(value)) => values.push(*value as i32),
+            (Values::Unsigned64(values), FieldValue::U64(value)) => values.push(*value as i64),
+            (Values::Real(values), FieldValue::Real(value)) => values.push((value * 1e6).round() / 1e6),
+            (Values::Truth(values), FieldValue::Truth(value)) => values.push(*value),
+            (Values::Text(values), value) => values.push(ByteArray::from(value.to_string().into_bytes())),
+            _ => return false,
         }
+        true
     }
 }
 
@@ -90,19 +81,19 @@ impl<W: Write + Send> Writer<W> {
     ///
     /// Errors: it cannot be written.
     pub fn begin(out: W) -> Result<Self> {
-        let fields: Vec<String> = csv_names()
-            .map(|name| {
-                let (physical, logical) = Values::of(name).parquet_type();
-                format!("optional {physical} {name} {logical};")
-            })
-            .collect();
+        let field = |column: &columns::Column| {
+            let (physical, logical) = Values::of(column.kind).parquet_type();
+            format!("optional {physical} {} {logical};", column.name)
+        };
+        let fields: Vec<String> = columns::all().iter().map(field).collect();
         let schema = parse_message_type(&format!("message event {{ {} }}", fields.join(" ")))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_created_by(format!("tccc {}", env!("CARGO_PKG_VERSION")))
             .build();
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).context("begin Parquet")?;
-        let columns = csv_names().map(|name| Column { values: Values::of(name), present: Vec::new() }).collect();
+        let column = |column: &columns::Column| Column { values: Values::of(column.kind), present: Vec::new() };
+        let columns = columns::all().iter().map(column).collect();
         Ok(Writer { file, columns, rows: 0 })
     }
 
@@ -110,8 +101,10 @@ impl<W: Write + Send> Writer<W> {
     ///
     /// Errors: the file cannot be written.
     pub fn write(&mut self, row: &Row) -> io::Result<()> {
-        for (column, value) in self.columns.iter_mut().zip(csv_values(row)) {
-            let is_present = column.values.push(value);
+        for (column, shown) in self.columns.iter_mut().zip(columns::all()) {
+            // An empty word says nothing.
+            let value = shown.value(row).filter(|value| *value != FieldValue::Text(""));
+            let is_present = value.is_some_and(|value| column.values.push(&value));
             column.present.push(is_present.into());
         }
         self.rows += 1;
@@ -172,22 +165,24 @@ mod tests {
     use parquet::record::RowAccessor;
 
     use super::*;
-    use crate::cli::naming::Named;
+    use crate::catalog::{Phase, StateLayout};
+    use crate::cli::naming::Words;
     use crate::model::live::samples::sample;
     use crate::trace::event::Event;
 
     #[test]
     fn rows_are_read_again_with_their_types() {
-        let named = Named { phase: Some("avoidance".into()), fields: Vec::new() };
+        let phases = vec![Phase { value: 0, name: "avoidance".into() }];
+        let words = Words::of(StateLayout { size: 1, phases, fields: Vec::new() });
         let mut bytes = Vec::new();
         let mut writer = Writer::begin(&mut bytes).unwrap();
         for n in 0..GROUP_ROWS as u64 + 10 {
             let event = Event { socket: u64::MAX - n, srtt_us: (n > 0).then_some(u32::MAX), ..sample(1, n) };
-            writer.write(&Row { event: &event, named: &named, given: None, time_s: n as f64 / 2.0 }).unwrap();
+            writer.write(&Row { event: &event, words: &words, given: None, time_s: n as f64 / 2.0 }).unwrap();
         }
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
-        let place = |name: &str| csv_names().position(|it| it == name).unwrap();
+        let place = |name: &str| columns::all().iter().position(|column| column.name == name).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!((rows.len(), reader.num_row_groups()), (GROUP_ROWS + 10, 2));
         assert_eq!(rows[3].get_ulong(place("socket")).unwrap(), u64::MAX - 3);
@@ -200,7 +195,8 @@ mod tests {
 
     #[test]
     fn every_column_has_the_type_of_its_quantity() {
-        let texts = csv_names().filter(|name| matches!(Values::of(name), Values::Text(_))).collect::<Vec<_>>();
+        let texts = columns::all().iter().filter(|column| column.kind == FieldType::Text);
+        let texts: Vec<&str> = texts.map(|column| column.name).collect();
         let words = "kind prior_ca_state local remote algorithm phase ca_state tcp_state rule arm state";
         assert_eq!(texts.join(" "), words);
     }

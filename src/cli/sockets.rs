@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::Result;
 
 use super::arms::read_arms;
 use super::capabilities;
 use super::columns::{Row, Table, line_limit, note_hidden};
-use super::naming::{Named, Naming};
+use super::naming::{Naming, Words};
 use super::selection::Selection;
 use super::{Format, document, note, warn};
 use crate::kernel::privilege::{self, Capability};
@@ -112,12 +113,12 @@ fn place(end: SocketAddr) -> (bool, u128, u16) {
 
 fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &Chosen) -> io::Result<()> {
     let mut naming = Naming::default();
-    let named: Vec<Named> = sockets.iter().map(|socket| naming.name(socket)).collect();
-    let row = |(event, named)| {
+    let words: Vec<Arc<Words>> = sockets.iter().map(|socket| naming.words(&socket.algorithm).clone()).collect();
+    let row = |(event, words)| {
         let event: &Event = event;
-        Row { event, named, given: chosen.labelled.arm(event.socket), time_s: 0.0 }
+        Row { event, words, given: chosen.labelled.arm(event.socket), time_s: 0.0 }
     };
-    let rows: Vec<Row> = sockets.iter().zip(&named).map(row).collect();
+    let rows: Vec<Row> = sockets.iter().zip(words.iter().map(Arc::as_ref)).map(row).collect();
     let table = Table::of_rows(&rows, line_limit());
     note_hidden(&table);
     table.write_header(out)?;

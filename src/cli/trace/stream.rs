@@ -4,12 +4,11 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::cli::arms::KnownArms;
-use crate::cli::columns::{Row, Table, csv_names, csv_values, line_limit, note_hidden};
-use crate::cli::naming::{NamedEvent, Naming};
-use crate::cli::parquet;
+use crate::cli::columns::{self, Row, Table, line_limit, note_hidden};
+use crate::cli::naming::Naming;
+use crate::cli::{line, parquet};
 use crate::failure::Failure;
 use crate::trace::arrival::Arrival;
 use crate::trace::event::{Event, EventKind};
@@ -48,13 +47,6 @@ enum Printer {
     Parquet(Box<parquet::Writer<Stdout>>),
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    schema: u32,
-    #[serde(flatten)]
-    named: NamedEvent<'a>,
-}
-
 impl Stream {
     /// Begins with the header; times count from `begin_ns`.
     ///
@@ -76,7 +68,7 @@ impl Stream {
                 note_hidden(table);
                 table.write_header(out)?;
             }
-            Printer::Csv(out) => out.write_record(csv_names()).map_err(io_error)?,
+            Printer::Csv(out) => out.write_record(columns::all().iter().map(|column| column.name)).map_err(io_error)?,
             Printer::Lines(_) | Printer::Parquet(_) => {}
         }
         Ok(Stream { printer, naming, arms: KnownArms::default(), begin_ns, shown: 0 })
@@ -109,21 +101,17 @@ impl Stream {
     /// Errors: stdout cannot be written.
     pub fn show(&mut self, event: &Event) -> io::Result<()> {
         self.shown += 1;
-        let given = self.arms.arm(event.socket);
-        if let Printer::Lines(out) = &mut self.printer {
-            self.naming.meet(&event.algorithm);
-            let named = self.naming.describe(event, given);
-            serde_json::to_writer(&mut *out, &Line { schema: SCHEMA, named })?;
-            return out.write_all(b"\n");
-        }
-        let named = self.naming.name(event);
         let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
-        let row = Row { event, named: &named, given, time_s };
+        let words = self.naming.words(&event.algorithm).as_ref();
+        let row = Row { event, words, given: self.arms.arm(event.socket), time_s };
         match &mut self.printer {
             Printer::Table(table, out) => table.write_row(out, &row),
-            Printer::Csv(out) => out.write_record(csv_values(&row)).map_err(io_error),
+            Printer::Lines(out) => out.write_all(&json_line(&row)),
+            Printer::Csv(out) => {
+                let cell = |column: &columns::Column| column.value(&row).map_or_else(String::new, |it| it.to_string());
+                out.write_record(columns::all().iter().map(cell)).map_err(io_error)
+            }
             Printer::Parquet(out) => out.write(&row),
-            Printer::Lines(_) => Ok(()), // written above, without copies
         }
     }
 
@@ -148,6 +136,13 @@ impl Stream {
         }
         Ok(self.shown)
     }
+}
+
+fn json_line(row: &Row) -> Vec<u8> {
+    let mut line = format!("{{\"schema\":{SCHEMA},").into_bytes();
+    line::write_members(row.event, row.words, row.given, &mut line);
+    line.push(b'\n');
+    line
 }
 
 /// The error beneath, so that a closed pipe is seen as one.
