@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use super::naming::Words;
 use super::note;
 use crate::trace::arrival::RuleArm;
-use crate::trace::event::{Audience, Event, EventField, FieldType, FieldValue, Shown, column};
+use crate::trace::event::{Event, EventField, EventKind, FieldType, FieldValue, Shown, column};
 
 /// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +24,9 @@ pub struct Row<'a> {
     pub time_s: f64,
 }
 
-/// One column: its name with the unit, its type, where it is shown, and its value.
-pub struct Column {
-    /// Its name.
+/// One column.
+pub(crate) struct Column {
     pub name: &'static str,
-    /// The type of its values.
     pub kind: FieldType,
     shown: Shown,
     value: Get,
@@ -40,15 +38,8 @@ enum Get {
     Row(for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>),
 }
 
-/// A column of what is known beside the event's own fields.
-const fn beside(
-    name: &'static str,
-    kind: FieldType,
-    shown: Shown,
-    value: for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>,
-) -> Column {
-    Column { name, kind, shown, value: Get::Row(value) }
-}
+/// Columns that say nothing in a single sweep.
+const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
 
 /// Every column, from the left.
 static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
@@ -56,31 +47,31 @@ static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let EventField { name, kind, shown, value, .. } = *field;
         Column { name, kind, shown, value: Get::Event(value) }
     };
-    let beside = [
-        beside("time_s", FieldType::Real, column(0, 0).wide(10).to(Audience::Stream), |row| {
-            Some(FieldValue::Real(row.time_s))
-        }),
-        beside("phase", FieldType::Text, column(10, 1).wide(10), |row| {
-            row.words.phase(row.event).map(FieldValue::Text)
-        }),
-        beside("rule", FieldType::Text, column(30, 2).wide(12), |row| Some(FieldValue::Text(&row.given?.rule))),
-        beside("arm", FieldType::Text, column(31, 2).wide(9), |row| Some(FieldValue::Text(&row.given?.arm))),
-        beside("state", FieldType::Text, column(32, 3).wide(30), |row| {
-            row.words.phrase(row.event).map(FieldValue::Phrase)
-        }),
-    ];
-    let mut columns: Vec<Column> = Event::FIELDS.iter().map(of_event).chain(beside).collect();
-    columns.retain(|column| column.shown.audience != Audience::Nobody);
+    let is_shown = |field: &&EventField| field.shown.rank <= Shown::MACHINE;
+    let mut columns: Vec<Column> = Event::FIELDS.iter().filter(is_shown).map(of_event).chain(beside()).collect();
     columns.sort_by_key(|column| column.shown.position);
     columns
 });
 
+/// The columns of what is known beside the event's own fields, or not shown of every event.
+fn beside() -> [Column; 6] {
+    let text = |name, shown, value| Column { name, kind: FieldType::Text, shown, value: Get::Row(value) };
+    let time = |row: &Row| Some(FieldValue::Real(row.time_s));
+    [
+        Column { name: "time_s", kind: FieldType::Real, shown: column(0, 0, 10), value: Get::Row(time) },
+        text("prior_ca_state", column(2, 1, 0), |row| {
+            (row.event.kind == EventKind::State).then(|| row.event.prior_ca_state.name().into())
+        }),
+        text("phase", column(10, 1, 10), |row| row.words.phase(row.event).map(FieldValue::from)),
+        text("rule", column(30, 2, 12), |row| Some(row.given?.rule.as_str().into())),
+        text("arm", column(31, 2, 9), |row| Some(row.given?.arm.as_str().into())),
+        text("state", column(32, 3, 30), |row| Some(FieldValue::Text(row.words.phrase(row.event)?.into()))),
+    ]
+}
+
 impl Column {
     /// What a row shows in it; none when that is not known.
     pub fn value<'a>(&self, row: &Row<'a>) -> Option<FieldValue<'a>> {
-        if self.shown.only_of.is_some_and(|kind| kind != row.event.kind) {
-            return None;
-        }
         match self.value {
             Get::Event(value) => value(row.event),
             Get::Row(value) => value(row),
@@ -98,14 +89,14 @@ pub struct Table {
 impl Table {
     /// A table of a stream, whose rows are not known yet.
     pub fn of_stream(limit: usize) -> Self {
-        let shown = COLUMNS.iter().filter(|column| column.shown.audience != Audience::Machine);
+        let shown = COLUMNS.iter().filter(|column| column.shown.rank < Shown::MACHINE);
         Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
     }
 
     /// A table of these rows.
     pub fn of_rows(rows: &[Row], limit: usize) -> Self {
         let widest = |column: &Column| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
-        let shown = COLUMNS.iter().filter(|column| column.shown.audience == Audience::All);
+        let shown = COLUMNS.iter().filter(|it| it.shown.rank < Shown::MACHINE && !OF_STREAM.contains(&it.name));
         Self::fitting(shown.map(|column| (column, widest(column))), limit)
     }
 
@@ -164,7 +155,7 @@ pub fn note_hidden(table: &Table) {
 }
 
 /// All columns of a stream, for CSV and Parquet.
-pub fn all() -> &'static [Column] {
+pub(crate) fn all() -> &'static [Column] {
     &COLUMNS
 }
 

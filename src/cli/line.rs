@@ -13,7 +13,7 @@ const MEMORY: &str = "text in memory can always be written";
 /// Appends the members of the object of a socket, with its arm of a policy, and ends the object.
 pub fn write_members(event: &Event, words: &Words, given: Option<&RuleArm>, out: &mut Vec<u8>) {
     for field in Event::FIELDS {
-        put(out, &[field.key]);
+        put(out, &["\"", field.name, "\":"]);
         match (field.value)(event) {
             Some(value) => put_value(out, &value),
             None => put(out, &["null"]),
@@ -51,7 +51,6 @@ fn put_value(out: &mut Vec<u8>, value: &FieldValue) {
         FieldValue::U32(value) => put_number(out, *value),
         FieldValue::U64(value) => put_number(out, *value),
         FieldValue::Truth(value) => put(out, &[truth(*value)]),
-        FieldValue::Word(word) => put(out, &["\"", word, "\""]),
         FieldValue::Text(text) => put_text(out, Some(text)),
         FieldValue::End(end) => put_address(out, *end),
         FieldValue::Private(state) => {
@@ -59,7 +58,7 @@ fn put_value(out: &mut Vec<u8>, value: &FieldValue) {
             out.extend(private_digits(state));
             put(out, &["\""]);
         }
-        FieldValue::Real(_) | FieldValue::Phrase(_) => put_text(out, Some(&value.to_string())),
+        FieldValue::Real(value) => serde_json::to_writer(out, value).expect(MEMORY),
     }
 }
 
@@ -94,7 +93,7 @@ fn put_address(out: &mut Vec<u8>, end: SocketAddr) {
 mod tests {
     use super::*;
     use crate::catalog::{self, StateLayout};
-    use crate::trace::event::{EVENT_BYTES, offset, tcp_state_name};
+    use crate::trace::event::{EVENT_BYTES, offset};
 
     /// Every byte that is free to be anything is something else in each event.
     fn events() -> impl Iterator<Item = Event> {
@@ -102,6 +101,7 @@ mod tests {
             let mut bytes: Vec<u8> =
                 (0..EVENT_BYTES).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
             bytes[offset::kind] = 6;
+            bytes[offset::tcp_state] = if seed % 2 == 0 { 1 } else { 7 };
             let family = if seed % 2 == 0 { 2u16 } else { 10 };
             bytes[offset::family..offset::family + 2].copy_from_slice(&family.to_ne_bytes());
             let none = if seed % 3 == 0 { 0xff } else { 0 };
@@ -119,7 +119,7 @@ mod tests {
         let mut object = serde_json::to_value(event).unwrap();
         let own = layout.values(&event.private_state).filter(|(name, _)| *name != "phase");
         let own = own.map(|(name, value)| (name.to_owned(), serde_json::to_value(value).unwrap()));
-        object["tcp_state"] = tcp_state_name(event.tcp_state).into();
+        object["tcp_state"] = if event.tcp_state == 1 { "ESTABLISHED" } else { "CLOSE" }.into();
         object["phase"] = layout.phase_name(&event.private_state).into();
         object["state"] = serde_json::Value::Object(own.collect());
         object["rule"] = given.map(|given| given.rule.as_str()).into();

@@ -103,7 +103,7 @@ impl<W: Write + Send> Writer<W> {
     pub fn write(&mut self, row: &Row) -> io::Result<()> {
         for (column, shown) in self.columns.iter_mut().zip(columns::all()) {
             // An empty word says nothing.
-            let value = shown.value(row).filter(|value| *value != FieldValue::Text(""));
+            let value = shown.value(row).filter(|value| *value != FieldValue::from(""));
             let is_present = value.is_some_and(|value| column.values.push(&value));
             column.present.push(is_present.into());
         }

@@ -12,8 +12,8 @@ mod field;
 pub mod schema;
 
 pub use bytes::DecodeError;
-use bytes::{AlgorithmName, Below, BytesPerSec, End, Layout, Plain, Unless};
-pub use field::{Audience, EventField, FieldType, FieldValue, Shown, column, private_digits, tcp_state_name};
+use bytes::{AlgorithmName, BytesPerSec, End, Layout, Plain, Raw, Unless};
+pub(crate) use field::{EventField, FieldType, FieldValue, Shown, column, private_digits};
 
 /// Version of the byte layout; equal to `TCCC_EVENT_VERSION`.
 pub const EVENT_VERSION: u32 = 1;
@@ -24,9 +24,12 @@ pub const EVENT_BYTES: usize = 272;
 /// The kernel's "infinite" threshold.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// An enumeration that the kernel writes as a number, and every output as a word.
+/// An enumeration that the kernel writes as a number, and every output as a word; and what another number is.
 macro_rules! words {
-    ($(#[$note:meta])* $name:ident { $($(#[$item_note:meta])* $item:ident = $number:literal $word:literal,)+ }) => {
+    (
+        $(#[$note:meta])* $name:ident, $byte:ident $unknown:expr,
+        { $($(#[$item_note:meta])* $item:ident = $number:literal $word:literal,)+ }
+    ) => {
         $(#[$note])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum $name {
@@ -40,12 +43,20 @@ macro_rules! words {
                     $($name::$item => $word,)+
                 }
             }
+        }
 
-            fn from_byte(byte: u8) -> Option<Self> {
-                match byte {
-                    $($number => Some($name::$item),)+
-                    _ => None,
+        impl Raw for $name {
+            const SIZE: usize = 1;
+
+            fn get(bytes: &[u8]) -> Result<Self, DecodeError> {
+                match bytes[0] {
+                    $($number => Ok($name::$item),)+
+                    $byte => $unknown,
                 }
+            }
+
+            fn put(&self, bytes: &mut [u8]) {
+                bytes[0] = *self as u8;
             }
         }
     };
@@ -53,7 +64,7 @@ macro_rules! words {
 
 words! {
     /// Why an event was sent.
-    EventKind {
+    EventKind, byte Err(DecodeError::Unknown("kind", byte.into())), {
         /// The connection was established.
         Open = 1 "open",
         /// The sampling interval passed.
@@ -73,7 +84,7 @@ words! {
 words! {
     /// The kernel's congestion state of a socket, in the kernel's own five words.
     #[allow(missing_docs)]
-    CaState {
+    CaState, _byte Ok(CaState::Loss), {
         Open = 0 "Open",
         Disorder = 1 "Disorder",
         Cwr = 2 "CWR",
@@ -96,13 +107,12 @@ macro_rules! event {
 
         impl Event {
             /// Every field, in the order of JSON.
-            pub const FIELDS: &'static [EventField] = &[$(EventField {
+            pub(crate) const FIELDS: &'static [EventField] = &[$(EventField {
                 name: stringify!($name),
-                key: concat!("\"", stringify!($name), "\":"),
                 kind: <$type as field::Show>::TYPE,
                 shown: $shown,
                 value: |event| field::Show::show(&event.$name),
-                places: || Layout::<$type>::places(&$layout, stringify!($name), $at),
+                place: [$at, bytes::size_in::<$type, _>(&$layout)],
             },)+];
 
             fn read(bytes: &[u8; EVENT_BYTES]) -> Result<Event, DecodeError> {
@@ -125,71 +135,73 @@ macro_rules! event {
         #[allow(missing_docs, non_upper_case_globals)] // the names are those of the fields
         pub mod offset {
             $(pub const $name: usize = $at;)+
-            pub const family: usize = super::bytes::FAMILY;
+            pub const family: usize = 104;
+            pub const local_port: usize = 106;
+            pub const remote_port: usize = 108;
         }
     };
 }
 
 event! {
     /// Why this event was sent.
-    kind: EventKind = 110 Plain, column(1, 0).wide(8).to(Audience::Stream);
+    kind: EventKind = 110 Plain, column(1, 0, 8);
     /// CLOCK_MONOTONIC, nanoseconds.
-    time_ns: u64 = 0 Plain, column(3, 5).to(Audience::Machine);
+    time_ns: u64 = 0 Plain, column(3, Shown::MACHINE, 0);
     /// Socket cookie, unique per boot; 0 where the kernel had assigned none.
-    socket: u64 = 8 Plain, column(4, 5).to(Audience::Machine);
+    socket: u64 = 8 Plain, column(4, Shown::MACHINE, 0);
     /// cgroup v2 id of the socket.
-    cgroup: u64 = 16 Plain, column(5, 5).to(Audience::Machine);
+    cgroup: u64 = 16 Plain, column(5, Shown::MACHINE, 0);
     /// Inode of the network namespace.
-    netns: u32 = 48 Plain, column(29, 3).wide(10);
+    netns: u32 = 48 Plain, column(29, 3, 10);
     /// Owner of the socket.
-    uid: u32 = 100 Plain, column(6, 5).to(Audience::Machine);
+    uid: u32 = 100 Plain, column(6, Shown::MACHINE, 0);
     /// Local address and port.
-    local: SocketAddr = 120 End { port: 106, names: ["local_addr", "local_port"] }, column(7, 0).wide(21);
+    local: SocketAddr = 120 End(offset::local_port), column(7, 0, 21);
     /// Remote address and port.
-    remote: SocketAddr = 136 End { port: 108, names: ["remote_addr", "remote_port"] }, column(8, 0).wide(21);
+    remote: SocketAddr = 136 End(offset::remote_port), column(8, 0, 21);
     /// Kernel name of the congestion-control algorithm.
-    algorithm: String = 152 AlgorithmName, column(9, 0);
+    algorithm: String = 152 AlgorithmName, column(9, 0, 0);
     /// Congestion window, packets.
-    cwnd_pkts: u32 = 52 Plain, column(11, 0);
+    cwnd_pkts: u32 = 52 Plain, column(11, 0, 0);
     /// Slow-start threshold, packets; none before the first reduction.
-    ssthresh_pkts: Option<u32> = 56 Below(NO_SSTHRESH), column(12, 2);
+    ssthresh_pkts: Option<u32> = 56 Unless(NO_SSTHRESH), column(12, 2, 0);
     /// Smoothed RTT; none before the first sample.
-    srtt_us: Option<u32> = 60 Unless(0), column(13, 0).wide(8);
+    srtt_us: Option<u32> = 60 Unless(0), column(13, 0, 8);
     /// Lowest RTT of the kernel's window (net.ipv4.tcp_min_rtt_wlen).
-    min_rtt_us: Option<u32> = 64 Unless(u32::MAX), column(14, 3);
+    min_rtt_us: Option<u32> = 64 Unless(u32::MAX), column(14, 3, 0);
     /// Latest RTT sample.
-    rtt_us: Option<u32> = 68 Unless(0), column(21, 3).wide(8);
+    rtt_us: Option<u32> = 68 Unless(0), column(21, 3, 8);
     /// Retransmission timeout.
-    rto_us: u32 = 72 Plain, column(22, 3).wide(8);
+    rto_us: u32 = 72 Plain, column(22, 3, 8);
     /// Packets in flight.
-    inflight_pkts: u32 = 76 Plain, column(15, 1);
+    inflight_pkts: u32 = 76 Plain, column(15, 1, 0);
     /// Delivered so far.
-    delivered_pkts: u32 = 80 Plain, column(16, 2);
+    delivered_pkts: u32 = 80 Plain, column(16, 2, 0);
     /// Delivered with a congestion mark so far.
-    delivered_ce_pkts: u32 = 84 Plain, column(24, 4);
+    delivered_ce_pkts: u32 = 84 Plain, column(24, 4, 0);
     /// Marked lost so far.
-    lost_pkts: u32 = 88 Plain, column(18, 3);
+    lost_pkts: u32 = 88 Plain, column(18, 3, 0);
     /// Retransmitted so far.
-    retrans_pkts: u32 = 92 Plain, column(17, 2);
+    retrans_pkts: u32 = 92 Plain, column(17, 2, 0);
     /// Payload bytes acknowledged so far.
-    bytes_acked: u64 = 32 Plain, column(25, 4).wide(12);
+    bytes_acked: u64 = 32 Plain, column(25, 4, 12);
     /// Payload bytes received so far.
-    bytes_received: u64 = 40 Plain, column(26, 4);
+    bytes_received: u64 = 40 Plain, column(26, 4, 0);
     /// Sender's maximum segment size.
-    mss_bytes: u32 = 96 Plain, column(23, 3);
+    mss_bytes: u32 = 96 Plain, column(23, 3, 0);
     /// Pacing rate, bits per second; none when unlimited.
-    pacing_rate_bps: Option<u64> = 24 BytesPerSec("pacing_rate"), column(20, 3);
+    pacing_rate_bps: Option<u64> = 24 BytesPerSec, column(20, 3, 0);
     /// Congestion state.
-    ca_state: CaState = 111 Plain, column(19, 1);
+    ca_state: CaState = 111 Plain, column(19, 1, 0);
     /// Congestion state before a `State` event.
-    prior_ca_state: CaState = 112 Plain, column(2, 1).to(Audience::Stream).only_of(EventKind::State);
+    prior_ca_state: CaState = 112 Plain, Shown::NOWHERE;
     /// The sender had nothing to send.
-    app_limited: bool = 114 Plain, column(27, 4);
+    app_limited: bool = 114 Plain, column(27, 4, 0);
     /// The algorithm's private state, decoded by name with the algorithm's own layout.
     #[serde(with = "field::hexadecimal")]
-    private_state: [u8; PRIVATE_BYTES] = 168 Plain, Shown::IN_JSON_ONLY;
+    private_state: [u8; PRIVATE_BYTES] = 168 Plain, Shown::NOWHERE;
     /// TCP state, the kernel's number (1 is ESTABLISHED); outputs show its name, a result directory the number.
-    tcp_state: u8 = 113 Plain, column(28, 3).wide(11);
+    tcp_state: u8 = 113 Plain, column(28, 3, 11);
 }
 
 impl Event {

@@ -1,31 +1,25 @@
 //! What the outputs show of an event: the values of its fields, their types, and the columns.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::net::SocketAddr;
 
-use super::schema::Place;
 use super::{CaState, Event, EventKind, PRIVATE_BYTES};
 
 /// One field of an event, declared in the table of `event.rs`.
-pub struct EventField {
+pub(crate) struct EventField {
     /// Its name in Rust, JSON, CSV and Parquet, with the unit.
     pub name: &'static str,
-    /// `"name":`, as JSON begins it.
-    pub key: &'static str,
-    /// The type of its values.
     pub kind: FieldType,
-    /// Its column.
     pub shown: Shown,
     /// Its value; none when it is not known.
     pub value: for<'a> fn(&'a Event) -> Option<FieldValue<'a>>,
-    /// The fields of the C struct that it takes.
-    pub(super) places: fn() -> Vec<Place>,
+    /// Its first byte and its bytes, of an endpoint those of the address.
+    pub place: [usize; 2],
 }
 
-/// The type of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each holds what its name says
-pub enum FieldType {
+pub(crate) enum FieldType {
     U32,
     U64,
     Real,
@@ -35,24 +29,14 @@ pub enum FieldType {
 
 /// A known value of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FieldValue<'a> {
-    /// A number of 32 bits.
+pub(crate) enum FieldValue<'a> {
     U32(u32),
-    /// A number of 64 bits.
     U64(u64),
-    /// A number of six decimal places.
+    /// Shown with six decimal places.
     Real(f64),
-    /// Yes or no.
     Truth(bool),
-    /// A word of a fixed set.
-    Word(&'static str),
-    /// Text of another program.
-    Text(&'a str),
-    /// Text that is put together for the output.
-    Phrase(String),
-    /// An address and its port.
+    Text(Cow<'a, str>),
     End(SocketAddr),
-    /// The private state of an algorithm.
     Private(&'a [u8; PRIVATE_BYTES]),
 }
 
@@ -63,64 +47,39 @@ impl Display for FieldValue<'_> {
             FieldValue::U64(value) => value.fmt(f),
             FieldValue::Real(value) => write!(f, "{value:.6}"),
             FieldValue::Truth(value) => value.fmt(f),
-            FieldValue::Word(value) | FieldValue::Text(value) => f.write_str(value),
-            FieldValue::Phrase(value) => f.write_str(value),
+            FieldValue::Text(value) => f.write_str(value),
             FieldValue::End(value) => value.fmt(f),
             FieldValue::Private(state) => f.write_str(&private_digits(state).map(char::from).collect::<String>()),
         }
     }
 }
 
-/// Who sees a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
-    /// Everybody.
-    All,
-    /// Everybody who reads a stream: in a single sweep it says nothing.
-    Stream,
-    /// CSV and Parquet.
-    Machine,
-    /// Nobody: JSON alone has the field.
-    Nobody,
+impl<'a> From<&'a str> for FieldValue<'a> {
+    fn from(text: &'a str) -> Self {
+        FieldValue::Text(Cow::Borrowed(text))
+    }
 }
 
 /// The column of a field.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// Its place from the left; a new column comes last, because CSV is read by place.
     pub position: usize,
     /// A narrow terminal shows the lowest ranks.
     pub rank: u8,
     /// Characters in a stream, whose values are not known yet; at least as many as the name has.
     pub width: usize,
-    /// Who sees it.
-    pub audience: Audience,
-    /// It says something in events of this kind alone.
-    pub only_of: Option<EventKind>,
-}
-
-/// A column for everybody, as wide as its name.
-pub const fn column(position: usize, rank: u8) -> Shown {
-    Shown { position, rank, width: 0, audience: Audience::All, only_of: None }
 }
 
 impl Shown {
+    /// The rank of what CSV and Parquet have and no table.
+    pub const MACHINE: u8 = 5;
     /// No column.
-    pub(super) const IN_JSON_ONLY: Shown = column(usize::MAX, u8::MAX).to(Audience::Nobody);
+    pub const NOWHERE: Shown = column(usize::MAX, u8::MAX, 0);
+}
 
-    /// The same column, at least this wide.
-    pub const fn wide(self, width: usize) -> Shown {
-        Shown { width, ..self }
-    }
-
-    /// The same column for these readers.
-    pub const fn to(self, audience: Audience) -> Shown {
-        Shown { audience, ..self }
-    }
-
-    pub(super) const fn only_of(self, kind: EventKind) -> Shown {
-        Shown { only_of: Some(kind), ..self }
-    }
+pub(crate) const fn column(position: usize, rank: u8, width: usize) -> Shown {
+    Shown { position, rank, width }
 }
 
 /// A type that a field can have.
@@ -147,13 +106,13 @@ show! {
     u32 as U32: |value| FieldValue::U32(*value);
     u64 as U64: |value| FieldValue::U64(*value);
     bool as Truth: |value| FieldValue::Truth(*value);
-    String as Text: |value| FieldValue::Text(value);
+    String as Text: |value| FieldValue::from(value.as_str());
     SocketAddr as Text: |value| FieldValue::End(*value);
-    EventKind as Text: |value| FieldValue::Word(value.name());
-    CaState as Text: |value| FieldValue::Word(value.name());
+    EventKind as Text: |value| FieldValue::from(value.name());
+    CaState as Text: |value| FieldValue::from(value.name());
     [u8; PRIVATE_BYTES] as Text: |value| FieldValue::Private(value);
     // The only single byte of an event is its TCP state.
-    u8 as Text: |value| FieldValue::Word(tcp_state_name(*value));
+    u8 as Text: |value| FieldValue::from(tcp_state_name(*value));
 }
 
 impl<T: Show> Show for Option<T> {
@@ -165,7 +124,7 @@ impl<T: Show> Show for Option<T> {
 }
 
 /// The kernel's words for its TCP states.
-pub fn tcp_state_name(state: u8) -> &'static str {
+fn tcp_state_name(state: u8) -> &'static str {
     const NAMES: [&str; 13] = [
         "unknown",
         "ESTABLISHED",
@@ -185,7 +144,7 @@ pub fn tcp_state_name(state: u8) -> &'static str {
 }
 
 /// A private state as hexadecimal digits, without the zeros at its end.
-pub fn private_digits(state: &[u8; PRIVATE_BYTES]) -> impl Iterator<Item = u8> {
+pub(crate) fn private_digits(state: &[u8; PRIVATE_BYTES]) -> impl Iterator<Item = u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let used = state.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     state[..used].iter().flat_map(|byte| [byte >> 4, byte & 15].map(|half| DIGITS[usize::from(half)]))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EVENT_BYTES, EVENT_VERSION, Event, bytes};
+use super::{EVENT_BYTES, EVENT_VERSION, Event, EventField, offset};
 
 /// An event of any version is smaller.
 const RECORD_BYTES_MAX: usize = 4096;
@@ -18,6 +18,16 @@ pub struct Place {
     pub offset: usize,
     /// Bytes it takes.
     pub size: usize,
+}
+
+/// Names that differ, because C keeps the parts of an endpoint apart and counts the rate in bytes.
+fn name_in_c(name: &str) -> &str {
+    match name {
+        "local" => "local_addr",
+        "remote" => "remote_addr",
+        "pacing_rate_bps" => "pacing_rate",
+        same => same,
+    }
 }
 
 /// How the events of a recording are laid out.
@@ -36,8 +46,12 @@ pub struct Schema {
 impl Schema {
     /// The layout that this program writes.
     pub fn own() -> Schema {
-        let mut fields: Vec<Place> = Event::FIELDS.iter().flat_map(|field| (field.places)()).collect();
-        fields.push(bytes::family());
+        let place = |name: &str, offset, size| Place { name: name.to_owned(), offset, size };
+        let of_event = |field: &EventField| place(name_in_c(field.name), field.place[0], field.place[1]);
+        let mut fields: Vec<Place> = Event::FIELDS.iter().map(of_event).collect();
+        let of_ends =
+            [("family", offset::family), ("local_port", offset::local_port), ("remote_port", offset::remote_port)];
+        fields.extend(of_ends.map(|(name, at)| place(name, at, size_of::<u16>())));
         fields.sort_unstable_by_key(|place| place.offset);
         Schema {
             version: EVENT_VERSION,
