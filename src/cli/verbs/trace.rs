@@ -1,0 +1,187 @@
+//! `tccc trace`: the live stream of samples, losses and state changes per socket, or what was recorded of one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT};
+
+use super::capabilities;
+use super::selection::Selection;
+use super::signals;
+use crate::cli::output::naming::{self, Naming};
+use crate::cli::output::note;
+use crate::cli::output::warn;
+use crate::kernel::clock;
+use crate::trace::gather::Scope;
+use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, SOCKETS_MAX};
+use crate::trace::rules::OfRules;
+use crate::trace::source::Source;
+use crate::trace::watch::{Settings, Watch};
+use crate::units::{Bytes, format_duration, parse_duration};
+
+mod record;
+mod replay;
+
+use crate::cli::output::stream::{Stream, StreamFormat};
+
+/// Longest sampling interval: a day.
+const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Longest stream: a year; without `--duration` there is no limit.
+const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Events are shown at least this often.
+const POLL: Duration = Duration::from_millis(100);
+/// Exit code of a process ended by its second Ctrl-C.
+const INTERRUPTED: i32 = 128 + SIGINT;
+
+/// Stream what every TCP connection does: samples, losses, state changes
+///
+/// Connections are sampled once per interval while packets arrive, which costs nothing per packet; openings, closings,
+/// losses and changes of the congestion state are shown as they happen. Ends with Ctrl-C or after `--duration`, with a summary on stderr.
+/// A recording also holds every socket that sends nothing, and the names of processes, cgroups and private state.
+///
+/// Example: `tccc trace --port 5201 --interval 10ms --duration 30s -o jsonl`;
+/// `tccc trace --record night.tccc --rotate-size 100MB`; `tccc trace --replay night.tccc -o parquet > night.parquet`
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("trace", " A replay needs none."))]
+pub struct Args {
+    /// Time between samples of one connection; 0s samples every packet
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_interval)]
+    interval: Duration,
+    /// How long to trace; until Ctrl-C when absent
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
+    duration: Option<Duration>,
+    /// Buffer between kernel and reader, rounded up to a power of two
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_ring)]
+    ring: u32,
+    /// How each event is printed; a table when absent
+    #[arg(short, long, value_enum)]
+    output: Option<StreamFormat>,
+    #[command(flatten)]
+    recording: record::Options,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl Args {
+    /// Streams or records until the time is over, a signal comes or the reader goes away; or shows a recording.
+    ///
+    /// Errors: a wrong option; a need of the tracer is missing; stdout or a file cannot be written or read.
+    pub fn run(&self) -> Result<()> {
+        if let Some(file) = &self.recording.replay {
+            return replay::run(self, file);
+        }
+        let stop = stop_flag()?;
+        match self.recording.file() {
+            Some(file) => record::run(self, file, &stop),
+            None => self.stream(&stop),
+        }
+    }
+
+    fn stream(&self, stop: &AtomicBool) -> Result<()> {
+        let filter = self.selection.filter()?;
+        let begin_ns = clock::monotonic_ns()?;
+        let settings = Settings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
+        let watch = Watch::start_gathering(settings, Scope::Arms)?;
+        let mut source = OfRules::new(watch, self.selection.rules());
+        // After the tracer: a refusal leaves stdout as it was.
+        let mut stream = Stream::begin(self.output.unwrap_or(StreamFormat::Table), begin_ns, Naming::default())?;
+        self.warn_before(&source.notices());
+        let begin = Instant::now();
+        while !stop.load(Ordering::Relaxed) && !self.remaining(begin).is_zero() {
+            // Less than a millisecond rounds to no wait at all.
+            show_arrived(&mut stream, &mut source, self.remaining(begin).max(Duration::from_millis(1)))?;
+        }
+        show_arrived(&mut stream, &mut source, Duration::ZERO)?;
+        let shown = stream.finish()?;
+        let tracer = source.whole().tracer();
+        self.warn_of_dropped(shown, tracer.dropped());
+        let length = format_duration(begin.elapsed());
+        let cost = tracer.clock_cost().map_or_else(String::new, |cost| {
+            let share_percent = cost.nanoseconds as f64 / begin.elapsed().as_nanos() as f64 * 100.0;
+            format!("; looking at the sockets took {share_percent:.3} % of a processor")
+        });
+        note(&format!("{shown} events in {length}, {} dropped{cost}", tracer.dropped()));
+        Ok(())
+    }
+
+    /// Until something has to be looked at again; nothing when the time is over.
+    fn remaining(&self, begin: Instant) -> Duration {
+        self.duration.map_or(POLL, |length| length.saturating_sub(begin.elapsed()).min(POLL))
+    }
+
+    fn warn_before(&self, notices: &[String]) {
+        for unknown in self.selection.unregistered() {
+            warn(&unknown, Some("`tccc status` lists those that are; it is shown once it is loaded and chosen"));
+        }
+        self.selection.warn_of_unknown_rules();
+        notices.iter().for_each(|notice| warn(notice, None));
+    }
+
+    fn warn_of_dropped(&self, shown: u64, dropped: u64) {
+        if dropped == 0 {
+            return;
+        }
+        let all = shown + dropped;
+        let share = dropped as f64 / all as f64 * 100.0;
+        let ring = Bytes(u64::from(self.ring.saturating_mul(2).min(RING_BYTES_MAX)));
+        let hint = match &self.recording.replay {
+            Some(_) => "steps in the cwnd plot may be missing".to_owned(),
+            None => format!("raise --ring {}; steps in the cwnd plot may be missing", ring.binary()),
+        };
+        let why = format!("the ring buffer was full, or more than {SOCKETS_MAX} sockets were open");
+        let what = format!("{dropped} of {all} events were dropped ({share:.1} %): {why}");
+        warn(&what, Some(&hint));
+    }
+}
+
+fn show_arrived(stream: &mut Stream, source: &mut dyn Source, timeout: Duration) -> Result<()> {
+    let mut written = Ok(());
+    source.poll(timeout, &mut |arrival| {
+        if written.is_ok() {
+            written = stream.take(&arrival);
+        }
+    })?;
+    written?;
+    Ok(stream.flush()?)
+}
+
+/// Set by a signal to end; after it Ctrl-C and `kill` end the process at once, for a reader that takes nothing.
+///
+/// The end of a session does not: the kernel and the shell both send SIGHUP then.
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in signals::that_end() {
+        if signal != SIGHUP {
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+                .context("watch for Ctrl-C")?;
+        }
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("watch for Ctrl-C")?;
+    }
+    Ok(stop)
+}
+
+/// Reads a sampling interval.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).map_err(|error| error.to_string())?;
+    let is_allowed = interval.is_zero() || (Duration::from_micros(1)..=INTERVAL_MAX).contains(&interval);
+    is_allowed.then_some(interval).ok_or_else(|| "expected 0s for every packet, or 1us to 24h".to_owned())
+}
+
+/// Reads how long a verb shall work.
+pub fn parse_length(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text).map_err(|error| error.to_string())?;
+    let is_allowed = (Duration::from_millis(1)..=DURATION_MAX).contains(&length);
+    is_allowed.then_some(length).ok_or_else(|| "expected 1ms to 8760h".to_owned())
+}
+
+/// Reads the size of a ring.
+pub(super) fn parse_ring(text: &str) -> Result<u32, String> {
+    let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
+    let allowed = u64::from(RING_BYTES_MIN)..=u64::from(RING_BYTES_MAX);
+    allowed
+        .contains(&size.0)
+        .then(|| (size.0 as u32).next_power_of_two())
+        .ok_or_else(|| "expected 4KiB to 1GiB".to_owned())
+}
