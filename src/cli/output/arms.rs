@@ -1,6 +1,6 @@
 //! Rules and arms of this host's policy, for whoever shows connections.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::policy::record::{self, PolicyRecord, Slot};
 use crate::policy::rule::{Arm, Rule};
 use crate::state::Store;
 use crate::trace::arms::{FindLabels, LabelMap, Labelled, ReadArms};
-use crate::trace::arrival::{Fact, RuleArm};
+use crate::trace::arrival::RuleArm;
 
 /// Longest name of a rule that an option takes, bytes.
 const RULE_NAME_MAX: usize = crate::policy::rule::RULE_NAME_MAX;
@@ -83,43 +83,6 @@ impl Names {
 
 fn named(slot: Slot) -> RuleArm {
     RuleArm { rule: slot.rule, arm: slot.arm }
-}
-
-/// Connections whose arm a stream remembers at most; a hostile recording may name any number.
-const KNOWN_MAX: usize = 400_000;
-
-/// Arms of connections, as a stream tells them.
-#[derive(Debug, Default)]
-pub struct KnownArms(HashMap<u64, RuleArm>);
-
-impl KnownArms {
-    /// Takes in what a fact tells of an arm.
-    pub fn learn(&mut self, fact: &Fact) {
-        match fact {
-            Fact::Arm { socket, given: Some(given) } if self.0.len() < KNOWN_MAX || self.0.contains_key(socket) => {
-                self.0.insert(*socket, given.clone());
-            }
-            Fact::Arm { socket, given: None } => self.forget(*socket),
-            _ => {}
-        }
-    }
-
-    /// Takes in the first arm of a connection: a recording tells it after the connection's first events.
-    pub fn foresee(&mut self, fact: &Fact) {
-        if !matches!(fact, Fact::Arm { socket, .. } if self.0.contains_key(socket)) {
-            self.learn(fact);
-        }
-    }
-
-    /// The connection ended.
-    pub fn forget(&mut self, socket: u64) {
-        self.0.remove(&socket);
-    }
-
-    /// The arm of a connection.
-    pub fn arm(&self, socket: u64) -> Option<&RuleArm> {
-        self.0.get(&socket)
-    }
 }
 
 /// Rules of this list that no generation of this host's policy has.

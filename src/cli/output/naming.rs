@@ -21,7 +21,7 @@ pub struct Naming {
     /// Those of an algorithm that nobody knows.
     unknown: Arc<Words>,
     /// Only what was learnt counts: another host's algorithm of the same name may keep other things.
-    is_recorded: bool,
+    pub is_recorded: bool,
 }
 
 /// What an algorithm's private state means.
@@ -39,9 +39,9 @@ impl Naming {
     }
 
     /// Learns what an algorithm keeps in a socket, unless too many are known.
-    pub fn learn(&mut self, algorithm: String, layout: StateLayout) {
-        if self.known.len() < ALGORITHMS_MAX || self.known.contains_key(&algorithm) {
-            self.known.insert(algorithm, Arc::new(Words::of(layout)));
+    pub fn learn(&mut self, algorithm: &str, layout: &StateLayout) {
+        if self.known.len() < ALGORITHMS_MAX || self.known.contains_key(algorithm) {
+            self.known.insert(algorithm.to_owned(), Arc::new(Words::of(layout.clone())));
         }
     }
 
@@ -118,10 +118,10 @@ mod tests {
         let phase =
             |naming: &mut Naming, algorithm: &str| naming.words(algorithm).phase(&sample(1, 0)).map(str::to_owned);
         let mut naming = Naming::of_recording();
-        (0..2 * ALGORITHMS_MAX).for_each(|n| naming.learn(format!("learnt{n}"), layout("probe")));
+        (0..2 * ALGORITHMS_MAX).for_each(|n| naming.learn(&format!("learnt{n}"), &layout("probe")));
         (0..2 * ALGORITHMS_MAX).for_each(|n| drop(naming.words(&format!("met{n}")).clone()));
         assert_eq!(naming.known.len(), ALGORITHMS_MAX);
-        naming.learn("learnt0".to_owned(), layout("startup"));
+        naming.learn("learnt0", &layout("startup"));
         let last = format!("learnt{}", ALGORITHMS_MAX - 1);
         let beyond = format!("learnt{ALGORITHMS_MAX}");
         let phases = ["learnt0", &last, &beyond].map(|algorithm| phase(&mut naming, algorithm));

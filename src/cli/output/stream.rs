@@ -5,13 +5,13 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::arms::KnownArms;
 use super::columns::{self, Row, Table, line_limit, note_hidden};
 use super::json;
 use super::naming::Naming;
 use super::parquet;
 use crate::failure::Failure;
-use crate::trace::arrival::Arrival;
+use crate::trace::arms::KnownArms;
+use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
 
 /// Version of a JSON line.
@@ -33,12 +33,9 @@ pub enum StreamFormat {
 /// What goes to stdout: a header, then events as they come.
 pub struct Stream {
     printer: Printer,
-    /// The words of the algorithms.
-    pub naming: Naming,
-    /// The arms of the connections.
-    pub arms: KnownArms,
+    naming: Naming,
+    arms: KnownArms,
     begin_ns: u64,
-    shown: u64,
 }
 
 enum Printer {
@@ -72,31 +69,29 @@ impl Stream {
             Printer::Csv(out) => out.write_record(columns::all().iter().map(|column| column.name)).map_err(io_error)?,
             Printer::Lines(_) | Printer::Parquet(_) => {}
         }
-        Ok(Stream { printer, naming, arms: KnownArms::default(), begin_ns, shown: 0 })
+        Ok(Stream { printer, naming, arms: KnownArms::default(), begin_ns })
     }
 
-    /// Shows an event of a source that goes on, and learns from its facts.
+    /// Shows an event, or learns from a fact.
     ///
     /// Errors: stdout cannot be written.
     pub fn take(&mut self, arrival: &Arrival) -> io::Result<()> {
         match arrival {
             Arrival::Event(event) => {
                 self.show(event)?;
-                if event.kind == EventKind::Close {
+                // A recording names an arm before the first event, and may show a connection after its end.
+                if event.kind == EventKind::Close && !self.naming.is_recorded {
                     self.arms.forget(event.socket);
                 }
             }
+            Arrival::Fact(Fact::Layout { algorithm, layout }) => self.naming.learn(algorithm, layout),
             Arrival::Fact(fact) => self.arms.learn(fact),
             Arrival::Restart => {}
         }
         Ok(())
     }
 
-    /// Shows one event.
-    ///
-    /// Errors: stdout cannot be written.
-    pub fn show(&mut self, event: &Event) -> io::Result<()> {
-        self.shown += 1;
+    fn show(&mut self, event: &Event) -> io::Result<()> {
         let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
         let words = self.naming.words(&event.algorithm).as_ref();
         let row = Row { event, words, given: self.arms.arm(event.socket), time_s };
@@ -122,15 +117,15 @@ impl Stream {
         }
     }
 
-    /// Ends the stream; returns how many events it showed.
+    /// Ends the stream.
     ///
     /// Errors: stdout cannot be written.
-    pub fn finish(mut self) -> Result<u64> {
+    pub fn finish(mut self) -> Result<()> {
         self.flush()?;
         if let Printer::Parquet(out) = self.printer {
             out.finish()?;
         }
-        Ok(self.shown)
+        Ok(())
     }
 }
 

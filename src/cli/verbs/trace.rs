@@ -1,5 +1,6 @@
 //! `tccc trace`: the live stream of samples, losses and state changes per socket, or what was recorded of one.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,20 +12,21 @@ use super::capabilities;
 use super::selection::Selection;
 use super::signals;
 use crate::cli::output::naming::{self, Naming};
-use crate::cli::output::note;
-use crate::cli::output::warn;
+use crate::cli::output::stream::{Stream, StreamFormat};
+use crate::cli::output::{note, warn};
 use crate::kernel::clock;
 use crate::trace::gather::Scope;
 use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, SOCKETS_MAX};
+use crate::trace::record::{Head, Recorder};
 use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
 use crate::trace::watch::{Settings, Watch};
+use crate::trace::whole::Whole;
 use crate::units::{Bytes, format_duration, parse_duration};
 
-mod record;
-mod replay;
+mod sink;
 
-use crate::cli::output::stream::{Stream, StreamFormat};
+use sink::Sink;
 
 /// Longest sampling interval: a day.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -59,7 +61,7 @@ pub struct Args {
     #[arg(short, long, value_enum)]
     output: Option<StreamFormat>,
     #[command(flatten)]
-    recording: record::Options,
+    recording: sink::Options,
     #[command(flatten)]
     selection: Selection,
 }
@@ -68,42 +70,64 @@ impl Args {
     /// Streams or records until the time is over, a signal comes or the reader goes away; or shows a recording.
     ///
     /// Errors: a wrong option; a need of the tracer is missing; stdout or a file cannot be written or read.
+    /// Side effects: writes the files of a recording.
     pub fn run(&self) -> Result<()> {
-        if let Some(file) = &self.recording.replay {
-            return replay::run(self, file);
-        }
-        let stop = stop_flag()?;
-        match self.recording.file() {
-            Some(file) => record::run(self, file, &stop),
-            None => self.stream(&stop),
+        match &self.recording.replay {
+            Some(file) => self.replay(file),
+            None => self.watch(),
         }
     }
 
-    fn stream(&self, stop: &AtomicBool) -> Result<()> {
+    fn watch(&self) -> Result<()> {
+        let stop = stop_flag()?;
         let filter = self.selection.filter()?;
+        let file = self.recording.record.as_deref();
+        let head = Head::of_this_host(self.interval, self.selection.phrase())?;
         let begin_ns = clock::monotonic_ns()?;
         let settings = Settings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
-        let watch = Watch::start_gathering(settings, Scope::Arms)?;
-        let mut source = OfRules::new(watch, self.selection.rules());
-        // After the tracer: a refusal leaves stdout as it was.
-        let mut stream = Stream::begin(self.output.unwrap_or(StreamFormat::Table), begin_ns, Naming::default())?;
-        self.warn_before(&source.notices());
+        let scope = if file.is_some() { Scope::All } else { Scope::Arms };
+        let mut source = OfRules::new(Watch::start_gathering(settings, scope)?, self.selection.rules());
+        // After the tracer: a refusal leaves stdout and the file as they were.
+        let recorder = file.map(|file| Recorder::create(file, head, self.recording.rotation())).transpose()?;
+        let format = self.output.or(file.is_none().then_some(StreamFormat::Table));
+        let stream = format.map(|format| Stream::begin(format, begin_ns, Naming::default())).transpose()?;
+        let known = source.notices();
+        self.warn_before(&known);
         let begin = Instant::now();
-        while !stop.load(Ordering::Relaxed) && !self.remaining(begin).is_zero() {
-            // Less than a millisecond rounds to no wait at all.
-            show_arrived(&mut stream, &mut source, self.remaining(begin).max(Duration::from_millis(1)))?;
-        }
-        show_arrived(&mut stream, &mut source, Duration::ZERO)?;
-        let shown = stream.finish()?;
-        let tracer = source.whole().tracer();
-        self.warn_of_dropped(shown, tracer.dropped());
+        let (events, dropped) = self.follow(&mut source, Sink::new(recorder, stream), &stop)?;
+        source.notices().iter().filter(|notice| !known.contains(notice)).for_each(|notice| warn(notice, None));
+        self.warn_of_dropped(events, dropped);
         let length = format_duration(begin.elapsed());
-        let cost = tracer.clock_cost().map_or_else(String::new, |cost| {
+        let place = file.map_or_else(String::new, |file| format!(" recorded to \"{}\"", file.display()));
+        let cost = source.whole().tracer().clock_cost().map_or_else(String::new, |cost| {
             let share_percent = cost.nanoseconds as f64 / begin.elapsed().as_nanos() as f64 * 100.0;
             format!("; looking at the sockets took {share_percent:.3} % of a processor")
         });
-        note(&format!("{shown} events in {length}, {} dropped{cost}", tracer.dropped()));
+        note(&format!("{events} events in {length}{place}, {dropped} dropped{cost}"));
         Ok(())
+    }
+
+    fn replay(&self, file: &Path) -> Result<()> {
+        let mut source = Whole::open(file, self.selection.filter()?, self.selection.rules())?;
+        let format = self.output.unwrap_or(StreamFormat::Table);
+        let stream = Stream::begin(format, source.now_ns(), Naming::of_recording())?;
+        let (events, dropped) = self.follow(&mut source, Sink::new(None, Some(stream)), &AtomicBool::new(false))?;
+        source.notices().iter().for_each(|notice| warn(notice, None));
+        self.warn_of_dropped(events, dropped);
+        note(&format!("{events} events of {}", source.title()));
+        Ok(())
+    }
+
+    /// Hands over what the source has until it is over, the time is, or a signal comes; returns how many events came,
+    /// and how many were dropped.
+    fn follow(&self, source: &mut dyn Source, mut sink: Sink, stop: &AtomicBool) -> Result<(u64, u64)> {
+        let begin = Instant::now();
+        while !stop.load(Ordering::Relaxed) && !source.is_over() && !self.remaining(begin).is_zero() {
+            // Less than a millisecond rounds to no wait at all.
+            sink.poll(source, self.remaining(begin).max(Duration::from_millis(1)))?;
+        }
+        sink.poll(source, Duration::ZERO)?;
+        sink.finish()
     }
 
     /// Until something has to be looked at again; nothing when the time is over.
@@ -134,17 +158,6 @@ impl Args {
         let what = format!("{dropped} of {all} events were dropped ({share:.1} %): {why}");
         warn(&what, Some(&hint));
     }
-}
-
-fn show_arrived(stream: &mut Stream, source: &mut dyn Source, timeout: Duration) -> Result<()> {
-    let mut written = Ok(());
-    source.poll(timeout, &mut |arrival| {
-        if written.is_ok() {
-            written = stream.take(&arrival);
-        }
-    })?;
-    written?;
-    Ok(stream.flush()?)
 }
 
 /// Set by a signal to end; after it Ctrl-C and `kill` end the process at once, for a reader that takes nothing.
