@@ -164,7 +164,7 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
-    use super::naming::Words;
+    use crate::cli::output::naming::Words;
     use super::*;
     use crate::catalog::{Phase, StateLayout};
     use crate::model::live::samples::sample;
