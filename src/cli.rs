@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use crate::failure::{Failure, Kind};
 use crate::kernel::libbpf_log::{self, PrintLevel};
@@ -61,7 +61,7 @@ fn run(cli: Cli) -> Result<()> {
     output::set_quiet(cli.quiet);
     let level = if cli.verbose > 1 { PrintLevel::Debug } else { PrintLevel::Info };
     libbpf_log::install((cli.verbose > 0).then_some(tell), level);
-    cli.command.run()
+    cli.command.run(Cli::command)
 }
 
 /// A reader that went away (`tccc list | head -1`) is not an error.

@@ -70,10 +70,10 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs the verb.
+    /// Runs the verb of this program.
     ///
     /// Errors: those of the verb.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, program: fn() -> clap::Command) -> Result<()> {
         match self {
             Command::List(args) => args.run(),
             Command::Show(args) => args.run(),
@@ -96,12 +96,12 @@ impl Command {
             Command::Doctor(args) => args.run(),
             Command::New(args) => args.run(),
             Command::Check(args) => args.run(),
-            Command::Completions(args) => args.run(),
+            Command::Completions(args) => args.run(program()),
             Command::Traffic(args) => args.run(),
             Command::Guard(args) => args.run(),
             Command::Inside(args) => args.run(),
             Command::Ring(args) => args.run(),
-            Command::Assets(args) => args.run(),
+            Command::Assets(args) => args.run(program()),
         }
     }
 }

@@ -32,19 +32,6 @@ const RATE_POWERS: [usize; 2] = [10, 34];
 const MICROS_PER_SECOND: f64 = 1e6;
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// An algorithm that connections can choose.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered {
-    /// Kernel name.
-    pub name: String,
-    /// What of it runs: the digest of its object, or the kernel's release.
-    pub version: String,
-    /// "tccc" or "kernel".
-    pub source: &'static str,
-    /// How often it was upgraded; none for the kernel's own.
-    pub generation: Option<u32>,
-}
-
 /// Everything that one scrape shows.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {

@@ -11,16 +11,12 @@ mod bytes;
 mod field;
 pub mod schema;
 
-pub use bytes::DecodeError;
 use bytes::{AlgorithmName, BytesPerSec, End, Layout, Plain, Raw, Unless};
-pub(crate) use field::{EventField, FieldType, FieldValue, Shown, column, private_digits};
+pub use bytes::{DecodeError, EVENT_BYTES, PRIVATE_BYTES};
+pub(crate) use field::{FieldType, FieldValue, Show, Shown, column, private_digits};
 
 /// Version of the byte layout; equal to `TCCC_EVENT_VERSION`.
 pub const EVENT_VERSION: u32 = 1;
-/// Bytes of an algorithm's private state in a socket (`icsk_ca_priv`).
-pub const PRIVATE_BYTES: usize = 104;
-/// Size of one encoded event.
-pub const EVENT_BYTES: usize = 272;
 /// The kernel's "infinite" threshold.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -59,6 +55,14 @@ macro_rules! words {
                 bytes[0] = *self as u8;
             }
         }
+
+        impl Show for $name {
+            const TYPE: FieldType = FieldType::Text;
+
+            fn show(&self) -> Option<FieldValue<'_>> {
+                Some(self.name().into())
+            }
+        }
     };
 }
 
@@ -93,6 +97,18 @@ words! {
     }
 }
 
+/// One field of an event, declared in the table below.
+pub(crate) struct EventField {
+    /// Its name in Rust, JSON, CSV and Parquet, with the unit.
+    pub name: &'static str,
+    pub kind: FieldType,
+    pub shown: Shown,
+    /// Its value; none when it is not known.
+    pub value: for<'a> fn(&'a Event) -> Option<FieldValue<'a>>,
+    /// Its first byte and its bytes, of an endpoint those of the address.
+    pub place: [usize; 2],
+}
+
 /// Declares the fields of an event: name and type, first byte and encoding, and the column that shows it.
 macro_rules! event {
     ($($(#[$note:meta])* $name:ident: $type:ty = $at:literal $layout:expr, $shown:expr;)+) => {
@@ -109,9 +125,9 @@ macro_rules! event {
             /// Every field, in the order of JSON.
             pub(crate) const FIELDS: &'static [EventField] = &[$(EventField {
                 name: stringify!($name),
-                kind: <$type as field::Show>::TYPE,
+                kind: <$type as Show>::TYPE,
                 shown: $shown,
-                value: |event| field::Show::show(&event.$name),
+                value: |event| Show::show(&event.$name),
                 place: [$at, bytes::size_in::<$type, _>(&$layout)],
             },)+];
 
@@ -135,7 +151,7 @@ macro_rules! event {
         #[allow(missing_docs, non_upper_case_globals)] // the names are those of the fields
         pub mod offset {
             $(pub const $name: usize = $at;)+
-            pub const family: usize = 104;
+            pub const family: usize = super::bytes::FAMILY;
             pub const local_port: usize = 106;
             pub const remote_port: usize = 108;
         }
@@ -215,7 +231,7 @@ impl Event {
     /// Encodes an event as the kernel side writes it; [`Event::decode`] gives it back.
     pub fn encode(&self) -> [u8; EVENT_BYTES] {
         let mut bytes = [0; EVENT_BYTES];
-        bytes::write_family(self, &mut bytes);
+        bytes::write_family([self.local, self.remote], &mut bytes);
         self.write(&mut bytes);
         bytes
     }

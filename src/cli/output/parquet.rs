@@ -164,9 +164,9 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
-    use crate::cli::output::naming::Words;
     use super::*;
     use crate::catalog::{Phase, StateLayout};
+    use crate::cli::output::naming::Words;
     use crate::model::live::samples::sample;
     use crate::trace::event::Event;
 

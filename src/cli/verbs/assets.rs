@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::{CommandFactory, ValueEnum};
+use clap::ValueEnum;
 use clap_complete::Shell;
 
 use crate::author::bpftool;
@@ -22,15 +22,15 @@ impl Args {
     /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
     ///
     /// Errors: the folder cannot be written; clang is missing.
-    pub fn run(&self) -> Result<()> {
+    pub fn run(&self, program: clap::Command) -> Result<()> {
         let folder = |name: &str| {
             let folder = self.folder.join(name);
             fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display())).map(|()| folder)
         };
-        write_manual(&folder("man")?)?;
+        write_manual(program.clone(), &folder("man")?)?;
         let completions = folder("completions")?;
         for shell in Shell::value_variants() {
-            clap_complete::generate_to(*shell, &mut crate::cli::Cli::command(), "tccc", &completions)
+            clap_complete::generate_to(*shell, &mut program.clone(), "tccc", &completions)
                 .with_context(|| format!("write into {}", completions.display()))?;
         }
         let objects = folder("objects")?;
@@ -45,7 +45,7 @@ impl Args {
 }
 
 /// One page for the program, and one for each verb that its help lists.
-fn write_manual(folder: &Path) -> Result<()> {
-    let program = crate::cli::Cli::command().disable_help_subcommand(true);
+fn write_manual(program: clap::Command, folder: &Path) -> Result<()> {
+    let program = program.disable_help_subcommand(true);
     clap_mangen::generate_to(program, folder).with_context(|| format!("write into {}", folder.display()))
 }

@@ -3,7 +3,6 @@
 use std::io;
 
 use anyhow::Result;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 /// Print the completion script of a shell
@@ -20,9 +19,9 @@ impl Args {
     /// Prints the script.
     ///
     /// Errors: none; a closed pipe ends it.
-    pub fn run(&self) -> Result<()> {
+    pub fn run(&self, mut program: clap::Command) -> Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::cli::Cli::command(), "tccc", &mut script);
+        clap_complete::generate(self.shell, &mut program, "tccc", &mut script);
         io::Write::write_all(&mut io::stdout().lock(), &script)?;
         Ok(())
     }

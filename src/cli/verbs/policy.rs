@@ -3,17 +3,12 @@
 mod apply;
 mod check;
 mod diff;
+mod file;
 mod remove;
 mod show;
 mod steer;
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-
-use crate::failure::Failure;
-use crate::policy::file;
-use crate::policy::rule::Policy;
 
 /// Choose which connections get which algorithm, by rules in a file
 ///
@@ -58,27 +53,5 @@ impl Args {
             Command::Promote(args) => args.run(),
             Command::Abort(args) => args.run(),
         }
-    }
-}
-
-/// The file of a policy.
-#[derive(Debug, clap::Args)]
-struct File {
-    /// File with the rules; scenarios/policy/README.md describes it
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-}
-
-impl File {
-    /// Reads it.
-    ///
-    /// Errors: every mistake in it.
-    fn read(&self) -> Result<Policy, Failure> {
-        Ok(file::read(&self.file)?)
-    }
-
-    /// Its absolute path, which means the same to whoever looks at the policy later.
-    fn path(&self) -> PathBuf {
-        std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone())
     }
 }

@@ -2,8 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{EVENT_BYTES, Event, offset};
-
+/// Size of one encoded event.
+pub const EVENT_BYTES: usize = 272;
+/// Bytes of an algorithm's private state in a socket (`icsk_ca_priv`).
+pub const PRIVATE_BYTES: usize = 104;
+/// First byte of the address family, which both endpoints share.
+pub(super) const FAMILY: usize = 104;
 const INET: u16 = 2;
 const INET6: u16 = 10;
 /// Bytes that are not an event.
@@ -177,7 +181,7 @@ impl Layout<SocketAddr> for End {
     const SIZE: usize = 16;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<SocketAddr, DecodeError> {
-        let ip = match Plain.read(bytes, offset::family)? {
+        let ip = match Plain.read(bytes, FAMILY)? {
             INET => IpAddr::from(<[u8; 4]>::get(&bytes[at..at + 4])?),
             INET6 => IpAddr::from(<[u8; 16]>::get(&bytes[at..at + Self::SIZE])?),
             other => return Err(DecodeError::Unknown("address family", u16::into(other))),
@@ -189,7 +193,7 @@ impl Layout<SocketAddr> for End {
     fn write(&self, value: &SocketAddr, bytes: &mut Bytes, at: usize) {
         Plain.write(&value.port(), bytes, self.0);
         match value.ip() {
-            IpAddr::V4(ip) if Plain.read(bytes, offset::family) == Ok(INET) => Plain.write(&ip.octets(), bytes, at),
+            IpAddr::V4(ip) if Plain.read(bytes, FAMILY) == Ok(INET) => Plain.write(&ip.octets(), bytes, at),
             // One end alone can be written as IPv4 when the other is.
             IpAddr::V4(ip) => Plain.write(&ip.to_ipv6_mapped().octets(), bytes, at),
             IpAddr::V6(ip) => Plain.write(&ip.octets(), bytes, at),
@@ -198,7 +202,7 @@ impl Layout<SocketAddr> for End {
 }
 
 /// Writes the family, which the endpoints need: IPv6 unless both are IPv4.
-pub(super) fn write_family(event: &Event, bytes: &mut Bytes) {
-    let family = if event.local.is_ipv4() && event.remote.is_ipv4() { INET } else { INET6 };
-    Plain.write(&family, bytes, offset::family);
+pub(super) fn write_family(ends: [SocketAddr; 2], bytes: &mut Bytes) {
+    let family = if ends.iter().all(SocketAddr::is_ipv4) { INET } else { INET6 };
+    Plain.write(&family, bytes, FAMILY);
 }

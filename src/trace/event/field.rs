@@ -4,19 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::net::SocketAddr;
 
-use super::{CaState, Event, EventKind, PRIVATE_BYTES};
-
-/// One field of an event, declared in the table of `event.rs`.
-pub(crate) struct EventField {
-    /// Its name in Rust, JSON, CSV and Parquet, with the unit.
-    pub name: &'static str,
-    pub kind: FieldType,
-    pub shown: Shown,
-    /// Its value; none when it is not known.
-    pub value: for<'a> fn(&'a Event) -> Option<FieldValue<'a>>,
-    /// Its first byte and its bytes, of an endpoint those of the address.
-    pub place: [usize; 2],
-}
+use super::bytes::PRIVATE_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldType {
@@ -83,7 +71,7 @@ pub(crate) const fn column(position: usize, rank: u8, width: usize) -> Shown {
 }
 
 /// A type that a field can have.
-pub(super) trait Show {
+pub(crate) trait Show {
     const TYPE: FieldType;
 
     fn show(&self) -> Option<FieldValue<'_>>;
@@ -108,8 +96,6 @@ show! {
     bool as Truth: |value| FieldValue::Truth(*value);
     String as Text: |value| FieldValue::from(value.as_str());
     SocketAddr as Text: |value| FieldValue::End(*value);
-    EventKind as Text: |value| FieldValue::from(value.name());
-    CaState as Text: |value| FieldValue::from(value.name());
     [u8; PRIVATE_BYTES] as Text: |value| FieldValue::Private(value);
     // The only single byte of an event is its TCP state.
     u8 as Text: |value| FieldValue::from(tcp_state_name(*value));

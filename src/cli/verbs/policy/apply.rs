@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::File;
-use super::check::in_file;
+use super::file::File;
 use crate::catalog;
 use crate::cli::output::note;
 use crate::cli::verbs::capabilities;
@@ -67,7 +66,7 @@ impl Args {
         }
         let mut out = io::stdout().lock();
         if self.dry_run {
-            let plan = change::plan(&policy, self.live).map_err(|error| in_file(&self.file, error))?;
+            let plan = change::plan(&policy, self.live).map_err(|error| self.file.blamed(error))?;
             writeln!(out, "applying {} would", self.file.file.display())?;
             plan.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
             if is_trial {
@@ -79,13 +78,13 @@ impl Args {
         let path = self.file.path();
         if !is_trial {
             let applied = change::apply(&policy, Some(&path), Role::Permanent, self.live);
-            return print(&mut out, &applied.map_err(|error| in_file(&self.file, error))?);
+            return print(&mut out, &applied.map_err(|error| self.file.blamed(error))?);
         }
         forecast(&mut out, &policy, self.trial)?;
         let plan =
             Plan { subject: TrialSubject::Policy, policy, patience: self.trial, live: self.live, loaded: Vec::new() };
         let applied = trial::begin(&plan, Some(&path), &mut guard_command());
-        print(&mut out, &applied.map_err(|error| in_file(&self.file, error))?)?;
+        print(&mut out, &applied.map_err(|error| self.file.blamed(error))?)?;
         match self.trial {
             Some(patience) => note(&format!("undone in {} unless `tccc confirm` follows", format_duration(patience))),
             None => {
@@ -110,7 +109,7 @@ impl Args {
         {
             let what = format!("give \"{}\" to connections", given.name);
             let admitted = given.admit(&what, "try it with `--trial 10m`", is_allowed || is_trial);
-            admitted.map_err(|failure| in_file(&self.file, failure.into()))?;
+            admitted.map_err(|failure| self.file.blamed(failure.into()))?;
         }
         Ok(())
     }

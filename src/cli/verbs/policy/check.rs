@@ -4,9 +4,8 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 
-use super::File;
+use super::file::File;
 use crate::cli::verbs::risk::Given;
-use crate::failure::Failure;
 use crate::policy::resolve;
 
 /// Read a policy file and report its mistakes; change nothing
@@ -27,8 +26,8 @@ impl Args {
     /// Errors: mistakes in the file; an algorithm that does not exist; a limit on what this kernel does not count.
     pub fn run(&self) -> Result<()> {
         let policy = self.file.read()?;
-        let to_load = resolve::to_load(&policy).map_err(|error| in_file(&self.file, error))?;
-        resolve::check_limits(&policy).map_err(|error| in_file(&self.file, error))?;
+        let to_load = resolve::to_load(&policy).map_err(|error| self.file.blamed(error))?;
+        resolve::check_limits(&policy).map_err(|error| self.file.blamed(error))?;
         let mut out = io::stdout().lock();
         let rules = policy.rules.len();
         writeln!(out, "{}: {rules} rule{}, no mistakes", self.file.file.display(), if rules == 1 { "" } else { "s" })?;
@@ -37,13 +36,5 @@ impl Args {
         }
         Given::by_rules(&policy).iter().try_for_each(|given| writeln!(out, "{}", given.phrase()))?;
         Ok(())
-    }
-}
-
-/// A failure about a rule, with the file before it.
-pub(super) fn in_file(file: &File, error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<Failure>() {
-        Ok(failure) => Failure { what: format!("{}: {}", file.file.display(), failure.what), ..failure }.into(),
-        Err(error) => error.context(file.file.display().to_string()),
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 use similar::TextDiff;
 
-use super::File;
+use super::file::File;
 use crate::policy::change;
 use crate::policy::file::write;
 
