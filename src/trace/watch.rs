@@ -112,7 +112,8 @@ impl Watch {
         let dropped = self.tracer.dropped();
         if dropped != self.dropped {
             self.dropped = dropped;
-            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped }));
+            let unfollowed = Some(self.tracer.unfollowed());
+            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped, unfollowed }));
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::units::{Bytes, format_duration, parse_duration};
 
 mod sink;
 
-use sink::Sink;
+use sink::{Seen, Sink};
 
 /// Longest sampling interval: a day.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -94,16 +94,16 @@ impl Args {
         let known = source.notices();
         self.warn_before(&known);
         let begin = Instant::now();
-        let (events, dropped) = self.follow(&mut source, Sink::new(recorder, stream), &stop)?;
+        let seen = self.follow(&mut source, Sink::new(recorder, stream), &stop)?;
         source.notices().iter().filter(|notice| !known.contains(notice)).for_each(|notice| warn(notice, None));
-        self.warn_of_dropped(events, dropped);
+        self.warn_of_dropped(&seen);
         let length = format_duration(begin.elapsed());
         let place = file.map_or_else(String::new, |file| format!(" recorded to \"{}\"", file.display()));
         let cost = source.whole().tracer().clock_cost().map_or_else(String::new, |cost| {
             let share_percent = cost.nanoseconds as f64 / begin.elapsed().as_nanos() as f64 * 100.0;
             format!("; looking at the sockets took {share_percent:.3} % of a processor")
         });
-        note(&format!("{events} events in {length}{place}, {dropped} dropped{cost}"));
+        note(&format!("{} events in {length}{place}, {} dropped{cost}", seen.events, seen.dropped));
         Ok(())
     }
 
@@ -111,16 +111,15 @@ impl Args {
         let mut source = Whole::open(file, self.selection.filter()?, self.selection.rules())?;
         let format = self.output.unwrap_or(StreamFormat::Table);
         let stream = Stream::begin(format, source.now_ns(), Naming::of_recording())?;
-        let (events, dropped) = self.follow(&mut source, Sink::new(None, Some(stream)), &AtomicBool::new(false))?;
+        let seen = self.follow(&mut source, Sink::new(None, Some(stream)), &AtomicBool::new(false))?;
         source.notices().iter().for_each(|notice| warn(notice, None));
-        self.warn_of_dropped(events, dropped);
-        note(&format!("{events} events of {}", source.title()));
+        self.warn_of_dropped(&seen);
+        note(&format!("{} events of {}", seen.events, source.title()));
         Ok(())
     }
 
-    /// Hands over what the source has until it is over, the time is, or a signal comes; returns how many events came,
-    /// and how many were dropped.
-    fn follow(&self, source: &mut dyn Source, mut sink: Sink, stop: &AtomicBool) -> Result<(u64, u64)> {
+    /// Hands over what the source has until it is over, the time is, or a signal comes.
+    fn follow(&self, source: &mut dyn Source, mut sink: Sink, stop: &AtomicBool) -> Result<Seen> {
         let begin = Instant::now();
         while !stop.load(Ordering::Relaxed) && !source.is_over() && !self.remaining(begin).is_zero() {
             // Less than a millisecond rounds to no wait at all.
@@ -143,20 +142,29 @@ impl Args {
         notices.iter().for_each(|notice| warn(notice, None));
     }
 
-    fn warn_of_dropped(&self, shown: u64, dropped: u64) {
+    fn warn_of_dropped(&self, seen: &Seen) {
+        let Seen { events, dropped, unfollowed } = *seen;
         if dropped == 0 {
             return;
         }
-        let all = shown + dropped;
+        let all = events + dropped;
         let share = dropped as f64 / all as f64 * 100.0;
         let ring = Bytes(u64::from(self.ring.saturating_mul(2).min(RING_BYTES_MAX)));
-        let hint = match &self.recording.replay {
-            Some(_) => "steps in the cwnd plot may be missing".to_owned(),
-            None => format!("raise --ring {}; steps in the cwnd plot may be missing", ring.binary()),
+        let full = "the ring buffer was full".to_owned();
+        let crowded = format!("more than {SOCKETS_MAX} sockets were open");
+        let is_full = unfollowed.is_none_or(|unfollowed| unfollowed < dropped);
+        let why = match unfollowed {
+            None => format!("{full}, or {crowded}"),
+            Some(0) => full,
+            Some(_) if !is_full => crowded,
+            Some(unfollowed) => format!("{full}, and {crowded}, which cost {unfollowed} of them"),
         };
-        let why = format!("the ring buffer was full, or more than {SOCKETS_MAX} sockets were open");
-        let what = format!("{dropped} of {all} events were dropped ({share:.1} %): {why}");
-        warn(&what, Some(&hint));
+        let hint = "steps in the cwnd plot may be missing";
+        let hint = match &self.recording.replay {
+            None if is_full => format!("raise --ring {}; {hint}", ring.binary()),
+            _ => hint.to_owned(),
+        };
+        warn(&format!("{dropped} of {all} events were dropped ({share:.1} %): {why}"), Some(&hint));
     }
 }
 

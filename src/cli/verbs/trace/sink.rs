@@ -50,13 +50,21 @@ impl Options {
 pub struct Sink {
     recorder: Option<Recorder>,
     stream: Option<Stream>,
-    events: u64,
-    dropped: u64,
+    seen: Seen,
+}
+
+/// What came, and what did not.
+#[derive(Default)]
+pub struct Seen {
+    pub events: u64,
+    pub dropped: u64,
+    /// Dropped ones of sockets beyond those that can be followed, where that was counted.
+    pub unfollowed: Option<u64>,
 }
 
 impl Sink {
     pub fn new(recorder: Option<Recorder>, stream: Option<Stream>) -> Self {
-        Sink { recorder, stream, events: 0, dropped: 0 }
+        Sink { recorder, stream, seen: Seen::default() }
     }
 
     /// Polls the source once, and lets readers have what came.
@@ -76,21 +84,23 @@ impl Sink {
 
     fn take(&mut self, arrival: &Arrival) -> Result<()> {
         match arrival {
-            Arrival::Event(_) => self.events += 1,
-            Arrival::Fact(Fact::Dropped { events, .. }) => self.dropped = *events,
+            Arrival::Event(_) => self.seen.events += 1,
+            Arrival::Fact(Fact::Dropped { events, unfollowed, .. }) => {
+                (self.seen.dropped, self.seen.unfollowed) = (*events, *unfollowed);
+            }
             Arrival::Fact(_) | Arrival::Restart => {}
         }
         self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.write(arrival))?;
         Ok(self.stream.as_mut().map_or(Ok(()), |stream| stream.take(arrival))?)
     }
 
-    /// Ends recording and stream in order; returns how many events came, and how many were dropped before.
+    /// Ends recording and stream in order.
     ///
     /// Errors: stdout or the recording cannot be written.
-    pub fn finish(self) -> Result<(u64, u64)> {
+    pub fn finish(self) -> Result<Seen> {
         self.recorder.map(Recorder::finish).transpose()?;
         self.stream.map(Stream::finish).transpose()?;
-        Ok((self.events, self.dropped))
+        Ok(self.seen)
     }
 }
 
