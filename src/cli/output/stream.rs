@@ -6,9 +6,8 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use super::columns::{self, Row, Table, line_limit, note_hidden};
-use super::json;
 use super::naming::Naming;
-use super::parquet;
+use super::{json, parquet};
 use crate::failure::Failure;
 use crate::trace::arms::KnownArms;
 use crate::trace::arrival::{Arrival, Fact};

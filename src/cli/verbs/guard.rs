@@ -12,9 +12,7 @@ use anyhow::Result;
 
 use super::systemd;
 use super::trace::stop_flag;
-use crate::cli::output::naming;
-use crate::cli::output::note;
-use crate::cli::output::warn;
+use crate::cli::output::{naming, note, warn};
 use crate::kernel::congestion::connection_rate;
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;

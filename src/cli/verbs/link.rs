@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::capabilities;
-use super::signals;
 use super::trace::parse_length;
-use crate::cli::output::Format;
-use crate::cli::output::note;
-use crate::cli::output::warn;
+use super::{capabilities, signals};
+use crate::cli::output::{Format, note, warn};
 use crate::experiment::net::tunlink::TunLink;
 use crate::experiment::net::{Link, LinkDriver, LinkEnd};
 use crate::failure::Failure;

@@ -10,17 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::capabilities;
 use super::selection::Selection;
-use super::systemd;
 use super::top::parse_refresh;
 use super::trace::{parse_interval, parse_ring, stop_flag};
 use super::trials::HostTrials;
+use super::{capabilities, systemd};
 use crate::cli::output::arms::find_labels;
-use crate::cli::output::naming;
-use crate::cli::output::note;
-use crate::cli::output::tell;
-use crate::cli::output::warn;
+use crate::cli::output::{naming, note, tell, warn};
 use crate::failure::Failure;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;

@@ -8,13 +8,11 @@ use anyhow::Result;
 
 use super::capabilities;
 use super::selection::Selection;
-use crate::cli::output::Format;
 use crate::cli::output::arms::read_arms;
 use crate::cli::output::columns::{Row, Table, line_limit, note_hidden};
 use crate::cli::output::document::{self, Chosen};
 use crate::cli::output::naming::{Naming, Words};
-use crate::cli::output::note;
-use crate::cli::output::warn;
+use crate::cli::output::{Format, note, warn};
 use crate::kernel::privilege::{self, Capability};
 use crate::trace::event::Event;
 use crate::trace::snapshot::{self, Seen};

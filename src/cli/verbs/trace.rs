@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT};
 
-use super::capabilities;
 use super::selection::Selection;
-use super::signals;
+use super::{capabilities, signals};
 use crate::cli::output::naming::{self, Naming};
 use crate::cli::output::stream::{Stream, StreamFormat};
 use crate::cli::output::{note, warn};

@@ -6,9 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::capabilities;
-use crate::cli::output::note;
 use crate::cli::output::plain::{row, write_columns};
-use crate::cli::output::warn;
+use crate::cli::output::{note, warn};
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::socket::Holder;
