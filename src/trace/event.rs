@@ -11,7 +11,7 @@ mod bytes;
 mod field;
 pub mod schema;
 
-use bytes::{AlgorithmName, BytesPerSec, End, Layout, Plain, Raw, Unless};
+use bytes::{AlgorithmName, BytesPerSec, End, Layout, Plain, Unless};
 pub use bytes::{DecodeError, EVENT_BYTES, PRIVATE_BYTES};
 pub(crate) use field::{FieldType, FieldValue, Show, Shown, column, private_digits};
 
@@ -33,6 +33,9 @@ macro_rules! words {
         }
 
         impl $name {
+            /// Every one, by its number.
+            pub const ALL: &'static [$name] = &[$($name::$item,)+];
+
             /// The word that every output shows.
             pub fn name(self) -> &'static str {
                 match self {
@@ -41,18 +44,18 @@ macro_rules! words {
             }
         }
 
-        impl Raw for $name {
+        impl Layout<$name> for Plain {
             const SIZE: usize = 1;
 
-            fn get(bytes: &[u8]) -> Result<Self, DecodeError> {
-                match bytes[0] {
+            fn read(&self, bytes: &[u8; EVENT_BYTES], at: usize) -> Result<$name, DecodeError> {
+                match bytes[at] {
                     $($number => Ok($name::$item),)+
                     $byte => $unknown,
                 }
             }
 
-            fn put(&self, bytes: &mut [u8]) {
-                bytes[0] = *self as u8;
+            fn write(&self, value: &$name, bytes: &mut [u8; EVENT_BYTES], at: usize) {
+                bytes[at] = *value as u8;
             }
         }
 
@@ -132,7 +135,7 @@ macro_rules! event {
             },)+];
 
             fn read(bytes: &[u8; EVENT_BYTES]) -> Result<Event, DecodeError> {
-                Ok(Event { $($name: $layout.read(bytes, $at)?,)+ })
+                Ok(Event { $($name: Layout::<$type>::read(&$layout, bytes, $at)?,)+ })
             }
 
             fn write(&self, bytes: &mut [u8; EVENT_BYTES]) {

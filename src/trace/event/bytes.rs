@@ -32,59 +32,6 @@ impl std::error::Error for DecodeError {}
 
 type Bytes = [u8; EVENT_BYTES];
 
-/// A value of a fixed number of bytes.
-pub(super) trait Raw: Sized {
-    const SIZE: usize;
-
-    /// Takes a slice of this size.
-    fn get(bytes: &[u8]) -> Result<Self, DecodeError>;
-
-    fn put(&self, bytes: &mut [u8]);
-}
-
-macro_rules! numbers {
-    ($($number:ty),+) => {
-        $(impl Raw for $number {
-            const SIZE: usize = size_of::<$number>();
-
-            fn get(bytes: &[u8]) -> Result<Self, DecodeError> {
-                Ok(<$number>::from_ne_bytes(Raw::get(bytes)?))
-            }
-
-            fn put(&self, bytes: &mut [u8]) {
-                self.to_ne_bytes().put(bytes);
-            }
-        })+
-    };
-}
-numbers!(u8, u16, u32, u64);
-
-impl<const N: usize> Raw for [u8; N] {
-    const SIZE: usize = N;
-
-    fn get(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut raw = [0; N];
-        raw.copy_from_slice(bytes);
-        Ok(raw)
-    }
-
-    fn put(&self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(self);
-    }
-}
-
-impl Raw for bool {
-    const SIZE: usize = 1;
-
-    fn get(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Ok(bytes[0] != 0)
-    }
-
-    fn put(&self, bytes: &mut [u8]) {
-        bytes[0] = (*self).into();
-    }
-}
-
 /// How a value of this type is written at a place of an event.
 pub(super) trait Layout<T> {
     /// Bytes it takes.
@@ -106,23 +53,55 @@ pub(super) const fn size_in<T, L: Layout<T>>(_layout: &L) -> usize {
 /// The value as it is.
 pub(super) struct Plain;
 
-impl<T: Raw> Layout<T> for Plain {
-    const SIZE: usize = T::SIZE;
+impl<const N: usize> Layout<[u8; N]> for Plain {
+    const SIZE: usize = N;
 
-    fn read(&self, bytes: &Bytes, at: usize) -> Result<T, DecodeError> {
-        T::get(&bytes[at..at + T::SIZE])
+    fn read(&self, bytes: &Bytes, at: usize) -> Result<[u8; N], DecodeError> {
+        Ok(std::array::from_fn(|place| bytes[at + place]))
     }
 
-    fn write(&self, value: &T, bytes: &mut Bytes, at: usize) {
-        value.put(&mut bytes[at..at + T::SIZE]);
+    fn write(&self, value: &[u8; N], bytes: &mut Bytes, at: usize) {
+        bytes[at..at + N].copy_from_slice(value);
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),+) => {
+        $(impl Layout<$number> for Plain {
+            const SIZE: usize = size_of::<$number>();
+
+            fn read(&self, bytes: &Bytes, at: usize) -> Result<$number, DecodeError> {
+                Ok(<$number>::from_ne_bytes(self.read(bytes, at)?))
+            }
+
+            fn write(&self, value: &$number, bytes: &mut Bytes, at: usize) {
+                self.write(&value.to_ne_bytes(), bytes, at);
+            }
+        })+
+    };
+}
+numbers!(u8, u16, u32, u64);
+
+impl Layout<bool> for Plain {
+    const SIZE: usize = 1;
+
+    fn read(&self, bytes: &Bytes, at: usize) -> Result<bool, DecodeError> {
+        Ok(bytes[at] != 0)
+    }
+
+    fn write(&self, value: &bool, bytes: &mut Bytes, at: usize) {
+        bytes[at] = (*value).into();
     }
 }
 
 /// A value that is known unless it is zero, or as large as this.
 pub(super) struct Unless<T>(pub T);
 
-impl<T: Raw + PartialOrd + Default + Copy> Layout<Option<T>> for Unless<T> {
-    const SIZE: usize = T::SIZE;
+impl<T: PartialOrd + Default + Copy> Layout<Option<T>> for Unless<T>
+where
+    Plain: Layout<T>,
+{
+    const SIZE: usize = size_of::<T>();
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<Option<T>, DecodeError> {
         let is_known = |value: &T| if self.0 == T::default() { *value != self.0 } else { *value < self.0 };
@@ -142,7 +121,7 @@ impl<T: Raw + PartialOrd + Default + Copy> Layout<Option<T>> for Unless<T> {
 pub(super) struct BytesPerSec;
 
 impl Layout<Option<u64>> for BytesPerSec {
-    const SIZE: usize = u64::SIZE;
+    const SIZE: usize = 8;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<Option<u64>, DecodeError> {
         Ok(Unless(u64::MAX).read(bytes, at)?.map(|rate: u64| rate.saturating_mul(8)))
@@ -182,8 +161,8 @@ impl Layout<SocketAddr> for End {
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<SocketAddr, DecodeError> {
         let ip = match Plain.read(bytes, FAMILY)? {
-            INET => IpAddr::from(<[u8; 4]>::get(&bytes[at..at + 4])?),
-            INET6 => IpAddr::from(<[u8; 16]>::get(&bytes[at..at + Self::SIZE])?),
+            INET => IpAddr::from(Layout::<[u8; 4]>::read(&Plain, bytes, at)?),
+            INET6 => IpAddr::from(Layout::<[u8; 16]>::read(&Plain, bytes, at)?),
             other => return Err(DecodeError::Unknown("address family", u16::into(other))),
         };
         // An IPv6 socket that talks IPv4 shows the address its peer shows.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::cli::output::plain::write_columns;
 use crate::failure::Failure;
 use crate::model::recap::{FlowRecap, Recap};
 use crate::plain::plain;
@@ -55,7 +56,7 @@ pub fn is_recording(path: &Path) -> bool {
 pub fn render(files: &[PathBuf], format: Format) -> Result<String> {
     let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<Recording>>>()?;
     match format {
-        Format::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
+        Format::Text => Ok(recordings.iter().map(text).collect::<Result<Vec<String>>>()?.join("\n")),
         Format::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
         Format::Csv => csv(&recordings),
         Format::Markdown | Format::Html => {
@@ -104,7 +105,7 @@ fn load(file: &Path) -> Result<Recording> {
     })
 }
 
-fn text(recording: &Recording) -> String {
+fn text(recording: &Recording) -> Result<String> {
     let length = milliseconds(recording.length_s);
     let Recording { file, host, kernel, started, events, dropped, selection, .. } = recording;
     let mut text = plain(&format!("{file}: {host}, Linux {kernel}, {started}")) + "\n";
@@ -120,7 +121,7 @@ fn text(recording: &Recording) -> String {
     if recording.untracked > 0 {
         text += &format!("  {} events of further connections are not shown\n", recording.untracked);
     }
-    text + "\n" + &grid(&recording.flows)
+    Ok(text + "\n" + &grid(&recording.flows)?)
 }
 
 /// A length to the millisecond; a damaged recording may say anything.
@@ -128,31 +129,14 @@ fn milliseconds(length_s: f64) -> String {
     format_duration(Duration::from_millis((length_s.min(1e9) * 1e3).round() as u64))
 }
 
-fn grid(flows: &[FlowRecap]) -> String {
-    let heading = [
-        "local",
-        "remote",
-        "algorithm",
-        "length",
-        "goodput",
-        "delivered",
-        "retrans",
-        "lost",
-        "timeouts",
-        "mean cwnd",
-        "srtt p50",
-        "srtt p95",
-        "min_rtt",
-    ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+fn grid(flows: &[FlowRecap]) -> Result<String> {
+    let heading =
+        "local,remote,algorithm,length,goodput,delivered,retrans,lost,timeouts,mean cwnd,srtt p50,srtt p95,min_rtt";
+    let mut rows = vec![heading.split(',').map(str::to_owned).collect::<Vec<String>>()];
     rows.extend(flows.iter().map(cells));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+    let mut text = Vec::new();
+    write_columns(&mut text, &rows)?;
+    String::from_utf8(text).context("write the connections")
 }
 
 fn cells(flow: &FlowRecap) -> Vec<String> {
@@ -162,7 +146,7 @@ fn cells(flow: &FlowRecap) -> Vec<String> {
     vec![
         flow.local.clone(),
         flow.remote.clone(),
-        plain(&flow.algorithm),
+        flow.algorithm.clone(),
         milliseconds(flow.length_s),
         or_dash(flow.goodput_bps.map(|rate| BitsPerSec(rate as u64).to_string())),
         format!("{} pkts", flow.delivered_pkts),
