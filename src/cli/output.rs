@@ -1,4 +1,4 @@
-//! What verbs print: sockets and streams in every format, tables, progress, and messages. It knows no verb.
+//! What verbs print: sockets and streams in every format, tables, and messages. It knows no verb.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,6 @@ mod json;
 pub mod naming;
 mod parquet;
 pub mod plain;
-pub mod progress;
 pub mod stream;
 
 /// Whether `--quiet` was given; set once, before a verb runs.

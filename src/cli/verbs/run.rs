@@ -3,6 +3,7 @@
 mod dry;
 mod ending;
 mod places;
+mod progress;
 mod stop;
 
 use std::collections::BTreeSet;
@@ -17,9 +18,9 @@ use clap::ValueEnum;
 use self::dry::{print_plan, print_total};
 use self::ending::Ending;
 use self::places::{name_places, resumable};
+use self::progress::Display;
 use self::stop::Stop;
 use super::capabilities;
-use crate::cli::output::progress::Display;
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
 use crate::experiment::net::mininet::Mininet;

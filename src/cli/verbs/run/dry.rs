@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::progress;
 use super::{Args, EngineChoice, Planned};
-use crate::cli::output::progress;
 use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Sends};
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::units::{BitsPerSec, QueueSize, format_duration};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::cli::output;
 use crate::experiment::runner::{Forecast, Progress};
 use crate::plain::plain_lines;
 
@@ -50,7 +51,7 @@ impl Display {
     /// Shows nothing before the runner speaks.
     pub fn new(what: String) -> Self {
         let bar = ProgressBar::hidden();
-        if !super::is_quiet() {
+        if !output::is_quiet() {
             bar.set_draw_target(ProgressDrawTarget::stderr()); // hides itself where stderr is no terminal
         }
         let now = Instant::now();
@@ -71,8 +72,8 @@ impl Display {
 
     /// Says a line above the bar.
     pub fn say(&self, line: &str) {
-        if !super::is_quiet() {
-            self.bar.suspend(|| super::tell(&format!("{}\n", plain_lines(line))));
+        if !output::is_quiet() {
+            self.bar.suspend(|| output::tell(&format!("{}\n", plain_lines(line))));
         }
     }
 
