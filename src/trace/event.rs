@@ -104,6 +104,8 @@ words! {
 pub(crate) struct EventField {
     /// Its name in Rust, JSON, CSV and Parquet, with the unit.
     pub name: &'static str,
+    /// `,"name":`, as it stands within a JSON object.
+    pub key: &'static str,
     pub kind: FieldType,
     pub shown: Shown,
     /// Its value; none when it is not known.
@@ -128,6 +130,7 @@ macro_rules! event {
             /// Every field, in the order of JSON.
             pub(crate) const FIELDS: &'static [EventField] = &[$(EventField {
                 name: stringify!($name),
+                key: concat!(",\"", stringify!($name), "\":"),
                 kind: <$type as Show>::TYPE,
                 shown: $shown,
                 value: |event| Show::show(&event.$name),

@@ -151,9 +151,9 @@ impl Tracer {
         self.watcher.dropped()
     }
 
-    /// Those of them that are of sockets beyond [`SOCKETS_MAX`]; for the others the ring was full.
-    pub fn unfollowed(&self) -> u64 {
-        self.watcher.dropped_for(NO_PLACE)
+    /// The same by the reason: the ring was full, or the socket is beyond [`SOCKETS_MAX`].
+    pub fn drops(&self) -> [u64; 2] {
+        self.watcher.drops()
     }
 
     /// What is less precise or costs more than it should on this kernel, and why.
@@ -238,13 +238,15 @@ impl Watcher {
 
     /// Events that could not be sent since the start.
     pub fn dropped(&self) -> u64 {
-        self.dropped_for(RING_FULL) + self.dropped_for(NO_PLACE)
+        self.drops().iter().sum()
     }
 
-    fn dropped_for(&self, reason: u32) -> u64 {
-        let count = self.maps.dropped.lookup(&reason.to_ne_bytes(), MapFlags::ANY);
-        let count = count.ok().flatten().and_then(|bytes| bytes.try_into().ok());
-        u64::from_ne_bytes(count.expect("the drop count is one number in a map this process holds"))
+    fn drops(&self) -> [u64; 2] {
+        [RING_FULL, NO_PLACE].map(|reason| {
+            let count = self.maps.dropped.lookup(&reason.to_ne_bytes(), MapFlags::ANY);
+            let count = count.ok().flatten().and_then(|bytes| bytes.try_into().ok());
+            u64::from_ne_bytes(count.expect("a drop count is one number in a map this process holds"))
+        })
     }
 
     fn netns(&self) -> Result<&MapHandle> {

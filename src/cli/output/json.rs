@@ -12,15 +12,14 @@ const MEMORY: &str = "text in memory can always be written";
 
 /// Appends the members of the object of a socket, with its arm of a policy, and ends the object.
 pub fn write_members(event: &Event, words: &Words, given: Option<&RuleArm>, out: &mut Vec<u8>) {
-    for field in Event::FIELDS {
-        put(out, &["\"", field.name, "\":"]);
+    for (place, field) in Event::FIELDS.iter().enumerate() {
+        put(out, &[&field.key[usize::from(place == 0)..]]);
         match (field.value)(event) {
             Some(value) => put_value(out, &value),
             None => put(out, &["null"]),
         }
-        put(out, &[","]);
     }
-    put(out, &["\"phase\":"]);
+    put(out, &[",\"phase\":"]);
     put_text(out, words.phase(event));
     put(out, &[",\"state\":{"]);
     put_state(out, words, event);

@@ -15,7 +15,7 @@ use crate::cli::output::stream::{Stream, StreamFormat};
 use crate::cli::output::{note, warn};
 use crate::kernel::clock;
 use crate::trace::gather::Scope;
-use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN, SOCKETS_MAX};
+use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::trace::record::{Head, Recorder};
 use crate::trace::rules::OfRules;
 use crate::trace::source::Source;
@@ -149,18 +149,10 @@ impl Args {
         let all = events + dropped;
         let share = dropped as f64 / all as f64 * 100.0;
         let ring = Bytes(u64::from(self.ring.saturating_mul(2).min(RING_BYTES_MAX)));
-        let full = "the ring buffer was full".to_owned();
-        let crowded = format!("more than {SOCKETS_MAX} sockets were open");
-        let is_full = unfollowed.is_none_or(|unfollowed| unfollowed < dropped);
-        let why = match unfollowed {
-            None => format!("{full}, or {crowded}"),
-            Some(0) => full,
-            Some(_) if !is_full => crowded,
-            Some(unfollowed) => format!("{full}, and {crowded}, which cost {unfollowed} of them"),
-        };
+        let why = seen.why_dropped();
         let hint = "steps in the cwnd plot may be missing";
         let hint = match &self.recording.replay {
-            None if is_full => format!("raise --ring {}; {hint}", ring.binary()),
+            None if unfollowed != Some(dropped) => format!("raise --ring {}; {hint}", ring.binary()),
             _ => hint.to_owned(),
         };
         warn(&format!("{dropped} of {all} events were dropped ({share:.1} %): {why}"), Some(&hint));

@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::parse_length;
 use crate::cli::output::stream::Stream;
 use crate::trace::arrival::{Arrival, Fact};
+use crate::trace::live::SOCKETS_MAX;
 use crate::trace::record::{Recorder, Rotation};
 use crate::trace::source::Source;
 use crate::units::Bytes;
@@ -62,6 +63,20 @@ pub struct Seen {
     pub unfollowed: Option<u64>,
 }
 
+impl Seen {
+    /// Why events were dropped.
+    pub fn why_dropped(&self) -> String {
+        let full = "the ring buffer was full";
+        let crowded = format!("more than {SOCKETS_MAX} sockets were open");
+        match self.unfollowed {
+            None => format!("{full}, or {crowded}"),
+            Some(0) => full.to_owned(),
+            Some(all) if all == self.dropped => crowded,
+            Some(some) => format!("{full}, and {crowded}, which cost {some} of them"),
+        }
+    }
+}
+
 impl Sink {
     pub fn new(recorder: Option<Recorder>, stream: Option<Stream>) -> Self {
         Sink { recorder, stream, seen: Seen::default() }
@@ -107,4 +122,18 @@ impl Sink {
 fn parse_rotate_size(text: &str) -> Result<Bytes, String> {
     let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
     (size.0 >= ROTATE_BYTES_MIN).then_some(size).ok_or_else(|| "expected 1MiB or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_events_are_said_to_be_dropped_for_their_own_reason() {
+        let why = |unfollowed| Seen { dropped: 9, unfollowed, ..Seen::default() }.why_dropped();
+        assert_eq!(why(Some(0)), "the ring buffer was full");
+        assert_eq!(why(Some(9)), "more than 131072 sockets were open");
+        assert!(why(Some(2)).ends_with("full, and more than 131072 sockets were open, which cost 2 of them"));
+        assert_eq!(why(None), "the ring buffer was full, or more than 131072 sockets were open");
+    }
 }
