@@ -31,8 +31,7 @@ mod trials;
 pub use exporter::{Look, Settings as ExporterSettings};
 pub use gate::{TOKEN_MAX, Token};
 pub use live::MakeSource;
-pub use metrics::Registered;
-pub use overview::{ArmShare, PolicyNow, Situation};
+pub use overview::{ArmShare, PolicyNow, Registered, Situation};
 pub use pulse::Pulse;
 pub use trials::{History, Trials};
 

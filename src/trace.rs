@@ -16,3 +16,4 @@ pub mod source;
 mod tick;
 pub mod totals;
 pub mod watch;
+pub mod whole;

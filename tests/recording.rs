@@ -41,6 +41,31 @@ fn recording_of_format_1_says_what_it_said() {
     assert!(live.sockets().any(|socket| live.cgroup(socket).is_some_and(|path| path.starts_with("/tccc/run-"))));
 }
 
+/// The checksums are of what the tccc that introduced the format wrote; a decoder that changes one byte changes them.
+#[test]
+fn every_event_of_format_1_is_what_it_was() {
+    let mut reader = Reader::open(&fixture(1)).unwrap();
+    let (mut bytes, mut objects) = (Vec::new(), Vec::new());
+    while let Some(content) = reader.next(Want::All).unwrap() {
+        let Content::Events(events) = content else { continue };
+        for event in events {
+            bytes.extend(event.encode());
+            serde_json::to_writer(&mut objects, &event).unwrap();
+            objects.push(b'\n');
+        }
+    }
+    assert_eq!([&bytes, &objects].map(|it| crc32fast::hash(it)), [0x1b3a_9982, 0xef45_69ca]);
+}
+
+#[test]
+fn replay_of_format_1_prints_what_it_printed() {
+    for (format, checksum) in [("table", 0xc18e_ef98), ("jsonl", 0x3653_556f), ("csv", 0xfa10_a9ee)] {
+        let output = tccc().args(["trace", "-o", format, "--replay"]).arg(fixture(1)).output().unwrap();
+        assert_eq!(crc32fast::hash(&output.stdout), checksum, "{format}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "tccc: note: 1348 events of vm, Linux 6.18.44-fc-v657\n");
+    }
+}
+
 #[test]
 fn replay_prints_every_event_that_is_asked_for() {
     let lines = |options: &[&str]| {

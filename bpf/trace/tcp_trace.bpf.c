@@ -41,6 +41,10 @@ const volatile u64 yield_bytes = 2 << 20; /* unread bytes from which a tick leav
 const volatile u32 jiffy_ns = 4000000;
 
 #define OPENING_PKTS 8
+/* Why an event is dropped, as places of tccc_dropped; src/trace/live.rs reads them. */
+#define DROP_RING_FULL 0
+#define DROP_NO_PLACE 1
+#define DROP_REASONS 2
 #define FLOWS_MAX (1 << 17) /* sockets that are followed at the same time; what does not fit is counted as dropped */
 #define STRAYS_MAX 2	    /* one may be a socket that comes at the same moment */
 #define LOOKS_PER_TICK 256  /* a softirq must be short: the rest of the sockets has to wait for the next one */
@@ -126,7 +130,7 @@ struct {
 
 struct {
 	__uint(type, MAP_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, DROP_REASONS);
 	__type(key, u32);
 	__type(value, u64);
 } tccc_dropped SEC(".maps");
@@ -171,10 +175,9 @@ static __always_inline u64 moved_of(const struct tcp_sock___trace *tp)
 	return tp->bytes_acked + tp->bytes_received + tp->delivered;
 }
 
-static __always_inline void count_dropped(void)
+static __always_inline void count_dropped(u32 reason)
 {
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&tccc_dropped, &zero);
+	u64 *count = bpf_map_lookup_elem(&tccc_dropped, &reason);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
@@ -236,7 +239,7 @@ static __always_inline struct flow *flow_of(const struct sock *sk)
 	if (place && !flow)
 		flow = take_place((struct sock *)sk, place);
 	if (!flow)
-		count_dropped();
+		count_dropped(DROP_NO_PLACE);
 	return flow;
 }
 
@@ -318,7 +321,7 @@ static __always_inline struct tccc_event *reserve(const struct tcp_sock___trace 
 	if (event)
 		fill(event, tp, kind);
 	else
-		count_dropped();
+		count_dropped(DROP_RING_FULL);
 	return event;
 }
 

@@ -21,7 +21,7 @@ use crate::experiment::plan::Plan;
 use crate::experiment::scenario::ScenarioFile;
 use crate::failure::Failure;
 use crate::model::run::{HostRecord, RunRecord, RunStatus, UNFINISHED};
-use crate::trace::event::{Event, Recorded};
+use crate::trace::event::Event;
 
 /// What to do about a directory that does not take results.
 const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
@@ -198,7 +198,7 @@ impl RunFolder {
         let mut file =
             BufWriter::new(File::create(self.path.join("events.jsonl")).context("create the file of events")?);
         for event in events {
-            serde_json::to_writer(&mut file, &Recorded::from(event)).context("write an event")?;
+            serde_json::to_writer(&mut file, &event).context("write an event")?;
             file.write_all(b"\n").context("write an event")?;
         }
         file.flush().context("write the events")?;

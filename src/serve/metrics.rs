@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 
 use super::overview::Situation;
 use crate::trace::cost::Cost;
+use crate::trace::event::CaState;
 use crate::trace::totals::{Counted, Group, Powers};
 
 mod plain_text;
@@ -22,8 +23,6 @@ pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.
 /// Content type of the text format that came before it.
 pub(super) const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Congestion states by their place in [`Group::state_ns`].
-const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 /// Powers of two that are bounds of buckets: RTT in microseconds, 64 us to 16.8 s; packets, 1 to 16384; bytes a second,
 /// 1 KiB to 16 GiB.
 const TIME_POWERS: [usize; 2] = [6, 24];
@@ -31,19 +30,6 @@ const WINDOW_POWERS: [usize; 2] = [0, 14];
 const RATE_POWERS: [usize; 2] = [10, 34];
 const MICROS_PER_SECOND: f64 = 1e6;
 const NANOS_PER_SECOND: f64 = 1e9;
-
-/// An algorithm that connections can choose.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered {
-    /// Kernel name.
-    pub name: String,
-    /// What of it runs: the digest of its object, or the kernel's release.
-    pub version: String,
-    /// "tccc" or "kernel".
-    pub source: &'static str,
-    /// How often it was upgraded; none for the kernel's own.
-    pub generation: Option<u32>,
-}
 
 /// Everything that one scrape shows.
 #[derive(Debug, Clone)]
@@ -220,8 +206,8 @@ fn encode_counts(to: &mut Families<'_, '_>, groups: &[(Labels, Group)]) -> Resul
         to.counter(name, help, groups.iter().map(|(labels, group)| (labels.clone(), value(group) as f64)))?;
     }
     let states = groups.iter().flat_map(|(labels, group)| {
-        STATES.iter().zip(group.state_ns).map(|(state, nanoseconds)| {
-            let labels = labels.iter().cloned().chain([("state", (*state).to_owned())]).collect();
+        CaState::ALL.iter().zip(group.state_ns).map(|(state, nanoseconds)| {
+            let labels = labels.iter().cloned().chain([("state", state.name().to_owned())]).collect();
             (labels, nanoseconds as f64 / NANOS_PER_SECOND)
         })
     });

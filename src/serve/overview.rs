@@ -14,7 +14,7 @@ mod changes;
 mod ring;
 mod sums;
 
-pub use changes::{ArmShare, PolicyNow, Situation};
+pub use changes::{ArmShare, PolicyNow, Registered, Situation};
 pub(super) use sums::{Key, Sampler, Sums};
 
 use changes::Change;

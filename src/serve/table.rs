@@ -40,8 +40,8 @@ type Row<'a> = (
 struct Sent {
     handle: u32,
     seen: bool,
-    named: Named,
-    values: Values,
+    named: Option<Named>,
+    values: Option<Values>,
 }
 
 /// What of its name could have changed.
@@ -92,11 +92,11 @@ impl Table {
         let (mut names, mut rows) = (Vec::new(), Vec::new());
         self.sent.values_mut().for_each(|sent| sent.seen = false);
         for socket in live.sockets() {
-            let (named, values) = (Named::of(live, socket), Values::of(live, socket));
+            let (named, values) = (Some(Named::of(live, socket)), Some(Values::of(live, socket)));
             let next = &mut self.next;
             let sent = self.sent.entry(socket.latest.socket).or_insert_with(|| {
                 *next = next.wrapping_add(1);
-                Sent { handle: *next, seen: false, named: Named::unknown(), values: Values::unknown() }
+                Sent { handle: *next, seen: false, named: None, values: None }
             });
             sent.seen = true;
             if sent.named != named {
@@ -104,7 +104,7 @@ impl Table {
                 sent.named = named;
             }
             if sent.values != values {
-                rows.push(row(live, socket, sent.handle, &values));
+                rows.extend(values.map(|values| row(live, socket, sent.handle, values)));
                 sent.values = values;
             }
         }
@@ -120,16 +120,12 @@ impl Table {
     pub(super) fn whole(&self, live: &Live, status: &Status) -> Bytes {
         let known = || live.sockets().filter_map(|socket| Some((socket, self.sent.get(&socket.latest.socket)?)));
         let names = known().map(|(socket, sent)| name(live, socket, sent.handle)).collect();
-        let rows = known().map(|(socket, sent)| row(live, socket, sent.handle, &sent.values)).collect();
+        let rows = known().filter_map(|(socket, sent)| Some(row(live, socket, sent.handle, sent.values?))).collect();
         frame::encode("sockets", &Frame { status, names, rows, gone: Vec::new() })
     }
 }
 
 impl Named {
-    fn unknown() -> Named {
-        Named { algorithm: String::new(), has_owner: false, has_cgroup: false, arm: None, first_ns: 0 }
-    }
-
     fn of(live: &Live, socket: &Socket) -> Named {
         Named {
             algorithm: socket.latest.algorithm.clone(),
@@ -142,19 +138,6 @@ impl Named {
 }
 
 impl Values {
-    fn unknown() -> Values {
-        Values {
-            phase: 0,
-            ca_state: "",
-            packets: [0; 2],
-            ssthresh_pkts: None,
-            times_us: [None; 2],
-            rates_bps: [None; 2],
-            retrans: None,
-            is_closed: false,
-        }
-    }
-
     fn of(live: &Live, socket: &Socket) -> Values {
         let (event, now) = (&socket.latest, live.now_ns());
         let rates = [socket.goodput_bps(now), socket.received_bps(now)];
@@ -181,7 +164,7 @@ fn name<'a>(live: &'a Live, socket: &'a Socket, handle: u32) -> Name<'a> {
     (handle, id, peer, local, process, cgroup, event.algorithm.clone(), millis(socket.first_ns), rule, arm)
 }
 
-fn row<'a>(live: &'a Live, socket: &'a Socket, handle: u32, values: &Values) -> Row<'a> {
+fn row<'a>(live: &'a Live, socket: &'a Socket, handle: u32, values: Values) -> Row<'a> {
     let phase = live.phase_name(&socket.latest.algorithm, values.phase);
     let [cwnd, inflight] = values.packets;
     let [srtt, min_rtt] = values.times_us;

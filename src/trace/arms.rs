@@ -48,6 +48,36 @@ impl Labelled {
     }
 }
 
+/// Connections whose arm a stream remembers at most; a hostile recording may name any number.
+const KNOWN_MAX: usize = 400_000;
+
+/// Arms of connections, as a stream tells them.
+#[derive(Debug, Default)]
+pub struct KnownArms(HashMap<u64, RuleArm>);
+
+impl KnownArms {
+    /// Takes in what a fact tells of an arm.
+    pub fn learn(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Arm { socket, given: Some(given) } if self.0.len() < KNOWN_MAX || self.0.contains_key(socket) => {
+                self.0.insert(*socket, given.clone());
+            }
+            Fact::Arm { socket, given: None } => self.forget(*socket),
+            _ => {}
+        }
+    }
+
+    /// The connection ended.
+    pub fn forget(&mut self, socket: u64) {
+        self.0.remove(&socket);
+    }
+
+    /// The arm of a connection.
+    pub fn arm(&self, socket: u64) -> Option<&RuleArm> {
+        self.0.get(&socket)
+    }
+}
+
 /// Sockets that are remembered at most: twice as many as are watched, because a close may be lost.
 const MET_MAX: usize = 800_000;
 

@@ -82,6 +82,9 @@ pub enum Fact {
         time_ns: u64,
         /// So many so far.
         events: u64,
+        /// Those of them that are of sockets beyond those that can be followed; none: an older tccc did not count them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unfollowed: Option<u64>,
     },
     /// Every socket that exists was handed over as a `Snapshot` event since `begin_ns`: what was not is gone.
     Swept {

@@ -1,200 +1,228 @@
 //! One event of one socket: the protocol between the tracer and everything that consumes it.
 //!
-//! The only place in Rust that knows the byte layout of `bpf/include/trace_event.h`.
+//! The table of fields below is the only place in Rust that knows the byte layout of `bpf/include/trace_event.h`. The
+//! decoder, the encoder, the schema of a recording and the columns of every output follow from it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+mod bytes;
+mod field;
 pub mod schema;
+
+use bytes::{AlgorithmName, BytesPerSec, End, Layout, Plain, Unless};
+pub use bytes::{DecodeError, EVENT_BYTES, PRIVATE_BYTES};
+pub(crate) use field::{FieldType, FieldValue, Show, Shown, column, private_digits};
 
 /// Version of the byte layout; equal to `TCCC_EVENT_VERSION`.
 pub const EVENT_VERSION: u32 = 1;
-/// Bytes of an algorithm's private state in a socket (`icsk_ca_priv`).
-pub const PRIVATE_BYTES: usize = 104;
-/// Size of one encoded event.
-pub const EVENT_BYTES: usize = 272;
+/// The kernel's "infinite" threshold.
+const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Why an event was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    /// The connection was established.
-    Open,
-    /// The sampling interval passed.
-    Sample,
-    /// The congestion state changed.
-    State,
-    /// The lost or retransmitted count grew since the last of these; at most ten per sampling interval, counts cumulative.
-    Loss,
-    /// The connection ended.
-    Close,
-    /// One row of a sweep over all sockets.
-    Snapshot,
-}
-
-/// The kernel's congestion state of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the kernel's own five words")]
-pub enum CaState {
-    Open,
-    Disorder,
-    #[serde(rename = "CWR")]
-    Cwr,
-    Recovery,
-    Loss,
-}
-
-impl CaState {
-    fn from_byte(byte: u8) -> Self {
-        match byte {
-            0 => CaState::Open,
-            1 => CaState::Disorder,
-            2 => CaState::Cwr,
-            3 => CaState::Recovery,
-            _ => CaState::Loss,
+/// An enumeration that the kernel writes as a number, and every output as a word; and what another number is.
+macro_rules! words {
+    (
+        $(#[$note:meta])* $name:ident, $byte:ident $unknown:expr,
+        { $($(#[$item_note:meta])* $item:ident = $number:literal $word:literal,)+ }
+    ) => {
+        $(#[$note])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$item_note])* #[serde(rename = $word)] $item = $number,)+
         }
-    }
 
-    /// The kernel's word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            CaState::Open => "Open",
-            CaState::Disorder => "Disorder",
-            CaState::Cwr => "CWR",
-            CaState::Recovery => "Recovery",
-            CaState::Loss => "Loss",
+        impl $name {
+            /// Every one, by its number.
+            pub const ALL: &'static [$name] = &[$($name::$item,)+];
+
+            /// The word that every output shows.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($name::$item => $word,)+
+                }
+            }
         }
-    }
-}
 
-/// What one socket looked like at one moment.
-///
-/// Shape: a stream is sorted by time per socket; a gap means that nothing was sampled or that events were dropped
-/// (the stream's drop count says which).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Why this event was sent.
-    pub kind: EventKind,
-    /// CLOCK_MONOTONIC, nanoseconds.
-    pub time_ns: u64,
-    /// Socket cookie, unique per boot; 0 where the kernel had assigned none.
-    pub socket: u64,
-    /// cgroup v2 id of the socket.
-    pub cgroup: u64,
-    /// Inode of the network namespace.
-    pub netns: u32,
-    /// Owner of the socket.
-    pub uid: u32,
-    /// Local address and port.
-    pub local: SocketAddr,
-    /// Remote address and port.
-    pub remote: SocketAddr,
-    /// Kernel name of the congestion-control algorithm.
-    pub algorithm: String,
-    /// Congestion window, packets.
-    pub cwnd_pkts: u32,
-    /// Slow-start threshold, packets; none before the first reduction.
-    pub ssthresh_pkts: Option<u32>,
-    /// Smoothed RTT; none before the first sample.
-    pub srtt_us: Option<u32>,
-    /// Lowest RTT of the kernel's window (net.ipv4.tcp_min_rtt_wlen).
-    pub min_rtt_us: Option<u32>,
-    /// Latest RTT sample.
-    pub rtt_us: Option<u32>,
-    /// Retransmission timeout.
-    pub rto_us: u32,
-    /// Packets in flight.
-    pub inflight_pkts: u32,
-    /// Delivered so far.
-    pub delivered_pkts: u32,
-    /// Delivered with a congestion mark so far.
-    pub delivered_ce_pkts: u32,
-    /// Marked lost so far.
-    pub lost_pkts: u32,
-    /// Retransmitted so far.
-    pub retrans_pkts: u32,
-    /// Payload bytes acknowledged so far.
-    pub bytes_acked: u64,
-    /// Payload bytes received so far.
-    pub bytes_received: u64,
-    /// Sender's maximum segment size.
-    pub mss_bytes: u32,
-    /// Pacing rate, bits per second; none when unlimited.
-    pub pacing_rate_bps: Option<u64>,
-    /// Congestion state.
-    pub ca_state: CaState,
-    /// Congestion state before a `State` event.
-    pub prior_ca_state: CaState,
-    /// TCP state, the kernel's number (1 is ESTABLISHED); written by who writes the event: [`Recorded`] as it is,
-    /// `tccc sockets` and `tccc trace` by its name.
-    #[serde(skip_serializing)]
-    pub tcp_state: u8,
-    /// The sender had nothing to send.
-    pub app_limited: bool,
-    /// The algorithm's private state, decoded by name with the algorithm's own layout.
-    #[serde(with = "hex_bytes")]
-    pub private_state: [u8; PRIVATE_BYTES],
-}
+        impl Layout<$name> for Plain {
+            const SIZE: usize = 1;
 
-/// An event as a run records it, and as it is read back.
-#[derive(Debug, Serialize)]
-pub struct Recorded<'a> {
-    #[serde(flatten)]
-    event: &'a Event,
-    tcp_state: u8,
-}
+            fn read(&self, bytes: &[u8; EVENT_BYTES], at: usize) -> Result<$name, DecodeError> {
+                match bytes[at] {
+                    $($number => Ok($name::$item),)+
+                    $byte => $unknown,
+                }
+            }
 
-impl<'a> From<&'a Event> for Recorded<'a> {
-    fn from(event: &'a Event) -> Self {
-        Recorded { event, tcp_state: event.tcp_state }
-    }
-}
-
-/// Bytes that are not an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DecodeError {
-    /// Fewer bytes than one event has.
-    Short(usize),
-    /// A kind or address family that this version does not know.
-    Unknown(&'static str, u32),
-}
-
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            DecodeError::Short(got) => write!(f, "event of {got} bytes: expected {EVENT_BYTES}"),
-            DecodeError::Unknown(what, value) => write!(f, "event with unknown {what} {value}"),
+            fn write(&self, value: &$name, bytes: &mut [u8; EVENT_BYTES], at: usize) {
+                bytes[at] = *value as u8;
+            }
         }
-    }
-}
 
-impl std::error::Error for DecodeError {}
+        impl Show for $name {
+            const TYPE: FieldType = FieldType::Text;
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
-}
-
-fn address(family: u16, bytes: &[u8], port: u16) -> Result<SocketAddr, DecodeError> {
-    let ip = match family {
-        2 => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-        10 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[..16]).expect("sixteen bytes"))),
-        other => return Err(DecodeError::Unknown("address family", other.into())),
+            fn show(&self) -> Option<FieldValue<'_>> {
+                Some(self.name().into())
+            }
+        }
     };
-    // An IPv6 socket that talks IPv4 shows the address its peer shows.
-    Ok(SocketAddr::new(ip.to_canonical(), port))
 }
 
-fn some_unless<T: PartialEq>(value: T, none: T) -> Option<T> {
-    (value != none).then_some(value)
+words! {
+    /// Why an event was sent.
+    EventKind, byte Err(DecodeError::Unknown("kind", byte.into())), {
+        /// The connection was established.
+        Open = 1 "open",
+        /// The sampling interval passed.
+        Sample = 2 "sample",
+        /// The congestion state changed.
+        State = 3 "state",
+        /// The lost or retransmitted count grew since the last of these; at most ten per sampling interval, counts
+        /// cumulative.
+        Loss = 4 "loss",
+        /// The connection ended.
+        Close = 5 "close",
+        /// One row of a sweep over all sockets.
+        Snapshot = 6 "snapshot",
+    }
+}
+
+words! {
+    /// The kernel's congestion state of a socket, in the kernel's own five words.
+    CaState, _byte Ok(CaState::Loss), {
+        Open = 0 "Open",
+        Disorder = 1 "Disorder",
+        Cwr = 2 "CWR",
+        Recovery = 3 "Recovery",
+        Loss = 4 "Loss",
+    }
+}
+
+/// One field of an event, declared in the table below.
+pub(crate) struct EventField {
+    /// Its name in Rust, JSON, CSV and Parquet, with the unit.
+    pub name: &'static str,
+    /// `,"name":`, as it stands within a JSON object.
+    pub key: &'static str,
+    pub kind: FieldType,
+    pub shown: Shown,
+    /// Its value; none when it is not known.
+    pub value: for<'a> fn(&'a Event) -> Option<FieldValue<'a>>,
+    /// Its first byte and its bytes, of an endpoint those of the address.
+    pub place: [usize; 2],
+}
+
+/// Declares the fields of an event: name and type, first byte and encoding, and the column that shows it.
+macro_rules! event {
+    ($($(#[$note:meta])* $name:ident: $type:ty = $at:literal $layout:expr, $shown:expr;)+) => {
+        /// What one socket looked like at one moment.
+        ///
+        /// Shape: a stream is sorted by time per socket; a gap means that nothing was sampled or that events were
+        /// dropped (the stream's drop count says which).
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub struct Event {
+            $($(#[$note])* pub $name: $type,)+
+        }
+
+        impl Event {
+            /// Every field, in the order of JSON.
+            pub(crate) const FIELDS: &'static [EventField] = &[$(EventField {
+                name: stringify!($name),
+                key: concat!(",\"", stringify!($name), "\":"),
+                kind: <$type as Show>::TYPE,
+                shown: $shown,
+                value: |event| Show::show(&event.$name),
+                place: [$at, bytes::size_in::<$type, _>(&$layout)],
+            },)+];
+
+            fn read(bytes: &[u8; EVENT_BYTES]) -> Result<Event, DecodeError> {
+                Ok(Event { $($name: Layout::<$type>::read(&$layout, bytes, $at)?,)+ })
+            }
+
+            fn write(&self, bytes: &mut [u8; EVENT_BYTES]) {
+                $($layout.write(&self.$name, bytes, $at);)+
+            }
+
+            /// The bytes of an event of which nothing is known.
+            fn blank() -> [u8; EVENT_BYTES] {
+                let mut bytes = [0; EVENT_BYTES];
+                $(Layout::<$type>::clear(&$layout, &mut bytes, $at);)+
+                bytes
+            }
+        }
+
+        /// First byte of each field in `struct tccc_event`, of an endpoint that of its address.
+        #[allow(non_upper_case_globals, reason = "the names are those of the fields")]
+        pub mod offset {
+            $(pub const $name: usize = $at;)+
+            pub const family: usize = super::bytes::FAMILY;
+            pub const local_port: usize = 106;
+            pub const remote_port: usize = 108;
+        }
+    };
+}
+
+event! {
+    /// Why this event was sent.
+    kind: EventKind = 110 Plain, column(1, 0, 8);
+    /// CLOCK_MONOTONIC, nanoseconds.
+    time_ns: u64 = 0 Plain, column(3, Shown::MACHINE, 0);
+    /// Socket cookie, unique per boot; 0 where the kernel had assigned none.
+    socket: u64 = 8 Plain, column(4, Shown::MACHINE, 0);
+    /// cgroup v2 id of the socket.
+    cgroup: u64 = 16 Plain, column(5, Shown::MACHINE, 0);
+    /// Inode of the network namespace.
+    netns: u32 = 48 Plain, column(29, 3, 10);
+    /// Owner of the socket.
+    uid: u32 = 100 Plain, column(6, Shown::MACHINE, 0);
+    /// Local address and port.
+    local: SocketAddr = 120 End(offset::local_port), column(7, 0, 21);
+    /// Remote address and port.
+    remote: SocketAddr = 136 End(offset::remote_port), column(8, 0, 21);
+    /// Kernel name of the congestion-control algorithm.
+    algorithm: String = 152 AlgorithmName, column(9, 0, 0);
+    /// Congestion window, packets.
+    cwnd_pkts: u32 = 52 Plain, column(11, 0, 0);
+    /// Slow-start threshold, packets; none before the first reduction.
+    ssthresh_pkts: Option<u32> = 56 Unless(NO_SSTHRESH), column(12, 2, 0);
+    /// Smoothed RTT; none before the first sample.
+    srtt_us: Option<u32> = 60 Unless(0), column(13, 0, 8);
+    /// Lowest RTT of the kernel's window (net.ipv4.tcp_min_rtt_wlen).
+    min_rtt_us: Option<u32> = 64 Unless(u32::MAX), column(14, 3, 0);
+    /// Latest RTT sample.
+    rtt_us: Option<u32> = 68 Unless(0), column(21, 3, 8);
+    /// Retransmission timeout.
+    rto_us: u32 = 72 Plain, column(22, 3, 8);
+    /// Packets in flight.
+    inflight_pkts: u32 = 76 Plain, column(15, 1, 0);
+    /// Delivered so far.
+    delivered_pkts: u32 = 80 Plain, column(16, 2, 0);
+    /// Delivered with a congestion mark so far.
+    delivered_ce_pkts: u32 = 84 Plain, column(24, 4, 0);
+    /// Marked lost so far.
+    lost_pkts: u32 = 88 Plain, column(18, 3, 0);
+    /// Retransmitted so far.
+    retrans_pkts: u32 = 92 Plain, column(17, 2, 0);
+    /// Payload bytes acknowledged so far.
+    bytes_acked: u64 = 32 Plain, column(25, 4, 12);
+    /// Payload bytes received so far.
+    bytes_received: u64 = 40 Plain, column(26, 4, 0);
+    /// Sender's maximum segment size.
+    mss_bytes: u32 = 96 Plain, column(23, 3, 0);
+    /// Pacing rate, bits per second; none when unlimited.
+    pacing_rate_bps: Option<u64> = 24 BytesPerSec, column(20, 3, 0);
+    /// Congestion state.
+    ca_state: CaState = 111 Plain, column(19, 1, 0);
+    /// Congestion state before a `State` event.
+    prior_ca_state: CaState = 112 Plain, Shown::NOWHERE;
+    /// The sender had nothing to send.
+    app_limited: bool = 114 Plain, column(27, 4, 0);
+    /// The algorithm's private state, decoded by name with the algorithm's own layout.
+    #[serde(with = "field::hexadecimal")]
+    private_state: [u8; PRIVATE_BYTES] = 168 Plain, Shown::NOWHERE;
+    /// TCP state, the kernel's number (1 is ESTABLISHED); outputs show its name, a result directory the number.
+    tcp_state: u8 = 113 Plain, column(28, 3, 11);
 }
 
 impl Event {
@@ -202,114 +230,14 @@ impl Event {
     ///
     /// Errors: too few bytes, or a kind or address family this version does not know.
     pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
-        if bytes.len() < EVENT_BYTES {
-            return Err(DecodeError::Short(bytes.len()));
-        }
-        let kind = match bytes[offset::KIND] {
-            1 => EventKind::Open,
-            2 => EventKind::Sample,
-            3 => EventKind::State,
-            4 => EventKind::Loss,
-            5 => EventKind::Close,
-            6 => EventKind::Snapshot,
-            other => return Err(DecodeError::Unknown("kind", other.into())),
-        };
-        let family = u16_at(bytes, offset::FAMILY);
-        let name = &bytes[offset::ALGORITHM..offset::ALGORITHM + 16];
-        let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
-        let private = &bytes[offset::PRIVATE_STATE..offset::PRIVATE_STATE + PRIVATE_BYTES];
-        Ok(Event {
-            kind,
-            time_ns: u64_at(bytes, offset::TIME_NS),
-            socket: u64_at(bytes, offset::SOCKET),
-            cgroup: u64_at(bytes, offset::CGROUP),
-            netns: u32_at(bytes, offset::NETNS),
-            uid: u32_at(bytes, offset::UID),
-            local: address(family, &bytes[offset::LOCAL_ADDR..], u16_at(bytes, offset::LOCAL_PORT))?,
-            remote: address(family, &bytes[offset::REMOTE_ADDR..], u16_at(bytes, offset::REMOTE_PORT))?,
-            algorithm: String::from_utf8_lossy(name).into_owned(),
-            cwnd_pkts: u32_at(bytes, offset::CWND_PKTS),
-            ssthresh_pkts: Some(u32_at(bytes, offset::SSTHRESH_PKTS)).filter(|&s| s < 0x7fff_ffff),
-            srtt_us: some_unless(u32_at(bytes, offset::SRTT_US), 0),
-            min_rtt_us: some_unless(u32_at(bytes, offset::MIN_RTT_US), u32::MAX),
-            rtt_us: some_unless(u32_at(bytes, offset::RTT_US), 0),
-            rto_us: u32_at(bytes, offset::RTO_US),
-            inflight_pkts: u32_at(bytes, offset::INFLIGHT_PKTS),
-            delivered_pkts: u32_at(bytes, offset::DELIVERED_PKTS),
-            delivered_ce_pkts: u32_at(bytes, offset::DELIVERED_CE_PKTS),
-            lost_pkts: u32_at(bytes, offset::LOST_PKTS),
-            retrans_pkts: u32_at(bytes, offset::RETRANS_PKTS),
-            bytes_acked: u64_at(bytes, offset::BYTES_ACKED),
-            bytes_received: u64_at(bytes, offset::BYTES_RECEIVED),
-            mss_bytes: u32_at(bytes, offset::MSS_BYTES),
-            pacing_rate_bps: some_unless(u64_at(bytes, offset::PACING_RATE), u64::MAX).map(|r| r.saturating_mul(8)),
-            ca_state: CaState::from_byte(bytes[offset::CA_STATE]),
-            prior_ca_state: CaState::from_byte(bytes[offset::PRIOR_CA_STATE]),
-            tcp_state: bytes[offset::TCP_STATE],
-            app_limited: bytes[offset::APP_LIMITED] != 0,
-            private_state: private.try_into().expect("private state has its size"),
-        })
-    }
-}
-
-/// Byte offsets of `struct tccc_event`; `tests/event_layout.rs` compares them with the C header.
-pub mod offset {
-    #![allow(missing_docs, reason = "the names are the fields of the C struct")]
-    pub const TIME_NS: usize = 0;
-    pub const SOCKET: usize = 8;
-    pub const CGROUP: usize = 16;
-    pub const PACING_RATE: usize = 24;
-    pub const BYTES_ACKED: usize = 32;
-    pub const BYTES_RECEIVED: usize = 40;
-    pub const NETNS: usize = 48;
-    pub const CWND_PKTS: usize = 52;
-    pub const SSTHRESH_PKTS: usize = 56;
-    pub const SRTT_US: usize = 60;
-    pub const MIN_RTT_US: usize = 64;
-    pub const RTT_US: usize = 68;
-    pub const RTO_US: usize = 72;
-    pub const INFLIGHT_PKTS: usize = 76;
-    pub const DELIVERED_PKTS: usize = 80;
-    pub const DELIVERED_CE_PKTS: usize = 84;
-    pub const LOST_PKTS: usize = 88;
-    pub const RETRANS_PKTS: usize = 92;
-    pub const MSS_BYTES: usize = 96;
-    pub const UID: usize = 100;
-    pub const FAMILY: usize = 104;
-    pub const LOCAL_PORT: usize = 106;
-    pub const REMOTE_PORT: usize = 108;
-    pub const KIND: usize = 110;
-    pub const CA_STATE: usize = 111;
-    pub const PRIOR_CA_STATE: usize = 112;
-    pub const TCP_STATE: usize = 113;
-    pub const APP_LIMITED: usize = 114;
-    pub const LOCAL_ADDR: usize = 120;
-    pub const REMOTE_ADDR: usize = 136;
-    pub const ALGORITHM: usize = 152;
-    pub const PRIVATE_STATE: usize = 168;
-}
-
-/// The private state as hexadecimal text in JSON.
-mod hex_bytes {
-    use super::PRIVATE_BYTES;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(bytes: &[u8; PRIVATE_BYTES], serializer: S) -> Result<S::Ok, S::Error> {
-        let used = bytes.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
-        let digit = |value: u8| char::from_digit(value.into(), 16).expect("half a byte is a digit");
-        let text: String = bytes[..used].iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-        serializer.serialize_str(&text)
+        Event::read(bytes.first_chunk().ok_or(DecodeError::Short(bytes.len()))?)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; PRIVATE_BYTES], D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let mut bytes = [0; PRIVATE_BYTES];
-        if text.len() % 2 != 0 || text.len() / 2 > PRIVATE_BYTES || !text.is_ascii() {
-            return Err(serde::de::Error::custom("private state is not up to 104 bytes of hexadecimal"));
-        }
-        for (index, byte) in bytes.iter_mut().enumerate().take(text.len() / 2) {
-            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(serde::de::Error::custom)?;
-        }
-        Ok(bytes)
+    /// Encodes an event as the kernel side writes it; [`Event::decode`] gives it back.
+    pub fn encode(&self) -> [u8; EVENT_BYTES] {
+        let mut bytes = [0; EVENT_BYTES];
+        bytes::write_family([self.local, self.remote], &mut bytes);
+        self.write(&mut bytes);
+        bytes
     }
 }

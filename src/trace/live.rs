@@ -27,6 +27,9 @@ pub const RING_BYTES_MIN: u32 = 4 << 10;
 pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// Sockets that are followed at the same time: `FLOWS_MAX` of the kernel program.
 pub const SOCKETS_MAX: u32 = 1 << 17;
+/// Places of the counts of dropped events: `DROP_RING_FULL` and `DROP_NO_PLACE` of the kernel program.
+const RING_FULL: u32 = 0;
+const NO_PLACE: u32 = 1;
 /// Loss events of one socket are at least this part of the sampling interval apart.
 pub const LOSS_GAPS_PER_INTERVAL: u32 = 10;
 /// The reader is woken when this part of the ring is unread.
@@ -143,9 +146,14 @@ impl Tracer {
         Ok(count)
     }
 
-    /// Events that could not be sent since the start, because the ring was full, or of sockets beyond [`SOCKETS_MAX`].
+    /// Events that could not be sent since the start.
     pub fn dropped(&self) -> u64 {
         self.watcher.dropped()
+    }
+
+    /// The same by the reason: the ring was full, or the socket is beyond [`SOCKETS_MAX`].
+    pub fn drops(&self) -> [u64; 2] {
+        self.watcher.drops()
     }
 
     /// What is less precise or costs more than it should on this kernel, and why.
@@ -228,11 +236,17 @@ impl Watcher {
         }
     }
 
-    /// Events that could not be sent since the start; see [`Tracer::dropped`].
+    /// Events that could not be sent since the start.
     pub fn dropped(&self) -> u64 {
-        let count = self.maps.dropped.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let count = count.ok().flatten().and_then(|bytes| bytes.try_into().ok());
-        u64::from_ne_bytes(count.expect("the drop count is one number in a map this process holds"))
+        self.drops().iter().sum()
+    }
+
+    fn drops(&self) -> [u64; 2] {
+        [RING_FULL, NO_PLACE].map(|reason| {
+            let count = self.maps.dropped.lookup(&reason.to_ne_bytes(), MapFlags::ANY);
+            let count = count.ok().flatten().and_then(|bytes| bytes.try_into().ok());
+            u64::from_ne_bytes(count.expect("a drop count is one number in a map this process holds"))
+        })
     }
 
     fn netns(&self) -> Result<&MapHandle> {

@@ -65,11 +65,6 @@ impl Replay {
         })
     }
 
-    /// Whether everything was handed over.
-    pub fn is_over(&self) -> bool {
-        self.ended && self.waiting.is_empty()
-    }
-
     /// Everything up to the position, or a batch; playing goes no further than the batch, a jump goes on later.
     fn hand_over(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let mut handed = 0;
@@ -144,17 +139,11 @@ impl Source for Replay {
 
     fn notices(&self) -> Vec<String> {
         let damage = self.reader.damage();
-        let mut notices = Vec::new();
-        if damage.rest_bytes > 0 {
-            notices.push(format!("the recording was cut: {} bytes after its last whole block", damage.rest_bytes));
-        }
-        if damage.blocks > 0 {
-            notices.push(format!("{} blocks with {} events are damaged", damage.blocks, damage.events));
-        }
-        if damage.unknown > 0 {
-            notices.push(format!("{} entries are of a later tccc and not shown", damage.unknown));
-        }
-        notices
+        damage.notices(damage.rest_bytes > 0)
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended && self.waiting.is_empty()
     }
 
     fn playback(&mut self) -> Option<&mut dyn Playback> {

@@ -129,7 +129,7 @@ fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> 
         let known = sockets.len();
         read_sockets(link, |events| {
             for bytes in events.chunks_exact(EVENT_BYTES) {
-                let cookie = bytes[offset::SOCKET..offset::SOCKET + 8].try_into().expect("eight bytes");
+                let cookie = bytes[offset::socket..offset::socket + 8].try_into().expect("eight bytes");
                 match places.entry(cookie) {
                     Entry::Occupied(place) => sockets[*place.get()..*place.get() + EVENT_BYTES].copy_from_slice(bytes),
                     Entry::Vacant(place) => {

@@ -35,6 +35,11 @@ pub trait Source {
         Ok(())
     }
 
+    /// Whether everything was handed over; a host goes on.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Its speed and place, when it is a recording.
     fn playback(&mut self) -> Option<&mut dyn Playback> {
         None

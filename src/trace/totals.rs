@@ -12,7 +12,6 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 
 use super::arms::{FindLabels, LabelMap};
-use super::arrival::RuleArm;
 use super::filter::Filter;
 use super::program::{self, TcpTraceSkel};
 use crate::failure::Failure;
@@ -21,23 +20,14 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, clock, namespaces};
 
 mod bins;
+mod group;
 mod ledger;
 
-pub use bins::{Powers, RttCounts};
-
+pub use bins::{BINS, Powers, RttCounts};
+pub use group::Group;
+use group::{decode, key_of};
 use ledger::Ledger;
 
-/// Congestion states, in the kernel's order.
-pub const STATES: usize = 5;
-/// Bins of a histogram by powers of two.
-pub const BINS: usize = 40;
-/// Bytes of `struct totals_key` and of the algorithm's name in it.
-const KEY_BYTES: usize = 32;
-const NAME_BYTES: usize = 16;
-/// Place of the number of the arm in the key.
-const SLOT_AT: usize = 24;
-/// Words of `struct totals`: 11 counts, the states, the smoothed RTT, three histograms.
-const VALUE_WORDS: usize = 11 + STATES + (1 + bins::RTT_BINS) + 3 * (1 + BINS);
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 /// cgroups are looked at once in so many sweeps, to find those that are gone, and when there is a new one.
@@ -45,78 +35,6 @@ const LOOK_EVERY: u64 = 12;
 /// Places of `totals_state`.
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
-
-/// What the connections of one algorithm in one cgroup and arm did since the counting began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// Kernel name.
-    pub algorithm: String,
-    /// cgroup v2 id; 0 is a sum of those whose cgroups are gone.
-    pub cgroup: u64,
-    /// Its path below the mount, also when it is gone; none when it was gone before it could be looked at, or there is
-    /// no cgroup v2.
-    pub path: Option<String>,
-    /// Number of the arm in the policy's labels; 0: no rule decided them.
-    pub slot: u32,
-    /// Rule and arm of that number.
-    pub arm: Option<RuleArm>,
-    /// Open connections, by the latest sweep.
-    pub sockets: u64,
-    /// Connections that were established.
-    pub opened: u64,
-    /// Connections that ended.
-    pub closed: u64,
-    /// Payload acknowledged.
-    pub bytes_acked: u64,
-    /// Payload received.
-    pub bytes_received: u64,
-    /// Data packets sent, those sent again included.
-    pub sent_pkts: u64,
-    /// Packets sent again.
-    pub retrans_pkts: u64,
-    /// Packets delivered.
-    pub delivered_pkts: u64,
-    /// Packets delivered with a congestion mark.
-    pub delivered_ce_pkts: u64,
-    /// Packets marked lost.
-    pub lost_pkts: u64,
-    /// Time in each congestion state, over all connections: Open, Disorder, CWR, Recovery, Loss.
-    pub state_ns: [u64; STATES],
-    /// Smoothed RTT.
-    pub srtt_us: RttCounts,
-    /// Lowest RTT, microseconds.
-    pub min_rtt_us: Powers,
-    /// Congestion window, packets.
-    pub cwnd_pkts: Powers,
-    /// Payload acknowledged per second, bytes, of connections that sent.
-    pub goodput_bytes: Powers,
-}
-
-impl Group {
-    /// By algorithm, cgroup and arm.
-    fn order(&self, other: &Group) -> std::cmp::Ordering {
-        (&self.algorithm, self.cgroup, self.slot).cmp(&(&other.algorithm, other.cgroup, other.slot))
-    }
-
-    /// Adds what another group did.
-    pub fn add(&mut self, other: &Group) {
-        self.sockets += other.sockets;
-        self.opened += other.opened;
-        self.closed += other.closed;
-        self.bytes_acked += other.bytes_acked;
-        self.bytes_received += other.bytes_received;
-        self.sent_pkts += other.sent_pkts;
-        self.retrans_pkts += other.retrans_pkts;
-        self.delivered_pkts += other.delivered_pkts;
-        self.delivered_ce_pkts += other.delivered_ce_pkts;
-        self.lost_pkts += other.lost_pkts;
-        self.state_ns.iter_mut().zip(other.state_ns).for_each(|(own, more)| *own += more);
-        self.srtt_us.add(&other.srtt_us);
-        self.min_rtt_us.add(&other.min_rtt_us);
-        self.cwnd_pkts.add(&other.cwnd_pkts);
-        self.goodput_bytes.add(&other.goodput_bytes);
-    }
-}
 
 /// The sums as of one sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -335,75 +253,4 @@ fn forget(groups: &MapHandle, group: &Group, sweep: u64) -> bool {
     let named = |latest| Group { path: group.path.clone(), arm: group.arm.clone(), ..latest };
     let is_same = latest.is_some_and(|latest| named(latest) == *group);
     is_same && groups.delete(&key).is_ok()
-}
-
-fn key_of(group: &Group) -> [u8; KEY_BYTES] {
-    let mut key = [0; KEY_BYTES];
-    key[..group.algorithm.len().min(NAME_BYTES)].copy_from_slice(group.algorithm.as_bytes());
-    key[NAME_BYTES..SLOT_AT].copy_from_slice(&group.cgroup.to_ne_bytes());
-    key[SLOT_AT..SLOT_AT + 4].copy_from_slice(&group.slot.to_ne_bytes());
-    key
-}
-
-/// One entry of the map; none when it is of another size than ours.
-fn decode(key: &[u8], value: &[u8], sweep: u64) -> Option<Group> {
-    if key.len() != KEY_BYTES || value.len() != VALUE_WORDS * 8 {
-        return None;
-    }
-    let name = &key[..NAME_BYTES];
-    let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES)];
-    let cgroup = u64::from_ne_bytes(key[NAME_BYTES..SLOT_AT].try_into().expect("eight bytes"));
-    let slot = u32::from_ne_bytes(key[SLOT_AT..SLOT_AT + 4].try_into().expect("four bytes"));
-    let mut words = value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-    let mut word = || words.next().expect("the size was looked at");
-    let was_swept = word() == sweep;
-    let sockets = word();
-    Some(Group {
-        algorithm: String::from_utf8_lossy(name).into_owned(),
-        cgroup,
-        path: None,
-        slot,
-        arm: None,
-        sockets: if was_swept { sockets } else { 0 },
-        opened: word(),
-        closed: word(),
-        bytes_acked: word(),
-        bytes_received: word(),
-        sent_pkts: word(),
-        retrans_pkts: word(),
-        delivered_pkts: word(),
-        delivered_ce_pkts: word(),
-        lost_pkts: word(),
-        state_ns: std::array::from_fn(|_| word()),
-        srtt_us: RttCounts { sum_us: word(), bins: std::array::from_fn(|_| word()) },
-        min_rtt_us: powers(&mut word),
-        cwnd_pkts: powers(&mut word),
-        goodput_bytes: powers(&mut word),
-    })
-}
-
-fn powers(word: &mut impl FnMut() -> u64) -> Powers {
-    Powers { sum: word(), bins: std::array::from_fn(|_| word()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_is_read_word_by_word_and_only_at_its_size() {
-        let mut key = [0; KEY_BYTES];
-        key[..4].copy_from_slice(b"reno");
-        key[NAME_BYTES..SLOT_AT].copy_from_slice(&77u64.to_ne_bytes());
-        key[SLOT_AT] = 3;
-        let value: Vec<u8> = (1..=VALUE_WORDS as u64).flat_map(u64::to_ne_bytes).collect();
-        let group = decode(&key, &value, 1).unwrap();
-        assert_eq!((group.algorithm.as_str(), group.cgroup, group.sockets, group.lost_pkts), ("reno", 77, 2, 11));
-        assert_eq!(group.slot, 3);
-        assert_eq!((group.state_ns, group.srtt_us.sum_us), ([12, 13, 14, 15, 16], 17));
-        assert_eq!(group.goodput_bytes.bins[BINS - 1], VALUE_WORDS as u64);
-        assert_eq!(key_of(&group), key);
-        assert_eq!(decode(&key, &value, 9).unwrap().sockets, 0, "the latest sweep found none");
-        assert_eq!(decode(&key, &value[8..], 1), None);
-    }
 }

@@ -109,10 +109,12 @@ impl Watch {
     }
 
     fn take_dropped(&mut self, take: &mut dyn FnMut(Arrival)) {
-        let dropped = self.tracer.dropped();
+        let [full, unfollowed] = self.tracer.drops();
+        let dropped = full + unfollowed;
         if dropped != self.dropped {
             self.dropped = dropped;
-            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped }));
+            let unfollowed = Some(unfollowed);
+            take(Arrival::Fact(Fact::Dropped { time_ns: self.now_ns(), events: dropped, unfollowed }));
         }
     }
 }

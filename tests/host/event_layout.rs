@@ -1,34 +1,21 @@
-//! The event struct in C and in Rust: the same bytes.
+//! The event in C and in Rust: `bpf/include/trace_event.h` and the table of `src/trace/event.rs` give the same bytes.
 
 use std::fmt::Write;
 
-use tccc::trace::event::{EVENT_BYTES, EVENT_VERSION, PRIVATE_BYTES, offset};
+use tccc::trace::event::schema::Schema;
+use tccc::trace::event::{EVENT_BYTES, EVENT_VERSION, PRIVATE_BYTES};
 
 use crate::compile;
 
-macro_rules! fields {
-    ($($field:ident $offset:ident),* $(,)?) => { [$((stringify!($field), offset::$offset)),*] };
-}
-
-/// Every field of the C struct with what Rust believes of it.
-const FIELDS: [(&str, usize); 32] = fields! {
-    time_ns TIME_NS, socket SOCKET, cgroup CGROUP, pacing_rate PACING_RATE, bytes_acked BYTES_ACKED,
-    bytes_received BYTES_RECEIVED, netns NETNS, cwnd_pkts CWND_PKTS, ssthresh_pkts SSTHRESH_PKTS, srtt_us SRTT_US,
-    min_rtt_us MIN_RTT_US, rtt_us RTT_US, rto_us RTO_US, inflight_pkts INFLIGHT_PKTS, delivered_pkts DELIVERED_PKTS,
-    delivered_ce_pkts DELIVERED_CE_PKTS, lost_pkts LOST_PKTS, retrans_pkts RETRANS_PKTS, mss_bytes MSS_BYTES, uid UID,
-    family FAMILY, local_port LOCAL_PORT, remote_port REMOTE_PORT, kind KIND, ca_state CA_STATE,
-    prior_ca_state PRIOR_CA_STATE, tcp_state TCP_STATE, app_limited APP_LIMITED, local_addr LOCAL_ADDR,
-    remote_addr REMOTE_ADDR, algorithm ALGORITHM, private_state PRIVATE_STATE,
-};
-
-/// What the C compiler says: offset and size of each field in turn, of the padding, then the struct's size, version and private bytes.
-fn numbers() -> Vec<u64> {
+/// What the C compiler says: offset and size of each of these fields in turn, then the struct's size, version and
+/// private bytes.
+fn numbers(fields: &[&str]) -> Vec<usize> {
     let mut source = String::from("#include <stddef.h>\n#include <stdint.h>\n");
     for bits in [8, 16, 32, 64] {
         writeln!(source, "typedef uint{bits}_t __u{bits};").unwrap();
     }
     source += "#include \"trace_event.h\"\nconst uint64_t numbers[] = {\n";
-    for field in FIELDS.iter().map(|(field, _)| *field).chain(["pad"]) {
+    for field in fields {
         let size = format!("sizeof(((struct tccc_event *)0)->{field})");
         writeln!(source, "offsetof(struct tccc_event, {field}), {size},").unwrap();
     }
@@ -39,28 +26,27 @@ fn numbers() -> Vec<u64> {
     let (_library_folder, library) = compile::library(&[&path]);
     // SAFETY: the library is data only.
     let library = unsafe { libloading::Library::new(library) }.unwrap();
-    // SAFETY: the array has two numbers a field and two of the padding, and three more.
-    unsafe {
+    // SAFETY: the array has two numbers a field, and three more.
+    let numbers = unsafe {
         let numbers = library.get::<*const u64>("numbers").unwrap();
-        std::slice::from_raw_parts(*numbers, 2 * FIELDS.len() + 5).to_vec()
-    }
+        std::slice::from_raw_parts(*numbers, 2 * fields.len() + 3)
+    };
+    numbers.iter().map(|&number| usize::try_from(number).unwrap()).collect()
 }
 
 #[test]
 fn event_has_the_same_bytes_in_c_and_rust() {
-    let numbers = numbers();
-    let mut ends = Vec::new();
-    for (index, in_c) in numbers[..2 * FIELDS.len() + 2].chunks_exact(2).enumerate() {
-        if let Some((field, in_rust)) = FIELDS.get(index) {
-            assert_eq!(*in_rust as u64, in_c[0], "offset of {field}");
-        }
-        ends.push((in_c[0], in_c[0] + in_c[1]));
-    }
-    ends.sort_unstable();
-    let gap = ends.windows(2).find(|pair| pair[0].1 != pair[1].0);
-    assert_eq!(gap, None, "a field of struct tccc_event is missing from this test");
-    let sizes = &numbers[2 * FIELDS.len() + 2..];
-    assert_eq!(sizes, [EVENT_BYTES as u64, EVENT_VERSION.into(), PRIVATE_BYTES as u64]);
-    assert_eq!(ends.last().unwrap().1, EVENT_BYTES as u64, "the last field ends the struct");
+    let schema = Schema::own();
+    let mut places: Vec<_> = schema.fields.iter().map(|it| (it.name.as_str(), it.offset, it.size)).collect();
+    let names: Vec<&str> = places.iter().map(|(name, ..)| *name).chain(["pad"]).collect();
+    let numbers = numbers(&names);
+    let (in_c, sizes) = numbers.split_at(2 * names.len());
+    let in_c: Vec<_> = names.into_iter().zip(in_c.chunks_exact(2)).map(|(name, it)| (name, it[0], it[1])).collect();
+    places.extend(in_c.last());
+    assert_eq!(places, in_c);
+    places.sort_unstable_by_key(|&(_, offset, _)| offset);
+    let end = places.into_iter().try_fold(0, |end, (_, offset, size)| (offset == end).then_some(end + size));
+    assert_eq!(end, Some(EVENT_BYTES), "a field of struct tccc_event is missing from the table");
+    assert_eq!(sizes, [EVENT_BYTES, EVENT_VERSION as usize, PRIVATE_BYTES]);
     assert_eq!(PRIVATE_BYTES, tccc::catalog::STATE_BYTES_MAX);
 }

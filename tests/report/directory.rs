@@ -8,7 +8,7 @@ use tccc::model::run::{
     Calibration, Engine, FlowRecord, HostRecord, Lateness, LinkCounters, LinkRecord, RESULT_SCHEMA, RunRecord,
     RunStatus,
 };
-use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES, Recorded};
+use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
 
 /// A path with three losses, two variants measured, three published, ratios expected.
 pub const SCENARIO: &str = r#"
@@ -114,7 +114,7 @@ impl Directory {
             return;
         }
         let events = record.flows.iter().flat_map(events);
-        let lines: Vec<String> = events.map(|event| serde_json::to_string(&Recorded::from(&event)).unwrap()).collect();
+        let lines: Vec<String> = events.map(|event| serde_json::to_string(&event).unwrap()).collect();
         fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
     }
 

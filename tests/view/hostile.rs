@@ -44,11 +44,11 @@ impl Source for Hostile {
 
 /// Any bytes that are an event.
 fn event(mut bytes: Vec<u8>) -> Event {
-    bytes[offset::KIND] = 1 + bytes[offset::KIND] % KINDS;
-    bytes[offset::FAMILY] = if bytes[offset::FAMILY].is_multiple_of(2) { AF_INET } else { AF_INET6 };
-    bytes[offset::FAMILY + 1] = 0;
-    bytes[offset::SOCKET] %= SOCKETS;
-    bytes[offset::SOCKET + 1..offset::SOCKET + 8].fill(0);
+    bytes[offset::kind] = 1 + bytes[offset::kind] % KINDS;
+    bytes[offset::family] = if bytes[offset::family].is_multiple_of(2) { AF_INET } else { AF_INET6 };
+    bytes[offset::family + 1] = 0;
+    bytes[offset::socket] %= SOCKETS;
+    bytes[offset::socket + 1..offset::socket + 8].fill(0);
     Event::decode(&bytes).unwrap()
 }
 

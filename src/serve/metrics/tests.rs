@@ -1,6 +1,7 @@
 //! What a scrape shows of groups with round numbers.
 
 use super::*;
+use crate::serve::overview::Registered;
 use crate::trace::arrival::RuleArm;
 use crate::trace::totals::BINS;
 use crate::trace::totals::RttCounts;

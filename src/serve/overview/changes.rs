@@ -2,11 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::serve::metrics::Registered;
-
 /// Changes that are remembered, and the length of one in words.
 pub(super) const CHANGES_MAX: usize = 64;
 const WORDS_MAX: usize = 200;
+
+/// An algorithm that connections can choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Kernel name.
+    pub name: String,
+    /// What of it runs: the digest of its object, or the kernel's release.
+    pub version: String,
+    /// "tccc" or "kernel".
+    pub source: &'static str,
+    /// How often it was upgraded; none for the kernel's own.
+    pub generation: Option<u32>,
+}
 
 /// What connections of this host are set to at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! The values of one series: the last hour in a fixed number of places.
 
-use super::Sums;
+use super::sums::Sums;
 use crate::trace::totals::RttCounts;
 
 /// Values that are kept, the one that grows included: an hour of ten seconds each.

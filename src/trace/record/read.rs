@@ -55,6 +55,16 @@ impl Damage {
     pub fn is_any(&self) -> bool {
         *self != Damage::default()
     }
+
+    /// What is missing, in sentences for people.
+    pub fn notices(&self, was_cut: bool) -> Vec<String> {
+        let Damage { blocks, events, unknown, rest_bytes } = self;
+        let cut = format!("the recording was cut: {rest_bytes} bytes after its last whole block");
+        let damaged = format!("{blocks} damaged blocks with {events} events were left out");
+        let later = format!("{unknown} entries of a later tccc were left out");
+        let all = [(was_cut, cut), (*blocks > 0, damaged), (*unknown > 0, later)];
+        all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, notice)| notice).collect()
+    }
 }
 
 /// Which blocks are wanted; the others are passed over unread.

@@ -1,7 +1,7 @@
 //! Values counted by size: by powers of two, and round-trip times in bins that are narrow enough for percentiles.
 
-use super::BINS;
-
+/// Bins of a histogram by powers of two.
+pub const BINS: usize = 40;
 /// Bins: those up to 8 us by themselves, then [`PARTS`] to each power of two up to 2^24 us, and one for what is above.
 pub const RTT_BINS: usize = 177;
 /// Bins of each power of two.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::{Group, KEY_BYTES, key_of};
+use super::group::{Group, KEY_BYTES, key_of};
 use crate::trace::arrival::RuleArm;
 
 /// A group whose cgroup or arm is gone is shown so long after it counted last, because scrapes are rarer than sweeps: two of
@@ -149,8 +149,8 @@ fn label_of(group: &Group) -> Label {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RttCounts;
-    use super::super::{BINS, Powers, STATES};
+    use super::super::bins::{BINS, Powers, RttCounts};
+    use super::super::group::STATES;
     use super::*;
 
     const SWEEP: Duration = Duration::from_secs(5);

@@ -1,0 +1,176 @@
+//! The columns of a socket, shared by every verb that shows sockets: the fields of the event, and what the host knows
+//! of them.
+//!
+//! A narrow terminal shows the lowest ranks; where the output is no terminal everything is shown.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::LazyLock;
+
+use super::naming::Words;
+use super::note;
+use crate::trace::arrival::RuleArm;
+use crate::trace::event::{Event, EventField, EventKind, FieldType, FieldValue, Shown, column};
+
+/// One socket at one moment, with the words for its private state and its arm of a policy.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// The socket.
+    pub event: &'a Event,
+    /// What its private state means.
+    pub words: &'a Words,
+    /// The rule that decided it, and the arm.
+    pub given: Option<&'a RuleArm>,
+    /// Seconds since the stream began.
+    pub time_s: f64,
+}
+
+/// One column.
+pub(crate) struct Column {
+    pub name: &'static str,
+    pub kind: FieldType,
+    shown: Shown,
+    value: Get,
+}
+
+/// Where a value comes from.
+enum Get {
+    Event(for<'a> fn(&'a Event) -> Option<FieldValue<'a>>),
+    Row(for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>),
+}
+
+/// Columns that say nothing in a single sweep.
+const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
+
+/// Every column, from the left.
+static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let of_event = |field: &EventField| {
+        let EventField { name, kind, shown, value, .. } = *field;
+        Column { name, kind, shown, value: Get::Event(value) }
+    };
+    let is_shown = |field: &&EventField| field.shown.rank <= Shown::MACHINE;
+    let mut columns: Vec<Column> = Event::FIELDS.iter().filter(is_shown).map(of_event).chain(beside()).collect();
+    columns.sort_by_key(|column| column.shown.position);
+    columns
+});
+
+/// The columns of what is known beside the event's own fields, or not shown of every event.
+fn beside() -> [Column; 6] {
+    let text = |name, shown, value| Column { name, kind: FieldType::Text, shown, value: Get::Row(value) };
+    let time = |row: &Row| Some(FieldValue::Real(row.time_s));
+    [
+        Column { name: "time_s", kind: FieldType::Real, shown: column(0, 0, 10), value: Get::Row(time) },
+        text("prior_ca_state", column(2, 1, 0), |row| {
+            (row.event.kind == EventKind::State).then(|| row.event.prior_ca_state.name().into())
+        }),
+        text("phase", column(10, 1, 10), |row| row.words.phase(row.event).map(FieldValue::from)),
+        text("rule", column(30, 2, 12), |row| Some(row.given?.rule.as_str().into())),
+        text("arm", column(31, 2, 9), |row| Some(row.given?.arm.as_str().into())),
+        text("state", column(32, 3, 30), |row| Some(FieldValue::Text(row.words.phrase(row.event)?.into()))),
+    ]
+}
+
+impl Column {
+    /// What a row shows in it; none when that is not known.
+    pub fn value<'a>(&self, row: &Row<'a>) -> Option<FieldValue<'a>> {
+        match self.value {
+            Get::Event(value) => value(row.event),
+            Get::Row(value) => value(row),
+        }
+    }
+}
+
+/// A table for people: the columns that fit, each as wide as it needs to be.
+pub struct Table {
+    columns: Vec<(&'static Column, usize)>,
+    /// Columns that did not fit.
+    hidden: usize,
+}
+
+impl Table {
+    /// A table of a stream, whose rows are not known yet.
+    pub fn of_stream(limit: usize) -> Self {
+        let shown = COLUMNS.iter().filter(|column| column.shown.rank < Shown::MACHINE);
+        Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
+    }
+
+    /// A table of these rows.
+    pub fn of_rows(rows: &[Row], limit: usize) -> Self {
+        let widest = |column: &Column| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
+        let shown = COLUMNS.iter().filter(|it| it.shown.rank < Shown::MACHINE && !OF_STREAM.contains(&it.name));
+        Self::fitting(shown.map(|column| (column, widest(column))), limit)
+    }
+
+    /// Takes columns by rank while they fit into `limit` characters; rank 0 is always there.
+    fn fitting(columns: impl Iterator<Item = (&'static Column, usize)>, limit: usize) -> Self {
+        let all: Vec<_> = columns.map(|(column, width)| (column, width.max(column.name.len()))).collect();
+        let mut ranks: Vec<u8> = all.iter().map(|(column, _)| column.shown.rank).collect();
+        ranks.sort_unstable();
+        let mut chosen: Vec<usize> = Vec::new();
+        let mut taken = 0;
+        for rank in ranks.into_iter().collect::<std::collections::BTreeSet<u8>>() {
+            for (index, (_, width)) in all.iter().enumerate().filter(|(_, (column, _))| column.shown.rank == rank) {
+                if rank == 0 || taken + width < limit {
+                    chosen.push(index);
+                    taken += width + 2;
+                }
+            }
+        }
+        chosen.sort_unstable();
+        let hidden = all.len() - chosen.len();
+        Table { columns: chosen.into_iter().map(|index| all[index]).collect(), hidden }
+    }
+
+    /// Writes the names of the columns.
+    pub fn write_header(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.write_line(out, |column| column.name.to_owned())
+    }
+
+    /// Writes one row.
+    pub fn write_row(&self, out: &mut dyn Write, row: &Row) -> io::Result<()> {
+        self.write_line(out, |column| text(column, row))
+    }
+
+    fn write_line(&self, out: &mut dyn Write, text: impl Fn(&Column) -> String) -> io::Result<()> {
+        let cells: Vec<String> =
+            self.columns.iter().map(|&(column, width)| format!("{:<width$}", text(column))).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())
+    }
+}
+
+fn text(column: &Column, row: &Row) -> String {
+    let text = column.value(row).map_or_else(|| "-".to_owned(), |value| value.to_string());
+    // The words come from an algorithm's own object: they must not steer the terminal.
+    text.replace(char::is_control, " ")
+}
+
+/// Says which columns the terminal has no room for, and how to see them.
+pub fn note_hidden(table: &Table) {
+    if table.hidden > 0 {
+        let all = table.hidden + table.columns.len();
+        note(&format!(
+            "{} of {all} columns do not fit this terminal; `| less -S` or another -o shows all",
+            table.hidden
+        ));
+    }
+}
+
+/// All columns of a stream, for CSV and Parquet.
+pub(crate) fn all() -> &'static [Column] {
+    &COLUMNS
+}
+
+/// Characters in a line of the terminal that stdout is; without a terminal there is no limit.
+pub fn line_limit() -> usize {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return usize::MAX;
+    }
+    terminal_width(&stdout).unwrap_or(80)
+}
+
+fn terminal_width(terminal: &impl std::os::fd::AsRawFd) -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes one winsize to the address given, which lives through the call.
+    let answer = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    (answer == 0 && size.ws_col > 0).then(|| usize::from(size.ws_col))
+}

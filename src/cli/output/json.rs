@@ -1,0 +1,147 @@
+//! One socket as a JSON object, without an intermediate form: what `serde_json` makes of it, several times as fast.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+use super::naming::Words;
+use crate::catalog::Value;
+use crate::trace::arrival::RuleArm;
+use crate::trace::event::{Event, FieldValue, private_digits};
+
+const MEMORY: &str = "text in memory can always be written";
+
+/// Appends the members of the object of a socket, with its arm of a policy, and ends the object.
+pub fn write_members(event: &Event, words: &Words, given: Option<&RuleArm>, out: &mut Vec<u8>) {
+    for (place, field) in Event::FIELDS.iter().enumerate() {
+        put(out, &[&field.key[usize::from(place == 0)..]]);
+        match (field.value)(event) {
+            Some(value) => put_value(out, &value),
+            None => put(out, &["null"]),
+        }
+    }
+    put(out, &[",\"phase\":"]);
+    put_text(out, words.phase(event));
+    put(out, &[",\"state\":{"]);
+    put_state(out, words, event);
+    put(out, &["},\"rule\":"]);
+    put_text(out, given.map(|given| given.rule.as_str()));
+    put(out, &[",\"arm\":"]);
+    put_text(out, given.map(|given| given.arm.as_str()));
+    put(out, &["}"]);
+}
+
+fn put_state(out: &mut Vec<u8>, words: &Words, event: &Event) {
+    let mut is_first = true;
+    for (key, field) in &words.fields {
+        let Some(value) = field.value(&event.private_state) else { continue };
+        put(out, &[if is_first { "" } else { "," }]);
+        is_first = false;
+        out.extend_from_slice(key);
+        match value {
+            Value::Unsigned(value) => put_number(out, value),
+            Value::Bool(value) => put(out, &[truth(value)]),
+            other => serde_json::to_writer(&mut *out, &other).expect(MEMORY),
+        }
+    }
+}
+
+fn put_value(out: &mut Vec<u8>, value: &FieldValue) {
+    match value {
+        FieldValue::U32(value) => put_number(out, *value),
+        FieldValue::U64(value) => put_number(out, *value),
+        FieldValue::Truth(value) => put(out, &[truth(*value)]),
+        FieldValue::Text(text) => put_text(out, Some(text)),
+        FieldValue::End(end) => put_address(out, *end),
+        FieldValue::Private(state) => {
+            put(out, &["\""]);
+            out.extend(private_digits(state));
+            put(out, &["\""]);
+        }
+        FieldValue::Real(value) => serde_json::to_writer(out, value).expect(MEMORY),
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: Option<&str>) {
+    serde_json::to_writer(out, &text).expect(MEMORY);
+}
+
+fn truth(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+fn put(out: &mut Vec<u8>, pieces: &[&str]) {
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+}
+
+fn put_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn put_address(out: &mut Vec<u8>, end: SocketAddr) {
+    let IpAddr::V4(address) = end.ip() else { return write!(out, "\"{end}\"").expect(MEMORY) };
+    put(out, &["\""]);
+    for (octet, after) in address.octets().into_iter().zip([".", ".", ".", ":"]) {
+        put_number(out, octet);
+        put(out, &[after]);
+    }
+    put_number(out, end.port());
+    put(out, &["\""]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{self, StateLayout};
+    use crate::trace::event::{EVENT_BYTES, offset};
+
+    /// Every byte that is free to be anything is something else in each event.
+    fn events() -> impl Iterator<Item = Event> {
+        (0..64u8).map(|seed| {
+            let mut bytes: Vec<u8> =
+                (0..EVENT_BYTES).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
+            bytes[offset::kind] = 6;
+            bytes[offset::tcp_state] = if seed % 2 == 0 { 1 } else { 7 };
+            let family = if seed % 2 == 0 { 2u16 } else { 10 };
+            bytes[offset::family..offset::family + 2].copy_from_slice(&family.to_ne_bytes());
+            let none = if seed % 3 == 0 { 0xff } else { 0 };
+            for at in [offset::ssthresh_pkts, offset::srtt_us, offset::min_rtt_us, offset::rtt_us] {
+                bytes[at..at + 4].fill(none);
+            }
+            bytes[offset::pacing_rate_bps..offset::pacing_rate_bps + 8].fill(none);
+            bytes[offset::private_state + usize::from(seed)..].fill(0);
+            Event::decode(&bytes).unwrap()
+        })
+    }
+
+    /// The object as serde would build it.
+    fn object(event: &Event, layout: &StateLayout, given: Option<&RuleArm>) -> serde_json::Value {
+        let mut object = serde_json::to_value(event).unwrap();
+        let own = layout.values(&event.private_state).filter(|(name, _)| *name != "phase");
+        let own = own.map(|(name, value)| (name.to_owned(), serde_json::to_value(value).unwrap()));
+        object["tcp_state"] = if event.tcp_state == 1 { "ESTABLISHED" } else { "CLOSE" }.into();
+        object["phase"] = layout.phase_name(&event.private_state).into();
+        object["state"] = serde_json::Value::Object(own.collect());
+        object["rule"] = given.map(|given| given.rule.as_str()).into();
+        object["arm"] = given.map(|given| given.arm.as_str()).into();
+        object
+    }
+
+    #[test]
+    fn every_socket_is_written_as_serde_writes_it() {
+        let given = RuleArm { rule: "a \"rule\"".into(), arm: "keep".into() };
+        let unknown = [(String::from("odd \"name\"\n"), StateLayout::default())];
+        let known = catalog::all().iter().map(|carried| (carried.id.to_string(), carried.layout.clone()));
+        for (algorithm, layout) in known.chain(unknown) {
+            let words = Words::of(layout.clone());
+            for event in events() {
+                let event = Event { algorithm: algorithm.clone(), ..event };
+                for given in [None, Some(&given)] {
+                    let mut text = b"{".to_vec();
+                    write_members(&event, &words, given, &mut text);
+                    let written: serde_json::Value = serde_json::from_slice(&text).unwrap();
+                    assert_eq!(written, object(&event, &layout, given));
+                }
+            }
+        }
+    }
+}

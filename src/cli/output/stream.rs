@@ -1,0 +1,144 @@
+//! Events on stdout as they come: columns for people, or for machines.
+
+use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use super::columns::{self, Row, Table, line_limit, note_hidden};
+use super::naming::Naming;
+use super::{json, parquet};
+use crate::failure::Failure;
+use crate::trace::arms::KnownArms;
+use crate::trace::arrival::{Arrival, Fact};
+use crate::trace::event::{Event, EventKind};
+
+/// Version of a JSON line.
+const SCHEMA: u32 = 1;
+
+/// How a stream prints its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StreamFormat {
+    /// Columns for people
+    Table,
+    /// One JSON object per line, with a schema number
+    Jsonl,
+    /// Comma-separated values with a header line
+    Csv,
+    /// Parquet, for pandas and polars; to a file or a pipe
+    Parquet,
+}
+
+/// What goes to stdout: a header, then events as they come.
+pub struct Stream {
+    printer: Printer,
+    naming: Naming,
+    arms: KnownArms,
+    begin_ns: u64,
+}
+
+enum Printer {
+    Table(Table, BufWriter<StdoutLock<'static>>),
+    Lines(BufWriter<StdoutLock<'static>>),
+    Csv(Box<csv::Writer<StdoutLock<'static>>>),
+    Parquet(Box<parquet::Writer<Stdout>>),
+}
+
+impl Stream {
+    /// Begins with the header; times count from `begin_ns`.
+    ///
+    /// Errors: stdout cannot be written, or is a terminal that shall take what is not text.
+    pub fn begin(format: StreamFormat, begin_ns: u64, naming: Naming) -> Result<Self> {
+        let lock = || io::stdout().lock();
+        let mut printer = match format {
+            StreamFormat::Table => Printer::Table(Table::of_stream(line_limit()), BufWriter::new(lock())),
+            StreamFormat::Jsonl => Printer::Lines(BufWriter::new(lock())),
+            StreamFormat::Csv => Printer::Csv(Box::new(csv::Writer::from_writer(lock()))),
+            StreamFormat::Parquet if io::stdout().is_terminal() => {
+                let refusal = Failure::usage("cannot write Parquet to a terminal: it is not text");
+                return Err(refusal.hint("write it to a file: `tccc trace … -o parquet > FILE`").into());
+            }
+            StreamFormat::Parquet => Printer::Parquet(Box::new(parquet::Writer::begin(io::stdout())?)),
+        };
+        match &mut printer {
+            Printer::Table(table, out) => {
+                note_hidden(table);
+                table.write_header(out)?;
+            }
+            Printer::Csv(out) => out.write_record(columns::all().iter().map(|column| column.name)).map_err(io_error)?,
+            Printer::Lines(_) | Printer::Parquet(_) => {}
+        }
+        Ok(Stream { printer, naming, arms: KnownArms::default(), begin_ns })
+    }
+
+    /// Shows an event, or learns from a fact.
+    ///
+    /// Errors: stdout cannot be written.
+    pub fn take(&mut self, arrival: &Arrival) -> io::Result<()> {
+        match arrival {
+            Arrival::Event(event) => {
+                self.show(event)?;
+                // A recording names an arm before the first event, and may show a connection after its end.
+                if event.kind == EventKind::Close && !self.naming.is_recorded {
+                    self.arms.forget(event.socket);
+                }
+            }
+            Arrival::Fact(Fact::Layout { algorithm, layout }) => self.naming.learn(algorithm, layout),
+            Arrival::Fact(fact) => self.arms.learn(fact),
+            Arrival::Restart => {}
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, event: &Event) -> io::Result<()> {
+        let time_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
+        let words = self.naming.words(&event.algorithm).as_ref();
+        let row = Row { event, words, given: self.arms.arm(event.socket), time_s };
+        match &mut self.printer {
+            Printer::Table(table, out) => table.write_row(out, &row),
+            Printer::Lines(out) => out.write_all(&json_line(&row)),
+            Printer::Csv(out) => {
+                let cell = |column: &columns::Column| column.value(&row).map_or_else(String::new, |it| it.to_string());
+                out.write_record(columns::all().iter().map(cell)).map_err(io_error)
+            }
+            Printer::Parquet(out) => out.write(&row),
+        }
+    }
+
+    /// Lets the reader have what was shown.
+    ///
+    /// Errors: stdout cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match &mut self.printer {
+            Printer::Table(_, out) | Printer::Lines(out) => out.flush(),
+            Printer::Csv(out) => out.flush(),
+            Printer::Parquet(_) => Ok(()), // in groups of rows
+        }
+    }
+
+    /// Ends the stream.
+    ///
+    /// Errors: stdout cannot be written.
+    pub fn finish(mut self) -> Result<()> {
+        self.flush()?;
+        if let Printer::Parquet(out) = self.printer {
+            out.finish()?;
+        }
+        Ok(())
+    }
+}
+
+fn json_line(row: &Row) -> Vec<u8> {
+    let mut line = format!("{{\"schema\":{SCHEMA},").into_bytes();
+    json::write_members(row.event, row.words, row.given, &mut line);
+    line.push(b'\n');
+    line
+}
+
+/// The error beneath, so that a closed pipe is seen as one.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}

@@ -1,0 +1,51 @@
+//! `tccc assets`: the files that a package carries beside the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use clap_complete::Shell;
+
+use crate::author::bpftool;
+use crate::catalog;
+
+/// Write manual pages, completions and object files for a package
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub struct Args {
+    /// Folder to write to
+    folder: PathBuf,
+}
+
+impl Args {
+    /// Writes `man/*.1`, `completions/*` and, for bpftool, `objects/ID.bpf.o`.
+    ///
+    /// Errors: the folder cannot be written; clang is missing.
+    pub fn run(&self, program: clap::Command) -> Result<()> {
+        let folder = |name: &str| {
+            let folder = self.folder.join(name);
+            fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display())).map(|()| folder)
+        };
+        write_manual(program.clone(), &folder("man")?)?;
+        let completions = folder("completions")?;
+        for shell in Shell::value_variants() {
+            clap_complete::generate_to(*shell, &mut program.clone(), "tccc", &completions)
+                .with_context(|| format!("write into {}", completions.display()))?;
+        }
+        let objects = folder("objects")?;
+        let bench = bpftool::bench()?;
+        for algorithm in catalog::all() {
+            let file = objects.join(format!("{}.bpf.o", algorithm.id));
+            let object = bpftool::object(algorithm, &bench)?;
+            fs::write(&file, object).with_context(|| format!("write {}", file.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// One page for the program, and one for each verb that its help lists.
+fn write_manual(program: clap::Command, folder: &Path) -> Result<()> {
+    let program = program.disable_help_subcommand(true);
+    clap_mangen::generate_to(program, folder).with_context(|| format!("write into {}", folder.display()))
+}

@@ -1,0 +1,160 @@
+//! `tccc policy show`: the rules that decide now, and what they did so far.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::cli::output::plain::{row, write_columns};
+use crate::cli::output::warn;
+use crate::policy::change::{self, Standing};
+use crate::policy::counts::{ArmCounts, PolicyCounts};
+use crate::policy::file::write;
+use crate::policy::record::GenerationRecord;
+use crate::policy::rule::{Policy, Rule};
+
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// Show the rules that decide now, and what they did since they were applied
+///
+/// Connections are counted by rule and arm: those that got the algorithm, those that kept theirs, those left alone because
+/// a program or a route chose it, and those that the kernel refused to change.
+///
+/// Example: `tccc policy show -o toml > web.toml`
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How the result is printed
+    #[arg(short, long, value_enum, default_value_t = Form::Table)]
+    output: Form,
+}
+
+/// How a policy is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Columns for people
+    Table,
+    /// One JSON document with a schema number
+    Json,
+    /// The rules as a policy file
+    Toml,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    generation: Option<u32>,
+    since: Option<&'a str>,
+    file: Option<&'a PathBuf>,
+    cgroup: Option<&'a PathBuf>,
+    policy: Option<&'a Policy>,
+    counts: Option<&'a PolicyCounts>,
+    drift: &'a [String],
+}
+
+impl Args {
+    /// Looks, and prints.
+    ///
+    /// Errors: the record of the policy cannot be read.
+    pub fn run(&self) -> Result<()> {
+        let standing = change::standing()?;
+        let generation = standing.generation.as_ref();
+        let mut out = io::stdout().lock();
+        match self.output {
+            Form::Json => write_json(&mut out, &standing)?,
+            Form::Toml => write!(out, "{}", generation.map(|it| write(&it.policy)).unwrap_or_default())?,
+            Form::Table => match generation {
+                Some(generation) => write_table(&mut out, generation, standing.counts.as_ref())?,
+                None if standing.drift.is_empty() => writeln!(out, "there is no policy")?,
+                None => {}
+            },
+        }
+        standing.drift.iter().for_each(|drift| warn(&format!("policy: {drift}"), None));
+        Ok(())
+    }
+}
+
+fn write_json(out: &mut impl Write, standing: &Standing) -> Result<()> {
+    let generation = standing.generation.as_ref();
+    let document = Document {
+        schema: SCHEMA,
+        generation: generation.map(|it| it.number),
+        since: generation.map(|it| it.since.as_str()),
+        file: generation.and_then(|it| it.file.as_ref()),
+        cgroup: generation.map(|it| &it.cgroup),
+        policy: generation.map(|it| &it.policy),
+        counts: standing.counts.as_ref(),
+        drift: &standing.drift,
+    };
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?)
+}
+
+fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Option<&PolicyCounts>) -> Result<()> {
+    let file = generation.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
+    let GenerationRecord { number, since, cgroup, .. } = generation;
+    writeln!(out, "policy generation {number}{file}, since {since}, at the cgroup {}\n", cgroup.display())?;
+    let mut rows = vec![row(["rule", "for", "gets", "share", "connections", "set", "kept", "left alone", "refused"])];
+    for (at, rule) in generation.policy.rules.iter().enumerate() {
+        for (place, arm) in rule.split.arms.iter().enumerate() {
+            let count = counts.and_then(|counts| counts.arms.get(at)?.get(place));
+            let is_first = place == 0;
+            let [name, conditions] =
+                if is_first { [rule.name.clone(), conditions(rule)] } else { [String::new(), String::new()] };
+            let number = |of: fn(&ArmCounts) -> u64| count.map_or("-".to_owned(), |count| of(count).to_string());
+            rows.push(vec![
+                name,
+                conditions,
+                arm.treatment.to_string(),
+                arm.portion.to_string(),
+                number(ArmCounts::total),
+                number(|it| it.set),
+                number(|it| it.kept),
+                number(|it| it.chosen + it.routed),
+                number(ArmCounts::refused),
+            ]);
+        }
+    }
+    write_columns(out, &rows)?;
+    let Some(counts) = counts else { return Ok(()) };
+    writeln!(out, "\nno rule: {} connections", counts.unmatched)?;
+    let sum = |of: fn(&ArmCounts) -> u64| counts.arms.iter().flatten().map(of).sum::<u64>();
+    let remarks = [
+        (sum(|it| it.over_route), "connections got another algorithm than their route names (`ip route … congctl`)"),
+        (sum(|it| it.locked), "connections were refused: their route locks the algorithm (`congctl lock`)"),
+        (sum(|it| it.missing), "connections were refused: the rule's algorithm was not registered"),
+        (counts.missed_cgroups, "cgroups found no room: rules by cgroup did not match in them"),
+    ];
+    for (count, what) in remarks.iter().filter(|(count, _)| *count > 0) {
+        writeln!(out, "{count} {what}")?;
+    }
+    Ok(())
+}
+
+/// The conditions of a rule in one phrase.
+fn conditions(rule: &Rule) -> String {
+    const SHOWN: usize = 2;
+    let when = &rule.when;
+    fn list<T: ToString>(name: &str, values: &[T]) -> Option<String> {
+        let more = values.len().saturating_sub(SHOWN);
+        let shown: Vec<String> = values.iter().take(SHOWN).map(ToString::to_string).collect();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!values.is_empty()).then(|| format!("{name} {}{more}", shown.join(", ")))
+    }
+    let direction = when.direction.map(|way| match way {
+        crate::policy::rule::Way::In => "in".to_owned(),
+        crate::policy::rule::Way::Out => "out".to_owned(),
+    });
+    let parts = [
+        direction,
+        list("in", &when.cgroups),
+        list("netns", &when.netns),
+        list("to", &when.to),
+        list("local port", &when.local_port),
+        list("remote port", &when.remote_port),
+        list("instead of", &when.current),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "every connection".to_owned() } else { parts.join("; ") }
+}

@@ -1,0 +1,170 @@
+//! `tccc report FILE`: what a recording of `tccc trace --record` holds, one line per connection.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::cli::output::plain::write_columns;
+use crate::failure::Failure;
+use crate::model::recap::{FlowRecap, Recap};
+use crate::plain::plain;
+use crate::report::Format;
+use crate::trace::arrival::Fact;
+use crate::trace::record::read::{Content, Damage, Reader, Want};
+use crate::trace::record::{Head, MAGIC};
+use crate::units::{BitsPerSec, format_duration};
+
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// One recording.
+#[derive(Serialize)]
+struct Recording {
+    schema: u32,
+    file: String,
+    host: String,
+    kernel: String,
+    started: String,
+    selection: String,
+    /// From its first to its last event.
+    length_s: f64,
+    events: u64,
+    dropped: u64,
+    /// It was not ended in order.
+    was_cut: bool,
+    damaged_blocks: u64,
+    damaged_events: u64,
+    unread_bytes: u64,
+    /// Events of connections beyond those that are folded.
+    untracked: u64,
+    flows: Vec<FlowRecap>,
+}
+
+/// Whether a path is a recording; a directory, and what cannot be read, is none.
+pub fn is_recording(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
+}
+
+/// The report on several recordings.
+///
+/// Errors: one cannot be read; a format that has no way to show connections.
+pub fn render(files: &[PathBuf], format: Format) -> Result<String> {
+    let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<Recording>>>()?;
+    match format {
+        Format::Text => Ok(recordings.iter().map(text).collect::<Result<Vec<String>>>()?.join("\n")),
+        Format::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
+        Format::Csv => csv(&recordings),
+        Format::Markdown | Format::Html => {
+            let refusal = Failure::usage("cannot report a recording as markdown or html");
+            Err(refusal.hint("choose `-o text`, `-o json` or `-o csv`; `tccc top --replay FILE` draws it").into())
+        }
+    }
+}
+
+fn load(file: &Path) -> Result<Recording> {
+    let mut reader = Reader::open(file)?;
+    let span = reader.span()?.unwrap_or_default();
+    let (mut recap, mut events, mut dropped) = (Recap::default(), 0, 0);
+    while let Some(content) = reader.next(Want::All)? {
+        match content {
+            Content::Events(more) => {
+                events += more.len() as u64;
+                more.into_iter().for_each(|event| recap.add(event));
+            }
+            Content::Facts(facts) => facts.iter().for_each(|fact| {
+                if let Fact::Dropped { events, .. } = fact {
+                    dropped = *events;
+                }
+            }),
+        }
+    }
+    let was_cut = reader.tail().is_none();
+    let Damage { blocks, events: damaged_events, rest_bytes, .. } = reader.damage();
+    let Head { host, kernel, started, selection, .. } = reader.head().clone();
+    Ok(Recording {
+        schema: SCHEMA,
+        file: file.display().to_string(),
+        host,
+        kernel,
+        started,
+        selection,
+        length_s: span[1].saturating_sub(span[0]) as f64 / 1e9,
+        events,
+        dropped,
+        was_cut,
+        damaged_blocks: blocks,
+        damaged_events,
+        unread_bytes: rest_bytes,
+        untracked: recap.untracked,
+        flows: recap.flows(),
+    })
+}
+
+fn text(recording: &Recording) -> Result<String> {
+    let length = milliseconds(recording.length_s);
+    let Recording { file, host, kernel, started, events, dropped, selection, .. } = recording;
+    let mut text = plain(&format!("{file}: {host}, Linux {kernel}, {started}")) + "\n";
+    let flows = recording.flows.len();
+    text += &plain(&format!("  {selection}: {events} events of {flows} connections in {length}, {dropped} dropped"));
+    text += "\n";
+    if recording.was_cut {
+        text += &format!("  cut: {} bytes after the last whole block are not read\n", recording.unread_bytes);
+    }
+    if recording.damaged_blocks > 0 {
+        text += &format!("  damaged: {} blocks, {} events\n", recording.damaged_blocks, recording.damaged_events);
+    }
+    if recording.untracked > 0 {
+        text += &format!("  {} events of further connections are not shown\n", recording.untracked);
+    }
+    Ok(text + "\n" + &grid(&recording.flows)?)
+}
+
+/// A length to the millisecond; a damaged recording may say anything.
+fn milliseconds(length_s: f64) -> String {
+    format_duration(Duration::from_millis((length_s.min(1e9) * 1e3).round() as u64))
+}
+
+fn grid(flows: &[FlowRecap]) -> Result<String> {
+    let heading =
+        "local,remote,algorithm,length,goodput,delivered,retrans,lost,timeouts,mean cwnd,srtt p50,srtt p95,min_rtt";
+    let mut rows = vec![heading.split(',').map(str::to_owned).collect::<Vec<String>>()];
+    rows.extend(flows.iter().map(cells));
+    let mut text = Vec::new();
+    write_columns(&mut text, &rows)?;
+    String::from_utf8(text).context("write the connections")
+}
+
+fn cells(flow: &FlowRecap) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let time = |us: Option<u32>| us.map(|us| format_duration(Duration::from_micros(us.into())));
+    let at_most = |us: Option<u32>| or_dash(time(us).map(|time| format!("<={time}")));
+    vec![
+        flow.local.clone(),
+        flow.remote.clone(),
+        flow.algorithm.clone(),
+        milliseconds(flow.length_s),
+        or_dash(flow.goodput_bps.map(|rate| BitsPerSec(rate as u64).to_string())),
+        format!("{} pkts", flow.delivered_pkts),
+        format!("{} pkts", flow.retrans_pkts),
+        format!("{} pkts", flow.lost_pkts),
+        flow.timeouts.to_string(),
+        or_dash(flow.mean_cwnd_pkts.map(|pkts| format!("{pkts:.1} pkts"))),
+        at_most(flow.srtt_p50_us),
+        at_most(flow.srtt_p95_us),
+        or_dash(time(flow.min_rtt_us)),
+    ]
+}
+
+fn csv(recordings: &[Recording]) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for flow in recordings.iter().flat_map(|recording| &recording.flows) {
+        writer.serialize(flow).context("write CSV")?;
+    }
+    let bytes = writer.into_inner().context("write CSV")?;
+    String::from_utf8(bytes).context("write CSV")
+}

@@ -1,0 +1,185 @@
+//! `tccc run --dry-run`: what would be done, on stdout.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::progress;
+use super::{Args, EngineChoice, Planned};
+use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Sends};
+use crate::path::{Direction, LinkConfig, QueueLimit};
+use crate::units::{BitsPerSec, QueueSize, format_duration};
+
+/// Prints what would be done.
+pub(super) fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
+    let Planned { scenario, plan, out } = planned;
+    let part = args.part();
+    let runs = part.runs(scenario, plan)?;
+    let forecast = args.forecast(planned, &runs)?;
+    let mut text = io::stdout().lock();
+    let (profile, seed, repeats) = (plan.profile.name(), plan.seed, plan.repeats);
+    writeln!(text, "{}: {}", scenario.name, scenario.title)?;
+    let of_first = if plan.cells.len() > 1 { " of the first cell" } else { "" };
+    writeln!(text, "links{of_first}, both ways unless said:")?;
+    for line in link_lines(&plan.cells[0]) {
+        writeln!(text, "  {line}")?;
+    }
+    writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
+    for cell in &plan.cells {
+        let at = cell.at.iter().map(|(name, value)| format!("{name} = {value}, ")).collect::<String>();
+        let spec = scenario.ns2.as_ref().filter(|_| args.engine == EngineChoice::Ns2);
+        let agent = |flow: &FlowSpec| spec.and_then(|spec| spec.agent(&cell.label(flow)));
+        let of_flow = |flow| flow_text(flow, agent(flow).unwrap_or(&flow.algorithm));
+        let flows: Vec<String> = cell.flows.iter().map(of_flow).collect();
+        writeln!(text, "  {at}{}: {}", format_duration(cell.duration), flows.join(", "))?;
+    }
+    let part =
+        if runs.len() < plan.runs.len() { format!(", {} of {}", runs.len(), plan.runs.len()) } else { "".into() };
+    writeln!(text, "order of runs{part}:")?;
+    for run in &runs {
+        writeln!(text, "  {}  seed {}", run.id, run.seed)?;
+    }
+    let place =
+        if args.out.is_some() { format!("\"{}\"", out.display()) } else { "a new directory below runs/".into() };
+    writeln!(text, "to do: {}", progress::sentence(&forecast))?;
+    writeln!(text, "results would go to {place}; nothing was changed")?;
+    Ok(())
+}
+
+/// Prints how long all scenarios take, one after the other.
+pub(super) fn print_total(planned: &[Planned], args: &Args) -> Result<()> {
+    let mut total = Duration::ZERO;
+    for one in planned {
+        let runs = args.part().runs(&one.scenario, &one.plan)?;
+        total += args.forecast(one, &runs)?.expected;
+    }
+    writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;
+    Ok(())
+}
+
+/// A flow, with what it sends and when where that is not as much as it can all the time: `noise by udp (1mbit, from 2s,
+/// for 4s)`.
+fn flow_text(flow: &FlowSpec, runs: &str) -> String {
+    let mut details = Vec::new();
+    match flow.sends {
+        Sends::Bulk => {}
+        Sends::Datagrams { rate, .. } => details.push(rate.to_string()),
+        Sends::Transfers { size, count: 1, .. } => details.push(size.to_string()),
+        Sends::Transfers { size, count, interval } => {
+            details.push(format!("{count} times {size}, one every {}", format_duration(interval)));
+        }
+        Sends::Messages { size, count, interval } => {
+            let every = format_duration(interval);
+            details.push(format!("{count} times {size} over one connection, one every {every}"));
+        }
+    }
+    details.extend((!flow.start.is_zero()).then(|| format!("from {}", format_duration(flow.start))));
+    details.extend(flow.duration.map(|time| format!("for {}", format_duration(time))));
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    format!("{} by {runs}{details}", flow.name)
+}
+
+/// A line for each link, one for all that are alike: ends, rate, delay and queue.
+///
+/// Shape: in the order of the links.
+fn link_lines(cell: &Cell) -> Vec<String> {
+    let mut alike: Vec<(String, Vec<String>)> = Vec::new();
+    for link in &cell.links {
+        let text = link_text(link, cell.mtu);
+        match alike.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => names.push(link.name()),
+            None => alike.push((text, vec![link.name()])),
+        }
+    }
+    alike.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
+}
+
+fn link_text(link: &LinkSpec, mtu: u32) -> String {
+    let config = link.config(mtu);
+    let [there, back] = [0, 1].map(|side| direction_text(&config, side));
+    if there == back { there } else { format!("{there}; back {back}") }
+}
+
+/// One direction: `20mbit, 20ms, queue 50pkts = 0.75bdp`.
+fn direction_text(config: &LinkConfig, side: usize) -> String {
+    let Direction { rate, trace, delay, queue, .. } = &config.directions[side];
+    let rate_text = match (rate, trace) {
+        (None, _) => "no limit of the rate".to_owned(),
+        (Some(rate), None) => rate.to_string(),
+        (Some(mean), Some(trace)) => format!("{trace}, {mean} in the mean"),
+    };
+    let stands_for = queue_text(config, side, *rate, *queue).map_or(String::new(), |text| format!(" = {text}"));
+    format!("{rate_text}, {}, queue {queue}{stands_for}", format_duration(*delay))
+}
+
+/// A queue in the unit in which it is not written: packets of the mtu of one in bdp, else the bdp it stands for.
+fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue: QueueSize) -> Option<String> {
+    let mtu = f64::from(config.mtu);
+    let bytes = match config.queue_limits().ok()?[side] {
+        QueueLimit::Packets(packets) => f64::from(packets) * mtu,
+        QueueLimit::Bytes(bytes) => bytes as f64,
+    };
+    let packets = (!matches!(queue, QueueSize::Packets(_))).then(|| format!("{:.0}pkts", (bytes / mtu).floor()));
+    let round_trip: Duration = config.directions.iter().map(|direction| direction.delay).sum();
+    let bdp = rate.map(|rate| rate.0 as f64 / 8.0 * round_trip.as_secs_f64()).filter(|bdp| *bdp > 0.0);
+    let of_bdp = bdp.filter(|_| !matches!(queue, QueueSize::Bdp(_))).map(|bdp| format!("{:.2}bdp", bytes / bdp));
+    let texts: Vec<String> = packets.into_iter().chain(of_bdp).collect();
+    (!texts.is_empty()).then(|| texts.join(" = "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::scenario::Scenario;
+
+    const TEXT: &str = r#"
+        title = "t"
+        claim = "c"
+        profile = "paper"
+        duration = "8s"
+        runs = 1
+        seed = 1
+        link = [
+            { ends = ["s1", "m"], rate = "100mbit", delay = "1ms" },
+            { ends = ["s2", "m"], rate = "100mbit", delay = "1ms" },
+            { ends = ["m", "r"], rate = "12mbit", delay = "20ms", queue = "0.5bdp", reverse = { queue = "30kB" } },
+            { ends = ["r", "x"], delay = "5ms", queue = "50pkts" },
+        ]
+        flow = [
+            { name = "bulk", from = "s1", to = "r", algorithm = "reno" },
+            { name = "part", from = "s1", to = "r", algorithm = "reno", start = "1s", duration = "3s" },
+            { name = "one", from = "s1", to = "r", algorithm = "reno", size = "9kB" },
+            { name = "pages", from = "s1", to = "r", algorithm = "reno", size = "9kB", count = 3, interval = "500ms" },
+            { name = "noise", from = "s2", to = "r", protocol = "udp", rate = "1mbit", start = "2s", duration = "4s" },
+        ]
+    "#;
+
+    fn cell() -> Cell {
+        Scenario::parse("x.toml", TEXT).unwrap().cells.remove(0)
+    }
+
+    /// Every flow was said to send as long as the run.
+    #[test]
+    fn flow_is_told_with_what_it_sends_and_when() {
+        let told: Vec<String> = cell().flows.iter().map(|flow| flow_text(flow, &flow.algorithm)).collect();
+        let expected = [
+            "bulk by reno",
+            "part by reno (from 1s, for 3s)",
+            "one by reno (9000B)",
+            "pages by reno (3 times 9000B, one every 500ms)",
+            "noise by udp (1mbit, from 2s, for 4s)",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn links_that_are_alike_are_one_line_and_queues_are_told_in_packets_and_bdp() {
+        let expected = [
+            "s1-m, s2-m: 100mbit, 1ms, queue 1000pkts = 60.00bdp",
+            "m-r: 12mbit, 20ms, queue 0.5bdp = 20pkts; back 12mbit, 20ms, queue 30000B = 20pkts = 0.50bdp",
+            "r-x: no limit of the rate, 5ms, queue 50pkts",
+        ];
+        assert_eq!(link_lines(&cell()), expected);
+    }
+}

@@ -1,0 +1,348 @@
+//! `tccc status`: what tccc registered on this host, who uses it, and what is no longer as it was asked.
+
+mod foreign;
+mod selection;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use serde::Serialize;
+
+use self::foreign::Foreign;
+use self::selection::{Selection, ends_within_s};
+use super::capabilities;
+use super::unload::holder_rows;
+use crate::cli::output::plain::{row, write_columns};
+use crate::cli::output::{Format, note};
+use crate::declaration::{self, difference};
+use crate::kernel::privilege::{self, Capability};
+use crate::kernel::probe::Features;
+use crate::kernel::process::Process;
+use crate::kernel::socket::{self, Holder};
+use crate::kernel::{bpffs, cgroup, congestion, process, struct_ops};
+use crate::loader::confirm;
+use crate::loader::survey::{self, Instance, Standing};
+use crate::plain::plain;
+use crate::policy::sweep;
+use crate::policy::table::RuleTables;
+use crate::state::{Attachment, Owner, Store};
+use crate::trial;
+use crate::units::format_duration;
+
+/// Version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// Show what tccc did to this host: algorithms, policy, what is on trial
+///
+/// Also shows what others registered, as `bpftool struct_ops register` does, what is no longer as it was asked (the default was changed, a pin is gone) and what killed commands left.
+/// Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
+///
+/// Example: `tccc status -o json`
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("status", ""))]
+pub struct Args {
+    /// How the result is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    algorithm: String,
+    generation: Option<u32>,
+    tunables: BTreeMap<String, i128>,
+    since: Option<String>,
+    digest: Option<String>,
+    /// "pinned", "run" or "leftover".
+    standing: &'static str,
+    owner_pid: Option<u32>,
+    registered: bool,
+    is_default: bool,
+    /// None: not known without root.
+    holders: Option<Vec<Holder>>,
+    /// Callback to nanoseconds per call; empty while the kernel does not count.
+    ns_per_call: BTreeMap<String, f64>,
+    /// Its companion program and the cgroup it is attached to.
+    companion: Option<Attachment>,
+    /// Only that is wanted: this host receives.
+    receiver: bool,
+    /// The code before, kept for `tccc rollback`.
+    previous_generation: Option<u32>,
+    /// Open connections by generation of the code that they have; none with one generation, or without root.
+    sockets_by_generation: Option<BTreeMap<u32, usize>>,
+    /// It was loaded because a policy names it.
+    with_policy: bool,
+    /// Seconds that are left to confirm it; none when it stays.
+    confirm_within_s: Option<f64>,
+    /// The process that undoes it then.
+    confirm_pid: Option<u32>,
+    drift: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: u32,
+    default: String,
+    instances: Vec<Line>,
+    #[serde(flatten)]
+    selection: Selection,
+    /// What others registered, such as bpftool; none where this process may not look.
+    foreign: Option<Vec<Foreign>>,
+    /// How this host differs from what /etc/tccc declares: a phrase each.
+    undeclared: Vec<String>,
+    /// The BPF file system, where tccc mounted it.
+    mounted: Option<PathBuf>,
+    stale_cgroups: Vec<PathBuf>,
+    /// Processes of dead runs.
+    stale_processes: Vec<Left>,
+}
+
+/// A process that a killed run left.
+#[derive(Serialize)]
+struct Left {
+    pid: u32,
+    command: String,
+}
+
+impl Args {
+    /// Looks, and prints.
+    ///
+    /// Errors: the kernel shows no type information.
+    pub fn run(&self) -> Result<()> {
+        let document = gather()?;
+        let mut out = io::stdout().lock();
+        match self.output {
+            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
+            Format::Table => write_table(&mut out, &document)?,
+        }
+        if !privilege::missing(&[Capability::SysAdmin]).is_empty() {
+            note("run as root to see sockets, pins and costs; this shows the records only");
+        }
+        Ok(())
+    }
+}
+
+fn gather() -> Result<Document> {
+    let default = congestion::default()?;
+    let may_look = privilege::missing(&[Capability::SysAdmin]).is_empty();
+    let mut holders = if may_look { socket::holders().ok() } else { None };
+    let store = Store::of_host();
+    let features = Features::probe()?;
+    let instances = survey::instances(&store, &features)?;
+    let foreign = may_look.then(|| foreign::find(&instances, &features)).transpose()?;
+    let has_generations = instances.iter().any(|it| it.record.as_ref().is_some_and(|it| it.previous.is_some()));
+    let codes = if may_look && has_generations { sockets_by_code().ok() } else { None };
+    let trial = trial::current().unwrap_or_default();
+    let lines = instances.into_iter().map(|instance| {
+        let used = holders.as_mut().map(|all| all.remove(&instance.name).unwrap_or_default());
+        let line = line(&instance, &default, used, may_look);
+        let of_trial = trial.as_ref().filter(|trial| trial.subject.name() == instance.name);
+        Line {
+            sockets_by_generation: codes.as_ref().and_then(|codes| by_generation(&instance, codes)),
+            confirm_within_s: line.confirm_within_s.or(of_trial.and_then(ends_within_s)),
+            confirm_pid: line.confirm_pid.or(of_trial.map(|trial| trial.guard.pid)),
+            ..line
+        }
+    });
+    Ok(Document {
+        schema: SCHEMA,
+        instances: lines.collect(),
+        selection: Selection::gather(trial.as_ref(), &store)?,
+        foreign,
+        undeclared: if may_look { from_declared(&features) } else { Vec::new() },
+        default,
+        mounted: bpffs::mount().filter(|place| bpffs::is_ours(place)),
+        stale_cgroups: cgroup::stale().unwrap_or_default(),
+        stale_processes: process::orphans().iter().map(left).collect(),
+    })
+}
+
+/// How this host differs from what is declared; a declaration that cannot be read is one difference.
+fn from_declared(features: &Features) -> Vec<String> {
+    match difference::of_host(Path::new(declaration::FOLDER), features) {
+        Ok(differences) => differences.into_iter().map(|difference| difference.what).collect(),
+        Err(error) => format!("{error:#}").lines().map(str::to_owned).collect(),
+    }
+}
+
+/// Open connections by the map that holds their code.
+fn sockets_by_code() -> Result<BTreeMap<u32, usize>> {
+    let mut codes = BTreeMap::new();
+    for code in sweep::look(&RuleTables::default(), None)?.into_iter().filter_map(|sight| sight.code) {
+        *codes.entry(code).or_default() += 1;
+    }
+    Ok(codes)
+}
+
+fn by_generation(instance: &Instance, codes: &BTreeMap<u32, usize>) -> Option<BTreeMap<u32, usize>> {
+    let record = instance.record.as_ref()?;
+    let known = [Some(record.code()), record.previous.clone()].into_iter().flatten();
+    record.previous.as_ref()?;
+    Some(known.map(|code| (code.generation, codes.get(&code.map_id).copied().unwrap_or(0))).collect())
+}
+
+fn left(process: &Process) -> Left {
+    Left { pid: process.pid, command: process::command(process.pid).unwrap_or_default() }
+}
+
+fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> Line {
+    let record = instance.record.as_ref();
+    let unconfirmed = record.and_then(|record| record.unconfirmed);
+    let standing = match instance.standing() {
+        Standing::Pinned => "pinned",
+        Standing::Run => "run",
+        Standing::Leftover if may_look => "leftover",
+        Standing::Leftover => "recorded",
+    };
+    Line {
+        name: instance.name.clone(),
+        algorithm: instance.algorithm().to_owned(),
+        generation: record.map(|record| record.generation),
+        tunables: record.map(|record| record.tunables.clone()).unwrap_or_default(),
+        since: record.map(|record| record.since.clone()),
+        digest: record.map(|record| record.digest.clone()),
+        standing,
+        owner_pid: instance.owner_pid().filter(|_| standing == "run"),
+        registered: instance.is_registered,
+        is_default: default == instance.name,
+        holders,
+        ns_per_call: costs(instance),
+        companion: record.and_then(|record| record.companion.clone()),
+        receiver: instance.is_receiver(),
+        previous_generation: record.and_then(|record| record.previous.as_ref()).map(|code| code.generation),
+        sockets_by_generation: None,
+        with_policy: record.is_some_and(|record| record.with_policy),
+        confirm_within_s: unconfirmed.as_ref().map(confirm::seconds_left),
+        confirm_pid: unconfirmed.map(|it| it.guard.pid),
+        drift: if may_look { drift(instance, default) } else { Vec::new() },
+    }
+}
+
+fn costs(instance: &Instance) -> BTreeMap<String, f64> {
+    let programs = instance.table.iter().flat_map(|table| &table.programs);
+    let costs = programs.filter_map(|(callback, &id)| Some((callback.clone(), struct_ops::program_cost(id).ok()?)));
+    let called = costs.filter(|(_, cost)| cost.calls > 0);
+    called.map(|(callback, cost)| (callback, cost.nanoseconds as f64 / cost.calls as f64)).collect()
+}
+
+/// What is no longer as it was asked.
+fn drift(instance: &Instance, default: &str) -> Vec<String> {
+    let mut drift = Vec::new();
+    let Some(record) = &instance.record else {
+        return vec!["its record is lost or cannot be read: tunables and the default before it are not known".into()];
+    };
+    // An interrupted `unload` had put the default back itself.
+    let is_leftover = instance.standing() == Standing::Leftover;
+    let was_default = record.previous_default.as_ref().is_some_and(|previous| !is_leftover || previous != default);
+    if was_default && default != instance.name {
+        drift.push(format!("it was made the default, which now is \"{default}\""));
+    }
+    if confirm::is_overdue(instance) {
+        drift.push("nobody confirmed it in time, and the process that would undo it was killed: unload it".into());
+    }
+    if !instance.is_as_recorded() {
+        drift
+            .push("other code is registered than its record says: a replacement was interrupted; load it again".into());
+    }
+    if instance.is_held_elsewhere() {
+        drift.push("its pin is not in the BPF file system mounted here, or a process holds its link".into());
+    } else if record.owner == Owner::Pinned && !instance.has_link_pin && !instance.has_map_pin && !record.receiver {
+        drift.push("its pin is gone".into());
+    }
+    if record.companion.is_some() && !instance.is_companion_attached && record.owner == Owner::Pinned {
+        drift.push("its companion program is attached no more: it finds no pairs; load it again".into());
+    }
+    if instance.is_receiver() {
+        return drift;
+    }
+    if !instance.is_registered {
+        drift.push("it is not registered any more".into());
+    }
+    drift
+}
+
+fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
+    if document.instances.is_empty() {
+        writeln!(out, "nothing is loaded; the default algorithm is \"{}\"", document.default)?;
+    } else {
+        write_columns(out, &rows(&document.instances))?;
+    }
+    for line in &document.instances {
+        line.drift.iter().try_for_each(|what| writeln!(out, "\"{}\": {what}", line.name))?;
+        write_details(out, line)?;
+    }
+    selection::write(out, &document.selection)?;
+    document.foreign.iter().flatten().try_for_each(|foreign| foreign.write(out))?;
+    if let Some(place) = &document.mounted {
+        writeln!(out, "tccc mounted the BPF file system at {}; it goes with the last pin", place.display())?;
+    }
+    for what in &document.undeclared {
+        writeln!(out, "not as declared: {}", plain(what))?;
+    }
+    if !document.undeclared.is_empty() {
+        writeln!(out, "`tccc apply --dry-run` shows what would make it so")?;
+    }
+    for path in &document.stale_cgroups {
+        writeln!(out, "left by a killed run: cgroup {}", path.display())?;
+    }
+    for Left { pid, command } in &document.stale_processes {
+        writeln!(out, "left by a killed run: process {pid} ({command})")?;
+    }
+    let is_rest = !document.stale_cgroups.is_empty() || !document.stale_processes.is_empty();
+    let mut leftovers = document.instances.iter().filter(|line| line.standing == "leftover");
+    match (leftovers.next(), leftovers.next(), is_rest) {
+        (None, _, false) => Ok(()),
+        (Some(only), None, false) => writeln!(out, "`tccc unload {}` removes what was left", only.name),
+        _ => writeln!(out, "`tccc unload --all` removes what was left; it unloads the rest too"),
+    }
+}
+
+fn rows(lines: &[Line]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"])];
+    rows.extend(lines.iter().map(|line| {
+        let kept = match (line.owner_pid, line.is_default) {
+            (Some(pid), _) => format!("run (pid {pid})"),
+            (None, true) => format!("{}, default", line.standing),
+            (None, false) => line.standing.to_owned(),
+        };
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let kept_too = line.previous_generation.map_or(String::new(), |before| format!(" ({before} kept)"));
+        let generation = or_dash(line.generation.map(|generation| format!("{generation}{kept_too}")));
+        let sockets = line.holders.as_ref();
+        let sockets =
+            or_dash(sockets.map(|list| list.iter().map(|it| it.sockets + it.listening).sum::<usize>().to_string()));
+        let algorithm = if line.receiver { format!("{} (receiver)", line.algorithm) } else { line.algorithm.clone() };
+        let set: Vec<String> = line.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let set = if set.is_empty() { "none".to_owned() } else { set.join(" ") };
+        row([&line.name, &algorithm, &kept, &generation, &or_dash(line.since.clone()), &sockets, &set])
+    }));
+    rows
+}
+
+fn write_details(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    if let Some(left_s) = line.confirm_within_s.filter(|left_s| *left_s > 0.0) {
+        let left = format_duration(Duration::from_secs(left_s.ceil() as u64));
+        writeln!(out, "\"{0}\": undone in {left} unless `tccc confirm {0}` follows", line.name)?;
+    }
+    if let Some(codes) = &line.sockets_by_generation {
+        let codes: Vec<String> = codes.iter().map(|(generation, count)| format!("{count} on {generation}")).collect();
+        writeln!(out, "\"{}\": open connections by generation: {}", line.name, codes.join(", "))?;
+    }
+    if let Some(holders) = line.holders.as_ref().filter(|holders| !holders.is_empty()) {
+        writeln!(out, "\nsockets with \"{}\":", line.name)?;
+        write_columns(out, &holder_rows(holders))?;
+    }
+    if let Some(Attachment { program, cgroup }) = &line.companion {
+        writeln!(out, "\"{}\": \"{program}\" is attached to the cgroup {}", line.name, cgroup.display())?;
+    }
+    if !line.ns_per_call.is_empty() {
+        let costs: Vec<String> = line.ns_per_call.iter().map(|(name, ns)| format!("{name} {ns:.0}")).collect();
+        writeln!(out, "\"{}\": nanoseconds per call: {}", line.name, costs.join(", "))?;
+    }
+    Ok(())
+}

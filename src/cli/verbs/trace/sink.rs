@@ -1,0 +1,139 @@
+//! Where the events of `tccc trace` go: to stdout, to a recording, or both.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::parse_length;
+use crate::cli::output::stream::Stream;
+use crate::trace::arrival::{Arrival, Fact};
+use crate::trace::live::SOCKETS_MAX;
+use crate::trace::record::{Recorder, Rotation};
+use crate::trace::source::Source;
+use crate::units::Bytes;
+
+/// Smallest file of a rotation: some blocks.
+const ROTATE_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether, where and how a recording is kept.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Recording")]
+pub struct Options {
+    /// Keep what is seen in this file; prints nothing unless -o is given
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Begin another file at this size; FILE.1 is the one before
+    #[arg(long, value_name = "SIZE", requires = "record", value_parser = parse_rotate_size)]
+    rotate_size: Option<Bytes>,
+    /// Begin another file at this age
+    #[arg(long, value_name = "TIME", requires = "record", value_parser = parse_length)]
+    rotate_age: Option<Duration>,
+    /// Older files that are kept
+    #[arg(long, value_name = "N", requires = "record", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=9999))]
+    keep: u32,
+    /// Show a recording instead of this host; port, address, algorithm and rule still choose
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["record", "interval", "duration", "ring", "cgroup", "netns"]
+    )]
+    pub replay: Option<PathBuf>,
+}
+
+impl Options {
+    pub fn rotation(&self) -> Rotation {
+        Rotation { bytes: self.rotate_size.map(|size| size.0), age: self.rotate_age, keep: self.keep }
+    }
+}
+
+/// Takes what a source hands over.
+pub struct Sink {
+    recorder: Option<Recorder>,
+    stream: Option<Stream>,
+    seen: Seen,
+}
+
+/// What came, and what did not.
+#[derive(Default)]
+pub struct Seen {
+    pub events: u64,
+    pub dropped: u64,
+    /// Dropped ones of sockets beyond those that can be followed, where that was counted.
+    pub unfollowed: Option<u64>,
+}
+
+impl Seen {
+    /// Why events were dropped.
+    pub fn why_dropped(&self) -> String {
+        let full = "the ring buffer was full";
+        let crowded = format!("more than {SOCKETS_MAX} sockets were open");
+        match self.unfollowed {
+            None => format!("{full}, or {crowded}"),
+            Some(0) => full.to_owned(),
+            Some(all) if all == self.dropped => crowded,
+            Some(some) => format!("{full}, and {crowded}, which cost {some} of them"),
+        }
+    }
+}
+
+impl Sink {
+    pub fn new(recorder: Option<Recorder>, stream: Option<Stream>) -> Self {
+        Sink { recorder, stream, seen: Seen::default() }
+    }
+
+    /// Polls the source once, and lets readers have what came.
+    ///
+    /// Errors: the stream is broken; stdout or the recording cannot be written.
+    pub fn poll(&mut self, source: &mut dyn Source, timeout: Duration) -> Result<()> {
+        let mut taken = Ok(());
+        source.poll(timeout, &mut |arrival| {
+            if taken.is_ok() {
+                taken = self.take(&arrival);
+            }
+        })?;
+        taken?;
+        self.recorder.as_mut().map_or(Ok(()), Recorder::flush_due)?;
+        Ok(self.stream.as_mut().map_or(Ok(()), Stream::flush)?)
+    }
+
+    fn take(&mut self, arrival: &Arrival) -> Result<()> {
+        match arrival {
+            Arrival::Event(_) => self.seen.events += 1,
+            Arrival::Fact(Fact::Dropped { events, unfollowed, .. }) => {
+                (self.seen.dropped, self.seen.unfollowed) = (*events, *unfollowed);
+            }
+            Arrival::Fact(_) | Arrival::Restart => {}
+        }
+        self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.write(arrival))?;
+        Ok(self.stream.as_mut().map_or(Ok(()), |stream| stream.take(arrival))?)
+    }
+
+    /// Ends recording and stream in order.
+    ///
+    /// Errors: stdout or the recording cannot be written.
+    pub fn finish(self) -> Result<Seen> {
+        self.recorder.map(Recorder::finish).transpose()?;
+        self.stream.map(Stream::finish).transpose()?;
+        Ok(self.seen)
+    }
+}
+
+fn parse_rotate_size(text: &str) -> Result<Bytes, String> {
+    let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
+    (size.0 >= ROTATE_BYTES_MIN).then_some(size).ok_or_else(|| "expected 1MiB or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_events_are_said_to_be_dropped_for_their_own_reason() {
+        let why = |unfollowed| Seen { dropped: 9, unfollowed, ..Seen::default() }.why_dropped();
+        assert_eq!(why(Some(0)), "the ring buffer was full");
+        assert_eq!(why(Some(9)), "more than 131072 sockets were open");
+        assert!(why(Some(2)).ends_with("full, and more than 131072 sockets were open, which cost 2 of them"));
+        assert_eq!(why(None), "the ring buffer was full, or more than 131072 sockets were open");
+    }
+}

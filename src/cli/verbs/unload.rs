@@ -1,0 +1,233 @@
+//! `tccc unload`: undo what `tccc load` did, and prove it.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::capabilities;
+use crate::cli::output::plain::{row, write_columns};
+use crate::cli::output::{note, warn};
+use crate::failure::Failure;
+use crate::kernel::probe::Features;
+use crate::kernel::socket::Holder;
+use crate::kernel::{cgroup, privilege, process};
+use crate::loader::survey::{self, Standing};
+use crate::loader::{self, Unloaded};
+use crate::policy::change;
+use crate::policy::rule::Rule;
+use crate::state::Store;
+use crate::trial::{self, end};
+use crate::units::{format_duration, parse_duration};
+
+/// Unregister an algorithm: default back, pins and records away
+///
+/// The default goes back to what it was before `tccc load --default`, unless somebody changed it since. Open sockets keep
+/// the algorithm until they close; they are shown by process. `--all` also removes what killed commands left.
+///
+/// Example: `tccc unload dtcp --drain 60s`
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("unload", ""))]
+pub struct Args {
+    /// The name under which it was loaded
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    name: Option<String>,
+    /// Everything that tccc registered or left behind, except what a running experiment uses
+    #[arg(long)]
+    all: bool,
+    /// After unregistering wait this long for open sockets to close, such as 60s; ends with 1 where that is too short
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    drain: Option<Duration>,
+    /// Print each change that would be made; make none
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+impl Args {
+    /// Unloads, and prints what was undone and who still holds it.
+    ///
+    /// Errors: the name is not ours; not permitted; it is still registered afterwards.
+    pub fn run(&self) -> Result<()> {
+        let features = Features::probe()?;
+        if self.dry_run {
+            return self.print_plan(&features);
+        }
+        let mut out = io::stdout().lock();
+        let mut failed = Vec::new();
+        let (mut is_empty, done) = match &self.name {
+            Some(name) => {
+                free_of_policy(name)?;
+                // The end of a trial may have unloaded it already.
+                let ended = end_trial(&mut out, name)?;
+                let is_left = !ended || survey::find(name, &Store::of_host(), &features)?.is_some();
+                (false, if is_left { vec![Ok(loader::unload(name, &features)?)] } else { Vec::new() })
+            }
+            None => {
+                let removed = remove_policy(&mut out);
+                let was_there = removed.as_ref().is_ok_and(|&was_there| was_there);
+                failed.extend(removed.err());
+                (!was_there, loader::unload_all(&features)?)
+            }
+        };
+        is_empty &= done.is_empty();
+        for one in done {
+            failed.extend(one.and_then(|unloaded| self.finish(&mut out, &unloaded)).err());
+        }
+        if self.all {
+            failed.extend(end_orphans(&mut out).err());
+            failed.extend(sweep_cgroups(&mut out).err());
+            if is_empty {
+                writeln!(out, "nothing is loaded")?;
+            }
+        }
+        first_of(failed)
+    }
+
+    fn finish(&self, out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
+        print_done(out, unloaded)?;
+        self.follow(unloaded)
+    }
+
+    fn print_plan(&self, features: &Features) -> Result<()> {
+        let what = self.name.as_ref().map_or("unload".to_owned(), |name| format!("unload \"{name}\""));
+        privilege::require(&what, &privilege::FOR_LOAD)?;
+        self.name.as_deref().map_or(Ok(()), free_of_policy)?;
+        let store = Store::of_host();
+        let wanted = match &self.name {
+            Some(name) => vec![loader::ours(name, &store, features)?],
+            None => survey::instances(&store, features)?,
+        };
+        let mut out = io::stdout().lock();
+        for instance in wanted.iter().filter(|instance| instance.standing() != Standing::Run) {
+            writeln!(out, "unloading \"{}\" would", instance.name)?;
+            loader::plan(instance)?.iter().try_for_each(|change| writeln!(out, "  {change}"))?;
+        }
+        if self.all {
+            let policy = change::removal_plan(false)?;
+            policy.iter().try_for_each(|change| writeln!(out, "{change}"))?;
+            let stale = cgroup::stale().unwrap_or_default();
+            stale.iter().try_for_each(|path| writeln!(out, "remove the cgroup {}", path.display()))?;
+            let orphans = process::orphans();
+            orphans.iter().try_for_each(|left| writeln!(out, "end the process {} of a dead run", left.pid))?;
+        }
+        Ok(())
+    }
+
+    /// Says who still holds it, after waiting where that was asked.
+    fn follow(&self, unloaded: &Unloaded) -> Result<()> {
+        let mut left = unloaded.holders.clone();
+        if let Some(patience) = self.drain.filter(|_| !left.is_empty()) {
+            note(&format!("waiting up to {} for sockets to close", format_duration(patience)));
+            left = loader::drain(&unloaded.name, patience)?;
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let kept = format!("{} still with \"{}\" until closed", count(&left), unloaded.name);
+        if let Some(patience) = self.drain {
+            let what = format!("time ran out after {}: {kept}", format_duration(patience));
+            return Err(Failure::failed(what).hint("end those processes; it is unregistered already").into());
+        }
+        note(&kept);
+        if left.iter().any(|holder| holder.listening > 0) {
+            warn("a listening socket gives it to every connection that it accepts", Some("restart that process"));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to unload what a rule of the policy gives to connections.
+fn free_of_policy(name: &str) -> Result<(), Failure> {
+    let Ok(Some(generation)) = change::current() else { return Ok(()) };
+    let on_trial = trial::current().ok().flatten().is_some_and(|trial| trial.loaded.iter().any(|other| other == name));
+    let names = |rule: &&Rule| rule.split.arms.iter().any(|arm| arm.treatment.algorithm() == Some(name));
+    let Some(rule) = generation.policy.rules.iter().find(names).filter(|_| !on_trial) else { return Ok(()) };
+    let what = format!("cannot unload \"{name}\": rule \"{}\" of the policy gives it to connections", rule.name);
+    Err(Failure::failed(what).hint("`tccc policy remove`, or apply a policy without that rule, then unload it"))
+}
+
+/// Ends the trial that an algorithm was loaded for; whether there was one.
+fn end_trial(out: &mut impl Write, name: &str) -> Result<bool> {
+    let trial = trial::current()?.filter(|trial| trial.loaded.iter().any(|other| other == name));
+    let Some(trial) = trial else { return Ok(false) };
+    end::revert("it was unloaded")?;
+    writeln!(out, "the trial of {} is over", trial.subject.phrase())?;
+    Ok(true)
+}
+
+/// Removes the policy and ends its trial; whether there was something of either.
+fn remove_policy(out: &mut impl Write) -> Result<bool> {
+    let removed = end::remove_policy(false)?;
+    if removed.was_there {
+        writeln!(out, "the policy is removed")?;
+    }
+    removed.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unregistered"))?;
+    Ok(removed.was_there || !removed.unloaded.is_empty())
+}
+
+/// The first failure ends the command; the others are said before it.
+fn first_of(mut failed: Vec<anyhow::Error>) -> Result<()> {
+    failed.iter().skip(1).for_each(|error| warn(&format!("{error:#}"), None));
+    failed.truncate(1);
+    failed.pop().map_or(Ok(()), Err)
+}
+
+/// `2 sockets and 1 listening socket`.
+fn count(holders: &[Holder]) -> String {
+    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let sockets: usize = holders.iter().map(|holder| holder.sockets).sum();
+    let listening: usize = holders.iter().map(|holder| holder.listening).sum();
+    match (sockets, listening) {
+        (_, 0) => plural(sockets, "socket"),
+        (0, _) => plural(listening, "listening socket"),
+        _ => format!("{} and {}", plural(sockets, "socket"), plural(listening, "listening socket")),
+    }
+}
+
+fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
+    let name = &unloaded.name;
+    if !unloaded.holders.is_empty() {
+        writeln!(out, "sockets with \"{name}\":")?;
+        write_columns(out, &holder_rows(&unloaded.holders))?;
+    }
+    if let Some(default) = &unloaded.default_restored {
+        writeln!(out, "default algorithm: \"{default}\" again")?;
+    }
+    let what = match (unloaded.was_registered, unloaded.was_receiver) {
+        (true, _) => "unregistered",
+        (false, true) => "receives no more: its companion program is detached",
+        (false, false) => "was not registered any more; its remains are removed",
+    };
+    writeln!(out, "\"{name}\" {what}")?;
+    unloaded.notes.iter().for_each(|phrase| note(phrase));
+    Ok(())
+}
+
+/// Who holds sockets, as a table.
+pub fn holder_rows(holders: &[Holder]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["pid", "command", "sockets", "listening", "netns"])];
+    rows.extend(holders.iter().map(|holder| {
+        let pid = holder.pid.map_or("-".into(), |pid| pid.to_string());
+        let [sockets, listening, netns] =
+            [holder.sockets.to_string(), holder.listening.to_string(), holder.netns.to_string()];
+        row([&pid, &holder.command, &sockets, &listening, &netns])
+    }));
+    rows
+}
+
+fn end_orphans(out: &mut impl Write) -> Result<()> {
+    for process in process::end_orphans()? {
+        writeln!(out, "process {} of a dead run ended", process.pid)?;
+    }
+    Ok(())
+}
+
+fn sweep_cgroups(out: &mut impl Write) -> Result<()> {
+    if cgroup::mount_point().is_err() {
+        return Ok(());
+    }
+    for path in cgroup::sweep_stale()? {
+        writeln!(out, "cgroup {} of a dead run removed", path.display())?;
+    }
+    Ok(())
+}

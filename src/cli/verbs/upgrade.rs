@@ -1,0 +1,226 @@
+//! `tccc upgrade` and `tccc rollback`: other code under a name that is loaded, without a gap; and back.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::capabilities;
+use super::confirm::parse_trial;
+use super::guard::{forecast, guard_command};
+use super::load::{Share, find};
+use super::risk::{Acceptance, Given, is_given_unasked};
+use crate::cli::output::note;
+use crate::failure::Failure;
+use crate::kernel::privilege::{self, Capability};
+use crate::kernel::probe::Features;
+use crate::loader::{self, Request};
+use crate::policy::change;
+use crate::policy::rule::Portion;
+use crate::state::Record;
+use crate::trial::upgrade::{self, Done, UpgradeTrial};
+use crate::units::format_duration;
+
+/// What it takes: sockets and defaults of every network namespace are pointed to the code.
+const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
+
+/// Put other code under the name of a loaded algorithm, without a gap
+///
+/// New connections get the new code; defaults of network namespaces and listening sockets are pointed to it. Connections
+/// that are open keep the old code until they close, unless `--sockets` is given. The old code stays in the kernel for
+/// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code: there the new code is loaded beside the
+/// old one first, and programs that ask for the name in the moment of the change are told that there is none.
+///
+/// Where the name is the default, or a rule gives it, it first says what the new code does to its neighbours. Code whose risk is
+/// high, or not measured, needs `--trial` or `--accept-risk` there.
+///
+/// With `--trial` a part of the new connections gets the new code, under a name of its own, until `tccc confirm`.
+///
+/// Example: `tccc upgrade dtcp --set keep_avoidance=896 --trial 10m --guard 'retransmitted<1.2x'`
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("upgrade", ""))]
+pub struct Args {
+    /// The name under which it is loaded
+    name: String,
+    /// The new code: an algorithm of `tccc list`, or an object file; when absent what the name has, with its tunables
+    #[arg(value_name = "ID|FILE.bpf.o")]
+    algorithm: Option<String>,
+    /// Value of a tunable, in its own unit; may be given several times
+    #[arg(long = "set", value_name = "TUNABLE=VALUE")]
+    settings: Vec<String>,
+    /// Try it for this time, such as 10m; undone unless `tccc confirm` follows before
+    #[arg(long, value_name = "TIME", value_parser = parse_trial)]
+    trial: Option<Duration>,
+    #[command(flatten)]
+    share: Share,
+    #[command(flatten)]
+    acceptance: Acceptance,
+    /// Also give open connections the new code; they keep their window and begin anew with the algorithm's own state
+    #[arg(long, conflicts_with = "trial")]
+    sockets: bool,
+    /// Print each change that would be made; make none
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// Put the code before under the name of a loaded algorithm again
+///
+/// A second rollback undoes the first. Otherwise as `tccc upgrade`.
+///
+/// Example: `tccc rollback dtcp`
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("rollback", ""))]
+pub struct Rollback {
+    /// The name under which it is loaded
+    name: String,
+    /// Also give open connections that code
+    #[arg(long)]
+    sockets: bool,
+    /// Print each change that would be made; make none
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+impl Args {
+    /// Upgrades, and says what was done.
+    ///
+    /// Errors: the name is not loaded; wrong words; the kernel's refusal.
+    pub fn run(&self) -> Result<()> {
+        privilege::require(&format!("upgrade \"{}\"", self.name), &RIGHTS)?;
+        let features = Features::probe()?;
+        let record = loader::upgrade::check(&self.name, &features, false)?;
+        let same = || record.file.as_ref().map_or(record.algorithm.clone(), path_text);
+        let wanted = self.algorithm.clone().unwrap_or_else(same);
+        let (algorithm, file) = find(&wanted)?;
+        let settings = algorithm.settings(&self.settings(&record))?;
+        let request = Request { algorithm: &algorithm, name: &self.name, settings: &settings, file, cgroup: None };
+        if !features.link_update {
+            note(&format!(
+                "this kernel cannot swap code under a name: \"{}\" is not there for a moment, in which programs that ask for it \
+                 are refused; rules and the default have the new code meanwhile",
+                self.name
+            ));
+        }
+        if self.trial.is_none() && !self.share.is_empty() {
+            let what = "`--percent` and `--guard` are about a trial";
+            return Err(Failure::usage(what).hint("add `--trial TIME`").into());
+        }
+        self.admit(&request, &record)?;
+        let mut out = io::stdout().lock();
+        if self.dry_run {
+            loader::verify(&request, &features)?;
+            writeln!(out, "the new code passes the verifier; upgrading \"{}\" would", self.name)?;
+            return match self.trial {
+                Some(patience) => write_trial_plan(&mut out, &self.name, self.share.portion()?, patience),
+                None => write_plan(&mut out, &self.name, "the new code", self.sockets),
+            };
+        }
+        let Some(patience) = self.trial else {
+            return write_done(&mut out, &upgrade::at_once(&request, &features, self.sockets)?);
+        };
+        let portion = self.share.portion()?;
+        let trial = UpgradeTrial { patience, portion, limits: Some(self.share.trial()) };
+        let applied = upgrade::on_trial(&request, &features, &trial, &mut guard_command())?;
+        forecast(&mut out, &applied.generation.policy, Some(patience))?;
+        let (name, time) = (&self.name, format_duration(patience));
+        writeln!(out, "{portion} of the new connections with \"{name}\" get the new code, for {time}")?;
+        note(&format!("undone in {time} unless `tccc confirm {name}` follows"));
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Says what is risked where connections get the new code unasked.
+    ///
+    /// Errors: the risk is high, and neither accepted nor on trial.
+    fn admit(&self, request: &Request, record: &Record) -> Result<(), Failure> {
+        let is_another = self.sockets && request.algorithm.id != record.algorithm;
+        if !is_another && !is_given_unasked(&self.name) {
+            return Ok(());
+        }
+        let what = format!("upgrade \"{}\", which connections get unasked", self.name);
+        let is_allowed = self.acceptance.accepts || self.trial.is_some();
+        Given::new(&self.name, request.algorithm, request.settings).admit(
+            &what,
+            "try it with `--trial 10m`",
+            is_allowed,
+        )
+    }
+
+    /// The tunables: without another algorithm those that the name has now, unless they are given anew.
+    fn settings(&self, record: &Record) -> Vec<String> {
+        let is_given = |name: &str| self.settings.iter().any(|text| text.split('=').next() == Some(name));
+        let kept = record.tunables.iter().filter(|(name, _)| self.algorithm.is_none() && !is_given(name));
+        kept.map(|(name, value)| format!("{name}={value}")).chain(self.settings.iter().cloned()).collect()
+    }
+}
+
+impl Rollback {
+    /// Rolls back, and says what was done.
+    ///
+    /// Errors: the name is not loaded; no earlier code is kept.
+    pub fn run(&self) -> Result<()> {
+        privilege::require(&format!("roll back \"{}\"", self.name), &RIGHTS)?;
+        let features = Features::probe()?;
+        let mut out = io::stdout().lock();
+        if self.dry_run {
+            loader::upgrade::check(&self.name, &features, true)?;
+            writeln!(out, "rolling back \"{}\" would", self.name)?;
+            return write_plan(&mut out, &self.name, "the code before", self.sockets);
+        }
+        write_done(&mut out, &upgrade::rollback(&self.name, &features, self.sockets)?)
+    }
+}
+
+fn path_text(file: &PathBuf) -> String {
+    // With a `/` in it, so that it is taken for a file.
+    std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string()
+}
+
+fn write_plan(out: &mut impl Write, name: &str, code: &str, sockets: bool) -> Result<()> {
+    let generation = match change::current()? {
+        Some(generation) => format!("; policy generation {} stays", generation.number),
+        None => String::new(),
+    };
+    writeln!(out, "  point the name \"{name}\" to {code}{generation}")?;
+    writeln!(out, "  keep the code that it has now, for `tccc rollback {name}`")?;
+    writeln!(out, "  write \"{name}\" again where it is the default of a network namespace")?;
+    let which = if sockets { "listening sockets and open connections" } else { "listening sockets" };
+    writeln!(out, "  give {which} with \"{name}\" that code")?;
+    Ok(())
+}
+
+fn write_trial_plan(out: &mut impl Write, name: &str, portion: Portion, patience: Duration) -> Result<()> {
+    let time = format_duration(patience);
+    writeln!(out, "  load it beside the code of \"{name}\", under a name of its own")?;
+    writeln!(out, "  give it to {portion} of the new connections that would get \"{name}\", for {time}")?;
+    writeln!(out, "  start a process that guards it and undoes all this")?;
+    writeln!(out, "  with `tccc confirm {name}`, point the name \"{name}\" to it")?;
+    Ok(())
+}
+
+fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
+    let record = &done.upgraded.record;
+    done.upgraded.adapted.iter().for_each(|phrase| note(phrase));
+    let title = if record.title.is_empty() { &record.algorithm } else { &record.title };
+    let before = record.previous.as_ref().map_or(String::new(), |code| format!(" (was {})", code.generation));
+    writeln!(out, "\"{}\": generation {}{before}: {title}", record.name, record.generation)?;
+    let refreshes = done.refreshes;
+    let namespaces = done.upgraded.defaults.len();
+    if namespaces > 0 {
+        writeln!(
+            out,
+            "the default of {namespaces} network namespace{} follows",
+            if namespaces == 1 { "" } else { "s" }
+        )?;
+    }
+    if refreshes.listening + refreshes.open > 0 {
+        writeln!(out, "{} listening sockets and {} open connections have it now", refreshes.listening, refreshes.open)?;
+    }
+    if refreshes.failed > 0 {
+        note(&format!("the kernel refused to give {} sockets that code: they keep the old one", refreshes.failed));
+    }
+    done.upgraded.notes.iter().for_each(|phrase| note(phrase));
+    Ok(())
+}
