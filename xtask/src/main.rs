@@ -85,6 +85,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Bundle the web page of `tccc serve`; look at it in a browser
     Web(web::Arguments),
+    /// Compare README.md with the program: commands, scenario, table of algorithms
+    Readme(readme::Arguments),
     /// Make packages, a static program, recipes for clusters, a dashboard and alert rules, below target/dist
     Dist(dist::Arguments),
 }
@@ -112,6 +114,7 @@ fn main() -> ExitCode {
         Command::Twins(arguments) => twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Web(arguments) => web::run(&arguments),
+        Command::Readme(arguments) => readme::run(&arguments),
         Command::Dist(arguments) => dist::run(&arguments),
     };
     match done {

@@ -1,24 +1,80 @@
-//! The README's commands exist, with the options it gives them.
+//! The README's commands, scenario and table of algorithms, compared with the program.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser as _, error::ErrorKind};
+use clap::{Args, Parser as _, error::ErrorKind};
+use serde_json::Value;
 
 use crate::{Cli, process};
 
-/// Checks every `tccc …` and `cargo xtask …` line in the README's code blocks without running it.
+mod table;
+
+/// What to do with the table.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Write the table of algorithms into README.md instead of comparing it
+    #[arg(long)]
+    bless: bool,
+}
+
+/// Builds tccc and checks the README, or writes its table: `cargo xtask readme --bless`.
 ///
-/// Errors: the lines whose verb or option does not exist; the program is not built.
+/// Errors: the build fails; the README differs from the program.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
+    if arguments.bless { write(&listed(&tccc())?) } else { check() }
+}
+
+/// Checks the README without changing anything.
+///
+/// Each `tccc …` and `cargo xtask …` line of its code blocks names an existing verb with existing options; its
+/// scenario can be planned; its table of algorithms is that of this build.
+///
+/// Errors: a fault in one of the three; the program is not built.
 pub fn check() -> Result<()> {
     let readme = fs::read_to_string(process::workspace().join("README.md")).context("read README.md")?;
-    let tccc = process::target().join("debug/tccc");
+    let tccc = tccc();
     let wrong: Vec<String> = command_lines(&readme).filter_map(|line| fault(line, &tccc)).collect();
     if !wrong.is_empty() {
         bail!("README.md shows commands that do not exist:\n  {}", wrong.join("\n  "));
     }
+    scenarios(&readme).try_for_each(|scenario| plan(scenario, &tccc))?;
+    table::TABLE.compare(&table::rows(&listed(&tccc)?)?)
+}
+
+/// Writes the table of algorithms; `lines` are those of `tccc list -o json`.
+///
+/// Errors: the README cannot be written.
+pub fn write(lines: &[Value]) -> Result<()> {
+    table::TABLE.write(&table::rows(lines)?)
+}
+
+fn tccc() -> PathBuf {
+    process::target().join("debug/tccc")
+}
+
+/// Lists every algorithm of this program and of this kernel.
+///
+/// Errors: the program cannot be run; it prints no JSON.
+pub fn listed(tccc: &Path) -> Result<Vec<Value>> {
+    let text = process::output("list the algorithms", process::program(tccc).args(["list", "-o", "json"]))?;
+    let document: Value = serde_json::from_str(&text).context("read the list")?;
+    Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
+}
+
+/// The TOML blocks of the README.
+fn scenarios(readme: &str) -> impl Iterator<Item = &str> {
+    readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next())
+}
+
+/// Has tccc plan a scenario.
+fn plan(scenario: &str, tccc: &Path) -> Result<()> {
+    let file = process::target().join("readme.toml");
+    fs::write(&file, scenario).with_context(|| format!("write {}", file.display()))?;
+    process::output("plan the scenario of README.md", process::program(tccc).arg("run").arg(&file).arg("--dry-run"))?;
     Ok(())
 }
 
@@ -76,6 +132,12 @@ mod tests {
         let readme =
             "cargo xtask nothing\n```sh\n$ cargo xtask demo   # builds\nsudo tccc list | head\n```\ntccc none\n";
         assert_eq!(command_lines(readme).collect::<Vec<_>>(), ["cargo xtask demo", "tccc list"]);
+    }
+
+    #[test]
+    fn scenarios_are_the_toml_blocks() {
+        let readme = "```sh\ntccc list\n```\n```toml\ntitle = \"a\"\n```\n";
+        assert_eq!(scenarios(readme).collect::<Vec<_>>(), ["title = \"a\"\n"]);
     }
 
     #[test]
