@@ -86,7 +86,7 @@ pub struct Arguments {
 ///
 /// A summary has what lies below `--out` and nothing else: keep the result directories of all engines there.
 ///
-/// Errors: a run fails; a folder is none of a paper.
+/// Errors: a run fails; a folder does not belong to a paper.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let unknown = arguments.papers.iter().find(|name| PAPERS.iter().all(|(paper, _)| paper != name));
     if let Some(name) = unknown {

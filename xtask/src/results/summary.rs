@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Columns of a table behind the place: heading and how a cell is told.
+/// Columns of a table behind the place: heading, and the engine's name in a report.
 const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
 
 /// The beginning of the document.
