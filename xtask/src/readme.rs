@@ -1,4 +1,4 @@
-//! The README's commands, scenario and table of algorithms, compared with the program.
+//! The documents' commands and scenarios, and the README's table of algorithms, compared with the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,9 @@ use serde_json::Value;
 use crate::{Cli, process};
 
 mod table;
+
+/// Documents for newcomers, whose commands and scenarios are checked.
+const DOCUMENTS: [&str; 3] = ["README.md", "scenarios/README.md", "src/README.md"];
 
 /// What to do with the table.
 #[derive(Debug, Args)]
@@ -28,20 +31,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.bless { write(&listed(&tccc())?) } else { check() }
 }
 
-/// Checks the README without changing anything.
+/// Checks the documents without changing anything.
 ///
-/// Each `tccc …` and `cargo xtask …` line of its code blocks names an existing verb with existing options; its
-/// scenario can be planned; its table of algorithms is that of this build.
+/// Each `tccc …` and `cargo xtask …` line of their code blocks names an existing verb with existing options; their
+/// scenarios can be planned; the README's table of algorithms is that of this build.
 ///
 /// Errors: a fault in one of the three; the program is not built.
 pub fn check() -> Result<()> {
-    let readme = fs::read_to_string(process::workspace().join("README.md")).context("read README.md")?;
     let tccc = tccc();
-    let wrong: Vec<String> = command_lines(&readme).filter_map(|line| fault(line, &tccc)).collect();
-    if !wrong.is_empty() {
-        bail!("README.md shows commands that do not exist:\n  {}", wrong.join("\n  "));
+    for document in DOCUMENTS {
+        let text =
+            fs::read_to_string(process::workspace().join(document)).with_context(|| format!("read {document}"))?;
+        let wrong: Vec<String> = command_lines(&text).filter_map(|line| fault(line, &tccc)).collect();
+        if !wrong.is_empty() {
+            bail!("{document} shows commands that do not exist:\n  {}", wrong.join("\n  "));
+        }
+        scenarios(&text).try_for_each(|scenario| plan(document, scenario, &tccc))?;
     }
-    scenarios(&readme).try_for_each(|scenario| plan(scenario, &tccc))?;
     table::TABLE.compare(&table::rows(&listed(&tccc)?)?)
 }
 
@@ -65,16 +71,18 @@ pub fn listed(tccc: &Path) -> Result<Vec<Value>> {
     Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
 }
 
-/// The TOML blocks of the README.
-fn scenarios(readme: &str) -> impl Iterator<Item = &str> {
-    readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next())
+/// The TOML blocks that are whole scenarios: those with a title.
+fn scenarios(text: &str) -> impl Iterator<Item = &str> {
+    let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.filter(|block| block.starts_with("title ="))
 }
 
 /// Has tccc plan a scenario.
-fn plan(scenario: &str, tccc: &Path) -> Result<()> {
+fn plan(document: &str, scenario: &str, tccc: &Path) -> Result<()> {
     let file = process::target().join("readme.toml");
     fs::write(&file, scenario).with_context(|| format!("write {}", file.display()))?;
-    process::output("plan the scenario of README.md", process::program(tccc).arg("run").arg(&file).arg("--dry-run"))?;
+    let mut run = process::program(tccc);
+    process::output(&format!("plan a scenario of {document}"), run.arg("run").arg(&file).arg("--dry-run"))?;
     Ok(())
 }
 
@@ -135,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_are_the_toml_blocks() {
-        let readme = "```sh\ntccc list\n```\n```toml\ntitle = \"a\"\n```\n";
+    fn scenarios_are_the_toml_blocks_with_a_title() {
+        let readme = "```sh\ntccc list\n```\n```toml\ntitle = \"a\"\n```\n```toml\nsweep = {}\n```\n";
         assert_eq!(scenarios(readme).collect::<Vec<_>>(), ["title = \"a\"\n"]);
     }
 
