@@ -1,5 +1,5 @@
 //! The scenarios that come with tccc: every one reads, plans, and says where its numbers come from; and what their
-//! README shows is a scenario.
+//! reference shows is a scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,9 +82,9 @@ fn every_question_of_safety_has_a_file_and_its_words() {
     assert_eq!(stems, asked);
 }
 
-/// The TOML blocks of the README under a heading, "" for what stands before the first.
+/// The TOML blocks of the reference under a heading, "" for what stands before the first.
 fn shown(heading: &str) -> Vec<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
     let section = text.split("\n## ").find(|section| match heading {
         "" => section.starts_with("# "),
         _ => section.starts_with(heading),
@@ -94,25 +94,25 @@ fn shown(heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_the_readme_shows_is_a_scenario() {
+fn what_the_reference_shows_is_a_scenario() {
     let whole = &shown("")[0];
-    let scenario = Scenario::parse("README.toml", whole).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = Scenario::parse("reference.toml", whole).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(scenario.cells.len(), 4);
     let head = whole[..whole.find("[[link]]").unwrap()].replace("10s", "20s");
     let head = head.replace("loss = [\"0%\", \"1%\"]\n", "");
     let shapes = &shown("Topologies")[0];
     let (dumbbell, parking_lot) = shapes.split_at(shapes.find("[parking_lot]").unwrap());
     let flows = &shown("Flows")[0];
-    let mixed = Scenario::parse("README.toml", &format!("{head}{dumbbell}{flows}"));
+    let mixed = Scenario::parse("reference.toml", &format!("{head}{dumbbell}{flows}"));
     let cell = &mixed.unwrap_or_else(|error| panic!("{error}")).cells[0];
     assert_eq!((cell.links.len(), cell.flows.len()), (5, 4));
     let long = "[[flow]]\nname = \"long\"\nfrom = \"s0\"\nto = \"r0\"\nalgorithm = \"$algorithm\"\n";
-    let lot = Scenario::parse("README.toml", &format!("{head}{parking_lot}{long}"));
+    let lot = Scenario::parse("reference.toml", &format!("{head}{parking_lot}{long}"));
     assert_eq!(lot.unwrap_or_else(|error| panic!("{error}")).cells[0].links.len(), 8);
     let link = "[[link]]\nends = [\"s\", \"r\"]\n\n";
     let head = head[..head.find("[sweep]").unwrap()].to_owned() + link;
     let beside =
-        Scenario::parse("README.toml", &(head + &shown("Variants")[1])).unwrap_or_else(|error| panic!("{error}"));
+        Scenario::parse("reference.toml", &(head + &shown("Variants")[1])).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(beside.unmeasurable(), []);
     let compared =
         |cell: &Cell| cell.flows.iter().map(|flow| (flow.algorithm.clone(), flow.compared)).collect::<Vec<_>>();
@@ -120,8 +120,8 @@ fn what_the_readme_shows_is_a_scenario() {
 }
 
 #[test]
-fn readme_names_every_metric_and_every_series() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
+fn reference_names_every_metric_and_every_series() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
     let names = METRICS.iter().map(|metric| metric.name).chain(SERIES.iter().map(|series| series.name));
     let missing: Vec<&str> = names.filter(|name| !text.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -129,8 +129,8 @@ fn readme_names_every_metric_and_every_series() {
 
 /// Hints send readers to it.
 #[test]
-fn readme_names_every_field() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md")).unwrap();
+fn reference_names_every_field() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
     let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"9s\"\nruns=1\nseed=1\n";
     let one = ["[variant.x]", "[source]", "[report]", "[ns2]", "[selection]"];
     let several = ["[[flow]]", "[[link]]", "[[published]]", "[[expected]]", "[[figure]]", "[[difference]]"];

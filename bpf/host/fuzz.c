@@ -131,7 +131,7 @@ static void reduce(struct host_socket *host)
 	host->tp.snd_ssthresh = window;
 }
 
-/* Whatever the window allows is sent; what is lost is sent again first. */
+/* Whatever the window allows is sent; lost packets are retransmitted first. */
 static void send_packets(struct host_socket *host)
 {
 	struct tcp_sock *tp = &host->tp;

@@ -116,7 +116,7 @@ struct tcp_sock {
 	u32 packets_out;     /* packets sent and not yet acknowledged cumulatively */
 	u32 sacked_out;	     /* packets of these that SACK reports as arrived */
 	u32 lost_out;	     /* packets of these believed lost */
-	u32 retrans_out;     /* packets of these sent again and in flight */
+	u32 retrans_out;     /* packets of these retransmitted and in flight */
 	u32 max_packets_out; /* packets, most in flight in the last round */
 	u32 delivered;	     /* packets, cumulative */
 	u32 lost;	     /* packets, cumulative */

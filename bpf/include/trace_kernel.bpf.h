@@ -143,7 +143,7 @@ struct tcp_sock___trace {
 	u32 total_retrans; /* cumulative */
 	u32 delivered;	   /* cumulative */
 	u32 delivered_ce;  /* cumulative */
-	u32 data_segs_out; /* cumulative, with those sent again */
+	u32 data_segs_out; /* cumulative, including retransmissions */
 	u32 app_limited;   /* 0: not limited */
 	u32 srtt_us;	   /* times 8 */
 	u64 bytes_received;

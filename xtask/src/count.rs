@@ -134,7 +134,7 @@ impl LibtestReader {
         }
     }
 
-    /// A test that is ignored for a reason is skipped; one that other tests start as a process is none of its own.
+    /// A test that is ignored for a reason counts as skipped. One that other tests start as a process does not count.
     fn read_ignored(&mut self, reason: &str) {
         if !reason.starts_with(STARTED_BY_TESTS) {
             self.count.skip(1, format!("ignored: {reason}"));

@@ -15,6 +15,7 @@ mod guest;
 #[path = "../../tests/common/state.rs"]
 mod host_state;
 mod made;
+mod pictures;
 mod process;
 mod prove;
 mod readme;
@@ -85,6 +86,10 @@ enum Command {
     Bench(bench::Arguments),
     /// Bundle the web page of `tccc serve`; look at it in a browser
     Web(web::Arguments),
+    /// Make the pictures of the README from a recording in the tree
+    Pictures(pictures::Arguments),
+    /// Compare README.md with the program: commands, scenario, table of algorithms
+    Readme(readme::Arguments),
     /// Make packages, a static program, recipes for clusters, a dashboard and alert rules, below target/dist
     Dist(dist::Arguments),
 }
@@ -112,6 +117,8 @@ fn main() -> ExitCode {
         Command::Twins(arguments) => twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Web(arguments) => web::run(&arguments),
+        Command::Pictures(arguments) => pictures::run(&arguments),
+        Command::Readme(arguments) => readme::run(&arguments),
         Command::Dist(arguments) => dist::run(&arguments),
     };
     match done {

@@ -1,24 +1,88 @@
-//! The README's commands exist, with the options it gives them.
+//! The documents' commands and scenarios, and the README's table of algorithms, compared with the program.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser as _, error::ErrorKind};
+use clap::{Args, Parser as _, error::ErrorKind};
+use serde_json::Value;
 
 use crate::{Cli, process};
 
-/// Checks every `tccc …` and `cargo xtask …` line in the README's code blocks without running it.
+mod table;
+
+/// Documents for newcomers, whose commands and scenarios are checked.
+const DOCUMENTS: [&str; 3] = ["README.md", "scenarios/README.md", "src/README.md"];
+
+/// What to do with the table.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Write the table of algorithms into README.md instead of comparing it
+    #[arg(long)]
+    bless: bool,
+}
+
+/// Builds tccc and checks the README, or writes its table: `cargo xtask readme --bless`.
 ///
-/// Errors: the lines whose verb or option does not exist; the program is not built.
+/// Errors: the build fails; the README differs from the program.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
+    if arguments.bless { write(&listed(&tccc())?) } else { check() }
+}
+
+/// Checks the documents without changing anything.
+///
+/// Each `tccc …` and `cargo xtask …` line of their code blocks names an existing verb with existing options; their
+/// scenarios can be planned; the README's table of algorithms is that of this build.
+///
+/// Errors: a fault in one of the three; the program is not built.
 pub fn check() -> Result<()> {
-    let readme = fs::read_to_string(process::workspace().join("README.md")).context("read README.md")?;
-    let tccc = process::target().join("debug/tccc");
-    let wrong: Vec<String> = command_lines(&readme).filter_map(|line| fault(line, &tccc)).collect();
-    if !wrong.is_empty() {
-        bail!("README.md shows commands that do not exist:\n  {}", wrong.join("\n  "));
+    let tccc = tccc();
+    for document in DOCUMENTS {
+        let text =
+            fs::read_to_string(process::workspace().join(document)).with_context(|| format!("read {document}"))?;
+        let wrong: Vec<String> = command_lines(&text).filter_map(|line| fault(line, &tccc)).collect();
+        if !wrong.is_empty() {
+            bail!("{document} shows commands that do not exist:\n  {}", wrong.join("\n  "));
+        }
+        scenarios(&text).try_for_each(|scenario| plan(document, scenario, &tccc))?;
     }
+    table::TABLE.compare(&table::rows(&listed(&tccc)?)?)
+}
+
+/// Writes the table of algorithms; `lines` are those of `tccc list -o json`.
+///
+/// Errors: the README cannot be written.
+pub fn write(lines: &[Value]) -> Result<()> {
+    table::TABLE.write(&table::rows(lines)?)
+}
+
+fn tccc() -> PathBuf {
+    process::target().join("debug/tccc")
+}
+
+/// Lists every algorithm of this program and of this kernel.
+///
+/// Errors: the program cannot be run; it prints no JSON.
+pub fn listed(tccc: &Path) -> Result<Vec<Value>> {
+    let text = process::output("list the algorithms", process::program(tccc).args(["list", "-o", "json"]))?;
+    let document: Value = serde_json::from_str(&text).context("read the list")?;
+    Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
+}
+
+/// The TOML blocks that are whole scenarios: those with a title.
+fn scenarios(text: &str) -> impl Iterator<Item = &str> {
+    let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.filter(|block| block.starts_with("title ="))
+}
+
+/// Has tccc plan a scenario.
+fn plan(document: &str, scenario: &str, tccc: &Path) -> Result<()> {
+    let file = process::target().join("readme.toml");
+    fs::write(&file, scenario).with_context(|| format!("write {}", file.display()))?;
+    let mut run = process::program(tccc);
+    process::output(&format!("plan a scenario of {document}"), run.arg("run").arg(&file).arg("--dry-run"))?;
     Ok(())
 }
 
@@ -76,6 +140,12 @@ mod tests {
         let readme =
             "cargo xtask nothing\n```sh\n$ cargo xtask demo   # builds\nsudo tccc list | head\n```\ntccc none\n";
         assert_eq!(command_lines(readme).collect::<Vec<_>>(), ["cargo xtask demo", "tccc list"]);
+    }
+
+    #[test]
+    fn scenarios_are_the_toml_blocks_with_a_title() {
+        let readme = "```sh\ntccc list\n```\n```toml\ntitle = \"a\"\n```\n```toml\nsweep = {}\n```\n";
+        assert_eq!(scenarios(readme).collect::<Vec<_>>(), ["title = \"a\"\n"]);
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! The experiments of the papers, run to the end, and their summaries in the tree: published, ns-2, real kernel, virtual.
+//!
+//! A run's result directory becomes a report, the report a small JSON file in the tree, and these files the documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use serde_json::Value;
 use crate::made::Block;
 use crate::process;
 
+mod page;
+mod store;
 mod summary;
 
 /// Where results lie unless the command says otherwise.
@@ -82,28 +86,55 @@ pub struct Arguments {
     out: PathBuf,
 }
 
-/// Runs what is asked for and writes `results.md` beside each paper's scenarios: `cargo xtask results`.
+/// Runs what is asked for, then writes the summaries and the documents made of them: `cargo xtask results`.
 ///
-/// A summary has what lies below `--out` and nothing else: keep the result directories of all engines there.
+/// The summary of a scenario is replaced if `--out` has results of it, so keep the result directories of all engines
+/// there. Without results only the documents are written: `results.md` beside each paper's scenarios, and the page of
+/// all.
 ///
-/// Errors: a run fails; a folder is none of a paper.
+/// Errors: a run fails; a folder does not belong to a paper.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let unknown = arguments.papers.iter().find(|name| PAPERS.iter().all(|(paper, _)| paper != name));
     if let Some(name) = unknown {
         bail!("\"{name}\" is no folder of a paper: {}", PAPERS.map(|(paper, _)| paper).join(", "));
     }
     process::run("build tccc", process::cargo("build").args(["--release", "--quiet"]))?;
-    for (paper, runs) in PAPERS {
-        if !arguments.papers.is_empty() && arguments.papers.iter().all(|name| name != paper) {
-            continue;
-        }
+    let is_chosen = |paper: &str| arguments.papers.is_empty() || arguments.papers.iter().any(|name| name == paper);
+    for (paper, runs) in PAPERS.into_iter().filter(|(paper, _)| is_chosen(paper)) {
         let names = scenarios(paper)?;
         for (name, engine) in names.iter().flat_map(|name| arguments.run.iter().map(move |engine| (name, *engine))) {
             carry_out(&arguments.out, &format!("{paper}/{name}"), engine, runs)?;
         }
-        summarise(&arguments.out, paper, &names)?;
+        for name in &names {
+            let reports = reports(&arguments.out, &format!("{paper}/{name}"))?;
+            if !reports.is_empty() {
+                store::write(paper, name, &reports)?;
+            }
+        }
+    }
+    for (document, text) in documents()? {
+        fs::write(process::workspace().join(&document), text).with_context(|| format!("write {document}"))?;
     }
     write_agreement(&arguments.out)
+}
+
+/// Every document made of the summaries in the tree, with its path.
+///
+/// Errors: a summary cannot be read.
+fn documents() -> Result<Vec<(String, String)>> {
+    let mut documents = Vec::new();
+    let mut papers = Vec::new();
+    for (paper, _) in PAPERS {
+        let summaries = store::read(paper)?;
+        let sections: Vec<String> = summaries.iter().map(|(name, reports)| summary::section(name, reports)).collect();
+        if !sections.is_empty() {
+            let text = format!("{}\n{}", summary::head(paper), sections.join("\n"));
+            documents.push((format!("scenarios/{paper}/results.md"), text));
+            papers.push((paper, summaries));
+        }
+    }
+    documents.push((page::DOCUMENT.to_owned(), page::text(&papers)));
+    Ok(documents)
 }
 
 /// Writes the engines side by side, of every scenario that both ran; nothing where there is none.
@@ -165,23 +196,6 @@ fn carry_out(out: &Path, scenario: &str, engine: Engine, runs: u32) -> Result<()
     process::run(scenario, command.stdout(std::process::Stdio::null()))
 }
 
-/// Writes a paper's summary from what lies in the folder; nothing where nothing does.
-fn summarise(out: &Path, paper: &str, names: &[String]) -> Result<()> {
-    let mut sections = Vec::new();
-    for name in names {
-        let reports = reports(out, &format!("{paper}/{name}"))?;
-        if !reports.is_empty() {
-            sections.push(summary::section(name, &reports));
-        }
-    }
-    if sections.is_empty() {
-        return Ok(());
-    }
-    let file = format!("scenarios/{paper}/results.md");
-    let text = format!("{}\n{}", summary::head(paper), sections.join("\n"));
-    fs::write(process::workspace().join(&file), text).with_context(|| format!("write {file}"))
-}
-
 /// The reports of one scenario, by engine; the simulator's runs are in those of the others.
 fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
     let places = [Engine::Kernel, Engine::Virtual, Engine::Ns2].map(|engine| place(out, scenario, engine));
@@ -197,5 +211,18 @@ fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
     match serde_json::from_slice(&output.stdout).context("read a report")? {
         Value::Array(reports) => Ok(reports),
         report => Ok(vec![report]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_in_the_tree_are_made_of_the_summaries() {
+        for (document, text) in documents().unwrap() {
+            let there = fs::read_to_string(process::workspace().join(&document)).unwrap();
+            assert!(there == text, "{document} differs: `cargo xtask results` writes it");
+        }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use self::question::Question;
 use self::table::{Entry, Figure, Table};
 use crate::made::Block;
-use crate::process;
+use crate::{process, readme};
 
 mod question;
 mod table;
@@ -25,8 +25,6 @@ const COMPANION: &str = "\nSHARED_STORAGE(";
 /// Runs of each cell on the real kernel: the fewest with an interval.
 const KERNEL_RUNS: u32 = 3;
 
-/// Word of each algorithm, for the reader of the README.
-const WORDS: Block = Block { document: "README.md", command: "cargo xtask risk --bless" };
 /// All figures.
 const FIGURES: Block = Block { document: "scenarios/safety/README.md", command: "cargo xtask risk --bless" };
 /// The same cells on the real kernel.
@@ -128,7 +126,7 @@ fn bless(table: &Table, questions: &[Question], witness: Option<&str>) -> Result
     let words = list()?;
     FIGURES.write(&table.markdown(questions))?;
     witness.map_or(Ok(()), |witness| WITNESS.write(witness))?;
-    WORDS.write(&table::words(&words))
+    readme::write(&words)
 }
 
 /// The worst cell of each question again, and everything of the algorithms with a companion, one cell a question.
@@ -201,9 +199,7 @@ fn carried() -> Result<BTreeMap<String, Option<String>>> {
 }
 
 fn list() -> Result<Vec<Value>> {
-    let text = process::output("list the algorithms", process::program(tccc()).args(["list", "-o", "json"]))?;
-    let document: Value = serde_json::from_str(&text).context("read the list")?;
-    Ok(document["algorithms"].as_array().cloned().unwrap_or_default())
+    readme::listed(&tccc())
 }
 
 /// Whether an algorithm, or a header that it includes, asks for a companion program.

@@ -9,6 +9,7 @@ mod scan;
 mod size;
 mod text;
 pub mod tree;
+mod words;
 
 use anyhow::{Result, bail};
 
@@ -38,7 +39,7 @@ impl Finding {
 type FileRule = fn(&SourceFile) -> Vec<Finding>;
 type TreeRule = fn(&Tree) -> Vec<(String, Finding)>;
 
-const FILE_RULES: [(&str, FileRule); 21] = [
+const FILE_RULES: [(&str, FileRule); 23] = [
     ("C file begins with its licence", algorithm::licence_comes_first),
     ("algorithm has its headings", algorithm::header_has_headings),
     ("file stem is the id", algorithm::stem_is_the_id),
@@ -60,10 +61,16 @@ const FILE_RULES: [(&str, FileRule); 21] = [
     ("scenario has title and source", text::scenario_has_title_and_source),
     ("lines end cleanly", text::lines_end_cleanly),
     ("top level", text::top_level_is_known),
+    ("short sentences", words::sentences_are_short),
+    ("short README", words::readme_is_short),
 ];
 
-const TREE_RULES: [(&str, TreeRule); 2] =
-    [("no Rust file names an algorithm", layers::no_rust_file_names_an_algorithm), ("licence", text::licence_is_there)];
+const TREE_RULES: [(&str, TreeRule); 4] = [
+    ("no Rust file names an algorithm", layers::no_rust_file_names_an_algorithm),
+    ("licence", text::licence_is_there),
+    ("plain phrases", words::phrases_are_plain),
+    ("short subjects", words::commit_subjects_are_short),
+];
 
 /// Checks every rule over every file of the project: `cargo xtask tidy`.
 ///

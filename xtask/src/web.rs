@@ -17,7 +17,7 @@ const BUNDLE: &str = "src/serve/web/bundle";
 /// Files that are taken as they are.
 const AS_THEY_ARE: [&str; 2] = ["index.html", "icon.svg"];
 /// What looks at the page.
-const TESTS: &str = "tests/web";
+pub const TESTS: &str = "tests/web";
 
 /// How to bundle.
 #[derive(Debug, Args)]

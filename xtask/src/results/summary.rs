@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-/// Columns of a table behind the place: heading and how a cell is told.
+/// Columns of a table behind the place: heading, and the engine's name in a report.
 const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
 
 /// The beginning of the document.
 pub fn head(paper: &str) -> String {
     format!(
         "# Results: {paper}\n\n<!-- made by `cargo xtask results {paper}`; do not edit -->\n\nMeans with half of their \
-         95 % interval, in the unit that stands at the metric; `scenarios/README.md` says what the metrics are.\n"
+         95 % interval, in the unit that stands at the metric; `scenarios/REFERENCE.md` says what the metrics are.\n"
     )
 }
 
@@ -37,14 +37,19 @@ pub fn section(name: &str, reports: &[Value]) -> String {
     text
 }
 
-/// What a report was made with.
-fn way(report: &Value) -> String {
+/// How many runs the cells of a report have: `5`, or `2 to 5`.
+pub fn runs(report: &Value) -> String {
     let cells = report["cells"].as_array().into_iter().flatten();
     let runs: Vec<u64> = cells.filter_map(|cell| cell["measured"]["n"].as_u64()).collect();
-    let runs = match (runs.iter().min(), runs.iter().max()) {
+    match (runs.iter().min(), runs.iter().max()) {
         (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
         (_, most) => most.copied().unwrap_or_default().to_string(),
-    };
+    }
+}
+
+/// What a report was made with.
+pub fn way(report: &Value) -> String {
+    let runs = runs(report);
     let digest = report["digest"].as_str().map_or(String::new(), |digest| format!(", digest `{}`", &digest[..16]));
     let again: Vec<&str> = report["reruns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let again = if again.is_empty() { String::new() } else { format!("; beside them {}", again.join("; ")) };
@@ -56,7 +61,7 @@ fn way(report: &Value) -> String {
 }
 
 /// Virtual time has the most runs.
-fn latest(reports: &[Value]) -> &Value {
+pub fn latest(reports: &[Value]) -> &Value {
     reports.iter().find(|report| report["host"]["engine"] == "virtual").unwrap_or(&reports[0])
 }
 
@@ -81,7 +86,7 @@ fn selection(selection: &Value) -> String {
 }
 
 /// The metrics with published numbers; without any the first of the report.
-fn metrics(reports: &[Value]) -> Vec<String> {
+pub fn metrics(reports: &[Value]) -> Vec<String> {
     let mut all: Vec<(String, bool)> = Vec::new();
     for cell in reports.iter().flat_map(|report| report["cells"].as_array().into_iter().flatten()) {
         let (name, is_published) = (told(&cell["metric"]), !cell["published"].is_null());
@@ -104,7 +109,7 @@ fn table(metric: &str, reports: &[Value]) -> String {
     let simulated = cells_of("ns2");
     let mut rows: Vec<&Value> = Vec::new();
     for cell in columns.iter().flatten() {
-        if rows.iter().all(|row| (&row["at"], &row["variant"]) != (&cell["at"], &cell["variant"])) {
+        if !rows.iter().any(|row| is_same_place(row, cell)) {
             rows.push(cell);
         }
     }
@@ -116,8 +121,7 @@ fn table(metric: &str, reports: &[Value]) -> String {
     text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
     for row in rows.iter().filter(|row| !row["measured"].is_null()) {
         let same = |cells: &[&Value]| -> Option<Value> {
-            let is_same = |cell: &&&Value| (&cell["at"], &cell["variant"]) == (&row["at"], &row["variant"]);
-            cells.iter().find(is_same).map(|cell| (**cell).clone())
+            cells.iter().find(|cell| is_same_place(cell, row)).map(|cell| (**cell).clone())
         };
         let [kernel, virtual_] = [0, 1].map(|column: usize| same(&columns[column]));
         let again = same(&simulated).map(|cell| cell["measured"].clone());
@@ -137,8 +141,13 @@ fn table(metric: &str, reports: &[Value]) -> String {
     text
 }
 
+/// Whether two cells are of one variant at one place, even if one scenario calls it a variant and one an algorithm.
+pub fn is_same_place(one: &Value, other: &Value) -> bool {
+    one["variant"] == other["variant"] && place(one) == place(other)
+}
+
 /// The values of the sweep, without the one that names the variant.
-fn place(cell: &Value) -> String {
+pub fn place(cell: &Value) -> String {
     let at = cell["at"].as_object().into_iter().flatten();
     let others = at.filter(|(_, value)| **value != cell["variant"]);
     let values: Vec<String> = others.map(|(name, value)| format!("{name} {}", told(value))).collect();
@@ -171,6 +180,6 @@ fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-fn told(value: &Value) -> String {
+pub fn told(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned).replace('|', "\\|")
 }

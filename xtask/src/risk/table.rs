@@ -150,19 +150,6 @@ fn worst(question: &Question, entry: &Entry) -> String {
     worst.map_or(String::new(), Figure::shown)
 }
 
-/// The README's table: which of the algorithms that tccc carries has which word.
-pub fn words(lines: &[Value]) -> String {
-    let mut table = String::from("| risk as default | algorithms |\n| --- | --- |\n");
-    for word in ["low", "medium", "high", "not measured"] {
-        let lines = lines.iter().filter(|line| line["from"] == "tccc" && line["risk"] == word);
-        let ids: Vec<String> = lines.filter_map(|line| Some(format!("`{}`", line["id"].as_str()?))).collect();
-        if !ids.is_empty() {
-            table += &format!("| {word} | {} |\n", ids.join(", "));
-        }
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

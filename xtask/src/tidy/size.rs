@@ -11,7 +11,7 @@ const RUST_LINES: Limits = (400, 700);
 const C_LINES: Limits = (400, 700);
 const ALGORITHM_LINES: Limits = (400, 600);
 const MAIN_LINES: Limits = (40, 40);
-const README_LINES: Limits = (250, 250);
+const README_LINES: Limits = (150, 150);
 const FUNCTION_LINES: Limits = (40, 60);
 const NESTING: Limits = (3, 4);
 const PARAMETERS: Limits = (4, 5);
@@ -164,7 +164,7 @@ mod tests {
         check(file_is_not_too_long, "src/a.rs", &"\n".repeat(701), &"\n".repeat(400));
         check(file_is_not_too_long, "src/main.rs", &"\n".repeat(41), &"\n".repeat(40));
         check(file_is_not_too_long, "bpf/cc/a.bpf.c", &"\n".repeat(601), &"\n".repeat(400));
-        check(file_is_not_too_long, "README.md", &"\n".repeat(251), &"\n".repeat(250));
+        check(file_is_not_too_long, "README.md", &"\n".repeat(151), &"\n".repeat(150));
     }
 
     #[test]

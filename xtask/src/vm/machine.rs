@@ -75,7 +75,7 @@ impl Nameless {
     }
 }
 
-/// Where the parts of a boot lie, as QEMU is told.
+/// Where QEMU finds the parts of a boot.
 pub struct Places<'a> {
     /// The first file system.
     pub first_file_system: &'a str,

@@ -1,0 +1,100 @@
+//! Pictures for the README, made from a recording in the tree: the page of `tccc serve` and the screen of `tccc top`.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::setup::{self, Purpose};
+use crate::{process, web};
+
+mod screen;
+
+/// Where the pictures are.
+const FOLDER: &str = "xtask/pictures";
+const RECORDING: &str = "tests/fixtures/recording-format-1.tccc";
+/// The largest picture, bytes.
+const LARGEST: u64 = 150_000;
+/// Size of the terminal.
+const COLUMNS: u16 = 112;
+const ROWS: u16 = 24;
+/// Stops the replay, goes to nine tenths of it and on to its end, selects the first row, and leaves.
+const KEYS: [&str; 5] = [" ", "9", "}}", "g", "q"];
+/// Time in which the dashboard answers a key: more than its pause between two pictures.
+const ANSWER: Duration = Duration::from_millis(1500);
+
+/// How to make them.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Name missing packages instead of installing them
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// Makes the pictures of the page, dark and light, and of the terminal: `cargo xtask pictures`.
+///
+/// Errors: Chromium or npm is missing; the build fails; a picture is too large.
+/// Side effects: installs packages of npm below `target/web`; rewrites the pictures.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::set_up(Purpose::Web, arguments.no_install)?;
+    web::bundle_if_possible();
+    process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
+    let tccc = process::target().join("debug/tccc");
+    page(&tccc)?;
+    terminal(&tccc)?;
+    for entry in fs::read_dir(process::workspace().join(FOLDER)).with_context(|| format!("list {FOLDER}"))? {
+        let entry = entry.with_context(|| format!("list {FOLDER}"))?;
+        let bytes = entry.metadata().context("measure a picture")?.len();
+        if bytes > LARGEST {
+            bail!("{} has {bytes} bytes, at most {LARGEST}", entry.path().display());
+        }
+    }
+    Ok(())
+}
+
+/// The flow view in Chromium.
+fn page(tccc: &Path) -> Result<()> {
+    let packages = web::install(web::TESTS, "tests")?;
+    let mut node = process::program("node");
+    node.arg(format!("{FOLDER}/page.mjs")).env("TCCC", tccc).env("RECORDING", RECORDING).env("PICTURES", FOLDER);
+    process::run("pictures", node.env("PACKAGES", packages.join("node_modules")))
+}
+
+/// The table of sockets in a terminal that `script` makes.
+fn terminal(tccc: &Path) -> Result<()> {
+    let command = format!("stty cols {COLUMNS} rows {ROWS}; exec {} top --replay {RECORDING}", tccc.display());
+    let mut script = process::program("script");
+    script.args(["--quiet", "--flush", "--command", &command, "/dev/null"]);
+    script.env("TERM", "xterm-256color").env_remove("NO_COLOR").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().context("start `script`, which makes a terminal")?;
+    let (mut keyboard, mut output) = child.stdin.take().zip(child.stdout.take()).context("connect to the terminal")?;
+    let typist = thread::spawn(move || {
+        for keys in KEYS {
+            thread::sleep(ANSWER);
+            keyboard.write_all(keys.as_bytes())?;
+        }
+        Ok::<_, std::io::Error>(keyboard) // open until the dashboard has ended
+    });
+    let mut written = Vec::new();
+    output.read_to_end(&mut written).context("read the terminal")?;
+    let _keyboard = typist.join().ok().context("type")?.context("type")?;
+    child.wait().context("wait for `script`")?;
+    let picture = screen::svg(&shown(&written));
+    fs::write(process::workspace().join(FOLDER).join("top.svg"), picture).context("write the picture of the terminal")
+}
+
+/// What the terminal shows before the dashboard gives it back.
+fn shown(written: &[u8]) -> vt100::Parser {
+    const LEAVES: &[u8] = b"\x1b[?1049l";
+    let end = written.windows(LEAVES.len()).rposition(|bytes| bytes == LEAVES).unwrap_or(written.len());
+    let size = |cells: u16| NonZeroU16::new(cells).unwrap_or(NonZeroU16::MIN);
+    let mut parser = vt100::Parser::new(size(ROWS), size(COLUMNS), 0);
+    parser.process(&written[..end]);
+    parser
+}

@@ -1,0 +1,94 @@
+//! The README's table of algorithms: catalogue, measured risk, and what the catalogue does not say about each.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::made::Block;
+use crate::process;
+
+/// Where the table is shown.
+pub const TABLE: Block = Block { document: "README.md", command: "cargo xtask readme --bless" };
+/// Idea of each algorithm, and the verdict on its paper's claims in `scenarios/claims.md`.
+const WORDS: &str = include_str!("algorithms.json");
+/// Document with the comparison of each port with the kernel's module.
+const PORTS: &str = "bpf/README.md";
+/// RMS difference of the windows up to which a port is close to the kernel's module, percent.
+const CLOSE: f64 = 5.0;
+
+/// One row for each algorithm of tccc in `lines`, which `tccc list -o json` printed.
+///
+/// Errors: a document cannot be read.
+pub fn rows(lines: &[Value]) -> Result<String> {
+    let words: Value = serde_json::from_str(WORDS).context("read the words of the README's table")?;
+    let ports = fs::read_to_string(process::workspace().join(PORTS)).with_context(|| format!("read {PORTS}"))?;
+    let mut table = String::from("| algorithm | idea | source | verdict | risk |\n| --- | --- | --- | --- | --- |\n");
+    for line in lines.iter().filter(|line| line["from"] == "tccc") {
+        let text = |name: &str| line[name].as_str().unwrap_or_default();
+        let id = text("id");
+        let idea = words[id]["idea"].as_str().unwrap_or_else(|| idea_of_title(text("title")));
+        let verdict = words[id]["verdict"].as_str().or_else(|| verdict_of_port(&ports, id)).unwrap_or("-");
+        table += &format!("| `{id}` | {idea} | {} | {verdict} | {} |\n", short(text("source")), text("risk"));
+    }
+    Ok(table)
+}
+
+/// What follows the name in a title: the idea of an algorithm for which nobody wrote a shorter one.
+fn idea_of_title(title: &str) -> &str {
+    title.split_once(": ").map_or(title, |(_, idea)| idea)
+}
+
+/// Authors and year of the first source: "Ahmad 2017" of "Ahmad 2017, thesis, chapters 3 and 4".
+fn short(source: &str) -> String {
+    let first = source.split([';', ',']).next().unwrap_or(source);
+    let with_authors = source.split(';').next().unwrap_or(source);
+    let is_year = |word: &&str| word.len() >= 4 && word.bytes().take(4).all(|byte| byte.is_ascii_digit());
+    let year = with_authors.split_whitespace().find(is_year).map(|word| &word[..4]);
+    match year.and_then(|year| with_authors.split_once(year).map(|(authors, _)| format!("{authors}{year}"))) {
+        Some(short) => short,
+        None => first.to_owned(),
+    }
+}
+
+/// How near a port is to the kernel's module, by its row in the document; none for what is no port.
+fn verdict_of_port(document: &str, id: &str) -> Option<&'static str> {
+    let row = document.lines().find_map(|line| line.strip_prefix(&format!("| `{id}` | "))?.strip_suffix(" |"))?;
+    let cells: Vec<&str> = row.split(" | ").collect();
+    let [first, lossy, full, _] = cells.as_slice() else { return None };
+    let is_close = |rms: &str| rms.parse::<f64>().is_ok_and(|rms| rms <= CLOSE);
+    Some(match (first.ends_with("identical"), is_close(lossy) && is_close(full)) {
+        (true, _) => "identical",
+        (false, true) => "close",
+        (false, false) => "different",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_is_shortened_to_authors_and_year() {
+        let shortened =
+            ["Verma, Verma & Kumar 2019, equations 3 to 6", "RFC 9438; Ha, Rhee & Xu 2008", "Khalil, sections 2"];
+        assert_eq!(shortened.map(short), ["Verma, Verma & Kumar 2019", "RFC 9438", "Khalil"]);
+    }
+
+    #[test]
+    fn port_has_the_verdict_of_its_row() {
+        let document = "| `bpf_a` | none: identical | 0.00 | 0.00 | - |\n| `bpf_b` | full queue: 2 s | 4.9 | 0.1 | 1 |\n\
+                        | `bpf_c` | full queue: 2 s | 0.1 | 5.1 | 1 |\n";
+        let verdicts = ["bpf_a", "bpf_b", "bpf_c", "bpf_d"].map(|id| verdict_of_port(document, id));
+        assert_eq!(verdicts, [Some("identical"), Some("close"), Some("different"), None]);
+    }
+
+    #[test]
+    fn ideas_are_short_and_of_algorithms_in_the_tree() {
+        let words: Value = serde_json::from_str(WORDS).unwrap();
+        for (id, words) in words.as_object().unwrap() {
+            assert!(process::workspace().join(format!("bpf/cc/{id}.bpf.c")).exists(), "{id}");
+            assert!(words["idea"].as_str().is_some_and(|idea| idea.split(' ').count() <= 6), "{id}: {words}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The one page of all papers: how much was run, how much is as published or expected, and ratios beside published ones.
+
+use serde_json::Value;
+
+use super::store::Summary;
+use super::summary::{is_same_place, latest, place, runs, told, way};
+
+/// The document.
+pub const DOCUMENT: &str = "scenarios/RESULTS.md";
+/// What was measured before results left summaries in the tree.
+const ON_THE_KERNEL: &str = include_str!("kernel.md");
+/// Engines in the order of their columns.
+const ENGINES: [(&str, &str); 2] = [("kernel", "real kernel"), ("virtual", "virtual time")];
+
+/// The page of these papers' summaries.
+pub fn text(papers: &[(&str, Vec<Summary>)]) -> String {
+    let mut text = format!("{HEAD}{}", overview(papers));
+    text += "\n## Ratios beside published ones\n\nA ratio is over the baseline of the scenario, over runs that share a \
+             seed, with its 95 % interval.\n";
+    for (paper, summaries) in papers {
+        for (name, reports) in summaries {
+            text += &ratios(&format!("{paper}/{name}"), reports);
+        }
+    }
+    text + "\n" + ON_THE_KERNEL
+}
+
+const HEAD: &str = "# Results of all papers
+
+<!-- made by `cargo xtask results`; do not edit -->
+
+This page is made of the summaries in `scenarios/PAPER/results`, which come from result directories. `results.md` of each
+paper has every value. [claims.md](claims.md) judges the papers' claims, and [agreement.md](agreement.md) compares engines.
+
+## All scenarios
+
+Verdicts count cells with a published or expected value, of the engine with the most runs.
+
+";
+
+/// One row a scenario.
+fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
+    let mut text = String::from(
+        "| scenario | seed | runs of each cell: real kernel | virtual time | verdicts within |\n\
+         | --- | ---: | ---: | ---: | ---: |\n",
+    );
+    for (paper, summaries) in papers {
+        for (name, reports) in summaries {
+            let [kernel, virtual_] = ENGINES.map(|(engine, _)| report_of(reports, engine).map_or("-".to_owned(), runs));
+            let seed = told(&reports[0]["seed"]);
+            text += &format!(
+                "| [{paper}/{name}]({paper}/{name}.toml) | {seed} | {kernel} | {virtual_} | {} |\n",
+                verdicts(latest(reports))
+            );
+        }
+    }
+    text
+}
+
+fn report_of<'a>(reports: &'a [Value], engine: &str) -> Option<&'a Value> {
+    reports.iter().find(|report| report["host"]["engine"] == engine)
+}
+
+/// How many cells are as published or expected, of those that have either.
+fn verdicts(report: &Value) -> String {
+    let count = |verdict: &str| cells(report).filter(|cell| cell["verdict"] == verdict).count();
+    let (within, outside) = (count("within"), count("outside"));
+    if within + outside == 0 { "-".to_owned() } else { format!("{within} of {}", within + outside) }
+}
+
+fn cells(report: &Value) -> impl Iterator<Item = &Value> {
+    report["cells"].as_array().into_iter().flatten()
+}
+
+/// The published and measured ratios of a scenario; empty where none is published.
+fn ratios(scenario: &str, reports: &[Value]) -> String {
+    let is_published = |cell: &&Value| cell["ratio_to_baseline"]["published"].is_number();
+    let all: Vec<&Value> = cells(latest(reports)).filter(is_published).collect();
+    let measured_there = all.iter().any(|cell| cell["ratio_to_baseline"]["measured"].is_number());
+    if !measured_there {
+        return String::new();
+    }
+    let first = &reports[0];
+    let mut text = format!("\n### {scenario}: {}\n\n", told(&first["title"]));
+    reports.iter().for_each(|report| text += &format!("- {}\n", way(report)));
+    text += &format!("- ratios over {}\n\n| place | variant | metric | published |", told(&first["baseline"]));
+    ENGINES.iter().for_each(|(_, heading)| text += &format!(" {heading} |"));
+    text += "\n| --- | --- | --- | ---: | ---: | ---: |\n";
+    for cell in all {
+        let same = |other: &&Value| other["metric"] == cell["metric"] && is_same_place(other, cell);
+        let [kernel, virtual_] = ENGINES.map(|(engine, _)| {
+            let there = report_of(reports, engine).and_then(|report| cells(report).find(same));
+            there.map_or("-".to_owned(), |cell| ratio(&cell["ratio_to_baseline"]))
+        });
+        text += &format!(
+            "| {} | {} | `{}` | {} | {kernel} | {virtual_} |\n",
+            place(cell),
+            told(&cell["variant"]),
+            told(&cell["metric"]),
+            significant(cell["ratio_to_baseline"]["published"].as_f64()),
+        );
+    }
+    text
+}
+
+/// `1.21 (1.19 to 1.24)`.
+fn ratio(ratio: &Value) -> String {
+    let [low, high] = [0, 1].map(|end: usize| significant(ratio["ci95"][end].as_f64()));
+    match ratio["measured"].as_f64() {
+        Some(mean) if ratio["ci95"].is_array() => format!("{} ({low} to {high})", significant(Some(mean))),
+        mean => significant(mean),
+    }
+}
+
+/// Three significant digits.
+fn significant(number: Option<f64>) -> String {
+    let Some(number) = number else { return "-".to_owned() };
+    let before = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
+    format!("{number:.*}", (2 - before).clamp(0, 6) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ratio_of_each_engine_is_beside_the_published_one() {
+        let cell = |measured: f64| {
+            let ratio = json!({ "published": 1.43, "measured": measured, "ci95": [1.1, 1.3], "pairs": 3 });
+            json!({ "at": { "loss": "1%" }, "variant": "DTCP", "metric": "m", "verdict": "within", "ratio_to_baseline": ratio })
+        };
+        let report = |engine: &str, measured: f64| json!({ "host": { "engine": engine }, "cells": [cell(measured)] });
+        let reports = vec![report("kernel", 1.2), report("virtual", 1.25)];
+        let text = ratios("a/b", &reports);
+        assert!(
+            text.ends_with("| loss 1% | DTCP | `m` | 1.43 | 1.20 (1.10 to 1.30) | 1.25 (1.10 to 1.30) |\n"),
+            "{text}"
+        );
+        assert_eq!(verdicts(&reports[0]), "1 of 1");
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!(
+            [0.9929, 1.0, 12.345, 1234.5, 0.0].map(|number| significant(Some(number))),
+            ["0.993", "1.00", "12.3", "1234", "0.00"]
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! Rules over words: short sentences in READMEs, phrases that a reader has to read twice, subjects of commits.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::tree::{SourceFile, Tree};
+use crate::process;
+
+/// Words of a sentence in a README.
+const SENTENCE: usize = 25;
+/// Words of the README at the top: code and tables included.
+const README: usize = 1400;
+/// Characters of a commit's subject.
+const SUBJECT: usize = 72;
+/// Commit before the rule about subjects.
+const BEFORE: &str = "33baef5";
+/// This file names the phrases.
+const HERE: &str = "xtask/src/tidy/words.rs";
+/// Rooms whose code still has some of the phrases: their findings are counted, and fail nothing.
+const REWRITTEN_LATER: [&str; 2] = ["src/", "tests/"];
+/// Abbreviations that end no sentence.
+const ABBREVIATIONS: [&str; 3] = ["al.", "e.g.", "i.e."];
+
+/// Phrases not to use, and what to write instead.
+const PHRASES: [(&str, &str); 21] = [
+    ("are told", "names what is shown: \"shows\", \"names\""),
+    ("as it were", "nothing"),
+    ("by the clock", "\"every 10 ms\", \"wall time\""),
+    ("carries out", "\"runs\""),
+    ("carry out", "\"run\""),
+    ("carried out", "\"runs\", \"run\""),
+    ("does not stand", "\"fails\""),
+    ("hangs on", "\"depends on\""),
+    ("in his stead", "\"instead\""),
+    ("in its stead", "\"instead\""),
+    ("in the stead of", "\"instead of\""),
+    ("in vain", "\"without success\""),
+    ("is none of", "\"is not one of\""),
+    ("is told", "\"shows\", \"learns\""),
+    ("it were", "\"it would be\""),
+    ("late attempt", "\"repeated run\""),
+    ("made anew", "\"repeated\", \"built again\""),
+    ("nothing's", "the noun that is meant"),
+    ("of theirs", "\"their\""),
+    ("sent again", "\"retransmitted\""),
+    ("that which", "the noun that is meant"),
+];
+
+/// Sentences of a README have few words; code, tables, generated parts and references aside.
+pub fn sentences_are_short(file: &SourceFile) -> Vec<Finding> {
+    if !is_readme(file) {
+        return Vec::new();
+    }
+    let long = sentences(&file.text).into_iter().filter(|(_, words)| *words > SENTENCE);
+    long.map(|(line, words)| Finding::hard(line, format!("a sentence of {words} words, at most {SENTENCE}"))).collect()
+}
+
+/// The README at the top has few words.
+pub fn readme_is_short(file: &SourceFile) -> Vec<Finding> {
+    let words = file.text.split_whitespace().filter(|word| is_word(word)).count();
+    if file.path != "README.md" || words <= README {
+        return Vec::new();
+    }
+    vec![Finding::hard(0, format!("{words} words, at most {README}"))]
+}
+
+fn is_readme(file: &SourceFile) -> bool {
+    file.path.rsplit('/').next() == Some("README.md")
+}
+
+/// Documents, comments and literals use none of the phrases.
+pub fn phrases_are_plain(tree: &Tree) -> Vec<(String, Finding)> {
+    let mut findings = Vec::new();
+    let mut later: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in tree.files.iter().filter(|file| file.path != HERE) {
+        let room = REWRITTEN_LATER.into_iter().find(|room| file.path.starts_with(room) && file.language().is_some());
+        for (line, phrase, instead) in phrases(file) {
+            match room {
+                Some(room) => *later.entry(room).or_default() += 1,
+                None => {
+                    let what = format!("\"{phrase}\" has to be read twice; better {instead}");
+                    findings.push((file.path.clone(), Finding::hard(line, what)));
+                }
+            }
+        }
+    }
+    let counted = later.into_iter().map(|(room, count)| {
+        (room.to_owned(), Finding::soft(0, format!("{count} phrases to replace; `{HERE}` lists them")))
+    });
+    findings.extend(counted);
+    findings
+}
+
+/// Phrases in what a person reads of a file: all of a document, comments and literals of code.
+fn phrases(file: &SourceFile) -> Vec<(usize, &'static str, &'static str)> {
+    let is_document = [".md", ".toml"].iter().any(|ending| file.path.ends_with(ending));
+    let scanned = file.scanned();
+    let whole = file.lines().filter(|_| is_document);
+    let comments = scanned.comments.iter().enumerate().map(|(index, text)| (index + 1, text.as_str()));
+    let literals = scanned.literals.iter().map(|(line, text)| (*line, text.as_str()));
+    let texts = whole.chain(comments).chain(literals).map(|(line, text)| (line, text.to_lowercase()));
+    let found = |(line, text): (usize, String)| {
+        let there = PHRASES.iter().filter(move |(phrase, _)| has_phrase(&text, phrase));
+        there.map(move |(phrase, instead)| (line, *phrase, *instead))
+    };
+    texts.flat_map(found).collect()
+}
+
+/// Whether whole words of the text are the phrase.
+fn has_phrase(text: &str, phrase: &str) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(phrase).any(|(at, found)| {
+        !is_letter(text[..at].chars().next_back()) && !is_letter(text[at + found.len()..].chars().next())
+    })
+}
+
+/// Subjects of the commits since the rule are short.
+pub fn commit_subjects_are_short(_: &Tree) -> Vec<(String, Finding)> {
+    let mut git = process::program("git");
+    git.args(["-c", "safe.directory=*", "log", "--format=%h %s", &format!("{BEFORE}..HEAD")]);
+    // A shallow clone lacks the commit before the rule; CI has them all.
+    let log = process::output("list commits", &mut git).unwrap_or_default();
+    long_subjects(&log)
+}
+
+/// The findings in lines of a hash and a subject.
+fn long_subjects(log: &str) -> Vec<(String, Finding)> {
+    let commits = log.lines().filter_map(|line| line.split_once(' '));
+    let lengths = commits.map(|(hash, subject)| (hash, subject.chars().count()));
+    let long = lengths.filter(|(_, length)| *length > SUBJECT);
+    let finding = |(hash, length)| {
+        (format!("commit {hash}"), Finding::hard(0, format!("a subject of {length} characters, at most {SUBJECT}")))
+    };
+    long.map(finding).collect()
+}
+
+/// What a document's parts are, while its lines are read.
+#[derive(Default)]
+struct Reader {
+    is_code: bool,
+    is_made: bool,
+    is_references: bool,
+    /// Line of the words that are read but belong to no complete sentence, and their number.
+    open: Option<(usize, usize)>,
+    is_code_span: bool,
+    sentences: Vec<(usize, usize)>,
+}
+
+/// Line and number of words of each sentence in the prose.
+fn sentences(text: &str) -> Vec<(usize, usize)> {
+    let mut reader = Reader::default();
+    for (index, line) in text.lines().enumerate() {
+        reader.take(index + 1, line.trim());
+    }
+    reader.end_sentence();
+    reader.sentences
+}
+
+impl Reader {
+    fn take(&mut self, number: usize, line: &str) {
+        if line.starts_with("```") {
+            self.is_code = !self.is_code;
+        }
+        if line.starts_with("<!-- ") {
+            self.is_made = line.starts_with("<!-- made by");
+        }
+        if line.starts_with('#') && !self.is_code {
+            self.is_references = line.ends_with("# References");
+        }
+        let is_left_out = self.is_code || self.is_made || self.is_references;
+        if is_left_out || line.is_empty() || line.starts_with(['#', '|', '<']) || line.starts_with("```") {
+            self.end_sentence();
+            return;
+        }
+        if is_item(line) {
+            self.end_sentence();
+        }
+        line.split_whitespace().for_each(|word| self.take_word(number, word));
+    }
+
+    /// A code span is one word, whatever is in it.
+    fn take_word(&mut self, line: usize, word: &str) {
+        let was_code_span = self.is_code_span;
+        self.is_code_span ^= word.matches('`').count() % 2 == 1;
+        if !was_code_span && is_word(word) {
+            let (begin, words) = self.open.unwrap_or((line, 0));
+            self.open = Some((begin, words + 1));
+        }
+        if !self.is_code_span && ends_sentence(word) {
+            self.end_sentence();
+        }
+    }
+
+    fn end_sentence(&mut self) {
+        self.is_code_span = false;
+        self.sentences.extend(self.open.take());
+    }
+}
+
+/// Whether a line begins an item of a list.
+fn is_item(line: &str) -> bool {
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    line.starts_with("- ") || number.len() < line.len() && number.starts_with(". ")
+}
+
+fn is_word(word: &str) -> bool {
+    word.contains(char::is_alphanumeric)
+}
+
+fn ends_sentence(word: &str) -> bool {
+    let bare = word.trim_end_matches([')', '"', '*', '_']);
+    let is_initial = bare.len() == 2 && bare.starts_with(|c: char| c.is_ascii_uppercase());
+    bare.ends_with(['.', '?', '!']) && !is_initial && !ABBREVIATIONS.contains(&bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::sample::check;
+
+    #[test]
+    fn long_sentence_of_a_readme_is_refused() {
+        let words = |number: usize| "word ".repeat(number) + "end.\n";
+        check(sentences_are_short, "README.md", &words(25), &words(24));
+        check(sentences_are_short, "a/README.md", &words(30), &format!("| {} |\n```\n{}\n```\n", words(30), words(30)));
+        assert_eq!(sentences_are_short(&SourceFile::new("a.md", &words(30))), []);
+    }
+
+    #[test]
+    fn sentences_end_at_stops_items_and_paragraphs() {
+        let text = "# A heading. Of two\nOne two. Three\nfour `a b. c` by B. Six!\n\n- One\n- Two three:\n## References\nA b.\n";
+        assert_eq!(sentences(text), [(2, 2), (2, 6), (5, 1), (6, 2)]);
+    }
+
+    #[test]
+    fn long_readme_is_refused() {
+        check(readme_is_short, "README.md", &"a ".repeat(README + 1), &"a | ".repeat(README));
+    }
+
+    #[test]
+    fn phrase_is_found_in_documents_comments_and_literals() {
+        let tree = |path: &str, text: &str| Tree { files: vec![SourceFile::new(path, text)] };
+        assert_eq!(phrases_are_plain(&tree("a.md", "what is Sent again\n"))[0].1.line, 1);
+        assert_eq!(phrases_are_plain(&tree("a.md", "what is present again\n")), []);
+        let code = "let sent_again = 1; // sent again\nlet a = \"by the clock\";\n";
+        assert_eq!(phrases_are_plain(&tree("xtask/src/a.rs", code)).len(), 2);
+        let later = phrases_are_plain(&tree("src/a.rs", code));
+        assert!(later.len() == 1 && later[0].1.is_soft, "{later:?}");
+    }
+
+    #[test]
+    fn long_subject_is_refused() {
+        let log = format!("ab {}\ncd {}\n", "a".repeat(73), "a".repeat(72));
+        assert_eq!(long_subjects(&log).len(), 1);
+    }
+}
