@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::nearest::nearest;
 
 /// How a tunable's value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,7 +170,7 @@ pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Fail
     }
     let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name.as_str()).collect();
     let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{id}\""));
-    Err(match (super::nearest(name, known.iter().copied()), known.is_empty()) {
+    Err(match (nearest(name, known.iter().copied()), known.is_empty()) {
         (Some(near), _) => {
             failure.hint(format!("did you mean \"{near}\"? `tccc show {id}` explains all {}", known.len()))
         }

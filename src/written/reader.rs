@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::mistake::{MISTAKES_MAX, Mistake, Mistakes, shown};
-use super::nearest::nearest;
+use crate::nearest::nearest;
 use crate::units::ParseError;
 
 /// The one version of the formats.
@@ -69,7 +69,7 @@ impl<'t> Table<'t> {
     /// That name is refused already, so that the key is not missed as well.
     pub fn misspells(&self, keys: &[&'static str], known: &[&str]) -> bool {
         let unknown = self.entries.keys().map(|key| key.get_ref().as_ref()).filter(|key| !known.contains(key));
-        unknown.into_iter().any(|key| nearest(key, keys).is_some())
+        unknown.into_iter().any(|key| nearest(key, keys.iter().copied()).is_some())
     }
 
     /// Dotted name of a key.
@@ -144,7 +144,8 @@ impl<'a> Reader<'a> {
         for key in unknown.take(MISTAKES_MAX + 1) {
             let name = key.get_ref();
             let expected = format!("unknown field: expected one of {}", known.join(", "));
-            self.refuse_at(key.span().start, &table.name_of(name), expected).suggest(nearest(name, known));
+            self.refuse_at(key.span().start, &table.name_of(name), expected)
+                .suggest(nearest(name, known.iter().copied()));
         }
     }
 
@@ -178,7 +179,7 @@ impl<'a> Reader<'a> {
         let words: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
         let (last, others) = words.split_last()?;
         let expected = format!("expected \"{}\" or \"{last}\"", others.join("\", \""));
-        self.refuse(field, expected).suggest(nearest(given, &words));
+        self.refuse(field, expected).suggest(nearest(given, words.iter().copied()));
         None
     }
 

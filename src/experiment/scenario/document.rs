@@ -33,6 +33,7 @@ use super::position::{Step, field_at, field_name, line_of, range_of, value_at};
 use super::{ALGORITHM, Cell, LinkSpec, Profile, Scenario, ScenarioError, VARIANT, VIRTUAL_MAX, Variable, VirtualSpec};
 use crate::experiment::algorithms;
 use crate::model::run::{At, Engine};
+use crate::nearest::nearest;
 use crate::path::named::shown;
 use crate::units::{self, Share};
 
@@ -422,26 +423,4 @@ fn replace_names(text: &str, at: &At) -> Result<String, String> {
         replaced.push_str(rest);
     }
     Ok(replaced)
-}
-
-/// The candidate that differs in fewest letters, if it is near enough to be a slip.
-fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = given.len() / 3 + 1;
-    candidates.map(|name| (edits(given, name), name)).filter(|&(edits, _)| edits <= near).min().map(|(_, name)| name)
-}
-
-/// Letters to change, add or remove to get from one word to the other (Levenshtein).
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &other) in to.iter().enumerate() {
-            let change = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.len()]
 }

@@ -6,10 +6,11 @@ use super::tree::{SourceFile, Tree};
 /// A module and what it may use besides itself, its own submodules and [`EVERYBODY`].
 ///
 /// The longest name that a path begins with decides. A new edge is a decision: it is made here, in the same commit.
-const LAYERS: [(&str, &[&str]); 25] = [
+const LAYERS: [(&str, &[&str]); 26] = [
     ("units", &[]),
     ("failure", &[]),
     ("plain", &[]),
+    ("nearest", &[]),
     ("bounded", &[]),
     ("fault", &[]),
     ("path", &[]),
@@ -34,7 +35,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("serve", &["model", "trace", "trace::event", "trace::arrival"]),
 ];
 /// Layer 0: quantities and failures.
-const EVERYBODY: [&str; 5] = ["units", "failure", "plain", "bounded", "fault"];
+const EVERYBODY: [&str; 6] = ["units", "failure", "plain", "nearest", "bounded", "fault"];
 /// Sees everything.
 const TOP: [&str; 3] = ["cli", "main", "lib"];
 
@@ -49,7 +50,7 @@ const REACHING_OUT: [&str; 8] = [
     "rand_pcg",
     "std::thread",
 ];
-const PURE: [&str; 6] = ["units", "failure", "plain", "trace::event", "trace::arrival", "model"];
+const PURE: [&str; 7] = ["units", "failure", "plain", "nearest", "trace::event", "trace::arrival", "model"];
 
 /// Words that write to stdout.
 const STDOUT: [&str; 4] = ["println!", "print!", "stdout()", "dbg!"];

@@ -6,9 +6,10 @@ use toml::de::DeValue;
 
 use super::super::ScenarioError;
 use super::super::position::{Step, field_at, field_name, line_of, range_of, text_at, value_at, value_in};
-use super::{Reader, nearest};
+use super::Reader;
 use crate::experiment::plan::RUNS_MAX;
 use crate::model::run::At;
+use crate::nearest::nearest;
 use crate::path::MTU_RANGE;
 use crate::path::named::shown;
 use crate::units::MEANT;

@@ -6,7 +6,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::super::ScenarioError;
 use super::super::position::Step;
-use super::{Reader, nearest};
+use super::Reader;
+use crate::nearest::nearest;
 
 /// Most pairs of hosts of a dumbbell, and most bottlenecks of a parking lot: namespaces cost.
 const PAIRS_MAX: usize = 64;
@@ -69,7 +70,7 @@ impl<'a> Reader<'a> {
             if ![counted, "access", "bottleneck"].contains(&key) && !made.iter().any(|link| link.own == key) {
                 let own: Vec<&str> = made.iter().map(|link| link.own.as_str()).collect();
                 let known = format!("{counted}, access, bottleneck, or one link's own: {}", own.join(", "));
-                let hint = nearest(key, ["access", "bottleneck", counted].into_iter());
+                let hint = nearest(key, ["access", "bottleneck", counted]);
                 return Err(ScenarioError {
                     hint: hint.map(|name| format!("did you mean \"{name}\"?")),
                     ..self.refuse(&[Step::Key(shape), Step::Key(key)], format!("no such field: expected {known}"))
