@@ -5,5 +5,6 @@ mod reader;
 mod syntax;
 pub mod text;
 
-pub use self::mistake::{MISTAKES_MAX, Mistake, Mistakes, shown};
-pub use self::reader::{Field, Reader, TWICE, Table};
+pub use self::mistake::{MISTAKES_MAX, Mistake, Mistakes};
+pub use self::reader::{Field, Reader, TWICE, Table, given};
+pub use crate::plain::shown;

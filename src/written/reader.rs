@@ -8,8 +8,9 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{MISTAKES_MAX, Mistake, Mistakes, shown};
+use super::mistake::{MISTAKES_MAX, Mistake, Mistakes};
 use crate::nearest::nearest;
+use crate::plain::shown;
 use crate::units::ParseError;
 
 /// The one version of the formats.
@@ -92,6 +93,17 @@ impl<'t> Field<'t> {
     }
 }
 
+/// A value as a text has it; none for a table or a list that spans lines.
+pub fn given(text: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
+    let text = text.get(value.span())?;
+    let is_whole = match value.get_ref() {
+        DeValue::Table(_) => text.starts_with('{') && !text.contains('\n'),
+        DeValue::Array(_) => text.starts_with('[') && text.ends_with(']') && !text.contains('\n'),
+        _ => true,
+    };
+    is_whole.then(|| shown(text))
+}
+
 impl<'a> Reader<'a> {
     /// Begins to read a text; `reference` is where every field is described.
     pub fn new(file: &'a str, text: &'a str, reference: &'static str) -> Self {
@@ -121,21 +133,10 @@ impl<'a> Reader<'a> {
 
     /// A mistake in the value of a field.
     pub fn refuse(&mut self, field: &Field<'_>, expected: impl Into<String>) -> &mut Mistake {
-        let given = self.written(field.value);
+        let given = given(self.text, field.value);
         let mistake = self.refuse_at(field.value.span().start, &field.name, expected);
         mistake.given = given;
         mistake
-    }
-
-    /// A value as it is written; none for a table or a list that spans lines.
-    fn written(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
-        let text = self.text.get(value.span())?;
-        let is_whole = match value.get_ref() {
-            DeValue::Table(_) => text.starts_with('{') && !text.contains('\n'),
-            DeValue::Array(_) => text.starts_with('[') && text.ends_with(']') && !text.contains('\n'),
-            _ => true,
-        };
-        is_whole.then(|| shown(text))
     }
 
     /// Refuses every key of a table that is not among `known`.
@@ -167,7 +168,7 @@ impl<'a> Reader<'a> {
 
     /// A text that does not read as a quantity.
     pub fn refuse_parse(&mut self, field: &Field<'_>, error: ParseError) {
-        self.refuse(field, format!("expected {}", error.expected)).suggest(error.meant);
+        self.refuse(field, error.expected).suggest(error.meant);
     }
 
     /// One of a few words.

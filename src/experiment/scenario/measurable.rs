@@ -2,24 +2,24 @@
 //!
 //! No mistake: what else was asked can be measured.
 
-use super::{Cell, FlowSpec, Scenario, ScenarioError, Sends, document};
+use super::{Cell, FlowSpec, Scenario, Sends};
+use crate::written::Mistake;
 
 impl Scenario {
     /// Those of `report.metrics` that can have no value in any cell, whatever the runs give: where, why and what to do.
-    pub fn unmeasurable(&self) -> Vec<ScenarioError> {
+    pub fn unmeasurable(&self) -> Vec<Mistake> {
         let metrics = self.report.metrics.iter().enumerate();
         metrics.filter_map(|(index, name)| self.why_unmeasurable(index, name)).collect()
     }
 
-    fn why_unmeasurable(&self, index: usize, name: &str) -> Option<ScenarioError> {
+    fn why_unmeasurable(&self, index: usize, name: &str) -> Option<Mistake> {
         let (lack, next) = lack_of(name)?;
         let mut variants = self.cells.iter().flat_map(|cell| self.variants_of(cell));
         if variants.any(|(own, beside)| can_be(name, &own, &beside)) {
             return None;
         }
-        let (line, field) = document::place_of_metric(&self.text, index);
-        let what = format!("\"{name}\": it can have no value: {lack}");
-        Some(ScenarioError { file: self.file.clone(), line, field, what, hint: Some(next.to_owned()) })
+        let mistake = self.mistake_in_metric(index, format!("it can have no value: {lack}"))?;
+        Some(mistake.or_hint(next))
     }
 
     /// The TCP flows of each variant that a cell measures, and those beside it.
@@ -66,7 +66,7 @@ mod tests {
         format!("[[flow]]\nname=\"{name}\"\nfrom=\"a\"\nto=\"b\"\n{rest}\n")
     }
 
-    fn check(metric: &str, rest: &str) -> Vec<ScenarioError> {
+    fn check(metric: &str, rest: &str) -> Vec<Mistake> {
         let report = format!("[report]\nmetrics=[\"goodput_bps\",\n\"{metric}\"]\n");
         Scenario::parse("x.toml", &format!("{HEAD}{report}{rest}")).unwrap().unmeasurable()
     }
@@ -77,8 +77,8 @@ mod tests {
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
         let noise = flow("noise", "protocol=\"udp\"\nrate=\"1mbit\"");
         let error = &check("fct_p95_s", &format!("{SWEEP}{bulk}{short}"))[0];
-        assert_eq!((error.line, error.field.as_str()), (11, "report.metrics"));
-        assert!(error.what.ends_with("no flow that is compared has a `size`"), "{error}");
+        assert_eq!((error.line, error.field.as_str()), (Some(11), "report.metrics"));
+        assert!(error.expected.ends_with("no flow that is compared has a `size`"), "{error}");
         assert_eq!(check("jain_index", &format!("{SWEEP}{bulk}{short}")).len(), 1);
         assert_eq!(check("convergence_s", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
         assert_eq!(check("friendliness_ratio", &format!("{SWEEP}{bulk}{noise}")).len(), 1);

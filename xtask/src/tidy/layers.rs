@@ -25,7 +25,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("policy", &["catalog", "kernel", "state", "loader", "written"]),
     ("author", &["catalog", "kernel", "loader"]),
     ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
-    ("experiment::scenario", &["experiment", "model", "path"]),
+    ("experiment::scenario", &["experiment", "model", "path", "written"]),
     ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
     ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model", "path"]),
     ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
