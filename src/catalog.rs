@@ -4,6 +4,7 @@
 //! lies in `bpf/cc`, and each object describes itself.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -112,6 +113,13 @@ impl Algorithm {
             settings.push(setting);
         }
         Ok(settings)
+    }
+
+    /// Reads settings of this algorithm under their names.
+    ///
+    /// Errors: see [`tunable::named`].
+    pub fn settings_of(&self, values: &BTreeMap<String, String>) -> Result<Vec<Setting>, Failure> {
+        values.iter().map(|(name, value)| tunable::named(&self.id, &self.tunables, name, value)).collect()
     }
 }
 
