@@ -175,7 +175,7 @@ impl Comparison<'_> {
         notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
         for metric in metrics {
             let cells = undefined.iter().filter(|cell| cell.metric == metric.name).count();
-            notices.extend((cells > 0).then(|| Notice::metric_undefined(metric.name, cells)));
+            notices.extend((cells > 0).then(|| Notice::metric_undefined(metric, cells)));
         }
         self.notices.extend(notices);
         shown

@@ -3,6 +3,7 @@
 //! No mistake: what else was asked can be measured.
 
 use super::{Cell, FlowSpec, Scenario, Sends};
+use crate::model::metrics::Metric;
 use crate::written::Mistake;
 
 impl Scenario {
@@ -13,9 +14,13 @@ impl Scenario {
     }
 
     fn why_unmeasurable(&self, index: usize, name: &str) -> Option<Mistake> {
-        let (lack, next) = lack_of(name)?;
-        let mut variants = self.cells.iter().flat_map(|cell| self.variants_of(cell));
-        if variants.any(|(own, beside)| can_be(name, &own, &beside)) {
+        let flows = Metric::find(name)?.flows;
+        let (lack, next) = flows.lack()?;
+        let can_be = |(own, beside): (Vec<&FlowSpec>, Vec<&FlowSpec>)| {
+            let is_sized = |flow: &&FlowSpec| matches!(flow.sends, Sends::Transfers { .. } | Sends::Messages { .. });
+            flows.are_in(own.len(), own.iter().any(is_sized), beside.len())
+        };
+        if self.cells.iter().flat_map(|cell| self.variants_of(cell)).any(can_be) {
             return None;
         }
         let mistake = self.mistake_in_metric(index, format!("it can have no value: {lack}"))?;
@@ -29,28 +34,6 @@ impl Scenario {
             return vec![flows().partition(|flow| flow.compared)];
         }
         flows().map(|one| flows().partition(|flow| cell.label(flow) == cell.label(one))).collect()
-    }
-}
-
-/// Why a metric has no value where it can have none, and what to do; none for one that always can.
-fn lack_of(metric: &str) -> Option<(&'static str, &'static str)> {
-    let compared = "compared are the flows of a variant, else those that run $algorithm, else all";
-    match metric {
-        _ if metric.starts_with("fct_") => Some(("no flow that is compared has a `size`", compared)),
-        "jain_index" | "convergence_s" => {
-            let next = "`copies = 2` makes two of one; friendliness_ratio is of a compared flow and those beside it";
-            Some(("it is of two compared flows or more", next))
-        }
-        "friendliness_ratio" => Some(("it needs a TCP flow beside those that are compared", compared)),
-        _ => None,
-    }
-}
-
-fn can_be(metric: &str, own: &[&FlowSpec], beside: &[&FlowSpec]) -> bool {
-    match metric {
-        "jain_index" | "convergence_s" => own.len() > 1,
-        "friendliness_ratio" => !own.is_empty() && !beside.is_empty(),
-        _ => own.iter().any(|flow| matches!(flow.sends, Sends::Transfers { .. } | Sends::Messages { .. })),
     }
 }
 
