@@ -36,10 +36,11 @@ pub const VARIANT: &str = "variant";
 pub const ALGORITHM: &str = "algorithm";
 
 /// Under which socket conditions a scenario runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// The conditions of the papers' simulator, as far as a kernel can give them
+    #[default]
     Paper,
     /// The kernel's own defaults
     Native,
@@ -248,7 +249,7 @@ pub struct ScenarioFile {
 }
 
 /// A scenario that reads without mistakes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scenario {
     /// The file as it was given, for mistakes that are found later.
     pub file: String,

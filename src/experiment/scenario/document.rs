@@ -83,10 +83,12 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario, Mista
     let sweep = reader.read_sweep()?;
     reader.check_amount(&sweep)?;
     let places = sweep::combinations(&sweep);
-    let cells = places.iter().map(|at| Reader { at, ..reader }.cell()).collect::<Result<Vec<Cell>, _>>()?;
-    let reader = Reader { at: &places[0], ..reader };
+    let of = |at| Reader { at, ..reader };
+    let reader = of(&places[0]);
+    let head = reader.head()?;
+    let cells = places.iter().map(|at| of(at).cell()).collect::<Result<Vec<Cell>, _>>()?;
     reader.check_distinct(&sweep, &cells)?;
-    let scenario = reader.scenario(&Measured::new(sweep, &cells));
+    let scenario = reader.compared(head, &Measured::new(sweep, &cells));
     // A name that differs from a misspelt algorithm's is no mistake. The simulator has algorithms of its own.
     let unknown = || match purpose {
         Purpose::Run(engine) if !reader.document().has("ns2") => reader.unknown_algorithm(&cells, engine),
@@ -129,17 +131,14 @@ impl Reader<'_> {
         Ok(duration)
     }
 
-    /// Everything but the cells.
-    fn scenario(&self, measured: &Measured) -> Result<Scenario, Mistake> {
+    /// What holds for every cell.
+    fn head(&self) -> Result<Scenario, Mistake> {
         let document = self.document();
         let stem = std::path::Path::new(self.file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let report = self.report(measured)?;
-        let published = self.published(measured)?;
         Ok(Scenario {
             file: self.file.to_owned(),
             name: stem.unwrap_or_else(|| self.file.to_owned()),
             text: self.text.to_owned(),
-            files: Vec::new(),
             title: document.needed("title")?,
             claim: document.needed("claim")?,
             profile: document.needed("profile")?,
@@ -147,16 +146,25 @@ impl Reader<'_> {
             seed: document.need("seed")?.unquoted(0..=i64::MAX as u64, "")?,
             sample: self.sample()?,
             source: self.source()?,
+            virtual_time: self.virtual_time()?,
+            ..Scenario::default()
+        })
+    }
+
+    /// What the cells are compared with.
+    fn compared(&self, head: Scenario, measured: &Measured) -> Result<Scenario, Mistake> {
+        let report = self.report(measured)?;
+        let published = self.published(measured)?;
+        Ok(Scenario {
             selection: self.selection(measured, &report)?,
             ns2: self.ns2()?,
-            virtual_time: self.virtual_time()?,
             expected: self.expected(measured)?,
             figures: self.figures(measured, &report, &published)?,
             differences: self.differences(measured, &published)?,
             sweep: measured.sweep.clone(),
             report,
             published,
-            cells: Vec::new(),
+            ..head
         })
     }
 
