@@ -243,7 +243,7 @@ fn calibrate_paths(
         paths
             .notices
             .extend(topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")));
-        paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()));
+        paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()).map(|notice| notice.to_string()));
         let seed = mix(plan.seed, index as u64 + 1);
         paths.offloads.insert(topology.offloads()?);
         paths.sysctls = topology.settings_in_force()?;
