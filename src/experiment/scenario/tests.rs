@@ -223,7 +223,7 @@ fn generated_trace_sets_the_rate_to_its_mean() {
 fn unknown_fields_are_refused_with_the_name_that_was_meant() {
     let error = refusal(("queue = \"50pkts\"", "quue = \"50pkts\""));
     assert_eq!((error.line.unwrap(), error.field.as_str()), (line("queue = "), "link.quue"));
-    assert!(error.expected.starts_with("no such field: expected one of ends, rate"), "{error}");
+    assert!(error.expected.starts_with("unknown field: expected one of ends, rate"), "{error}");
     assert_eq!(error.hint.as_deref(), Some("did you mean \"queue\"?"));
     let error = refusal(("seed = 1\n", ""));
     assert!(error.to_string().contains("seed: missing"), "{error}");
