@@ -57,8 +57,8 @@ impl Profile {
 }
 
 /// A single mistake is one of a scenario: other files have all of theirs reported at once.
-impl From<Mistake> for Failure {
-    fn from(mistake: Mistake) -> Failure {
+impl From<Box<Mistake>> for Failure {
+    fn from(mistake: Box<Mistake>) -> Failure {
         let failure = Failure::usage(mistake.to_string());
         let hint = mistake.hint.unwrap_or_else(|| format!("{} lists every field", document::REFERENCE));
         failure.hint(hint)
@@ -319,7 +319,7 @@ impl Scenario {
             let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
             let expected = "expected a TOML file, which is text in UTF-8".to_owned();
             let (file, field) = (file.clone(), String::new());
-            Failure::from(Mistake { file, line: Some(line), field, given: None, expected, hint: None })
+            Failure::from(Box::new(Mistake { file, line: Some(line), field, given: None, expected, hint: None }))
         })?;
         Ok(document::parse(&file, text, Purpose::Run(engine)).map_err(Failure::from)?)
     }
@@ -327,7 +327,7 @@ impl Scenario {
     /// Reads a scenario from its text; `file` is only named in errors.
     ///
     /// Errors: the first mistake found.
-    pub fn parse(file: &str, text: &str) -> Result<Scenario, Mistake> {
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, Box<Mistake>> {
         document::parse(file, text, Purpose::Report)
     }
 

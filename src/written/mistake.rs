@@ -33,8 +33,9 @@ impl Mistake {
     }
 
     /// The mistake with this next step, unless it has one.
-    pub fn or_hint(self, hint: impl Into<String>) -> Self {
-        Mistake { hint: self.hint.or_else(|| Some(hint.into())), ..self }
+    pub fn or_hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+        self.hint.get_or_insert_with(|| hint.into());
+        self
     }
 }
 

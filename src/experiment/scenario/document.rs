@@ -20,7 +20,7 @@ use self::report::Measured;
 pub use self::report::{Expected, Of, Published, ReportSpec, Source};
 pub use self::selection::{Goal, SelectionSpec};
 pub use self::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
-pub use self::table::REFERENCE;
+pub use self::table::{REFERENCE, Result};
 use self::table::{Reader, syntax};
 use self::value::{Read, Value};
 use super::{Cell, Profile, Scenario, VIRTUAL_MAX, VirtualSpec};
@@ -74,7 +74,7 @@ pub enum Purpose {
 }
 
 /// Reads the file: variables first, then each cell, then what a report compares them with.
-pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario, Mistake> {
+pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario> {
     let whole = syntax(file, text)?;
     let files = Files::beside(file);
     let nowhere = At::new();
@@ -99,14 +99,14 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario, Mista
 }
 
 impl Read for Profile {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         value.word(&[("paper", Profile::Paper), ("native", Profile::Native)])
     }
 }
 
 impl Reader<'_> {
     /// One cell, with everything resolved and checked.
-    fn cell(&self) -> Result<Cell, Mistake> {
+    fn cell(&self) -> Result<Cell> {
         let document = self.document();
         let duration = self.duration()?;
         let [smallest, largest] = MTU_RANGE.map(u64::from);
@@ -117,7 +117,7 @@ impl Reader<'_> {
         Ok(Cell { at: self.at.clone(), duration, mtu, links, flows })
     }
 
-    fn duration(&self) -> Result<Duration, Mistake> {
+    fn duration(&self) -> Result<Duration> {
         let document = self.document();
         let value = document.need("duration")?;
         let duration = Duration::read(&value)?;
@@ -132,7 +132,7 @@ impl Reader<'_> {
     }
 
     /// What holds for every cell.
-    fn head(&self) -> Result<Scenario, Mistake> {
+    fn head(&self) -> Result<Scenario> {
         let document = self.document();
         let stem = std::path::Path::new(self.file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Ok(Scenario {
@@ -152,7 +152,7 @@ impl Reader<'_> {
     }
 
     /// What the cells are compared with.
-    fn compared(&self, head: Scenario, measured: &Measured) -> Result<Scenario, Mistake> {
+    fn compared(&self, head: Scenario, measured: &Measured) -> Result<Scenario> {
         let report = self.report(measured)?;
         let published = self.published(measured)?;
         Ok(Scenario {
@@ -168,7 +168,7 @@ impl Reader<'_> {
         })
     }
 
-    fn sample(&self) -> Result<Duration, Mistake> {
+    fn sample(&self) -> Result<Duration> {
         let Some(value) = self.document().get("sample") else { return Ok(SAMPLE) };
         let sample = Duration::read(&value)?;
         if sample.is_zero() {
@@ -180,9 +180,9 @@ impl Reader<'_> {
         Ok(sample)
     }
 
-    fn virtual_time(&self) -> Result<VirtualSpec, Mistake> {
+    fn virtual_time(&self) -> Result<VirtualSpec> {
         let table = self.document().table("virtual", &["start_spread", "host_delay"])?;
-        let read = |key, most: Duration| -> Result<Option<Duration>, Mistake> {
+        let read = |key, most: Duration| -> Result<Option<Duration>> {
             let Some(value) = table.get(key) else { return Ok(None) };
             let time = Duration::read(&value)?;
             let range = || format!("outside 0s..{}", format_duration(most));
@@ -197,9 +197,10 @@ impl Reader<'_> {
     }
 
     /// An algorithm that does not exist.
-    fn unknown_algorithm(&self, cells: &[Cell], engine: Engine) -> Option<Mistake> {
+    fn unknown_algorithm(&self, cells: &[Cell], engine: Engine) -> Option<Box<Mistake>> {
         let (cell, flow, why) = algorithms::first_unknown(cells, engine)?;
-        let mistake = Reader { at: &cell.at, ..*self }.mistake_in_flow(&flow.name, "algorithm", why.what);
-        Some(Mistake { hint: why.hint.or(mistake.hint), ..mistake })
+        let mut mistake = Reader { at: &cell.at, ..*self }.mistake_in_flow(&flow.name, "algorithm", why.what);
+        mistake.hint = why.hint.or(mistake.hint);
+        Some(mistake)
     }
 }

@@ -24,7 +24,7 @@ impl Scenario {
             return None;
         }
         let mistake = self.mistake_in_metric(index, format!("it can have no value: {lack}"))?;
-        Some(mistake.or_hint(next))
+        Some(*mistake.or_hint(next))
     }
 
     /// The TCP flows of each variant that a cell measures, and those beside it.

@@ -46,7 +46,7 @@ over = "loss"
 values = { SACK = [3, 2, 1], Vegas = [4, nan, 2] }
 "#;
 
-fn refusal(change: (&str, &str)) -> Mistake {
+fn refusal(change: (&str, &str)) -> Box<Mistake> {
     assert!(GOOD.contains(change.0), "the text to change is there");
     Scenario::parse("x.toml", &GOOD.replacen(change.0, change.1, 1)).unwrap_err()
 }
@@ -386,7 +386,7 @@ fn selection_is_read_and_its_mistakes_are_named() {
 }
 
 /// The good text with one line of the flow's table added.
-fn flow_with(line: &str) -> Result<Scenario, Mistake> {
+fn flow_with(line: &str) -> Result<Scenario, Box<Mistake>> {
     Scenario::parse("x.toml", &GOOD.replacen("to = \"r\"\n", &format!("to = \"r\"\n{line}\n"), 1))
 }
 
@@ -478,7 +478,7 @@ fn figures_and_differences_are_read_and_their_mistakes_are_named() {
     let over_time = "x = \"time\"\ny = \"cwnd_pkts\"\nuntil = \"10s\"\nat = { loss = [\"0\"] }\n";
     assert_eq!(figure(over_time).unwrap().figures[0].at.0["loss"], ["0"]);
     assert!(figure("x = \"loss\"\ny = \"delivered_pkts\"\ndraw = \"bars\"").is_ok());
-    let refused = |result: Result<Scenario, Mistake>, field: &str, what: &str| {
+    let refused = |result: Result<Scenario, Box<Mistake>>, field: &str, what: &str| {
         let error = result.unwrap_err();
         assert_eq!(error.field, field, "{error}");
         assert!(error.to_string().contains(what), "{error}");

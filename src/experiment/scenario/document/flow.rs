@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::link::BESIDE;
-use super::table::{Reader, Table};
+use super::table::{Reader, Result, Table};
 use super::value::{Read, Switch, Text};
 use crate::experiment::algorithms::source;
 use crate::experiment::net::route::shortest_path;
 use crate::experiment::scenario::{ALGORITHM, FlowSpec, LinkSpec, Sends, UDP, VARIANT};
 use crate::path::RATE_RANGE;
 use crate::units::{BitsPerSec, Bytes, format_duration};
-use crate::written::Mistake;
 
 /// A flow's name stands in tables and legends.
 const NAME_LENGTH: usize = 32;
@@ -93,12 +92,12 @@ struct Settings {
 }
 
 impl Settings {
-    fn read(table: &Table<'_>) -> Result<Self, Mistake> {
-        let packets = |key| {
+    fn read(table: &Table<'_>) -> Result<Self> {
+        let packets = |key| -> Result<_> {
             let packets = table.get(key).map(|value| value.whole(1..=WINDOW_MAX, " of packets")).transpose()?;
             Ok(packets.map(|packets| packets as u32))
         };
-        let is_on = |key| -> Result<_, Mistake> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
+        let is_on = |key| -> Result<_> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
         Ok(Settings {
             algorithm: table.read("algorithm")?,
             tunables: table.read("tunables")?.unwrap_or_default(),
@@ -113,7 +112,7 @@ impl Settings {
 
 impl<'t> Reader<'t> {
     /// Every flow, with the variant of the cell over it.
-    pub(super) fn written_flows(&self) -> Result<Vec<Flow<'t>>, Mistake> {
+    pub(super) fn written_flows(&self) -> Result<Vec<Flow<'t>>> {
         let mut flows = Vec::new();
         for table in self.document().tables("flow", &FIELDS)? {
             let protocol =
@@ -142,7 +141,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The variant of the cell and the flows that it names; every variant of the file is checked.
-    fn variant(&self, flows: &[Flow<'_>]) -> Result<Option<(Table<'t>, Option<Vec<String>>)>, Mistake> {
+    fn variant(&self, flows: &[Flow<'_>]) -> Result<Option<(Table<'t>, Option<Vec<String>>)>> {
         let Some(variants) = self.document().get("variant") else { return Ok(None) };
         let mut of_cell = None;
         for (name, value) in variants.table()?.entries() {
@@ -169,7 +168,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Every flow of the cell, copies included.
-    pub(super) fn flows(&self, links: &[LinkSpec], duration: Duration, mtu: u32) -> Result<Vec<FlowSpec>, Mistake> {
+    pub(super) fn flows(&self, links: &[LinkSpec], duration: Duration, mtu: u32) -> Result<Vec<FlowSpec>> {
         let written = self.written_flows()?;
         if written.is_empty() {
             return Err(self.document().missing("flow", "expected at least one [[flow]]"));
@@ -197,7 +196,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn name(table: &Table<'_>) -> Result<String, Mistake> {
+fn name(table: &Table<'_>) -> Result<String> {
     let value = table.need("name")?;
     let name = String::read(&value)?;
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c));
@@ -209,7 +208,7 @@ fn name(table: &Table<'_>) -> Result<String, Mistake> {
 
 impl Flow<'_> {
     /// The flow, or its copies: numbered, each with its number for `#` in the names of its nodes.
-    fn specs(&self, around: &Around<'_>) -> Result<Vec<FlowSpec>, Mistake> {
+    fn specs(&self, around: &Around<'_>) -> Result<Vec<FlowSpec>> {
         let copies = self.table.get("copies").map(|value| value.whole(1..=COPIES_MAX, "")).transpose()?;
         let spec = self.spec(around)?;
         let Some(copies) = copies else { return Ok(vec![spec]) };
@@ -221,7 +220,7 @@ impl Flow<'_> {
         Ok((1..=copies).map(copy).collect())
     }
 
-    fn spec(&self, around: &Around<'_>) -> Result<FlowSpec, Mistake> {
+    fn spec(&self, around: &Around<'_>) -> Result<FlowSpec> {
         let table = &self.table;
         let start = table.read("start")?.unwrap_or(Duration::ZERO);
         let length = table.read("duration")?;
@@ -250,7 +249,7 @@ impl Flow<'_> {
         })
     }
 
-    fn algorithm(&self, given: Option<String>) -> Result<String, Mistake> {
+    fn algorithm(&self, given: Option<String>) -> Result<String> {
         if !self.is_tcp {
             return Ok(UDP.to_owned());
         }
@@ -265,7 +264,7 @@ impl Flow<'_> {
     }
 
     /// Start and length: within the run, and whole seconds where iperf3 counts them.
-    fn check_times(&self, around: &Around<'_>, start: Duration, length: Option<Duration>) -> Result<(), Mistake> {
+    fn check_times(&self, around: &Around<'_>, start: Duration, length: Option<Duration>) -> Result<()> {
         let value = |key| self.table.need(key);
         if start >= around.duration {
             let end = format_duration(around.duration);
@@ -289,7 +288,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    fn sent_by_tcp(&self, around: &Around<'_>, start: Duration) -> Result<Sends, Mistake> {
+    fn sent_by_tcp(&self, around: &Around<'_>, start: Duration) -> Result<Sends> {
         let table = &self.table;
         if let Some(value) = table.get("rate").or_else(|| table.get("packet")) {
             return Err(value.refuse_field("only a flow with protocol = \"udp\" has this"));
@@ -323,7 +322,7 @@ impl Flow<'_> {
     }
 
     /// Neither a size nor a count.
-    fn bulk(&self) -> Result<Sends, Mistake> {
+    fn bulk(&self) -> Result<Sends> {
         for (key, name) in [("keep_alive", "`keep_alive`"), ("interval", "`interval`")] {
             if self.table.has(key) {
                 return Err(self.table.missing("count", format!("{name} needs this beside it")));
@@ -332,7 +331,7 @@ impl Flow<'_> {
         Ok(Sends::Bulk)
     }
 
-    fn datagrams(&self, around: &Around<'_>) -> Result<Sends, Mistake> {
+    fn datagrams(&self, around: &Around<'_>) -> Result<Sends> {
         let table = &self.table;
         if let Some(value) = TCP_FIELDS.iter().find_map(|key| table.get(key)) {
             return Err(value.refuse_field("a flow with protocol = \"udp\" has none: it sends at its rate"));
@@ -356,14 +355,16 @@ impl Flow<'_> {
 
 impl Around<'_> {
     /// The ends of a flow, of which each copy may have its own.
-    fn check_nodes(&self, written: &Flow<'_>, flow: &FlowSpec) -> Result<(), Mistake> {
+    fn check_nodes(&self, written: &Flow<'_>, flow: &FlowSpec) -> Result<()> {
         let mut nodes: Vec<&str> = self.links.iter().flat_map(|link| &link.ends).map(String::as_str).collect();
         nodes.sort_unstable();
         nodes.dedup();
         for (key, node) in [("from", &flow.from), ("to", &flow.to)] {
             if !nodes.contains(&node.as_str()) {
                 let what = format!("expected a node that a link names: {}", nodes.join(", "));
-                return Err(Mistake { given: Some(format!("\"{node}\"")), ..written.table.need(key)?.refuse(what) });
+                let mut mistake = written.table.need(key)?.refuse(what);
+                mistake.given = Some(format!("\"{node}\"")); // a copy has its own
+                return Err(mistake);
             }
         }
         let to = written.table.need("to")?;
@@ -376,12 +377,14 @@ impl Around<'_> {
         let what = format!("no links lead there from \"{}\"", flow.from);
         nodes.retain(|node| *node != flow.from && shortest_path(self.links, &flow.from, node).is_some());
         let hint = format!("a [[link]] is missing: from \"{}\" they lead to {}", flow.from, nodes.join(", "));
-        Err(Mistake { given: Some(format!("\"{}\"", flow.to)), ..to.refuse(what) }.or_hint(hint))
+        let mut mistake = to.refuse(what).or_hint(hint);
+        mistake.given = Some(format!("\"{}\"", flow.to));
+        Err(mistake)
     }
 }
 
 /// Selective acknowledgements and ECN are asked for by the sender's node, for all that it sends.
-fn check_node_settings(written: &[Flow<'_>], flows: &[FlowSpec]) -> Result<(), Mistake> {
+fn check_node_settings(written: &[Flow<'_>], flows: &[FlowSpec]) -> Result<()> {
     let is_tcp = |flow: &&FlowSpec| flow.is_tcp();
     for flow in flows.iter().filter(is_tcp) {
         let beside = || flows.iter().filter(is_tcp).filter(|other| other.from == flow.from);

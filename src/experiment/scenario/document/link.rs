@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::table::{Reader, Table};
+use super::table::{Reader, Result, Table};
 use super::value::{Read, Value};
 use crate::experiment::scenario::LinkSpec;
 use crate::path::Direction;
@@ -50,12 +50,12 @@ pub(super) struct Link<'t> {
 }
 
 impl<'t> Link<'t> {
-    pub(super) fn new(ends: [String; 2], there: Table<'t>) -> Result<Self, Mistake> {
+    pub(super) fn new(ends: [String; 2], there: Table<'t>) -> Result<Self> {
         let reverse = there.table("reverse", &REVERSE_FIELDS)?;
         Ok(Link { ends, there, reverse })
     }
 
-    fn listed(table: Table<'t>) -> Result<Self, Mistake> {
+    fn listed(table: Table<'t>) -> Result<Self> {
         let value = table.need("ends")?;
         let ends = <[String; 2]>::read(&value)?;
         for node in &ends {
@@ -85,11 +85,11 @@ impl<'t> Link<'t> {
         }
     }
 
-    fn read<T: Read>(&self, side: usize, field: &str) -> Result<Option<T>, Mistake> {
+    fn read<T: Read>(&self, side: usize, field: &str) -> Result<Option<T>> {
         self.side(side, field).read(field)
     }
 
-    fn direction(&self, side: usize) -> Result<Direction, Mistake> {
+    fn direction(&self, side: usize) -> Result<Direction> {
         let open = Direction::default();
         let rate = self.value(side, "rate").map(|value| rate(&value)).transpose()?;
         let (rate, trace) = rate.map_or((None, None), |(rate, trace)| (Some(rate), trace));
@@ -112,7 +112,7 @@ impl<'t> Link<'t> {
         })
     }
 
-    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec, Mistake> {
+    fn spec(&self, run: Duration, mtu: u32) -> Result<LinkSpec> {
         let mut spec = LinkSpec { ends: self.ends.clone(), directions: [self.direction(0)?, self.direction(1)?] };
         for (side, direction) in spec.directions.iter_mut().enumerate() {
             self.add_changes(run, side, direction)?;
@@ -130,7 +130,7 @@ impl<'t> Link<'t> {
         }
     }
 
-    fn refuse(&self, side: usize, field: &str, wrong: ParseError) -> Mistake {
+    fn refuse(&self, side: usize, field: &str, wrong: ParseError) -> Box<Mistake> {
         match self.value(side, field) {
             Some(value) => value.wrong(wrong),
             None => self.there.missing(field, wrong.to_string()),
@@ -138,7 +138,7 @@ impl<'t> Link<'t> {
     }
 
     /// Adds the changes of one direction.
-    fn add_changes(&self, run: Duration, side: usize, direction: &mut Direction) -> Result<(), Mistake> {
+    fn add_changes(&self, run: Duration, side: usize, direction: &mut Direction) -> Result<()> {
         let mut written = Vec::new();
         for there in self.there.tables("change", &CHANGE_FIELDS)? {
             let change = LinkChange { back: there.table("reverse", &REVERSE_CHANGE_FIELDS)?, there };
@@ -163,7 +163,7 @@ struct LinkChange<'t> {
 
 impl LinkChange<'_> {
     /// The change of a direction: on the way back, what the link and the change do not set for it apart.
-    fn read(&self, side: usize, reverse: &Table<'_>, run: Duration) -> Result<Change, Mistake> {
+    fn read(&self, side: usize, reverse: &Table<'_>, run: Duration) -> Result<Change> {
         let value = self.there.need("at")?;
         let at = Duration::read(&value)?;
         if at >= run {
@@ -190,14 +190,14 @@ impl LinkChange<'_> {
 }
 
 /// The places for packets of low priority.
-fn places(value: &Value<'_>) -> Result<u32, Mistake> {
+fn places(value: &Value<'_>) -> Result<u32> {
     match QueueSize::read(value)? {
         QueueSize::Packets(places) => Ok(places),
         _ => Err(value.refuse("expected a number with pkts")),
     }
 }
 
-fn loss(value: &Value<'_>) -> Result<LossModel, Mistake> {
+fn loss(value: &Value<'_>) -> Result<LossModel> {
     match LossText::read(value)? {
         LossText::Model(model) => Ok(model),
         LossText::File(name) => {
@@ -208,7 +208,7 @@ fn loss(value: &Value<'_>) -> Result<LossModel, Mistake> {
 }
 
 /// A rate, and the trace it is the mean of.
-fn rate(value: &Value<'_>) -> Result<(BitsPerSec, Option<RateTrace>), Mistake> {
+fn rate(value: &Value<'_>) -> Result<(BitsPerSec, Option<RateTrace>)> {
     let text = RateText::read(value)?;
     value.reader.files.rate(&text).map_err(|why| match text {
         RateText::File(_) => value.refuse(why).or_hint(BESIDE),
@@ -218,7 +218,7 @@ fn rate(value: &Value<'_>) -> Result<(BitsPerSec, Option<RateTrace>), Mistake> {
 
 impl<'t> Reader<'t> {
     /// Every link as it is written: those that are listed, then those that shapes stand for.
-    pub(super) fn written_links(&self) -> Result<Vec<Link<'t>>, Mistake> {
+    pub(super) fn written_links(&self) -> Result<Vec<Link<'t>>> {
         let listed = self.document().tables("link", &FIELDS)?.into_iter().map(Link::listed);
         let mut links = listed.collect::<Result<Vec<_>, _>>()?;
         links.extend(self.drawn_links()?);
@@ -226,7 +226,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Every link, with what it leaves out filled in and its values checked.
-    pub(super) fn links(&self, run: Duration, mtu: u32) -> Result<Vec<LinkSpec>, Mistake> {
+    pub(super) fn links(&self, run: Duration, mtu: u32) -> Result<Vec<LinkSpec>> {
         let written = self.written_links()?;
         if written.is_empty() {
             return Err(self.document().missing("link", "expected a [[link]], a [dumbbell] or a [parking_lot]"));

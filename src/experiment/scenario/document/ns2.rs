@@ -1,9 +1,8 @@
 //! `[ns2]`: what the simulator has to know beside the scenario.
 
 use super::super::ns2::Ns2Spec;
-use super::table::Reader;
+use super::table::{Reader, Result};
 use super::value::{Read, Value};
-use crate::written::Mistake;
 
 /// Whether a text names a TCP agent of ns-2 and nothing else: it becomes part of a Tcl script.
 fn is_agent(text: &str) -> bool {
@@ -14,7 +13,7 @@ fn is_agent(text: &str) -> bool {
 
 impl Reader<'_> {
     /// The table, checked against the links.
-    pub(super) fn ns2(&self) -> Result<Option<Ns2Spec>, Mistake> {
+    pub(super) fn ns2(&self) -> Result<Option<Ns2Spec>> {
         let document = self.document();
         if !document.has("ns2") {
             return Ok(None);
@@ -36,7 +35,7 @@ impl Reader<'_> {
     }
 }
 
-fn agent((name, value): (&str, Value<'_>)) -> Result<(String, String), Mistake> {
+fn agent((name, value): (&str, Value<'_>)) -> Result<(String, String)> {
     let agent = String::read(&value)?;
     if !is_agent(&agent) {
         return Err(value.refuse("expected a TCP agent of ns-2, such as TCP/Sack1 or TCP/Linux cubic"));

@@ -9,7 +9,7 @@ use crate::written::Mistake;
 
 impl Reader<'_> {
     /// A mistake in the field that gives a flow its value in the cell: its variant's, or its own.
-    pub(super) fn mistake_in_flow(&self, flow: &str, field: &str, what: String) -> Mistake {
+    pub(super) fn mistake_in_flow(&self, flow: &str, field: &str, what: String) -> Box<Mistake> {
         let written = self.written_flows().unwrap_or_default();
         let Some(written) = written.iter().find(|written| is_copy_or_itself(flow, &written.name)) else {
             return self.document().missing(field, what);
@@ -18,7 +18,7 @@ impl Reader<'_> {
         value.map_or_else(|| written.table.missing(field, &*what), |value| value.refuse_field(&*what))
     }
 
-    fn mistake_in_link(&self, ends: &[String; 2], (side, field): (usize, &str), what: String) -> Mistake {
+    fn mistake_in_link(&self, ends: &[String; 2], (side, field): (usize, &str), what: String) -> Box<Mistake> {
         let written = self.written_links().unwrap_or_default();
         let Some(link) = written.iter().find(|link| link.ends == *ends) else {
             return self.document().missing("link", what);
@@ -43,7 +43,7 @@ impl Scenario {
     }
 
     /// A mistake in one of `report.metrics`.
-    pub fn mistake_in_metric(&self, index: usize, what: String) -> Option<Mistake> {
+    pub fn mistake_in_metric(&self, index: usize, what: String) -> Option<Box<Mistake>> {
         let whole = syntax(&self.file, &self.text).ok()?;
         let (files, at) = (Files::beside(&self.file), At::new());
         let reader = Reader { file: &self.file, text: &self.text, whole: &whole, files: &files, at: &at };
@@ -51,7 +51,7 @@ impl Scenario {
         Some(metrics.get(index)?.refuse(what))
     }
 
-    fn placed(&self, at: &At, why: Failure, place: impl FnOnce(&Reader<'_>) -> Mistake) -> Failure {
+    fn placed(&self, at: &At, why: Failure, place: impl FnOnce(&Reader<'_>) -> Box<Mistake>) -> Failure {
         let Ok(whole) = syntax(&self.file, &self.text) else { return why };
         let files = Files::beside(&self.file);
         let mistake = place(&Reader { file: &self.file, text: &self.text, whole: &whole, files: &files, at });

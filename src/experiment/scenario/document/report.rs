@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{Reader, Table};
+use super::table::{Reader, Result, Table};
 use super::value::{Read, Value};
 use crate::experiment::scenario::{ALGORITHM, Cell, VARIANT, Variable};
 use crate::model::metrics::{METRICS, Metric};
@@ -81,7 +81,7 @@ pub struct Expected {
 }
 
 impl Read for Of {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         value.word(&[("value", Of::Value), ("ratio", Of::Ratio), ("saved", Of::Saved)])
     }
 }
@@ -117,14 +117,14 @@ impl Measured {
     }
 
     /// The variable that a value names.
-    pub(super) fn variable(&self, value: &Value<'_>) -> Result<&Variable, Mistake> {
+    pub(super) fn variable(&self, value: &Value<'_>) -> Result<&Variable> {
         let name = String::read(value)?;
         let found = self.sweep.iter().find(|variable| variable.name == name);
         found.ok_or_else(|| value.refuse(format!("expected a variable of [sweep]: {}", self.names(|_| true))))
     }
 
     /// A name that has to be one of those measured.
-    fn check(&self, name: &str, refuse: impl FnOnce(String) -> Mistake) -> Result<(), Mistake> {
+    fn check(&self, name: &str, refuse: impl FnOnce(String) -> Box<Mistake>) -> Result<()> {
         if self.labels.iter().any(|label| label == name) {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl Measured {
     }
 
     /// The lists of numbers under a key, each as long as the values of the variable that they go along.
-    fn lists(&self, table: &Table<'_>, key: &str, over: &Variable) -> Result<BTreeMap<String, Vec<f64>>, Mistake> {
+    fn lists(&self, table: &Table<'_>, key: &str, over: &Variable) -> Result<BTreeMap<String, Vec<f64>>> {
         let read = |(name, value): (&str, Value<'_>)| {
             let numbers = Vec::<f64>::read(&value)?;
             if numbers.len() != over.values.len() {
@@ -149,7 +149,7 @@ impl Measured {
 }
 
 /// The name of a metric.
-pub(super) fn metric(value: &Value<'_>) -> Result<String, Mistake> {
+pub(super) fn metric(value: &Value<'_>) -> Result<String> {
     let name = String::read(value)?;
     if Metric::find(&name).is_some() {
         return Ok(name);
@@ -162,7 +162,7 @@ pub(super) fn metric(value: &Value<'_>) -> Result<String, Mistake> {
 }
 
 /// A list of metrics, each once.
-pub(super) fn metrics(value: &Value<'_>) -> Result<Vec<String>, Mistake> {
+pub(super) fn metrics(value: &Value<'_>) -> Result<Vec<String>> {
     let mut metrics: Vec<String> = Vec::new();
     value.list(|item| {
         let name = metric(item)?;
@@ -176,7 +176,7 @@ pub(super) fn metrics(value: &Value<'_>) -> Result<Vec<String>, Mistake> {
 }
 
 impl Reader<'_> {
-    pub(super) fn source(&self) -> Result<Option<Source>, Mistake> {
+    pub(super) fn source(&self) -> Result<Option<Source>> {
         let document = self.document();
         if !document.has("source") {
             return Ok(None);
@@ -185,7 +185,7 @@ impl Reader<'_> {
         Ok(Some(Source { paper: table.needed("paper")?, place: table.needed("where")? }))
     }
 
-    pub(super) fn report(&self, measured: &Measured) -> Result<ReportSpec, Mistake> {
+    pub(super) fn report(&self, measured: &Measured) -> Result<ReportSpec> {
         let table = self.document().table("report", &["baseline", "metrics", "tolerance"])?;
         let listed = table.get("metrics");
         let metrics = listed.as_ref().map(metrics).transpose()?.unwrap_or_default();
@@ -199,7 +199,7 @@ impl Reader<'_> {
         Ok(ReportSpec { baseline: baseline.transpose()?, metrics, tolerance: table.read("tolerance")? })
     }
 
-    pub(super) fn published(&self, measured: &Measured) -> Result<Vec<Published>, Mistake> {
+    pub(super) fn published(&self, measured: &Measured) -> Result<Vec<Published>> {
         let fields = ["metric", "of", "place", "over", "values"];
         let read = |table: &Table<'_>| {
             let over = measured.variable(&table.need("over")?)?;
@@ -215,7 +215,7 @@ impl Reader<'_> {
         self.document().tables("published", &fields)?.iter().map(read).collect()
     }
 
-    pub(super) fn expected(&self, measured: &Measured) -> Result<Vec<Expected>, Mistake> {
+    pub(super) fn expected(&self, measured: &Measured) -> Result<Vec<Expected>> {
         let fields = ["metric", "of", "over", "values", "plus_minus", "basis"];
         let read = |table: &Table<'_>| {
             let over = measured.variable(&table.need("over")?)?;

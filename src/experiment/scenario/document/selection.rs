@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::report::{Measured, ReportSpec, metric};
-use super::table::Reader;
+use super::table::{Reader, Result};
 use super::value::{Read, Value};
 use crate::experiment::scenario::{ALGORITHM, VARIANT};
 use crate::model::metrics::Metric;
-use crate::written::Mistake;
 
 /// The parameter to choose and what to choose it by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +75,7 @@ impl SelectionSpec {
 
 impl Reader<'_> {
     /// The parameter must be swept, and the metrics shown.
-    pub(super) fn selection(&self, measured: &Measured, report: &ReportSpec) -> Result<Option<SelectionSpec>, Mistake> {
+    pub(super) fn selection(&self, measured: &Measured, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
         let Some(value) = self.document().get("selection") else { return Ok(None) };
         let table = value.table()?.known(&["parameter", "max", "min", "near_one"])?;
         let parameter = parameter(&table.need("parameter")?, measured)?;
@@ -100,7 +99,7 @@ impl Reader<'_> {
     }
 }
 
-fn parameter(value: &Value<'_>, measured: &Measured) -> Result<String, Mistake> {
+fn parameter(value: &Value<'_>, measured: &Measured) -> Result<String> {
     let can_be = |name: &str| ![VARIANT, ALGORITHM].contains(&name);
     let name = String::read(value)?;
     match measured.sweep.iter().find(|variable| variable.name == name && can_be(&name)) {
@@ -114,7 +113,7 @@ fn parameter(value: &Value<'_>, measured: &Measured) -> Result<String, Mistake> 
     }
 }
 
-fn criterion(value: &Value<'_>, goal: Goal, report: &ReportSpec) -> Result<String, Mistake> {
+fn criterion(value: &Value<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
     let name = metric(value)?;
     let shown = &report.metrics;
     if !shown.contains(&name) {

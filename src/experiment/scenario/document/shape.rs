@@ -2,8 +2,7 @@
 //! file, so that mistakes are named where they were written.
 
 use super::link::{self, Link};
-use super::table::{Reader, Table};
-use crate::written::Mistake;
+use super::table::{Reader, Result, Table};
 
 /// Most pairs of hosts of a dumbbell, and most bottlenecks of a parking lot: namespaces cost.
 const PAIRS_MAX: usize = 64;
@@ -36,14 +35,14 @@ impl Made {
     }
 
     /// The link with the fields of its own, and below them those of its class.
-    fn link<'t>(self, shape: &Table<'t>) -> Result<Link<'t>, Mistake> {
+    fn link<'t>(self, shape: &Table<'t>) -> Result<Link<'t>> {
         let own = if self.own == self.class { Table::empty(shape.reader) } else { fields(shape, &self.own)? };
         Link::new(self.ends, own.over(&fields(shape, self.class)?))
     }
 }
 
 /// The fields of a link in one of a shape's tables.
-fn fields<'t>(shape: &Table<'t>, key: &str) -> Result<Table<'t>, Mistake> {
+fn fields<'t>(shape: &Table<'t>, key: &str) -> Result<Table<'t>> {
     let fields = shape.table(key, &link::FIELDS)?;
     match fields.get("ends") {
         Some(ends) => Err(ends.refuse_field("the shape says which nodes its links join; leave this out")),
@@ -55,7 +54,7 @@ impl<'t> Reader<'t> {
     /// The links of every shape.
     ///
     /// Errors: a shape whose number of hosts is missing or outside its range; a key that it does not have.
-    pub(super) fn drawn_links(&self) -> Result<Vec<Link<'t>>, Mistake> {
+    pub(super) fn drawn_links(&self) -> Result<Vec<Link<'t>>> {
         let mut links = Vec::new();
         for Shape { name, counted: (counted, most), draw } in SHAPES {
             let Some(value) = self.document().get(name) else { continue };
@@ -104,7 +103,7 @@ mod tests {
     use crate::written::Mistake;
     use std::time::Duration;
 
-    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, Mistake> {
+    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, Box<Mistake>> {
         let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
         let flow = format!("[[flow]]\nname=\"f\"\nfrom=\"{from}\"\nto=\"{to}\"\nalgorithm=\"reno\"\n");
         Scenario::parse("x.toml", &format!("{head}{shape}{flow}"))

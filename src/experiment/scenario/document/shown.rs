@@ -6,12 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::report::{Measured, Of, Published, ReportSpec, metric};
-use super::table::{Reader, Table};
+use super::table::{Reader, Result, Table};
 use super::value::{Read, Text, Value};
 use crate::experiment::scenario::VARIANT;
 use crate::model::flow::SERIES;
 use crate::model::run::At;
-use crate::written::Mistake;
 
 /// The `x` of a figure over the time of a run.
 pub const TIME: &str = "time";
@@ -85,7 +84,7 @@ impl Places {
 }
 
 impl Read for Draw {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         value.word(&[("auto", Draw::Auto), ("lines", Draw::Lines), ("bars", Draw::Bars)])
     }
 }
@@ -100,7 +99,7 @@ impl Reader<'_> {
         measured: &Measured,
         report: &ReportSpec,
         published: &[Published],
-    ) -> Result<Vec<FigureSpec>, Mistake> {
+    ) -> Result<Vec<FigureSpec>> {
         let read = |table: &Table<'_>| {
             let (x, of) = (table.needed("x")?, table.read("of")?.unwrap_or_default());
             let over_time = x == TIME;
@@ -119,7 +118,7 @@ impl Reader<'_> {
             if let Some(value) = table.get("until").filter(|_| !over_time) {
                 return Err(value.refuse_field(format!("expected only where x = \"{TIME}\"")));
             }
-            let is_on = |key| -> Result<bool, Mistake> { Ok(table.read(key)?.unwrap_or(false)) };
+            let is_on = |key| -> Result<bool> { Ok(table.read(key)?.unwrap_or(false)) };
             Ok(FigureSpec {
                 title: table.needed("title")?,
                 place: table.read("place")?,
@@ -138,11 +137,7 @@ impl Reader<'_> {
     }
 
     /// Differences are about places that exist.
-    pub(super) fn differences(
-        &self,
-        measured: &Measured,
-        published: &[Published],
-    ) -> Result<Vec<DifferenceSpec>, Mistake> {
+    pub(super) fn differences(&self, measured: &Measured, published: &[Published]) -> Result<Vec<DifferenceSpec>> {
         let read = |table: &Table<'_>| {
             let metrics = table.get("metrics").map_or(Ok(Vec::new()), |value| value.list(metric))?;
             let at = places(table, measured, published)?;
@@ -153,7 +148,7 @@ impl Reader<'_> {
 }
 
 /// The name of a series of a flow.
-fn series(value: &Value<'_>) -> Result<String, Mistake> {
+fn series(value: &Value<'_>) -> Result<String> {
     let name = String::read(value)?;
     if SERIES.iter().any(|series| series.name == name) {
         return Ok(name);
@@ -163,7 +158,7 @@ fn series(value: &Value<'_>) -> Result<String, Mistake> {
 }
 
 /// The name of a metric that the report shows.
-fn shown_metric(value: &Value<'_>, report: &ReportSpec) -> Result<String, Mistake> {
+fn shown_metric(value: &Value<'_>, report: &ReportSpec) -> Result<String> {
     let name = metric(value)?;
     if report.metrics.is_empty() || report.metrics.contains(&name) {
         return Ok(name);
@@ -172,7 +167,7 @@ fn shown_metric(value: &Value<'_>, report: &ReportSpec) -> Result<String, Mistak
 }
 
 /// The places under `at`: of each variable one value or a list of them; variants may be published only.
-fn places(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Result<Places, Mistake> {
+fn places(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Result<Places> {
     let Some(at) = table.get("at") else { return Ok(Places::default()) };
     let read = |(name, value): (&str, Value<'_>)| {
         let Some(variable) = measured.sweep.iter().find(|variable| variable.name == name) else {

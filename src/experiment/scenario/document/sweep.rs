@@ -1,11 +1,10 @@
 //! `[sweep]` and `[variant.NAME]`: the variables, their values, and every combination of them.
 
-use super::table::Reader;
+use super::table::{Reader, Result};
 use super::value::{Value, names_in};
 use crate::experiment::plan::{PLANNED_RUNS_MAX, RUNS_MAX};
 use crate::experiment::scenario::{Cell, VARIANT, Variable};
 use crate::model::run::At;
-use crate::written::Mistake;
 
 /// Every combination of the sweep's values; the last variable varies fastest.
 pub fn combinations(sweep: &[Variable]) -> Vec<At> {
@@ -24,7 +23,7 @@ pub fn combinations(sweep: &[Variable]) -> Vec<At> {
 
 impl Reader<'_> {
     /// The variables and their values. Variants come first, where the sweep does not list them itself.
-    pub(super) fn read_sweep(&self) -> Result<Vec<Variable>, Mistake> {
+    pub(super) fn read_sweep(&self) -> Result<Vec<Variable>> {
         let document = self.document();
         let table = |key| document.get(key).map(|value: Value<'_>| value.table()).transpose();
         let variants: Vec<String> =
@@ -40,7 +39,7 @@ impl Reader<'_> {
     }
 
     /// Runs of all cells together.
-    pub(super) fn check_amount(&self, sweep: &[Variable]) -> Result<(), Mistake> {
+    pub(super) fn check_amount(&self, sweep: &[Variable]) -> Result<()> {
         let cells = sweep.iter().fold(1_usize, |cells, variable| cells.saturating_mul(variable.values.len()));
         if cells > PLANNED_RUNS_MAX {
             let what =
@@ -58,7 +57,7 @@ impl Reader<'_> {
     }
 
     /// No two values of a variable may mean the same: two cells would measure one thing.
-    pub(super) fn check_distinct(&self, sweep: &[Variable], cells: &[Cell]) -> Result<(), Mistake> {
+    pub(super) fn check_distinct(&self, sweep: &[Variable], cells: &[Cell]) -> Result<()> {
         let mut stride = cells.len();
         for variable in sweep {
             let values = variable.values.len();
@@ -82,7 +81,7 @@ impl Reader<'_> {
     }
 
     /// A variable that no field takes.
-    fn check_used(&self, variable: &Value<'_>, name: &str) -> Result<(), Mistake> {
+    fn check_used(&self, variable: &Value<'_>, name: &str) -> Result<()> {
         let document = self.document();
         let mut others = document.entries().filter(|(key, _)| *key != "sweep");
         if others.any(|(_, value)| names_in(value.written.get_ref()).contains(&name)) {
@@ -97,7 +96,7 @@ fn measures_the_same(one: &Cell, other: &Cell) -> bool {
     (&one.links, &one.flows, one.duration, one.mtu) == (&other.links, &other.flows, other.duration, other.mtu)
 }
 
-fn variable(name: &str, value: &Value<'_>, variants: &[String]) -> Result<Variable, Mistake> {
+fn variable(name: &str, value: &Value<'_>, variants: &[String]) -> Result<Variable> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let what = "expected a name of letters, digits and _, so that $name can refer to it";
         return Err(value.refuse_field(what));

@@ -9,6 +9,9 @@ use crate::model::run::At;
 use crate::nearest::nearest;
 use crate::written::{self, Mistake};
 
+/// What reading gives, or the first mistake.
+pub type Result<T, E = Box<Mistake>> = std::result::Result<T, E>;
+
 /// Describes every field.
 pub const REFERENCE: &str = "scenarios/README.md";
 
@@ -27,11 +30,11 @@ pub struct Reader<'t> {
 /// Reads a text as TOML.
 ///
 /// Errors: the first mistake of syntax.
-pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>, Mistake> {
+pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>> {
     let mut reader = written::Reader::new(file, text, REFERENCE);
     let document = reader.syntax();
     let first = reader.mistakes.into_iter().next();
-    first.map_or(Ok(document.unwrap_or(Spanned::new(0..0, DeTable::new()))), Err)
+    first.map_or(Ok(document.unwrap_or(Spanned::new(0..0, DeTable::new()))), |first| Err(Box::new(first)))
 }
 
 impl<'t> Reader<'t> {
@@ -52,9 +55,10 @@ impl<'t> Reader<'t> {
     }
 
     /// A mistake without a value to show.
-    pub fn mistake(&self, offset: usize, field: &str, expected: impl Into<String>) -> Mistake {
+    pub fn mistake(&self, offset: usize, field: &str, expected: impl Into<String>) -> Box<Mistake> {
         let (file, field) = (self.file.to_owned(), field.to_owned());
-        Mistake { file, line: Some(self.line_of(offset)), field, given: None, expected: expected.into(), hint: None }
+        let (line, expected) = (Some(self.line_of(offset)), expected.into());
+        Box::new(Mistake { file, line, field, given: None, expected, hint: None })
     }
 }
 
@@ -110,24 +114,24 @@ impl<'t> Table<'t> {
     }
 
     /// A field that is not there.
-    pub fn missing(&self, key: &str, expected: impl Into<String>) -> Mistake {
+    pub fn missing(&self, key: &str, expected: impl Into<String>) -> Box<Mistake> {
         let last = self.layers.last();
         let name = last.map_or(key.to_owned(), |layer| layer.name_of(key));
         self.reader.mistake(last.map_or(0, |layer| layer.start), &name, expected)
     }
 
     /// The value under a key that must be there.
-    pub fn need(&self, key: &str) -> Result<Value<'t>, Mistake> {
+    pub fn need(&self, key: &str) -> Result<Value<'t>> {
         self.get(key).ok_or_else(|| self.missing(key, "missing, and it has no default"))
     }
 
     /// What a value is read as; none where the table leaves it out.
-    pub fn read<T: Read>(&self, key: &str) -> Result<Option<T>, Mistake> {
+    pub fn read<T: Read>(&self, key: &str) -> Result<Option<T>> {
         self.get(key).map(|value| T::read(&value)).transpose()
     }
 
     /// What a value that must be there is read as.
-    pub fn needed<T: Read>(&self, key: &str) -> Result<T, Mistake> {
+    pub fn needed<T: Read>(&self, key: &str) -> Result<T> {
         T::read(&self.need(key)?)
     }
 
@@ -143,7 +147,7 @@ impl<'t> Table<'t> {
     }
 
     /// The table under a key, which may have these fields; one without any where there is none.
-    pub fn table(&self, key: &str, known: &[&str]) -> Result<Table<'t>, Mistake> {
+    pub fn table(&self, key: &str, known: &[&str]) -> Result<Table<'t>> {
         match self.get(key) {
             Some(value) => value.table()?.known(known),
             None => Ok(Table::empty(self.reader)),
@@ -151,7 +155,7 @@ impl<'t> Table<'t> {
     }
 
     /// The tables under a key, each of which may have these fields.
-    pub fn tables(&self, key: &str, known: &[&str]) -> Result<Vec<Table<'t>>, Mistake> {
+    pub fn tables(&self, key: &str, known: &[&str]) -> Result<Vec<Table<'t>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let Some(items) = value.items() else {
             let what = format!("expected [[{}]], in two pairs of brackets: there may be several", value.name);
@@ -161,7 +165,7 @@ impl<'t> Table<'t> {
     }
 
     /// The table, where it has none but these fields.
-    pub fn known(self, known: &[&str]) -> Result<Self, Mistake> {
+    pub fn known(self, known: &[&str]) -> Result<Self> {
         self.check_known(|key| known.contains(&key), known, || format!("one of {}", known.join(", ")))?;
         Ok(self)
     }
@@ -172,7 +176,7 @@ impl<'t> Table<'t> {
         is_known: impl Fn(&str) -> bool,
         meant: &[&str],
         expected: impl Fn() -> String,
-    ) -> Result<(), Mistake> {
+    ) -> Result<()> {
         for layer in &self.layers {
             let Some(key) = layer.entries.keys().find(|key| !is_known(key.get_ref())) else { continue };
             let expected = format!("unknown field: expected {}", expected());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::table::{Reader, Table};
+use super::table::{Reader, Result, Table};
 use crate::nearest::nearest;
 use crate::path::acks::AckHold;
 use crate::path::loss::LossText;
@@ -85,14 +85,14 @@ impl<'t> Value<'t> {
     /// As [`Value::literal`], with each `$name` replaced by its value in the cell.
     ///
     /// Errors: a `$name` that is no variable of the sweep.
-    pub fn text(&self) -> Result<Option<Cow<'t, str>>, Mistake> {
+    pub fn text(&self) -> Result<Option<Cow<'t, str>>> {
         match self.literal() {
             Some(text) if self.written.get_ref().is_str() && text.contains('$') => self.replaced(&text).map(Some),
             other => Ok(other),
         }
     }
 
-    fn replaced(&self, text: &str) -> Result<Cow<'t, str>, Mistake> {
+    fn replaced(&self, text: &str) -> Result<Cow<'t, str>> {
         let mut replaced = String::new();
         for piece in pieces(text) {
             replaced += match piece {
@@ -103,7 +103,7 @@ impl<'t> Value<'t> {
         Ok(replaced.into())
     }
 
-    fn unknown_name(&self, name: &str) -> Mistake {
+    fn unknown_name(&self, name: &str) -> Box<Mistake> {
         let known: Vec<String> = self.reader.at.keys().map(|key| format!("${key}")).collect();
         let known = if known.is_empty() { "there is no [sweep]".to_owned() } else { known.join(", ") };
         let mut mistake = self.mistake(format!("expected a variable of [sweep]: {known}"));
@@ -133,29 +133,32 @@ impl<'t> Value<'t> {
         }
     }
 
-    fn mistake(&self, expected: impl Into<String>) -> Mistake {
+    fn mistake(&self, expected: impl Into<String>) -> Box<Mistake> {
         self.reader.mistake(self.written.span().start, &self.name, expected)
     }
 
     /// A mistake in the value.
-    pub fn refuse(&self, expected: impl Into<String>) -> Mistake {
-        self.in_sweep(Mistake { given: self.given(), ..self.mistake(expected) })
+    pub fn refuse(&self, expected: impl Into<String>) -> Box<Mistake> {
+        let mut mistake = self.mistake(expected);
+        mistake.given = self.given();
+        self.in_sweep(mistake)
     }
 
     /// A mistake in the field that is none in its value.
-    pub fn refuse_field(&self, expected: impl Into<String>) -> Mistake {
+    pub fn refuse_field(&self, expected: impl Into<String>) -> Box<Mistake> {
         self.in_sweep(self.mistake(expected))
     }
 
     /// A mistake in the value that was found while it was read.
-    pub fn wrong(&self, error: ParseError) -> Mistake {
-        let mut mistake = Mistake { given: self.given(), ..self.mistake(error.expected) };
+    pub fn wrong(&self, error: ParseError) -> Box<Mistake> {
+        let mut mistake = self.mistake(error.expected);
+        mistake.given = self.given();
         mistake.suggest(error.meant);
         self.in_sweep(mistake)
     }
 
     /// Moves a mistake to the sweep where that gives the whole value; where it gives a part, the next step names it.
-    fn in_sweep(&self, mistake: Mistake) -> Mistake {
+    fn in_sweep(&self, mut mistake: Box<Mistake>) -> Box<Mistake> {
         let Some(text) = self.written.get_ref().as_str() else { return mistake };
         let names = names_in(self.written.get_ref());
         let sweep = self.reader.sweep();
@@ -171,8 +174,9 @@ impl<'t> Value<'t> {
             variable.items().and_then(|items| items.into_iter().find(|item| item.literal().as_deref() == taken));
         let hint = format!("it is the value of {}, line {}", mistake.field, self.line());
         let place = listed.as_ref().unwrap_or(&variable);
-        let given = mistake.given.is_some().then(|| place.given()).flatten();
-        Mistake { line: Some(place.line()), field: variable.name.clone(), given, ..mistake }.or_hint(hint)
+        mistake.given = mistake.given.and_then(|_| place.given());
+        (mistake.line, mistake.field) = (Some(place.line()), variable.name.clone());
+        mistake.or_hint(hint)
     }
 
     /// Its items; none where it is no list.
@@ -182,13 +186,13 @@ impl<'t> Value<'t> {
     }
 
     /// A list, of which each item is read.
-    pub fn list<T>(&self, read: impl FnMut(&Value<'t>) -> Result<T, Mistake>) -> Result<Vec<T>, Mistake> {
+    pub fn list<T>(&self, read: impl FnMut(&Value<'t>) -> Result<T>) -> Result<Vec<T>> {
         let items = self.items().ok_or_else(|| self.refuse("expected a list, such as [1, 2]"))?;
         items.iter().map(read).collect()
     }
 
     /// The value as a table.
-    pub fn table(&self) -> Result<Table<'t>, Mistake> {
+    pub fn table(&self) -> Result<Table<'t>> {
         match self.written.get_ref() {
             DeValue::Table(entries) => Ok(Table::new(self, entries)),
             DeValue::Array(_) if !self.name.contains('.') => {
@@ -200,20 +204,20 @@ impl<'t> Value<'t> {
     }
 
     /// A text that a function reads.
-    pub fn parsed<T>(&self, read: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T, Mistake> {
+    pub fn parsed<T>(&self, read: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T> {
         let text = self.text()?.unwrap_or_default(); // what is no text reads no better than an empty one
         read(&text).map_err(|error| self.wrong(error))
     }
 
     /// A whole number, also as text, so that a sweep can set it; `of` is empty or a unit, such as " of packets".
-    pub fn whole(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64, Mistake> {
+    pub fn whole(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64> {
         let number = self.text()?.and_then(|text| text.parse().ok()).filter(|number| range.contains(number));
         let (low, high) = (range.start(), range.end());
         number.ok_or_else(|| self.refuse(format!("expected a whole number{of} from {low} to {high}")))
     }
 
     /// As [`Value::whole`], of a field that no sweep sets.
-    pub fn unquoted(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64, Mistake> {
+    pub fn unquoted(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64> {
         let number = self.whole(range.clone(), of)?;
         if self.written.get_ref().is_str() {
             let (low, high) = (range.start(), range.end());
@@ -223,7 +227,7 @@ impl<'t> Value<'t> {
     }
 
     /// One of a few words.
-    pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Mistake> {
+    pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
         let given = self.text()?.unwrap_or_default();
         let found = words.iter().find(|(word, _)| *word == given);
         found.map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -238,13 +242,13 @@ impl<'t> Value<'t> {
 /// What a value of a scenario can be read as.
 pub trait Read: Sized {
     /// Errors: the value is none of these.
-    fn read(value: &Value<'_>) -> Result<Self, Mistake>;
+    fn read(value: &Value<'_>) -> Result<Self>;
 }
 
 macro_rules! read_from_text {
     ($($name:ty),*) => {$(
         impl Read for $name {
-            fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+            fn read(value: &Value<'_>) -> Result<Self> {
                 value.parsed(<$name>::from_str)
             }
         }
@@ -253,14 +257,14 @@ macro_rules! read_from_text {
 read_from_text!(BitsPerSec, Bytes, QueueSize, Share, RateText, Reorder, AckHold);
 
 impl Read for Duration {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         value.parsed(parse_duration)
     }
 }
 
 /// A list stands for the numbers of the packets that are lost.
 impl Read for LossText {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         if value.written.get_ref().is_array() {
             let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
             return format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error));
@@ -270,7 +274,7 @@ impl Read for LossText {
 }
 
 impl Read for String {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         let text = value.text()?.filter(|_| value.written.get_ref().is_str());
         text.map(Cow::into_owned).ok_or_else(|| value.refuse("expected a text in quotes"))
     }
@@ -280,14 +284,14 @@ impl Read for String {
 pub struct Text(pub String);
 
 impl Read for Text {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         let text = value.text()?.map(|text| Text(text.into_owned()));
         text.ok_or_else(|| value.refuse("expected a text or a number"))
     }
 }
 
 impl Read for bool {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         value.written.get_ref().as_bool().ok_or_else(|| value.refuse("expected true or false"))
     }
 }
@@ -296,7 +300,7 @@ impl Read for bool {
 pub struct Switch(pub bool);
 
 impl Read for Switch {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         match value.text()?.as_deref() {
             Some("1" | "true") => Ok(Switch(true)),
             Some("0" | "false") => Ok(Switch(false)),
@@ -306,27 +310,27 @@ impl Read for Switch {
 }
 
 impl Read for f64 {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         let number = value.literal().filter(|_| !value.written.get_ref().is_str());
         number.and_then(|number| number.parse().ok()).ok_or_else(|| value.refuse("expected a number"))
     }
 }
 
 impl Read for [String; 2] {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         let nodes = value.list(String::read)?;
         nodes.try_into().map_err(|_| value.refuse("expected two nodes, such as [\"a\", \"b\"]"))
     }
 }
 
 impl<T: Read> Read for Vec<T> {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         value.list(T::read)
     }
 }
 
 impl<T: Read> Read for BTreeMap<String, T> {
-    fn read(value: &Value<'_>) -> Result<Self, Mistake> {
+    fn read(value: &Value<'_>) -> Result<Self> {
         let table = value.table()?;
         table.entries().map(|(name, value)| Ok((name.to_owned(), T::read(&value)?))).collect()
     }
