@@ -4,11 +4,13 @@
 //! lies in `bpf/cc`, and each object describes itself.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::bounded;
 use crate::failure::Failure;
+use crate::nearest::nearest;
 
 mod card;
 mod elf;
@@ -111,6 +113,13 @@ impl Algorithm {
         }
         Ok(settings)
     }
+
+    /// Reads settings of this algorithm under their names.
+    ///
+    /// Errors: see [`tunable::named`].
+    pub fn settings_of(&self, values: &BTreeMap<String, String>) -> Result<Vec<Setting>, Failure> {
+        values.iter().map(|(name, value)| tunable::named(&self.id, &self.tunables, name, value)).collect()
+    }
 }
 
 /// The algorithms that this binary carries.
@@ -179,46 +188,4 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
 /// Errors: why it is none, as the second half of a sentence.
 pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Algorithm, String> {
     object::read(bytes.into(), None)
-}
-
-/// The candidate that a mistyped name most likely means; none when all are far from it.
-pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
-    let near = candidates.map(|candidate| (edits(name, candidate), candidate)).min()?;
-    (near.0 <= limit).then_some(near.1)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
-fn edits(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).collect();
-    let b: Vec<char> = b.chars().collect();
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replaced.min(row[j - 1] + 1).min(rows[i - 1][j] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(rows[i - 2][j - 2] + 1);
-            }
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nearest_name_is_suggested_only_when_near() {
-        let names = ["cubic", "dtcp", "vegas"];
-        let near = |name| nearest(name, names.into_iter());
-        assert_eq!(near("cubix"), Some("cubic"));
-        assert_eq!(near("dctcp"), Some("dtcp"));
-        assert_eq!(near("dtpc"), Some("dtcp"));
-        assert_eq!(near("reno"), None);
-        assert_eq!(near(""), None);
-    }
 }

@@ -24,7 +24,7 @@ use self::loss::LossModel;
 use self::rate_trace::RateTrace;
 use self::reorder::Reorder;
 use crate::failure::Failure;
-use crate::units::{BitsPerSec, QueueSize, Share, duration_text, format_duration};
+use crate::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text, format_duration};
 
 /// One direction of a link: what a packet meets, in this order: loss, queue, serialisation, delay, what holds ACKs.
 ///
@@ -100,7 +100,7 @@ pub struct OutOfRange {
     /// Its name: `rate`.
     pub field: &'static str,
     /// Its value and what is allowed.
-    pub what: String,
+    pub wrong: ParseError,
 }
 
 /// How much a drop-tail queue holds.
@@ -123,31 +123,33 @@ impl LinkConfig {
         }
         let Some(out) = self.out_of_range() else { return Ok(()) };
         let place = ["first to second end", "second to first end"][out.direction];
-        Err(Failure::usage(format!("{place}: {} = {}", out.field, out.what)).into())
+        Err(Failure::usage(format!("{place}: {} = {}", out.field, out.wrong)).into())
     }
 
     /// The first field of a direction that is outside its range; none when all are within.
     pub fn out_of_range(&self) -> Option<OutOfRange> {
         let of = |direction: usize| {
             let out = self.directions[direction].out_of_range().or_else(|| self.queue_out_of_range(direction));
-            let (field, what) = out.or_else(|| self.mark_out_of_range(direction))?;
-            Some(OutOfRange { direction, field, what })
+            let (field, wrong) = out.or_else(|| self.mark_out_of_range(direction))?;
+            Some(OutOfRange { direction, field, wrong })
         };
         of(0).or_else(|| of(1))
     }
 
-    fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, String)> {
+    fn queue_out_of_range(&self, direction: usize) -> Option<(&'static str, ParseError)> {
         let (packets, bytes) = QUEUE_MAX;
         let queue = self.directions[direction].queue;
         match self.queue_limit(direction) {
             Ok(QueueLimit::Packets(n)) if n <= packets => None,
             Ok(QueueLimit::Bytes(n)) if n <= bytes => None,
-            Ok(_) => Some(("queue", format!("\"{queue}\" is more than {packets} pkts or {bytes} B"))),
-            Err(what) => Some(("queue", what)),
+            Ok(_) => {
+                Some(("queue", ParseError::because(queue, format!("expected at most {packets} pkts or {bytes} B"))))
+            }
+            Err(wrong) => Some(("queue", wrong)),
         }
     }
 
-    fn mark_out_of_range(&self, direction: usize) -> Option<(&'static str, String)> {
+    fn mark_out_of_range(&self, direction: usize) -> Option<(&'static str, ParseError)> {
         let Direction { mark, queue, .. } = &self.directions[direction];
         let mark = (*mark)?;
         let mtu = u64::from(self.mtu);
@@ -156,9 +158,10 @@ impl LinkConfig {
             QueueLimit::Bytes(bytes) => bytes,
         };
         match (self.limit_of(direction, mark), self.queue_limit(direction)) {
-            (Err(what), _) => Some(("mark", what)),
+            (Err(wrong), _) => Some(("mark", wrong)),
             (Ok(mark_at), Ok(most)) if bytes(mark_at) >= bytes(most) => {
-                Some(("mark", format!("\"{mark}\" is never reached: expected less than the queue, \"{queue}\"")))
+                let why = format!("never reached: expected less than the queue, \"{queue}\"");
+                Some(("mark", ParseError::because(mark, why)))
             }
             _ => None,
         }
@@ -173,22 +176,23 @@ impl LinkConfig {
     ///
     /// Errors: a queue in BDP without a rate.
     pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
-        let limit = |number| self.queue_limit(number).map_err(|what| Failure::usage(format!("queue = {what}")));
+        let limit = |number| self.queue_limit(number).map_err(|wrong| Failure::usage(format!("queue = {wrong}")));
         Ok([limit(0)?, limit(1)?])
     }
 
     /// How much the queue of a direction (0 or 1) holds; a BDP is rate times both one-way delays, at least one packet.
-    fn queue_limit(&self, direction: usize) -> std::result::Result<QueueLimit, String> {
+    fn queue_limit(&self, direction: usize) -> std::result::Result<QueueLimit, ParseError> {
         self.limit_of(direction, self.directions[direction].queue)
     }
 
-    fn limit_of(&self, direction: usize, queue: QueueSize) -> std::result::Result<QueueLimit, String> {
+    fn limit_of(&self, direction: usize, queue: QueueSize) -> std::result::Result<QueueLimit, ParseError> {
         let rate = self.directions[direction].rate;
         Ok(match queue {
             QueueSize::Packets(packets) => QueueLimit::Packets(packets),
             QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
             QueueSize::Bdp(times) => {
-                let rate = rate.ok_or(format!("\"{queue}\" needs a rate: without one there is no BDP"))?;
+                let rate =
+                    rate.ok_or_else(|| ParseError::because(queue, "needs a rate: without one there is no BDP"))?;
                 let round_trip: Duration = self.directions.iter().map(|direction| direction.delay).sum();
                 let bytes = times * rate.0 as f64 / 8.0 * round_trip.as_secs_f64();
                 QueueLimit::Bytes((bytes.round() as u64).max(self.mtu.into()))
@@ -267,31 +271,32 @@ impl Direction {
         reorder.max(self.acks.map_or(Duration::ZERO, |acks| acks.time))
     }
 
-    fn out_of_range(&self) -> Option<(&'static str, String)> {
+    fn out_of_range(&self) -> Option<(&'static str, ParseError)> {
         let [slowest, fastest] = RATE_RANGE;
         if let Some(rate) = self.rate.filter(|rate| !(slowest..=fastest).contains(rate)) {
-            return Some(("rate", format!("\"{rate}\" is outside {slowest}..{fastest}")));
+            return Some(("rate", ParseError::because(rate, format!("outside {slowest}..{fastest}"))));
         }
         for (name, time) in [("delay", self.delay), ("jitter", self.jitter)] {
             if time > DELAY_MAX {
-                let (time, most) = (format_duration(time), format_duration(DELAY_MAX));
-                return Some((name, format!("\"{time}\" is outside 0us..{most}")));
+                let why = format!("outside 0us..{}", format_duration(DELAY_MAX));
+                return Some((name, ParseError::because(format_duration(time), why)));
             }
         }
         if let Some(trace) = self.trace.as_ref().filter(|trace| trace.times_ms.is_empty()) {
-            return Some(("rate", format!("\"{trace}\": its times were not read")));
+            return Some(("rate", ParseError::because(trace, "its times were not read")));
         }
-        if let Some(what) = self.loss.out_of_range() {
-            return Some(("loss", what));
+        if let Some(wrong) = self.loss.out_of_range() {
+            return Some(("loss", wrong));
         }
         if let Some(low) = self.queue_low.filter(|low| !matches!(self.queue, QueueSize::Packets(all) if *low < all)) {
-            let what = format!("\"{low}pkts\": expected less than the queue, \"{}\", and both in pkts", self.queue);
-            return Some(("queue_low", what));
+            let why = format!("expected less than the queue, \"{}\", and both in pkts", self.queue);
+            return Some(("queue_low", ParseError::because(QueueSize::Packets(low), why)));
         }
         if let (Some(acks), Some(reorder)) = (self.acks, self.reorder) {
-            let what = format!("\"{acks}\" beside reorder = \"{reorder}\": expected one of them in a direction");
-            return Some(("acks", what));
+            let why = format!("beside reorder = \"{reorder}\": expected one of them in a direction");
+            return Some(("acks", ParseError::because(acks, why)));
         }
-        self.wrong_change().map(|(index, field, what)| ("change", format!("{}, {field}: {what}", index + 1)))
+        let (index, field, wrong) = self.wrong_change()?;
+        Some(("change", ParseError::because(format!("{}, {field} = {}", index + 1, wrong.given), wrong.expected)))
     }
 }

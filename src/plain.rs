@@ -7,6 +7,16 @@ pub fn plain(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
+/// Longest part of a text that a message repeats.
+const SHOWN_CHARS: usize = 60;
+
+/// The start of a text, short enough for a message, as [`plain`] makes it.
+pub fn shown(text: &str) -> String {
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(SHOWN_CHARS).map(visible).collect();
+    if chars.next().is_some() { start + "…" } else { start }
+}
+
 /// As [`plain`], for text of several lines.
 pub fn plain_lines(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { visible(c) }).collect()

@@ -1,45 +1,56 @@
 //! Quantities with their unit: parsed from what people write, printed as people read.
 //!
-//! Layer 0: standard library and serde only, no I/O. Times are [`std::time::Duration`].
+//! Layer 0: no I/O. Times are [`std::time::Duration`].
 
 pub mod prefix;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value that does not read as the quantity it should be: what was given, what is allowed.
+use crate::plain::shown;
+
+/// A value that does not read as the quantity it should be, or that is outside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The text as given.
+    /// The text as given, shortened for a message.
     pub given: String,
-    /// What would have been accepted, as a phrase: "a rate such as 10mbit".
-    pub expected: &'static str,
+    /// What is allowed, or why the value is not: "expected a rate such as 10mbit".
+    pub expected: Cow<'static, str>,
     /// What was probably meant.
     pub meant: Option<String>,
 }
 
-/// What stands in a message before what was probably meant.
-pub const MEANT: &str = "; did you mean ";
-
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-        let is_negative = self.given.trim().strip_prefix('-').is_some_and(is_number);
-        let sign = if is_negative { "it must not be negative: " } else { "" };
-        write!(f, "\"{}\": {sign}expected {}", self.given, self.expected)?;
-        self.meant.as_ref().map_or(Ok(()), |meant| write!(f, "{MEANT}\"{meant}\"?"))
+        write!(f, "\"{}\": {}", self.given, self.expected)?;
+        self.meant.as_ref().map_or(Ok(()), |meant| write!(f, "; did you mean \"{meant}\"?"))
     }
 }
 
 impl std::error::Error for ParseError {}
 
+impl From<ParseError> for String {
+    fn from(error: ParseError) -> String {
+        error.to_string()
+    }
+}
+
 impl ParseError {
-    /// A value without what was probably meant.
+    /// A value that is not what is expected, a phrase such as "a rate such as 10mbit".
     pub fn new(given: &str, expected: &'static str) -> ParseError {
-        ParseError { given: given.to_owned(), expected, meant: None }
+        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let is_negative = given.trim().strip_prefix('-').is_some_and(is_number);
+        let sign = if is_negative { "it must not be negative: " } else { "" };
+        ParseError::because(given, format!("{sign}expected {expected}"))
+    }
+
+    /// A value that is refused for a reason, which is the last clause of the message.
+    pub fn because(given: impl fmt::Display, why: impl Into<Cow<'static, str>>) -> ParseError {
+        ParseError { given: shown(&given.to_string()), expected: why.into(), meant: None }
     }
 
     /// A quantity of one of these units; one in other letters, or a rate as `10Mbps`, was probably meant as that unit.

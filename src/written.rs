@@ -1,11 +1,10 @@
 //! TOML files that people write: read with lines, so that every mistake is reported at once with its line and field.
 
 mod mistake;
-mod nearest;
 mod reader;
 mod syntax;
 pub mod text;
 
-pub use self::mistake::{MISTAKES_MAX, Mistake, Mistakes, shown};
-pub use self::nearest::nearest;
-pub use self::reader::{Field, Reader, TWICE, Table};
+pub use self::mistake::{MISTAKES_MAX, Mistake, Mistakes};
+pub use self::reader::{Field, Reader, TWICE, Table, given};
+pub use crate::plain::shown;

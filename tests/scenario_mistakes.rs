@@ -79,7 +79,7 @@ const fn mistake(
     Mistake { good, bad, field, allowed, hint }
 }
 
-const LISTED: &str = "scenarios/README.md lists every field";
+const LISTED: &str = "scenarios/REFERENCE.md lists every field";
 
 const SWEPT: &str = "\"$rate\" takes its values from [sweep], line 10";
 
@@ -110,7 +110,7 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(["duration = \"10s\"", "duration = \"2.5s\""], "duration", "= \"2.5s\": expected whole seconds", LISTED),
     mistake(["duration = \"10s\"", "duration = \"0s\""], "duration", "= \"0s\": expected whole seconds", LISTED),
-    mistake(["seed = 1", "seed = 1\nseed = 2"], "seed", "stands twice in one table", LISTED),
+    mistake(["seed = 1", "seed = 1\nseed = 2"], "seed", "duplicate key", LISTED),
     mistake(["[[link]]", "[link]"], "link", "expected [[link]]", LISTED),
     mistake(["[report]", "[[report]]"], "report", "expected [report]", LISTED),
     mistake(["seed = 1", "sede = 1"], "sede", "duration, runs, seed", "did you mean \"seed\"?"),
@@ -171,26 +171,26 @@ const MISTAKES: &[Mistake] = &[
     mistake(["rate = \"$rate\"", "rate = \"trace:../x\""], "link.rate", "= \"trace:../x\": expected a file in", BESIDE),
     mistake(["rate = \"$rate\"", "rate = \"trace:x\""], "link.rate", "/x\": no such file or directory", BESIDE),
     mistake(["\"bursts:loss=1%,mean=4\"", "\"trace:x\""], "link.loss", "/x\": no such file or directory", BESIDE),
-    mistake(["queue = \"50pkts\"", "queue = 50pkts"], "link.queue", "50pkts has no quotes", "write \"50pkts\""),
-    mistake(["at = \"5s\"", "at = 5s"], "link.at", "5s has no quotes", "write \"5s\""),
     mistake(
-        ["runs = 3", "runs = three"],
-        "runs",
-        "three has no quotes: expected a text in quotes or a number",
-        "write",
+        ["queue = \"50pkts\"", "queue = 50pkts"],
+        "link.queue",
+        "= 50pkts: expected a text in quotes",
+        "write \"50pkts\"",
     ),
-    mistake(["queue = \"50pkts\"", "queue ="], "link.queue", "missing: a value is expected here", LISTED),
+    mistake(["at = \"5s\"", "at = 5s"], "link.change.at", "= 5s: expected a text in quotes", "write \"5s\""),
+    mistake(["runs = 3", "runs = three"], "runs", "= three: expected a text in quotes, a number", "write"),
+    mistake(["queue = \"50pkts\"", "queue ="], "link.queue", "missing: expected a value", LISTED),
     mistake(["delay = \"20ms\"", "delay = \"-2ms\""], "link.delay", "= \"-2ms\": it must not be negative: exp", LISTED),
     mistake(["duplicate = \"1%\"", "duplicate = \"-1%\""], "link.duplicate", "\": it must not be negative", LISTED),
     mistake(["\"bursts:loss=1%,mean=4\"", "-0.010"], "link.loss", "= -0.010: it must not be negative", LISTED),
-    mistake(["rate = \"$rate\"", "rate = \"0mbit\""], "link.rate", "= \"0mbit\" is outside 1kbit..10gbit", LISTED),
-    mistake(["[\"5mbit\"", "[\"0mbit\""], "sweep.rate", "= \"0mbit\" is outside 1kbit..10gbit", "value of link.rate"),
-    mistake(["rate = \"64kbit\"", "rate = \"0kbit\""], "flow.rate", "= \"0kbit\" is outside", LISTED),
+    mistake(["rate = \"$rate\"", "rate = \"0mbit\""], "link.rate", "= \"0mbit\": outside 1kbit..10gbit", LISTED),
+    mistake(["[\"5mbit\"", "[\"0mbit\""], "sweep.rate", "= \"0mbit\": outside 1kbit..10gbit", "value of link.rate"),
+    mistake(["rate = \"64kbit\"", "rate = \"0kbit\""], "flow.rate", "= \"0kbit\": outside", LISTED),
     mistake(["[\"5mbit\"", "[\"5MBIT\""], "sweep.rate", "\"5MBIT\": expected a rate", "did you mean \"5mbit\"?"),
     mistake(["rate = \"64kbit\"", "rate = \"64Kbps\""], "flow.rate", "\"64Kbps\"", "did you mean \"64kbit\"?"),
     mistake(["size = \"50kB\"", "size = \"50KB\""], "flow.size", "\"50KB\": expected", "did you mean \"50kB\"?"),
     mistake(["name = \"pages\"", "name = \"data\""], "flow.name", "another flow has this name", "`copies = 2`"),
-    mistake(["tunables = {}", "window_cap = \"-3\""], "flow.window_cap", "= \"-3\": expected a number", LISTED),
+    mistake(["tunables = {}", "window_cap = \"-3\""], "flow.window_cap", "= \"-3\": expected a whole number", LISTED),
     mistake(
         ["size = \"50kB\"", "start = \"10s\"\nsize = \"50kB\""],
         "flow.start",
@@ -212,7 +212,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
     let file = place.path().join("binary.toml");
     fs::write(&file, b"title = \"t\"\n\x7fELF\xff").unwrap();
     let output = tccc().arg("run").arg(&file).arg("--dry-run").output().unwrap();
-    let expected = "expected a TOML file, which is text in UTF-8\n  hint: scenarios/README.md lists every field\n";
+    let expected = "expected a TOML file, which is text in UTF-8\n  hint: scenarios/REFERENCE.md lists every field\n";
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said), (Some(2), format!("tccc: error: {}:2: {expected}", file.display())));
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::nearest::nearest;
 
 /// How a tunable's value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,24 +153,30 @@ fn number(text: &str) -> Option<i128> {
 
 /// Reads `name=value` among the tunables of the algorithm `id`.
 ///
-/// Errors: no `=`, a former name (with the present one), an unknown name (with the nearest one), or whatever
-/// [`Tunable::check`] refuses.
+/// Errors: no `=`; those of [`named`].
 pub fn parse(id: &str, tunables: &[Tunable], text: &str) -> Result<Setting, Failure> {
     let Some((name, value)) = text.split_once('=') else {
         let what = format!("tunable \"{text}\" for \"{id}\" has no value");
         return Err(Failure::usage(what).hint("write it as NAME=VALUE"));
     };
-    let name = name.trim();
+    named(id, tunables, name.trim(), value.trim())
+}
+
+/// Reads the value of a name among the tunables of the algorithm `id`.
+///
+/// Errors: a former name (with the present one), an unknown name (with the nearest one), or whatever
+/// [`Tunable::check`] refuses.
+pub fn named(id: &str, tunables: &[Tunable], name: &str, value: &str) -> Result<Setting, Failure> {
     if let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) {
-        return tunable.check(id, value.trim());
+        return tunable.check(id, value);
     }
     if let Some(renamed) = tunables.iter().find(|tunable| tunable.former.iter().any(|former| former == name)) {
         let what = format!("tunable \"{name}\" for \"{id}\" has another name now");
-        return Err(Failure::usage(what).hint(format!("write {}={}", renamed.name, value.trim())));
+        return Err(Failure::usage(what).hint(format!("write {}={}", renamed.name, value)));
     }
     let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name.as_str()).collect();
     let failure = Failure::usage(format!("unknown tunable \"{name}\" for \"{id}\""));
-    Err(match (super::nearest(name, known.iter().copied()), known.is_empty()) {
+    Err(match (nearest(name, known.iter().copied()), known.is_empty()) {
         (Some(near), _) => {
             failure.hint(format!("did you mean \"{near}\"? `tccc show {id}` explains all {}", known.len()))
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::catalog::{self, NAME_LENGTH_MAX};
+use crate::catalog::{self, Algorithm, NAME_LENGTH_MAX, Setting};
 use crate::experiment::scenario::{Cell, FlowSpec, Scenario};
 use crate::experiment::virtual_time;
 use crate::failure::Failure;
@@ -56,18 +56,8 @@ impl Algorithms {
     }
 
     fn make_available(&mut self, (id, tunables): &Asked) -> Result<String> {
-        let algorithm = match catalog::find(id) {
-            Ok(algorithm) => algorithm,
-            Err(unknown) => {
-                if !kernel_has(id)? {
-                    return Err(unknown.into());
-                }
-                no_tunables(id, tunables)?;
-                return Ok(id.clone());
-            }
-        };
-        let settings: Vec<String> = tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let settings = algorithm.settings(&settings)?;
+        let found = find(Engine::Kernel, id, tunables, "").map_err(Unusable::into_failure)?;
+        let Found::Ours(algorithm, settings) = found else { return Ok(id.clone()) };
         let features = Features::probe()?;
         let own = own_name(id, self.registered.len());
         let name = if kernel_has(id)? { &own } else { id };
@@ -83,38 +73,66 @@ impl Algorithms {
     }
 }
 
+/// Where an algorithm of a flow comes from.
+enum Found {
+    /// The catalogue, with the tunables that are set.
+    Ours(&'static Algorithm, Vec<Setting>),
+    /// The kernel itself, or a file beside the scenario.
+    Elsewhere,
+}
+
+/// Why a flow cannot have what it asks for.
+enum Unusable {
+    Algorithm(Failure),
+    Tunables(Failure),
+    /// The kernel does not say which algorithms it has.
+    Unknown(anyhow::Error),
+}
+
+impl Unusable {
+    fn into_failure(self) -> anyhow::Error {
+        match self {
+            Unusable::Algorithm(failure) | Unusable::Tunables(failure) => failure.into(),
+            Unusable::Unknown(error) => error,
+        }
+    }
+}
+
+/// Finds an algorithm for an engine and reads its tunables; `source` is the text of the file that `id` may name.
+fn find(engine: Engine, id: &str, tunables: &BTreeMap<String, String>, source: &str) -> Result<Found, Unusable> {
+    if source::is_source(id) {
+        if engine != Engine::Virtual {
+            return Err(Unusable::Algorithm(only_in_virtual_time(id)));
+        }
+        let checked = source::check_tunables(id, source, tunables);
+        return checked.map(|()| Found::Elsewhere).map_err(Unusable::Tunables);
+    }
+    match catalog::find(id) {
+        Ok(algorithm) => {
+            let settings = algorithm.settings_of(tunables).map_err(Unusable::Tunables)?;
+            Ok(Found::Ours(algorithm, settings))
+        }
+        Err(_) if engine_has(engine, id).map_err(Unusable::Unknown)? => {
+            no_tunables(id, tunables).map(|()| Found::Elsewhere).map_err(Unusable::Tunables)
+        }
+        Err(unknown) => Err(Unusable::Algorithm(object_file(engine, id).unwrap_or(unknown))),
+    }
+}
+
 /// Checks that every algorithm exists for an engine and takes its tunables, without touching anything.
 ///
 /// Errors: an algorithm neither in the catalogue nor in the kernel; a tunable that the algorithm does not have or that
 /// is out of range; each with its place in the scenario.
 pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
-    for cell in cells {
-        for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
-            if source::is_source(&flow.algorithm) {
-                if engine != Engine::Virtual {
-                    let failure = only_in_virtual_time(&flow.algorithm);
-                    return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
-                }
-                let text = scenario.text_of(&flow.algorithm);
-                let checked = source::check_tunables(&flow.algorithm, text, &flow.tunables);
-                checked.map_err(|failure| scenario.mistake_in_flow(cell, flow, "tunables", failure))?;
-                continue;
-            }
-            let algorithm = match catalog::find(&flow.algorithm) {
-                Ok(algorithm) => Ok(algorithm),
-                Err(_) if engine_has(engine, &flow.algorithm)? => Err(&flow.algorithm),
-                Err(unknown) => {
-                    let why = object_file(engine, &flow.algorithm).unwrap_or(unknown);
-                    return Err(scenario.mistake_in_flow(cell, flow, "algorithm", why).into());
-                }
-            };
-            let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let checked = match algorithm {
-                Ok(algorithm) => algorithm.settings(&texts).map(drop),
-                Err(id) => no_tunables(id, &flow.tunables),
-            };
-            checked.map_err(|failure| scenario.mistake_in_flow(cell, flow, "tunables", failure))?;
-        }
+    for (cell, flow) in tcp_flows(cells) {
+        let text = scenario.text_of(&flow.algorithm);
+        let (field, failure) = match find(engine, &flow.algorithm, &flow.tunables, text) {
+            Ok(_) => continue,
+            Err(Unusable::Algorithm(failure)) => ("algorithm", failure),
+            Err(Unusable::Tunables(failure)) => ("tunables", failure),
+            Err(Unusable::Unknown(error)) => return Err(error),
+        };
+        return Err(scenario.mistake_in_flow(cell, flow, field, failure).into());
     }
     Ok(())
 }
@@ -123,18 +141,15 @@ pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<I
 ///
 /// None: there is none, or the kernel does not say which it has.
 pub fn first_unknown(cells: &[Cell], engine: Engine) -> Option<(&Cell, &FlowSpec, Failure)> {
-    let flows = cells.iter().flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow)));
-    flows.filter(|(_, flow)| flow.is_tcp()).find_map(|(cell, flow)| {
-        let unknown = match (source::is_source(&flow.algorithm), engine) {
-            (true, Engine::Virtual) => return None,
-            (true, _) => only_in_virtual_time(&flow.algorithm),
-            (false, _) => {
-                let unknown = catalog::find(&flow.algorithm).err()?;
-                object_file(engine, &flow.algorithm).unwrap_or(unknown)
-            }
-        };
-        (!engine_has(engine, &flow.algorithm).ok()?).then_some((cell, flow, unknown))
+    tcp_flows(cells).find_map(|(cell, flow)| match find(engine, &flow.algorithm, &BTreeMap::new(), "") {
+        Err(Unusable::Algorithm(failure)) => Some((cell, flow, failure)),
+        _ => None,
     })
+}
+
+fn tcp_flows<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> impl Iterator<Item = (&'a Cell, &'a FlowSpec)> {
+    let flows = cells.into_iter().flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow)));
+    flows.filter(|(_, flow)| flow.is_tcp())
 }
 
 fn only_in_virtual_time(file: &str) -> Failure {

@@ -15,7 +15,7 @@ use crate::experiment::net::topology::{Node, Topology};
 use crate::experiment::plan::mix;
 use crate::experiment::scenario::{Cell, LinkSpec};
 use crate::failure::Failure;
-use crate::model::run::{Calibration, LinkCounters};
+use crate::model::run::{At, Calibration, LinkCounters, Quantity};
 use crate::path::loss::LossModel;
 use crate::path::{Direction, QueueLimit};
 use crate::units::{BitsPerSec, Share};
@@ -57,14 +57,14 @@ const FLOOD_TIME: Duration = Duration::from_millis(800);
 const FLOOD_PACKETS: f64 = 80.0;
 
 /// Measures the path of every pair of nodes that a flow of the cell joins, once for those that are alike; `seed` seeds
-/// the links, `place` says which path of the sweep it is, such as "loss = 1%", and is empty when there is one only.
+/// the links, `at` says which path of the sweep it is, and is empty when there is one only.
 ///
 /// Errors: a measurement lies outside its tolerance at every attempt (a failure of kind `Outside` with the numbers);
 /// a node has no path; sockets cannot be used.
-pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, place: &str) -> Result<Vec<Calibration>> {
+pub fn calibrate(cell: &Cell, topology: &Topology, seed: u64, at: &At) -> Result<Vec<Calibration>> {
     let mut measured = Vec::new();
     for (from, to, way) in distinct_ways(cell)? {
-        let path = Path { cell, topology, way, from, to, place };
+        let path = Path { cell, topology, way, from, to, at };
         measured.extend(path.measure(seed).with_context(|| format!("calibrate the path {from}-{to}"))?);
     }
     Ok(measured)
@@ -183,7 +183,7 @@ struct Path<'a> {
     way: RoundTrip,
     from: &'a str,
     to: &'a str,
-    place: &'a str,
+    at: &'a At,
 }
 
 impl Path<'_> {
@@ -219,9 +219,9 @@ impl Path<'_> {
     }
 
     fn calibration(&self, what: &str, unit: &str, [asked, measured]: [f64; 2], allowed: [f64; 2]) -> Calibration {
-        let at = if self.place.is_empty() { String::new() } else { format!(" at {}", self.place) };
+        let [from, to, kind] = [self.from, self.to, what].map(str::to_owned);
         Calibration {
-            quantity: format!("{}-{} {what}{at}", self.from, self.to),
+            quantity: Quantity { from, to, kind, at: self.at.clone() },
             unit: unit.to_owned(),
             asked,
             measured,

@@ -9,6 +9,8 @@ pub mod topology;
 pub mod tunlink;
 pub mod wires;
 
+use std::fmt;
+
 use anyhow::Result;
 
 use self::layout::Layout;
@@ -68,8 +70,26 @@ pub trait Link: Send + Sync {
     /// Begins what changes by time: the moment of this call is 0 of every rate trace and every change.
     fn start(&self);
 
-    /// What a reader of the link's numbers has to know: no real-time priority, an interface that was taken away.
+    /// What a reader of the link's numbers has to know.
     ///
-    /// Shape: one sentence a notice, in the order they arose; empty for a link that works as it should.
-    fn notices(&self) -> Vec<String>;
+    /// Shape: in the order they arose; empty for a link that works as it should.
+    fn notices(&self) -> Vec<LinkNotice>;
+}
+
+/// What a reader of a link's numbers has to know: one sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkNotice {
+    /// It works less well than it should: no real-time priority, no seed.
+    Lacking(String),
+    /// It carries nothing any more: an interface was taken away.
+    Stopped(String),
+}
+
+impl fmt::Display for LinkNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkNotice::Lacking(what) => f.write_str(what),
+            LinkNotice::Stopped(what) => write!(f, "the link stopped: {what}"),
+        }
+    }
 }

@@ -29,7 +29,7 @@ use crate::experiment::schedule;
 use crate::experiment::traffic::iperf3_version;
 use crate::failure::Failure;
 use crate::kernel::cgroup::{self, RunCgroup};
-use crate::model::run::{Calibration, Engine, HostRecord, RESULT_SCHEMA};
+use crate::model::run::{At, Calibration, Engine, HostRecord, RESULT_SCHEMA};
 
 use attempt::Bench;
 use patience::Patience;
@@ -254,7 +254,7 @@ fn calibrate_paths(
         paths
             .notices
             .extend(topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")));
-        paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()));
+        paths.notices.extend(topology.links.iter().flat_map(|link| link.notices()).map(|notice| notice.to_string()));
         let seed = mix(plan.seed, index as u64 + 1);
         paths.offloads.insert(topology.offloads()?);
         paths.sysctls = topology.settings_in_force()?;
@@ -288,15 +288,15 @@ impl Paths {
     }
 }
 
-/// What tells a cell's path from the plan's other paths: `loss = 1%`; empty when all are one.
-fn path_place(plan: &Plan, cell: &Cell) -> String {
+/// What tells a cell's path from the plan's other paths; empty when all are one.
+fn path_place(plan: &Plan, cell: &Cell) -> At {
     let same: Vec<&Cell> = plan.cells.iter().filter(|other| has_same_path(other, cell)).collect();
     let tells = |name: &str, value: &str| {
         let has = |other: &Cell| other.at.get(name).is_some_and(|other| other == value);
         same.iter().all(|other| has(other)) && !plan.cells.iter().all(has)
     };
     let told = cell.at.iter().filter(|(name, value)| same.len() < plan.cells.len() && tells(name, value));
-    told.map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+    told.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// One result directory is of one kernel, one driver and the same objects: anything else would be a mixture.
@@ -434,7 +434,8 @@ mod tests {
     #[test]
     fn path_is_told_by_what_tells_it_from_others() {
         let plan = plan();
-        let places: BTreeSet<String> = plan.cells.iter().map(|cell| path_place(&plan, cell)).collect();
-        assert_eq!(places, BTreeSet::from(["loss = 0%".to_owned(), "loss = 1%".to_owned()]));
+        let places: BTreeSet<At> = plan.cells.iter().map(|cell| path_place(&plan, cell)).collect();
+        let loss = |value: &str| At::from([("loss".to_owned(), value.to_owned())]);
+        assert_eq!(places, BTreeSet::from([loss("0%"), loss("1%")]));
     }
 }

@@ -1,17 +1,15 @@
 //! A scenario: one TOML file that says what is measured on which path, and what others published about it.
 //!
-//! `scenarios/README.md` describes the file for those who write one. Reading is strict: every mistake is named with
+//! `scenarios/REFERENCE.md` describes the file for those who write one. Reading is strict: every mistake is named with
 //! its file, line, field and what is allowed there.
 
 mod bottleneck;
 mod document;
 mod measurable;
 mod ns2;
-mod position;
 mod virtual_time;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,6 +23,7 @@ use crate::failure::Failure;
 use crate::model::run::{At, Engine, compared_unless_said};
 use crate::path::{Direction, LinkConfig};
 use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
+use crate::written::Mistake;
 
 pub use document::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 pub use document::{Expected, Goal, Of, Published, ReportSpec, SelectionSpec, Source};
@@ -37,10 +36,11 @@ pub const VARIANT: &str = "variant";
 pub const ALGORITHM: &str = "algorithm";
 
 /// Under which socket conditions a scenario runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// The conditions of the papers' simulator, as far as a kernel can give them
+    #[default]
     Paper,
     /// The kernel's own defaults
     Native,
@@ -56,51 +56,12 @@ impl Profile {
     }
 }
 
-/// A mistake in a scenario file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScenarioError {
-    /// The file, as it was given.
-    pub file: String,
-    /// Line of the mistake, from 1.
-    pub line: usize,
-    /// The field, such as `link.queue`; empty when the file does not read as TOML.
-    pub field: String,
-    /// What is wrong and what is allowed.
-    pub what: String,
-    /// The next step, where one is likely: a name that was probably meant.
-    pub hint: Option<String>,
-}
-
-impl fmt::Display for ScenarioError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: ", self.file, self.line)?;
-        let is_number = |text: &str| text.parse::<f64>().is_ok();
-        let has_value =
-            self.what.starts_with('"') || self.what.split_once(": ").is_some_and(|(what, _)| is_number(what));
-        match (self.field.as_str(), has_value) {
-            ("", _) => f.write_str(&self.what),
-            (field, true) => write!(f, "{field} = {}", self.what),
-            (field, false) => write!(f, "{field}: {}", self.what),
-        }
-    }
-}
-
-impl std::error::Error for ScenarioError {}
-
-impl ScenarioError {
-    /// The mistake with this next step, unless it has one.
-    fn or_hint(self, hint: impl Into<String>) -> Self {
-        ScenarioError { hint: self.hint.or_else(|| Some(hint.into())), ..self }
-    }
-}
-
-impl From<ScenarioError> for Failure {
-    fn from(error: ScenarioError) -> Failure {
-        let failure = Failure::usage(error.to_string());
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure.hint("scenarios/README.md lists every field"),
-        }
+/// A single mistake is one of a scenario: other files have all of theirs reported at once.
+impl From<Box<Mistake>> for Failure {
+    fn from(mistake: Box<Mistake>) -> Failure {
+        let failure = Failure::usage(mistake.to_string());
+        let hint = mistake.hint.unwrap_or_else(|| format!("{} lists every field", document::REFERENCE));
+        failure.hint(hint)
     }
 }
 
@@ -288,7 +249,7 @@ pub struct ScenarioFile {
 }
 
 /// A scenario that reads without mistakes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scenario {
     /// The file as it was given, for mistakes that are found later.
     pub file: String,
@@ -355,9 +316,10 @@ impl Scenario {
             other => other.with_context(|| format!("read the scenario \"{}\"", path.display()))?,
         };
         let text = str::from_utf8(&bytes).map_err(|error| {
-            let line = position::line_at_byte(&bytes, error.valid_up_to());
-            let (field, what) = (String::new(), "expected a TOML file, which is text in UTF-8".to_owned());
-            Failure::from(ScenarioError { file: file.clone(), line, field, what, hint: None })
+            let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let expected = "expected a TOML file, which is text in UTF-8".to_owned();
+            let (file, field) = (file.clone(), String::new());
+            Failure::from(Box::new(Mistake { file, line: Some(line), field, given: None, expected, hint: None }))
         })?;
         Ok(document::parse(&file, text, Purpose::Run(engine)).map_err(Failure::from)?)
     }
@@ -365,27 +327,8 @@ impl Scenario {
     /// Reads a scenario from its text; `file` is only named in errors.
     ///
     /// Errors: the first mistake found.
-    pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, Box<Mistake>> {
         document::parse(file, text, Purpose::Report)
-    }
-
-    /// A mistake in a field of a flow that only shows later, with its place: in the variant that sets the field, in the
-    /// sweep that lists its value, or in the flow itself.
-    pub fn mistake_in_flow(&self, cell: &Cell, flow: &FlowSpec, field: &str, why: Failure) -> Failure {
-        let (line, field) = document::place_in_flow(&self.text, &cell.at, &flow.name, field);
-        Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
-    }
-
-    /// A mistake in a field of one direction of a link that only shows later, with its place.
-    pub fn mistake_in_link(
-        &self,
-        cell: &Cell,
-        link: &LinkSpec,
-        (direction, field): (usize, &str),
-        why: Failure,
-    ) -> Failure {
-        let (line, field) = document::place_in_link(&self.text, &cell.at, &link.ends, direction, field);
-        Failure { what: format!("{}:{line}: {field}: {}", self.file, why.what), ..why }
     }
 
     /// What a file holds that the scenario names; nothing where it names none of that name.

@@ -3,6 +3,7 @@
 //! The formulas with their sources: [`fairness`], [`completion`], [`steadiness`], [`slow_start`]. "Efficiency", which the thesis of
 //! Ahmad sweeps over beside them, is not here: what is left of the thesis names it without defining it.
 
+mod all;
 pub mod completion;
 pub mod fairness;
 pub mod held;
@@ -12,6 +13,7 @@ pub mod slow_start;
 pub mod steadiness;
 pub mod view;
 
+pub use self::all::METRICS;
 use self::view::RunView;
 use crate::model::run::FlowRecord;
 
@@ -29,6 +31,19 @@ pub enum Computed {
     FromEvents(fn(&RunView<'_>) -> Option<f64>),
     /// From the flows over time: how long something took, which the end of the run may cut off.
     WaitFromEvents(fn(&RunView<'_>) -> Option<Value>),
+}
+
+/// Which flows of a scenario can give a metric a value at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flows {
+    /// Any of the variant.
+    Any,
+    /// One of the variant with a size.
+    Sized,
+    /// Two of the variant.
+    Two,
+    /// One of the variant, and a TCP flow beside it.
+    Beside,
 }
 
 /// What a metric gave in one run.
@@ -53,201 +68,37 @@ pub struct Metric {
     pub what: &'static str,
     /// Where its definition comes from.
     pub source: &'static str,
+    /// What a run must have for it to have a value: the end of a sentence that begins "it needs".
+    pub needs: &'static str,
+    /// The flows that a scenario must have for it to have a value.
+    pub flows: Flows,
     /// How it is computed.
     pub computed: Computed,
 }
 
-/// Every metric there is.
-pub static METRICS: &[Metric] = &[
-    Metric {
-        name: "delivered_pkts",
-        title: "delivered",
-        unit: "pkts",
-        what: "packets the receiver acknowledged by the end of the run, summed over the variant's flows",
-        source: "the kernel's `delivered`; the papers' \"packets delivered\" is the highest sequence sent",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.delivered_pkts as f64)),
-    },
-    Metric {
-        name: "goodput_bps",
-        title: "goodput",
-        unit: "bit/s",
-        what: "new payload at the receivers of the variant's flows per second of the time in which any of them runs",
-        source: "RFC 2647, 3.17",
-        computed: Computed::FromFlows(goodput),
-    },
-    Metric {
-        name: "retrans_pkts",
-        title: "retransmitted",
-        unit: "pkts",
-        what: "packets sent again, summed over the variant's flows",
-        source: "the kernel's `total_retrans`",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.retrans_pkts as f64)),
-    },
-    Metric {
-        name: "lost_pkts",
-        title: "lost",
-        unit: "pkts",
-        what: "packets the sender marked lost, summed over the variant's flows",
-        source: "the kernel's `lost`",
-        computed: Computed::FromFlows(|run| total(run, |flow| flow.lost_pkts as f64)),
-    },
-    Metric {
-        name: "retrans_ratio",
-        title: "retransmitted share",
-        unit: "ratio",
-        what: "packets sent again over packets delivered and sent again",
-        source: "the kernel's `total_retrans` and `delivered`",
-        computed: Computed::FromFlows(|run| {
-            share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)
-        }),
-    },
-    Metric {
-        name: "loss_ratio",
-        title: "lost share",
-        unit: "ratio",
-        what: "packets marked lost over packets delivered and marked lost",
-        source: "RFC 5166, 2.1.3, as the sender sees it",
-        computed: Computed::FromFlows(|run| {
-            share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
-        }),
-    },
-    Metric {
-        name: "fct_mean_s",
-        title: "flow completion time, mean",
-        unit: "s",
-        what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
-        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006",
-        computed: Computed::WaitFromFlows(completion::mean),
-    },
-    Metric {
-        name: "fct_p50_s",
-        title: "flow completion time, median",
-        unit: "s",
-        what: "median over the variant's transfers of the time until the receiver has the last byte",
-        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
-        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.5)),
-    },
-    Metric {
-        name: "fct_p95_s",
-        title: "flow completion time, 95th percentile",
-        unit: "s",
-        what: "95th percentile over the variant's transfers of the time until the receiver has the last byte",
-        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
-        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.95)),
-    },
-    Metric {
-        name: "fct_p99_s",
-        title: "flow completion time, 99th percentile",
-        unit: "s",
-        what: "99th percentile over the variant's transfers of the time until the receiver has the last byte",
-        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
-        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.99)),
-    },
-    Metric {
-        name: "srtt_p50_us",
-        title: "smoothed RTT, median of the run",
-        unit: "us",
-        what: "median over the time of the variant's flows of the sender's smoothed RTT",
-        source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
-        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.5)),
-    },
-    Metric {
-        name: "srtt_p95_us",
-        title: "smoothed RTT, 95th percentile of the run",
-        unit: "us",
-        what: "95th percentile over the time of the variant's flows of the sender's smoothed RTT",
-        source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
-        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.95)),
-    },
-    Metric {
-        name: "srtt_p99_us",
-        title: "smoothed RTT, 99th percentile of the run",
-        unit: "us",
-        what: "99th percentile over the time of the variant's flows of the sender's smoothed RTT",
-        source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
-        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.99)),
-    },
-    Metric {
-        name: "qdelay_p50_us",
-        title: "queueing delay, median of the run",
-        unit: "us",
-        what: "median over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
-        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.5)),
-    },
-    Metric {
-        name: "qdelay_p95_us",
-        title: "queueing delay, 95th percentile of the run",
-        unit: "us",
-        what: "95th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
-        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.95)),
-    },
-    Metric {
-        name: "qdelay_p99_us",
-        title: "queueing delay, 99th percentile of the run",
-        unit: "us",
-        what: "99th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
-        source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
-        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.99)),
-    },
-    Metric {
-        name: "mean_cwnd_pkts",
-        title: "mean cwnd",
-        unit: "pkts",
-        what: "congestion window weighted by the time it held, mean of the variant's flows",
-        source: "the kernel's `snd_cwnd`, integrated over time",
-        computed: Computed::FromEvents(steadiness::mean_cwnd),
-    },
-    Metric {
-        name: "utilisation_ratio",
-        title: "utilisation",
-        unit: "ratio",
-        what: "new packets that all flows delivered over the narrowest link, over what it can carry in the run",
-        source: "RFC 5166, 2.1.1",
-        computed: Computed::FromFlows(steadiness::utilisation),
-    },
-    Metric {
-        name: "jain_index",
-        title: "Jain's fairness index",
-        unit: "ratio",
-        what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
-        source: "Jain, Chiu and Hawe, DEC-TR-301, 1984",
-        computed: Computed::FromEvents(fairness::jain),
-    },
-    Metric {
-        name: "convergence_s",
-        title: "convergence time",
-        unit: "s",
-        what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends before counts with its time",
-        source: "Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001, with ε = 0.2",
-        computed: Computed::WaitFromEvents(fairness::convergence),
-    },
-    Metric {
-        name: "friendliness_ratio",
-        title: "share over that of the flow beside",
-        unit: "ratio",
-        what: "goodput of a flow of the variant over that of a flow beside it, while all run: 1 when they share evenly",
-        source: "Xu, Harfoush and Rhee, INFOCOM 2004",
-        computed: Computed::FromEvents(fairness::friendliness),
-    },
-    Metric {
-        name: "stability_index",
-        title: "stability index",
-        unit: "ratio",
-        what: "standard deviation over mean of the goodput per second, mean of the variant's flows: smaller is steadier",
-        source: "Wei, Jin, Low and Hegde, IEEE/ACM ToN 14(6), 2006",
-        computed: Computed::FromEvents(steadiness::stability),
-    },
-    Metric {
-        name: "slow_start_overshoot_pkts",
-        title: "slow-start overshoot",
-        unit: "pkts",
-        what: "packets lost by the end of the recovery that the first slow start led to, summed over the variant's flows",
-        source: "Ha and Rhee, Computer Networks 55(9), 2011",
-        computed: Computed::FromEvents(slow_start::overshoot),
-    },
-];
+impl Flows {
+    /// Whether a variant can have a value: with `own` flows of its own, some with a size or none, and others beside.
+    pub fn are_in(self, own: usize, has_size: bool, beside: usize) -> bool {
+        match self {
+            Flows::Any => true,
+            Flows::Sized => has_size,
+            Flows::Two => own > 1,
+            Flows::Beside => own > 0 && beside > 0,
+        }
+    }
+
+    /// What a scenario without them lacks, and what to do; none where it can lack nothing.
+    pub fn lack(self) -> Option<(&'static str, &'static str)> {
+        const COMPARED: &str = "compared are the flows of a variant, else those that run $algorithm, else all";
+        const TWO: &str = "`copies = 2` makes two of one; friendliness_ratio is of a compared flow and those beside it";
+        match self {
+            Flows::Any => None,
+            Flows::Sized => Some(("no flow that is compared has a `size`", COMPARED)),
+            Flows::Two => Some(("it is of two compared flows or more", TWO)),
+            Flows::Beside => Some(("it needs a TCP flow beside those that are compared", COMPARED)),
+        }
+    }
+}
 
 impl Metric {
     /// Looks a metric up by its name.
@@ -324,6 +175,7 @@ fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&FlowRecord) 
 mod tests {
     use super::samples::{Sampled, view};
     use super::*;
+    use crate::model::notice::Notice;
 
     #[test]
     fn metric_names_are_unique_and_found() {
@@ -333,6 +185,16 @@ mod tests {
             assert!(!metric.what.is_empty() && !metric.source.is_empty(), "{}", metric.name);
         }
         assert!(Metric::find("throughput").is_none());
+    }
+
+    #[test]
+    fn metric_without_a_value_says_what_it_needs_itself() {
+        let jain = Notice::metric_undefined(Metric::find("jain_index").unwrap(), 3).advice;
+        assert_eq!(jain, "it needs two flows of the variant that run at the same time, and their events");
+        let counts = ["delivered_pkts", "goodput_bps", "retrans_pkts", "lost_pkts"];
+        for metric in METRICS.iter().filter(|metric| !counts.contains(&metric.name)) {
+            assert_ne!(metric.needs, Metric::find("delivered_pkts").unwrap().needs, "{}", metric.name);
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::metrics::Metric;
+
 /// One finding worth a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Notice {
@@ -147,11 +149,11 @@ impl Notice {
     }
 
     /// Cells whose runs have nothing to compute a metric from.
-    pub fn metric_undefined(metric: &str, cells: usize) -> Self {
-        let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
+    pub fn metric_undefined(metric: &Metric, cells: usize) -> Self {
+        let (name, cells) = (metric.name, if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") });
         Notice::new(
-            format!("{metric} has no value in {cells} with finished runs, left out"),
-            format!("it needs {}", needed_by(metric)),
+            format!("{name} has no value in {cells} with finished runs, left out"),
+            format!("it needs {}", metric.needs),
         )
     }
 
@@ -248,24 +250,6 @@ impl Notice {
     }
 }
 
-/// What a metric is computed from, which a run need not have.
-fn needed_by(metric: &str) -> &'static str {
-    match metric {
-        "fct_mean_s" | "fct_p50_s" | "fct_p95_s" | "fct_p99_s" => "flows of the variant with a size",
-        "srtt_p50_us" | "srtt_p95_us" | "srtt_p99_us" => "events with a smoothed RTT of the variant's flows",
-        "qdelay_p50_us" | "qdelay_p95_us" | "qdelay_p99_us" => "events with RTTs of the variant's flows",
-        "mean_cwnd_pkts" => "events of the variant's flows",
-        "jain_index" => "two flows of the variant that run at the same time, and their events",
-        "convergence_s" => "two flows of the variant, 5 s in which all flows run, and their events",
-        "friendliness_ratio" => "a flow beside the variant's that runs at the same time, and their events",
-        "stability_index" => "two seconds in which all flows run, and their events",
-        "slow_start_overshoot_pkts" => "a first slow start that ends, and its events",
-        "utilisation_ratio" => "a rate of the link that limits the variant's flows; where it varies, when they began",
-        "retrans_ratio" | "loss_ratio" => "packets that were delivered or lost",
-        _ => "a flow of the variant",
-    }
-}
-
 fn runs(n: usize) -> String {
     if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
@@ -277,17 +261,6 @@ fn is_are(n: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::metrics::METRICS;
-
-    #[test]
-    fn metric_without_a_value_says_what_it_needs_itself() {
-        let jain = Notice::metric_undefined("jain_index", 3).advice;
-        assert_eq!(jain, "it needs two flows of the variant that run at the same time, and their events");
-        let counts = ["delivered_pkts", "goodput_bps", "retrans_pkts", "lost_pkts"];
-        for metric in METRICS.iter().filter(|metric| !counts.contains(&metric.name)) {
-            assert_ne!(needed_by(metric.name), needed_by("delivered_pkts"), "{}", metric.name);
-        }
-    }
 
     #[test]
     fn notices_count_in_plain_english() {

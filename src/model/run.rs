@@ -2,8 +2,11 @@
 //!
 //! Record raw, derive late: everything a table shows is computed from these and from the events again.
 
+mod calibration;
+
 use std::collections::BTreeMap;
 
+pub use self::calibration::{Calibration, Quantity};
 use serde::{Deserialize, Serialize};
 
 /// Version of the files in a result directory.
@@ -253,26 +256,6 @@ pub struct LinkRecord {
     pub driver: String,
     /// Counters of both directions.
     pub counters: [LinkCounters; 2],
-}
-
-/// What the empty path measured before an experiment, beside what was asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// "rate", "rtt", "loss"; with the place, such as "s-r rate" or "s-r rate at loss = 1%".
-    pub quantity: String,
-    /// Unit of the two values: "bit/s", "us", "ratio".
-    pub unit: String,
-    /// What the scenario asked.
-    pub asked: f64,
-    /// What was measured.
-    pub measured: f64,
-    /// Allowed range around the asked value.
-    pub allowed: [f64; 2],
-    /// Whether the measurement lies in the range.
-    pub within: bool,
-    /// Measurements it took, this one included: those before lay outside. 0 in files that do not say.
-    #[serde(default)]
-    pub attempts: u32,
 }
 
 /// The machine and tools of a result directory: `host.json`.

@@ -7,8 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::DELAY_MAX;
-use super::named::{Named, needed, shown};
-use crate::units::{Share, format_duration, parse_duration, serde_as_text};
+use super::named::{Named, needed};
+use crate::plain::shown;
+use crate::units::{ParseError, Share, format_duration, parse_duration, serde_as_text};
 
 /// Most ACKs that a link holds, and the number where none is given.
 pub const HELD_MAX: u32 = 1_000;
@@ -45,19 +46,18 @@ pub enum AckKind {
 const EXPECTED: &str = "aggregated:time=5ms,pkts=16, thinned:time=5ms,pkts=4 or compressed:time=20ms,share=1%";
 
 impl FromStr for AckHold {
-    type Err = String;
+    type Err = ParseError;
 
     /// Reads `aggregated:time=5ms,pkts=16`, `thinned:time=5ms,pkts=4` or `compressed:time=20ms,share=1%`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = |why: String| format!("\"{}\": {why}", shown(text));
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let (kind, values) = text.split_once(':').unwrap_or((text, ""));
         let read = match kind {
             "aggregated" => gathered(AckKind::Aggregated, values),
             "thinned" => gathered(AckKind::Thinned, values),
             "compressed" => compressed(values),
-            _ => Err(format!("expected {EXPECTED}")),
+            _ => return Err(ParseError::new(text, EXPECTED)),
         };
-        read.map_err(named)
+        read.map_err(|why| ParseError::because(text, why))
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     fn mistakes_name_the_value_and_what_is_allowed() {
         let check = |text: &str, expected: &str| {
             let refused = text.parse::<AckHold>().unwrap_err();
-            assert_eq!(refused, format!("\"{text}\": {expected}"));
+            assert_eq!(refused.to_string(), format!("\"{text}\": {expected}"));
         };
         check("aggregated:pkts=4", "time is missing, such as time=5ms");
         check("aggregated:time=0ms", "time = \"0ms\": expected more than 0us and at most 10s");

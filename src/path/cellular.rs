@@ -12,9 +12,10 @@ use std::time::Duration;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-use super::named::{Named, needed, shown};
+use super::named::{Named, needed};
 use super::rate_trace::{OPPORTUNITY_BYTES, RateTrace};
 use super::trace_file::NUMBERS_MAX;
+use crate::plain::shown;
 use crate::units::{BitsPerSec, format_duration, parse_duration};
 
 /// Ticks of the rate, as Sprout has them.

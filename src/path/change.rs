@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::loss::LossModel;
 use super::{DELAY_MAX, Direction, RATE_RANGE};
-use crate::units::{BitsPerSec, duration_text, format_duration, some_duration_text};
+use crate::units::{BitsPerSec, ParseError, duration_text, format_duration, some_duration_text};
 
 /// Most changes of a direction.
 pub const CHANGES_MAX: usize = 10_000;
@@ -40,9 +40,10 @@ impl Change {
 
 impl Direction {
     /// What a change does that is not allowed: its place among the changes, the field, its value and what is allowed.
-    pub fn wrong_change(&self) -> Option<(usize, &'static str, String)> {
+    pub fn wrong_change(&self) -> Option<(usize, &'static str, ParseError)> {
         if self.changes.len() > CHANGES_MAX {
-            return Some((CHANGES_MAX, "at", format!("expected at most {CHANGES_MAX} changes")));
+            let wrong = ParseError::because(self.changes.len(), format!("expected at most {CHANGES_MAX} changes"));
+            return Some((CHANGES_MAX, "at", wrong));
         }
         let mut before: Option<Duration> = None;
         for (index, change) in self.changes.iter().enumerate() {
@@ -54,25 +55,27 @@ impl Direction {
         None
     }
 
-    fn wrong(&self, change: &Change, before: Option<Duration>) -> Option<(&'static str, String)> {
+    fn wrong(&self, change: &Change, before: Option<Duration>) -> Option<(&'static str, ParseError)> {
         if let Some(before) = before.filter(|before| *before >= change.at) {
-            let (at, before) = (format_duration(change.at), format_duration(before));
-            return Some(("at", format!("\"{at}\" after \"{before}\": expected the changes in order")));
+            let why = format!("after {}: expected the changes in order", format_duration(before));
+            return Some(("at", ParseError::because(format_duration(change.at), why)));
         }
         let [slowest, fastest] = RATE_RANGE;
         match change.rate {
             Some(rate) if !(slowest..=fastest).contains(&rate) => {
-                return Some(("rate", format!("\"{rate}\" is outside {slowest}..{fastest}")));
+                return Some(("rate", ParseError::because(rate, format!("outside {slowest}..{fastest}"))));
             }
-            Some(_) if self.trace.is_some() => return Some(("rate", "the rate of this link is a trace".to_owned())),
+            Some(rate) if self.trace.is_some() => {
+                return Some(("rate", ParseError::because(rate, "the rate of this link is a trace")));
+            }
             _ => {}
         }
         if let Some(delay) = change.delay.filter(|delay| *delay > DELAY_MAX) {
-            let (delay, most) = (format_duration(delay), format_duration(DELAY_MAX));
-            return Some(("delay", format!("\"{delay}\" is outside 0us..{most}")));
+            let why = format!("outside 0us..{}", format_duration(DELAY_MAX));
+            return Some(("delay", ParseError::because(format_duration(delay), why)));
         }
         let loss = change.loss.as_ref();
-        loss.and_then(LossModel::out_of_range).map(|what| ("loss", what))
+        loss.and_then(LossModel::out_of_range).map(|wrong| ("loss", wrong))
     }
 
     /// The fastest rate it ever has; none is unlimited.
@@ -157,17 +160,18 @@ mod tests {
     #[test]
     fn changes_out_of_order_or_range_are_named() {
         let wrong = |changes: Vec<Change>| {
-            Direction { rate: mbit(10), changes, ..Direction::default() }.wrong_change().unwrap()
+            let wrong = Direction { rate: mbit(10), changes, ..Direction::default() }.wrong_change().unwrap();
+            (wrong.0, wrong.1, wrong.2.to_string())
         };
         let late = Change { up: Some(true), ..at(3) };
         assert_eq!(
             wrong(vec![late.clone(), late.clone()]),
-            (1, "at", "\"3s\" after \"3s\": expected the changes in order".into())
+            (1, "at", "\"3s\": after 3s: expected the changes in order".into())
         );
         let fast = wrong(vec![late.clone(), Change { rate: mbit(20_000), ..at(4) }]);
-        assert_eq!(fast, (1, "rate", "\"20gbit\" is outside 1kbit..10gbit".into()));
+        assert_eq!(fast, (1, "rate", "\"20gbit\": outside 1kbit..10gbit".into()));
         let far = wrong(vec![Change { delay: Some(Duration::from_secs(11)), ..at(4) }]);
-        assert_eq!(far, (0, "delay", "\"11s\" is outside 0us..10s".into()));
+        assert_eq!(far, (0, "delay", "\"11s\": outside 0us..10s".into()));
         assert!(at(1).is_empty() && !late.is_empty());
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::named::{Named, needed, shown};
+use super::named::{Named, needed};
 use super::trace_file;
+use crate::plain::shown;
 use crate::units::{ParseError, Share};
 
 /// What decides whether a packet that enters a direction is lost.
@@ -91,22 +92,22 @@ const EXPECTED: &str = "a share such as 1%, gilbert:p=1%,r=25%,1-h=100%,1-k=0%, 
                         positions:3,17 or trace:FILE";
 
 impl FromStr for LossText {
-    type Err = String;
+    type Err = ParseError;
 
     /// Reads `1%`, `gilbert:p=1%,r=25%`, `bursts:loss=1%,mean=4`, `positions:3,17` or `trace:FILE`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = |why: String| format!("\"{}\": {why}", shown(text));
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let named = |why: String| ParseError::because(text, why);
         let model = match text.split_once(':') {
             None => {
                 let share = text.parse().map(LossModel::Independent);
                 let expected = if text.trim() == "1" { ONE } else { EXPECTED };
-                share.map_err(|error: ParseError| ParseError { given: shown(text), expected, ..error }.to_string())
+                share.map_err(|_| ParseError::new(text, expected))
             }
             Some(("gilbert", rest)) => rest.parse().map(LossModel::Gilbert).map_err(named),
             Some(("bursts", rest)) => rest.parse().map(LossModel::Bursts).map_err(named),
             Some(("positions", rest)) => positions_in(rest).map(LossModel::Positions).map_err(named),
             Some(("trace", file)) if !file.is_empty() => return Ok(LossText::File(file.to_owned())),
-            Some(_) => Err(named(format!("expected {EXPECTED}"))),
+            Some(_) => Err(ParseError::new(text, EXPECTED)),
         };
         model.map(LossText::Model)
     }
@@ -276,13 +277,13 @@ impl LossModel {
     }
 
     /// What is wrong with its numbers; none when nothing is.
-    pub fn out_of_range(&self) -> Option<String> {
+    pub fn out_of_range(&self) -> Option<ParseError> {
         match self {
             LossModel::Independent(loss) if !(0.0..=1.0).contains(&loss.0) => {
-                Some(format!("{} is outside 0..1", loss.0))
+                Some(ParseError::because(loss.0, "outside 0..1"))
             }
             LossModel::Positions(trace) if trace.positions.is_empty() => {
-                Some(format!("\"{}\": its packet numbers were not read", shown(&trace.name)))
+                Some(ParseError::because(&trace.name, "its packet numbers were not read"))
             }
             _ => None,
         }

@@ -2,15 +2,7 @@
 
 use std::str::FromStr;
 
-/// Longest part of a text that a message repeats.
-const SHOWN_CHARS: usize = 60;
-
-/// What was given, short enough for a message.
-pub fn shown(text: &str) -> String {
-    let mut chars = text.chars();
-    let start: String = chars.by_ref().take(SHOWN_CHARS).collect();
-    if chars.next().is_some() { format!("{start}…") } else { start }
-}
+use crate::plain::shown;
 
 /// The values of a text, each under one of the names it may have.
 #[derive(Debug)]

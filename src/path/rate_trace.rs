@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cellular::Cellular;
-use super::named::shown;
 use super::trace_file;
+use crate::plain::shown;
 use crate::units::{BitsPerSec, ParseError};
 
 /// What one opportunity delivers, bytes of IP packets.
@@ -128,18 +128,20 @@ pub enum RateText {
 }
 
 impl FromStr for RateText {
-    type Err = String;
+    type Err = ParseError;
 
     /// Reads `10mbit`, `trace:lte.trace` or `cellular:mean=10mbit,seed=1`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = |why: &str| format!("\"{}\": {why}", shown(text));
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         match text.split_once(':') {
-            None => text.parse().map(RateText::Rate).map_err(|error: ParseError| {
-                ParseError { given: shown(text), expected: EXPECTED, ..error }.to_string()
-            }),
+            None => text
+                .parse()
+                .map(RateText::Rate)
+                .map_err(|error: ParseError| ParseError { meant: error.meant, ..ParseError::new(text, EXPECTED) }),
             Some(("trace", file)) if !file.is_empty() => Ok(RateText::File(file.to_owned())),
-            Some(("cellular", rest)) => rest.parse().map(RateText::Cellular).map_err(|why: String| named(&why)),
-            Some(_) => Err(named(&format!("expected {EXPECTED}"))),
+            Some(("cellular", rest)) => {
+                rest.parse().map(RateText::Cellular).map_err(|why: String| ParseError::because(text, why))
+            }
+            Some(_) => Err(ParseError::new(text, EXPECTED)),
         }
     }
 }
@@ -183,7 +185,7 @@ mod tests {
     fn rates_are_read_or_refused_with_what_is_allowed() {
         assert_eq!("10mbit".parse(), Ok(RateText::Rate(BitsPerSec(10_000_000))));
         assert_eq!("trace:a.trace".parse(), Ok(RateText::File("a.trace".into())));
-        let refused = |text: &str| text.parse::<RateText>().unwrap_err();
+        let refused = |text: &str| text.parse::<RateText>().unwrap_err().to_string();
         assert!(refused("10").starts_with("\"10\": expected a rate with bit, kbit, mbit or gbit"));
         assert!(refused("trace:").contains("trace:FILE"));
         assert!(refused("cellular:mean=1").contains("mean = \"1\": expected a rate"));

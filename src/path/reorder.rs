@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::DELAY_MAX;
 use super::named::{Named, needed};
-use crate::units::{Share, format_duration, parse_duration, serde_as_text};
+use crate::units::{ParseError, Share, format_duration, parse_duration, serde_as_text};
 
 const NAMES: [&str; 2] = ["share", "by"];
 /// Of more than these, those that are not held back would be the exception, and the delay another one.
@@ -22,23 +22,27 @@ pub struct Reorder {
 }
 
 impl FromStr for Reorder {
-    type Err = String;
+    type Err = ParseError;
 
     /// Reads `share=1%,by=5ms`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = Named::split(text, NAMES)?;
-        let time = |text: &str| {
-            let time = parse_duration(text).map_err(|error| error.to_string())?;
-            let most = format_duration(DELAY_MAX);
-            let is_allowed = !time.is_zero() && time <= DELAY_MAX;
-            is_allowed.then_some(time).ok_or(format!("\"{text}\": expected more than 0us and at most {most}"))
-        };
-        let share: Share = needed(named.value("share")?, "share", "share=1%")?;
-        if share.0 <= 0.0 || share.0 > SHARE_MAX {
-            return Err(format!("share = \"{}\": expected more than 0% and at most 50%", share.exact()));
-        }
-        Ok(Reorder { share, by: needed(named.with("by", time)?, "by", "by=5ms")? })
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        read(text).map_err(|why| ParseError::because(text, why))
     }
+}
+
+fn read(text: &str) -> Result<Reorder, String> {
+    let named = Named::split(text, NAMES)?;
+    let time = |text: &str| {
+        let time = parse_duration(text).map_err(|error| error.to_string())?;
+        let most = format_duration(DELAY_MAX);
+        let is_allowed = !time.is_zero() && time <= DELAY_MAX;
+        is_allowed.then_some(time).ok_or(format!("\"{text}\": expected more than 0us and at most {most}"))
+    };
+    let share: Share = needed(named.value("share")?, "share", "share=1%")?;
+    if share.0 <= 0.0 || share.0 > SHARE_MAX {
+        return Err(format!("share = \"{}\": expected more than 0% and at most 50%", share.exact()));
+    }
+    Ok(Reorder { share, by: needed(named.with("by", time)?, "by", "by=5ms")? })
 }
 
 impl fmt::Display for Reorder {
@@ -58,7 +62,7 @@ mod tests {
         let reorder: Reorder = "by=5ms,share=1%".parse().unwrap();
         assert_eq!(reorder, Reorder { share: Share(0.01), by: Duration::from_millis(5) });
         assert_eq!(reorder.to_string(), "share=1%,by=5ms");
-        let refused = |text: &str| text.parse::<Reorder>().unwrap_err();
+        let refused = |text: &str| text.parse::<Reorder>().unwrap_err().expected;
         assert_eq!(refused("share=1%"), "by is missing, such as by=5ms");
         assert_eq!(refused("share=1%,by=0ms"), "by = \"0ms\": expected more than 0us and at most 10s");
         assert_eq!(refused("share=60%,by=5ms"), "share = \"60%\": expected more than 0% and at most 50%");

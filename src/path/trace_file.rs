@@ -5,8 +5,8 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::named::shown;
 use crate::bounded;
+use crate::plain::shown;
 
 /// Largest file that is read, bytes: a day of deliveries at 1 Mbit/s.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::rule::{Allowed, GuardLimit, GuardMetric};
+use crate::nearest::nearest;
 use crate::units::{BitsPerSec, ParseError};
-use crate::written::nearest;
 
 /// Limits relative to unchanged connections, for metrics of which less is better.
 const TIMES: RangeInclusive<f64> = 1.0..=100.0;
@@ -29,7 +29,7 @@ impl FromStr for GuardLimit {
         let at = text.find(['<', '>']).ok_or_else(|| refuse(FORM, None))?;
         let (name, sign, value) = (text[..at].trim(), &text[at..=at], text[at + 1..].trim());
         let Some(metric) = GuardMetric::ALL.into_iter().find(|metric| metric.name() == name) else {
-            let near = nearest(name, &GuardMetric::ALL.map(GuardMetric::name));
+            let near = nearest(name, GuardMetric::ALL.map(GuardMetric::name));
             return Err(refuse(METRIC, near.map(|near| format!("{near}{sign}{value}"))));
         };
         let (right_sign, wrong_sign) = match metric.is_better_when_high() {

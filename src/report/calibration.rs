@@ -15,7 +15,8 @@ pub fn lines(calibrations: &[Calibration]) -> Vec<String> {
     let mut paths: Vec<Vec<&Calibration>> = Vec::new();
     for calibration in calibrations {
         let is_of = |path: &Vec<&Calibration>| {
-            place(path[0]) == place(calibration) && path.iter().all(|other| other.quantity != calibration.quantity)
+            path[0].quantity.at == calibration.quantity.at
+                && path.iter().all(|other| other.quantity != calibration.quantity)
         };
         match paths.last_mut().filter(|path| is_of(path)) {
             Some(path) => path.push(calibration),
@@ -33,11 +34,6 @@ pub fn lines(calibrations: &[Calibration]) -> Vec<String> {
     lines
 }
 
-/// Where on the sweep the path is: `delay = 5ms` of `s-r rtt at delay = 5ms`; empty where all are one.
-fn place(calibration: &Calibration) -> &str {
-    calibration.quantity.split_once(" at ").map_or("", |(_, place)| place)
-}
-
 fn calibrated(calibration: &Calibration) -> String {
     let scale = Scale::of(&calibration.unit, [calibration.asked, calibration.measured]);
     let outside = if calibration.within { "" } else { ", OUTSIDE its range" };
@@ -48,13 +44,13 @@ fn calibrated(calibration: &Calibration) -> String {
 /// How far what was measured is off what was asked, over all paths: `rtt +0.10 to +0.90 % off, loss at most 0.00010 off`.
 fn deviations(calibrations: &[Calibration]) -> String {
     let mut kinds: Vec<&str> = Vec::new();
-    for kind in calibrations.iter().map(kind) {
+    for kind in calibrations.iter().map(|one| one.quantity.kind.as_str()) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }
     let off = |name: &str| {
-        let off = calibrations.iter().filter(|one| kind(one) == name && one.measured != one.asked);
+        let off = calibrations.iter().filter(|one| one.quantity.kind == name && one.measured != one.asked);
         let (shares, others): (Vec<_>, Vec<_>) = off.partition(|one| one.unit == "ratio");
         let most = shares.iter().map(|one| (one.measured - one.asked).abs()).fold(0.0, f64::max);
         let percents = others.iter().filter(|one| one.asked != 0.0).map(|one| 100.0 * (one.measured / one.asked - 1.0));
@@ -66,12 +62,6 @@ fn deviations(calibrations: &[Calibration]) -> String {
         }
     };
     kinds.into_iter().map(off).collect::<Vec<_>>().join(", ")
-}
-
-/// What was measured, without between which nodes: `rtt`.
-fn kind(calibration: &Calibration) -> &str {
-    let name = calibration.quantity.split(" at ").next().unwrap_or_default();
-    name.rsplit(' ').next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl Comparison<'_> {
         notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
         for metric in metrics {
             let cells = undefined.iter().filter(|cell| cell.metric == metric.name).count();
-            notices.extend((cells > 0).then(|| Notice::metric_undefined(metric.name, cells)));
+            notices.extend((cells > 0).then(|| Notice::metric_undefined(metric, cells)));
         }
         self.notices.extend(notices);
         shown
@@ -483,7 +483,7 @@ fn general_notices(directory: &ResultDir) -> Vec<Notice> {
     let outside = directory.host.calibration.iter().filter(|calibration| !calibration.within);
     notices.extend(outside.map(|calibration| calibration_outside(directory, calibration)));
     let again = directory.host.calibration.iter().filter(|calibration| calibration.within && calibration.attempts > 1);
-    notices.extend(again.map(|one| Notice::calibration_repeated(&one.quantity, one.attempts)));
+    notices.extend(again.map(|one| Notice::calibration_repeated(&one.quantity.to_string(), one.attempts)));
     notices
 }
 
@@ -493,16 +493,8 @@ fn calibration_outside(directory: &ResultDir, outside: &Calibration) -> Notice {
     let others = &directory.host.calibration;
     let is_within = others.iter().any(|other| other.within && other.quantity == outside.quantity);
     let mut done = directory.runs.iter().map(|run| &run.record).filter(|record| record.status == RunStatus::Done);
-    let has_runs = !is_within && done.any(|record| is_on_path(&record.at, &outside.quantity));
-    Notice::calibration_outside(&outside.quantity, has_runs)
-}
-
-/// Whether a position is on the path that a calibrated quantity names, as `s-r rate at loss = 1%`; without a place it
-/// names the only path.
-fn is_on_path(at: &At, quantity: &str) -> bool {
-    let Some((_, place)) = quantity.split_once(" at ") else { return true };
-    let is_here = |(name, value): (&str, &str)| at.get(name).is_some_and(|own| own == value);
-    place.split(", ").all(|part| part.split_once(" = ").is_some_and(is_here))
+    let has_runs = !is_within && done.any(|record| outside.quantity.is_at(&record.at));
+    Notice::calibration_outside(&outside.quantity.to_string(), has_runs)
 }
 
 fn measured(samples: &[Sample]) -> Option<Measured> {

@@ -8,8 +8,6 @@ use crate::plain::plain;
 
 /// Most mistakes that one message lists.
 pub const MISTAKES_MAX: usize = 100;
-/// Longest part of a value that a message repeats, characters.
-const GIVEN_CHARS_MAX: usize = 60;
 
 /// One mistake in a file, or in another file that it names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,14 +31,15 @@ impl Mistake {
     pub fn suggest(&mut self, meant: Option<impl fmt::Display>) {
         self.hint = meant.map(|meant| format!("did you mean \"{meant}\"?"));
     }
+
+    /// The mistake with this next step, unless it has one.
+    pub fn or_hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+        self.hint.get_or_insert_with(|| hint.into());
+        self
+    }
 }
 
-/// Shortens a value for a message and makes it safe for a terminal.
-pub fn shown(given: &str) -> String {
-    let mut chars = given.chars();
-    let start: String = chars.by_ref().take(GIVEN_CHARS_MAX).collect();
-    plain(&start) + if chars.next().is_some() { "…" } else { "" }
-}
+impl std::error::Error for Mistake {}
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,8 +8,9 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{MISTAKES_MAX, Mistake, Mistakes, shown};
-use super::nearest::nearest;
+use super::mistake::{MISTAKES_MAX, Mistake, Mistakes};
+use crate::nearest::nearest;
+use crate::plain::shown;
 use crate::units::ParseError;
 
 /// The one version of the formats.
@@ -69,7 +70,7 @@ impl<'t> Table<'t> {
     /// That name is refused already, so that the key is not missed as well.
     pub fn misspells(&self, keys: &[&'static str], known: &[&str]) -> bool {
         let unknown = self.entries.keys().map(|key| key.get_ref().as_ref()).filter(|key| !known.contains(key));
-        unknown.into_iter().any(|key| nearest(key, keys).is_some())
+        unknown.into_iter().any(|key| nearest(key, keys.iter().copied()).is_some())
     }
 
     /// Dotted name of a key.
@@ -90,6 +91,17 @@ impl<'t> Field<'t> {
         let of = |value| Field { name: self.name.clone(), value };
         self.value.get_ref().as_array().map_or(vec![self.clone()], |items| items.iter().map(of).collect())
     }
+}
+
+/// A value as a text has it; none for a table or a list that spans lines.
+pub fn given(text: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
+    let text = text.get(value.span())?;
+    let is_whole = match value.get_ref() {
+        DeValue::Table(_) => text.starts_with('{') && !text.contains('\n'),
+        DeValue::Array(_) => text.starts_with('[') && text.ends_with(']') && !text.contains('\n'),
+        _ => true,
+    };
+    is_whole.then(|| shown(text))
 }
 
 impl<'a> Reader<'a> {
@@ -121,21 +133,10 @@ impl<'a> Reader<'a> {
 
     /// A mistake in the value of a field.
     pub fn refuse(&mut self, field: &Field<'_>, expected: impl Into<String>) -> &mut Mistake {
-        let given = self.written(field.value);
+        let given = given(self.text, field.value);
         let mistake = self.refuse_at(field.value.span().start, &field.name, expected);
         mistake.given = given;
         mistake
-    }
-
-    /// A value as it is written; none for a table or a list that spans lines.
-    fn written(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
-        let text = self.text.get(value.span())?;
-        let is_whole = match value.get_ref() {
-            DeValue::Table(_) => text.starts_with('{') && !text.contains('\n'),
-            DeValue::Array(_) => text.starts_with('[') && text.ends_with(']') && !text.contains('\n'),
-            _ => true,
-        };
-        is_whole.then(|| shown(text))
     }
 
     /// Refuses every key of a table that is not among `known`.
@@ -144,7 +145,8 @@ impl<'a> Reader<'a> {
         for key in unknown.take(MISTAKES_MAX + 1) {
             let name = key.get_ref();
             let expected = format!("unknown field: expected one of {}", known.join(", "));
-            self.refuse_at(key.span().start, &table.name_of(name), expected).suggest(nearest(name, known));
+            self.refuse_at(key.span().start, &table.name_of(name), expected)
+                .suggest(nearest(name, known.iter().copied()));
         }
     }
 
@@ -166,7 +168,7 @@ impl<'a> Reader<'a> {
 
     /// A text that does not read as a quantity.
     pub fn refuse_parse(&mut self, field: &Field<'_>, error: ParseError) {
-        self.refuse(field, format!("expected {}", error.expected)).suggest(error.meant);
+        self.refuse(field, error.expected).suggest(error.meant);
     }
 
     /// One of a few words.
@@ -178,7 +180,7 @@ impl<'a> Reader<'a> {
         let words: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
         let (last, others) = words.split_last()?;
         let expected = format!("expected \"{}\" or \"{last}\"", others.join("\", \""));
-        self.refuse(field, expected).suggest(nearest(given, &words));
+        self.refuse(field, expected).suggest(nearest(given, words.iter().copied()));
         None
     }
 

@@ -6,8 +6,9 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::mistake::{MISTAKES_MAX, shown};
+use super::mistake::MISTAKES_MAX;
 use super::reader::{Field, Reader, Table};
+use crate::plain::shown;
 
 /// Largest text whose mistakes of syntax are all reported, bytes; in a larger one only the first is.
 const RECOVERED_MAX: usize = 1 << 20;

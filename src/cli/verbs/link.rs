@@ -11,7 +11,7 @@ use super::trace::parse_length;
 use super::{capabilities, signals};
 use crate::cli::output::{Format, note, warn};
 use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::net::{Link, LinkDriver, LinkEnd};
+use crate::experiment::net::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
 use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
@@ -176,7 +176,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut stop = stop_signal()?;
     let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
     link.start();
-    link.notices().iter().for_each(|notice| warn(notice, None));
+    link.notices().iter().for_each(|notice| warn(&notice.to_string(), None));
     note(&format!("link between {} and {} is up; Ctrl-C ends it", names[0], names[1]));
     let started = Instant::now();
     wait_for_end(link.as_ref(), &mut stop, args.duration)?;
@@ -185,8 +185,8 @@ pub fn run(args: &Args) -> Result<()> {
         Format::Table => summary.print_table()?,
         Format::Json => writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&summary)?)?,
     }
-    let is_stopped = link.notices().into_iter().find(|notice| notice.contains("taken away"));
-    is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice).into()))
+    let is_stopped = link.notices().into_iter().find(|notice| matches!(notice, LinkNotice::Stopped(_)));
+    is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice.to_string()).into()))
 }
 
 /// `NS[:IF]` as it is shown, and the end it means; a path may hold no `:` of its own.
@@ -308,7 +308,7 @@ impl Summary {
             driver: TunLink.name(),
             duration_s: time.as_secs_f64(),
             directions: [there, back],
-            notices: link.notices(),
+            notices: link.notices().iter().map(ToString::to_string).collect(),
         }
     }
 

@@ -50,7 +50,7 @@ use crate::report;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = capabilities::of("run", ""))]
 pub struct Args {
-    /// Scenario files, or folders of them; scenarios/README.md describes them
+    /// Scenario files, or folders of them; scenarios/REFERENCE.md describes them
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
     /// Result directory [default: runs/SCENARIO-TIME]; one below it for each of several scenarios
@@ -231,7 +231,7 @@ fn all_planned(args: &Args) -> Result<Vec<Planned>> {
     if planned.is_empty() {
         let failure =
             Failure::usage("cannot simulate: no scenario of these has [ns2], which names the simulator's agents");
-        return Err(failure.hint("scenarios/README.md, \"Beside the simulator\"").into());
+        return Err(failure.hint("scenarios/REFERENCE.md, \"Beside the simulator\"").into());
     }
     Ok(planned)
 }

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalog::{NAME_LENGTH_MAX, nearest};
+use crate::catalog::NAME_LENGTH_MAX;
 use crate::failure::Failure;
+use crate::nearest::nearest;
 
 /// How the name of such a file ends.
 const ENDING: &str = ".bpf.c";

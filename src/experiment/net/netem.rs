@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use self::chain::StageCounts;
 use self::options::NetemOptions;
 use super::wires::Wires;
-use super::{Link, LinkDriver, LinkEnd};
+use super::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::LinkCounters;
@@ -258,15 +258,17 @@ impl Link for NetemLink {
     /// Nothing changes by time.
     fn start(&self) {}
 
-    fn notices(&self) -> Vec<String> {
+    fn notices(&self) -> Vec<LinkNotice> {
         let mut notices = Vec::new();
         if !self.is_seeded {
-            notices.push("this kernel's netem takes no seed: losses do not repeat from run to run".to_owned());
+            let what = "this kernel's netem takes no seed: losses do not repeat from run to run";
+            notices.push(LinkNotice::Lacking(what.to_owned()));
         }
         if (0..2).any(|number| self.read(number).is_err()) {
             let [first, second] = &self.wires.ends;
             let (first, second) = (&first.interface, &second.interface);
-            notices.push(format!("the link stopped: interface \"{first}\" or \"{second}\" was taken away"));
+            let what = format!("interface \"{first}\" or \"{second}\" was taken away");
+            notices.push(LinkNotice::Stopped(what));
         }
         notices
     }

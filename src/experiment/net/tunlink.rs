@@ -19,7 +19,7 @@ use self::engine::{End, Engine, Request};
 use self::lane::Lane;
 use self::port::Port;
 use super::wires::{OWN_NAMES, Wires};
-use super::{Link, LinkDriver, LinkEnd};
+use super::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::kernel::netlink::interface_index;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
@@ -67,7 +67,7 @@ struct Emulated {
     bell: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
     end: Arc<Mutex<Option<End>>>,
-    notices: Vec<String>,
+    notices: Vec<LinkNotice>,
     wires: Wires,
 }
 
@@ -95,7 +95,8 @@ impl Emulated {
             }
         });
         let thread = thread.context("start the link's thread")?;
-        let notices = heard.recv().context("wait for the link's thread")?.err().into_iter().collect();
+        let notices = heard.recv().context("wait for the link's thread")?.err().map(LinkNotice::Lacking);
+        let notices = notices.into_iter().collect();
         Ok(Emulated { requests: Some(requests), bell, thread: Some(thread), end, notices, wires })
     }
 
@@ -138,11 +139,12 @@ impl Link for Emulated {
         self.ask(Request::Start);
     }
 
-    fn notices(&self) -> Vec<String> {
+    fn notices(&self) -> Vec<LinkNotice> {
         let mut notices = self.notices.clone();
         if let Some(End::InterfaceGone(number, _)) = self.end() {
             let (interface, end) = (&self.wires.ends[number].interface, ["first", "second"][number]);
-            notices.push(format!("the link stopped: interface \"{interface}\" of its {end} end was taken away"));
+            let what = format!("interface \"{interface}\" of its {end} end was taken away");
+            notices.push(LinkNotice::Stopped(what));
         }
         notices
     }

@@ -2,24 +2,29 @@
 //!
 //! No mistake: what else was asked can be measured.
 
-use super::{Cell, FlowSpec, Scenario, ScenarioError, Sends, document};
+use super::{Cell, FlowSpec, Scenario, Sends};
+use crate::model::metrics::Metric;
+use crate::written::Mistake;
 
 impl Scenario {
     /// Those of `report.metrics` that can have no value in any cell, whatever the runs give: where, why and what to do.
-    pub fn unmeasurable(&self) -> Vec<ScenarioError> {
+    pub fn unmeasurable(&self) -> Vec<Mistake> {
         let metrics = self.report.metrics.iter().enumerate();
         metrics.filter_map(|(index, name)| self.why_unmeasurable(index, name)).collect()
     }
 
-    fn why_unmeasurable(&self, index: usize, name: &str) -> Option<ScenarioError> {
-        let (lack, next) = lack_of(name)?;
-        let mut variants = self.cells.iter().flat_map(|cell| self.variants_of(cell));
-        if variants.any(|(own, beside)| can_be(name, &own, &beside)) {
+    fn why_unmeasurable(&self, index: usize, name: &str) -> Option<Mistake> {
+        let flows = Metric::find(name)?.flows;
+        let (lack, next) = flows.lack()?;
+        let can_be = |(own, beside): (Vec<&FlowSpec>, Vec<&FlowSpec>)| {
+            let is_sized = |flow: &&FlowSpec| matches!(flow.sends, Sends::Transfers { .. } | Sends::Messages { .. });
+            flows.are_in(own.len(), own.iter().any(is_sized), beside.len())
+        };
+        if self.cells.iter().flat_map(|cell| self.variants_of(cell)).any(can_be) {
             return None;
         }
-        let (line, field) = document::place_of_metric(&self.text, index);
-        let what = format!("\"{name}\": it can have no value: {lack}");
-        Some(ScenarioError { file: self.file.clone(), line, field, what, hint: Some(next.to_owned()) })
+        let mistake = self.mistake_in_metric(index, format!("it can have no value: {lack}"))?;
+        Some(*mistake.or_hint(next))
     }
 
     /// The TCP flows of each variant that a cell measures, and those beside it.
@@ -29,28 +34,6 @@ impl Scenario {
             return vec![flows().partition(|flow| flow.compared)];
         }
         flows().map(|one| flows().partition(|flow| cell.label(flow) == cell.label(one))).collect()
-    }
-}
-
-/// Why a metric has no value where it can have none, and what to do; none for one that always can.
-fn lack_of(metric: &str) -> Option<(&'static str, &'static str)> {
-    let compared = "compared are the flows of a variant, else those that run $algorithm, else all";
-    match metric {
-        _ if metric.starts_with("fct_") => Some(("no flow that is compared has a `size`", compared)),
-        "jain_index" | "convergence_s" => {
-            let next = "`copies = 2` makes two of one; friendliness_ratio is of a compared flow and those beside it";
-            Some(("it is of two compared flows or more", next))
-        }
-        "friendliness_ratio" => Some(("it needs a TCP flow beside those that are compared", compared)),
-        _ => None,
-    }
-}
-
-fn can_be(metric: &str, own: &[&FlowSpec], beside: &[&FlowSpec]) -> bool {
-    match metric {
-        "jain_index" | "convergence_s" => own.len() > 1,
-        "friendliness_ratio" => !own.is_empty() && !beside.is_empty(),
-        _ => own.iter().any(|flow| matches!(flow.sends, Sends::Transfers { .. } | Sends::Messages { .. })),
     }
 }
 
@@ -66,7 +49,7 @@ mod tests {
         format!("[[flow]]\nname=\"{name}\"\nfrom=\"a\"\nto=\"b\"\n{rest}\n")
     }
 
-    fn check(metric: &str, rest: &str) -> Vec<ScenarioError> {
+    fn check(metric: &str, rest: &str) -> Vec<Mistake> {
         let report = format!("[report]\nmetrics=[\"goodput_bps\",\n\"{metric}\"]\n");
         Scenario::parse("x.toml", &format!("{HEAD}{report}{rest}")).unwrap().unmeasurable()
     }
@@ -77,8 +60,8 @@ mod tests {
         let short = flow("short", "algorithm=\"reno\"\nsize=\"9kB\"");
         let noise = flow("noise", "protocol=\"udp\"\nrate=\"1mbit\"");
         let error = &check("fct_p95_s", &format!("{SWEEP}{bulk}{short}"))[0];
-        assert_eq!((error.line, error.field.as_str()), (11, "report.metrics"));
-        assert!(error.what.ends_with("no flow that is compared has a `size`"), "{error}");
+        assert_eq!((error.line, error.field.as_str()), (Some(11), "report.metrics"));
+        assert!(error.expected.ends_with("no flow that is compared has a `size`"), "{error}");
         assert_eq!(check("jain_index", &format!("{SWEEP}{bulk}{short}")).len(), 1);
         assert_eq!(check("convergence_s", &format!("{SWEEP}{bulk}{noise}")).len(), 1);
         assert_eq!(check("friendliness_ratio", &format!("{SWEEP}{bulk}{noise}")).len(), 1);

@@ -33,7 +33,7 @@ impl Scenario {
         let Some(spec) = &self.ns2 else {
             let what =
                 format!("cannot simulate \"{}\": it has no [ns2], which names the simulator's agents", self.name);
-            return Err(Failure::usage(what).hint("scenarios/README.md, \"Beside the simulator\""));
+            return Err(Failure::usage(what).hint("scenarios/REFERENCE.md, \"Beside the simulator\""));
         };
         let mut scenario = Scenario { expected: Vec::new(), ..self.clone() };
         if let Some(series) = self.series_variable() {
@@ -163,7 +163,7 @@ agents = { Linux = "TCP/Linux", SACK = "TCP/Sack1", FACK = "TCP/Fack" }
         let agent = refused("TCP/Sack1", "TCP/Sack1; exit");
         assert!(agent.contains("ns2.agents.SACK = \"TCP/Sack1; exit\": expected a TCP agent of ns-2"), "{agent}");
         let link = refused("[[\"r\", \"s\"]]", "[[\"r\", \"x\"]]");
-        assert!(link.contains("\"r\" to \"x\": no link joins them"), "{link}");
+        assert!(link.contains("ns2.error_models = [\"r\", \"x\"]: no link joins them"), "{link}");
         let none =
             refused("agents = { Linux = \"TCP/Linux\", SACK = \"TCP/Sack1\", FACK = \"TCP/Fack\" }", "agents = {}");
         assert!(none.contains("ns2.agents: expected at least one"), "{none}");

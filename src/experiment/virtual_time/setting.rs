@@ -115,8 +115,7 @@ fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(S
         return Ok(Some((Source { file, text: scenario.text_of(file) }, tunables.collect())));
     }
     let Some(source) = source_of(file) else { return Ok(None) };
-    let texts: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let settings = catalog::find(file)?.settings(&texts)?;
+    let settings = catalog::find(file)?.settings_of(&flow.tunables)?;
     let tunables = settings.iter().map(|setting| format!(" {}={}", setting.name, setting.value));
     Ok(Some((source, tunables.collect())))
 }

@@ -12,7 +12,7 @@ fn model(text: &str) -> LossModel {
 }
 
 fn refusal(text: &str) -> String {
-    text.parse::<LossText>().unwrap_err()
+    text.parse::<LossText>().unwrap_err().to_string()
 }
 
 #[test]
@@ -106,7 +106,7 @@ proptest! {
                 prop_assert!(expected.mean.is_finite() && expected.mean >= -1e-6 && expected.variance >= 0.0);
             }
             Ok(LossText::File(file)) => prop_assert!(!file.is_empty()),
-            Err(why) => prop_assert!(why.len() < 400, "{why}"),
+            Err(why) => prop_assert!(why.to_string().len() < 400, "{why}"),
         }
     }
 

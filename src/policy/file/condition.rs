@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::SoFar;
+use crate::nearest::nearest;
 use crate::policy::rule::{CgroupName, Match, Ports, Way};
-use crate::written::{Field, Reader, Table, nearest};
+use crate::written::{Field, Reader, Table};
 
 /// Longest name of a unit, and of one component of a cgroup's path, bytes.
 const COMPONENT_MAX: usize = 127;
@@ -143,7 +144,7 @@ fn with_suffix(text: &str) -> Option<String> {
     match text.rsplit_once('.') {
         None => Some(format!("{text}.service")),
         Some(("", _)) => None,
-        Some((stem, ending)) => nearest(&format!(".{ending}"), &SUFFIXES).map(|suffix| format!("{stem}{suffix}")),
+        Some((stem, ending)) => nearest(&format!(".{ending}"), SUFFIXES).map(|suffix| format!("{stem}{suffix}")),
     }
 }
 

@@ -71,7 +71,7 @@ impl Reader<'_> {
                     continue;
                 }
                 Ok(_) => (TWICE.to_owned(), None),
-                Err(error) => (format!("expected {}", error.expected), error.meant),
+                Err(error) => (error.expected.into_owned(), error.meant),
             };
             let mistake = self.refuse_line(list, index + 1, &expected);
             mistake.given = Some(format!("\"{}\"", shown(written)));

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::Args;
 use crate::path::change::Change;
 use crate::path::loss::{FILE_PREFIX, LossModel, LossPositions, LossText};
-use crate::path::named::shown;
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::{Direction, LinkConfig, trace_file};
+use crate::plain::shown;
 use crate::units::{BitsPerSec, parse_duration};
 
 /// A rate, and the trace it is the mean of.

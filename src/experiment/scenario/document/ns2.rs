@@ -1,19 +1,8 @@
 //! `[ns2]`: what the simulator has to know beside the scenario.
 
-use serde::Deserialize;
-
 use super::super::ns2::Ns2Spec;
-use super::super::position::Step;
-use super::super::{LinkSpec, ScenarioError};
-use super::Reader;
-use super::value::Ordered;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Ns2Text {
-    agents: Ordered<String>,
-    error_models: Option<Vec<[String; 2]>>,
-}
+use super::table::{Reader, Result};
+use super::value::{Read, Value};
 
 /// Whether a text names a TCP agent of ns-2 and nothing else: it becomes part of a Tcl script.
 fn is_agent(text: &str) -> bool {
@@ -24,25 +13,32 @@ fn is_agent(text: &str) -> bool {
 
 impl Reader<'_> {
     /// The table, checked against the links.
-    pub(super) fn ns2(&self, written: Option<Ns2Text>, links: &[LinkSpec]) -> Result<Option<Ns2Spec>, ScenarioError> {
-        let Some(Ns2Text { agents, error_models }) = written else { return Ok(None) };
-        let key = |key| vec![Step::Key("ns2"), Step::Key(key)];
-        if agents.0.is_empty() {
-            return Err(self.refuse(&key("agents"), "expected at least one, such as SACK = \"TCP/Sack1\""));
+    pub(super) fn ns2(&self) -> Result<Option<Ns2Spec>> {
+        let document = self.document();
+        if !document.has("ns2") {
+            return Ok(None);
         }
-        if let Some((name, agent)) = agents.0.iter().find(|(_, agent)| !is_agent(agent)) {
-            let path = [key("agents"), vec![Step::Key(name)]].concat();
-            let what = format!("\"{agent}\": expected a TCP agent of ns-2, such as TCP/Sack1 or TCP/Linux cubic");
-            return Err(self.refuse(&path, what));
+        let table = document.table("ns2", &["agents", "error_models"])?;
+        let value = table.need("agents")?;
+        let agents = value.table()?.entries().map(agent).collect::<Result<Vec<_>, _>>()?;
+        if agents.is_empty() {
+            return Err(value.refuse_field("expected at least one, such as SACK = \"TCP/Sack1\""));
         }
-        let joins = |pair: &[String; 2]| links.iter().any(|link| pair.iter().all(|end| link.ends.contains(end)));
-        for (index, pair) in error_models.iter().flatten().enumerate() {
-            if pair[0] == pair[1] || !joins(pair) {
-                let path = [key("error_models"), vec![Step::Item(index)]].concat();
-                let what = format!("\"{}\" to \"{}\": no link joins them", pair[0], pair[1]);
-                return Err(self.refuse(&path, what));
-            }
-        }
-        Ok(Some(Ns2Spec { agents: agents.0, error_models }))
+        let links = self.written_links()?;
+        let pair = |value: &Value<'_>| {
+            let pair = <[String; 2]>::read(value)?;
+            let is_joined = links.iter().any(|link| pair.iter().all(|end| link.ends.contains(end)));
+            if pair[0] != pair[1] && is_joined { Ok(pair) } else { Err(value.refuse("no link joins them")) }
+        };
+        let error_models = table.get("error_models").map(|value| value.list(pair)).transpose()?;
+        Ok(Some(Ns2Spec { agents, error_models }))
     }
+}
+
+fn agent((name, value): (&str, Value<'_>)) -> Result<(String, String)> {
+    let agent = String::read(&value)?;
+    if !is_agent(&agent) {
+        return Err(value.refuse("expected a TCP agent of ns-2, such as TCP/Sack1 or TCP/Linux cubic"));
+    }
+    Ok((name.to_owned(), agent))
 }

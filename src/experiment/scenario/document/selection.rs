@@ -2,25 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::position::Step;
-use super::super::{ALGORITHM, ScenarioError, VARIANT, Variable};
-use super::{Document, Reader};
+use super::report::{Measured, ReportSpec, metric};
+use super::table::{Reader, Result};
+use super::value::{Read, Value};
+use crate::experiment::scenario::{ALGORITHM, VARIANT};
 use crate::model::metrics::Metric;
 
 /// The parameter to choose and what to choose it by.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SelectionSpec {
     /// The sweep variable whose values compete.
     pub parameter: String,
     /// Metrics of which more is better.
-    #[serde(default)]
     pub max: Vec<String>,
     /// Metrics of which less is better.
-    #[serde(default)]
     pub min: Vec<String>,
     /// Ratios that are best at one, such as a share over that of another flow.
-    #[serde(default)]
     pub near_one: Vec<String>,
 }
 
@@ -78,58 +75,53 @@ impl SelectionSpec {
 
 impl Reader<'_> {
     /// The parameter must be swept, and the metrics shown.
-    pub(super) fn check_selection(&self, document: &Document, sweep: &[Variable]) -> Result<(), ScenarioError> {
-        let Some(selection) = &document.selection else { return Ok(()) };
-        self.check_parameter(&selection.parameter, sweep)?;
-        let mut seen: Vec<&str> = Vec::new();
-        for goal in [Goal::Max, Goal::Min, Goal::NearOne] {
-            let of_goal = selection.goals().into_iter().filter(|(_, other)| *other == goal);
-            for (index, (name, _)) in of_goal.enumerate() {
-                let path = [Step::Key("selection"), Step::Key(goal.key()), Step::Item(index)];
-                self.check_metric(&path, name)?;
-                self.check_criterion(&path, name, goal, document)?;
+    pub(super) fn selection(&self, measured: &Measured, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
+        let Some(value) = self.document().get("selection") else { return Ok(None) };
+        let table = value.table()?.known(&["parameter", "max", "min", "near_one"])?;
+        let parameter = parameter(&table.need("parameter")?, measured)?;
+        let mut seen: Vec<String> = Vec::new();
+        let mut read = |goal: Goal| {
+            let criterion = |item: &Value<'_>| {
+                let name = criterion(item, goal, report)?;
                 if seen.contains(&name) {
-                    return Err(self.refuse(&path, format!("\"{name}\" is listed twice")));
+                    return Err(item.refuse_field(format!("\"{name}\" is listed twice")));
                 }
-                seen.push(name);
-            }
-        }
+                seen.push(name.clone());
+                Ok(name)
+            };
+            table.get(goal.key()).map_or(Ok(Vec::new()), |value| value.list(criterion))
+        };
+        let (max, min, near_one) = (read(Goal::Max)?, read(Goal::Min)?, read(Goal::NearOne)?);
         if seen.is_empty() {
-            return Err(self.refuse(&[Step::Key("selection")], "expected a metric in max, min or near_one"));
+            return Err(value.refuse_field("expected a metric in max, min or near_one"));
         }
-        Ok(())
+        Ok(Some(SelectionSpec { parameter, max, min, near_one }))
     }
+}
 
-    fn check_parameter(&self, parameter: &str, sweep: &[Variable]) -> Result<(), ScenarioError> {
-        let path = [Step::Key("selection"), Step::Key("parameter")];
-        let can_be = |variable: &&Variable| ![VARIANT, ALGORITHM].contains(&variable.name.as_str());
-        match sweep.iter().filter(can_be).find(|variable| variable.name == parameter) {
-            Some(variable) if variable.values.len() > 1 => Ok(()),
-            Some(_) => Err(self.refuse(&path, format!("\"{parameter}\": expected a variable of at least two values"))),
-            None => {
-                let names: Vec<&str> = sweep.iter().filter(can_be).map(|variable| variable.name.as_str()).collect();
-                let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-                let what = format!("\"{parameter}\": expected a variable of [sweep] that is a parameter: {known}");
-                Err(self.refuse(&path, what))
-            }
+fn parameter(value: &Value<'_>, measured: &Measured) -> Result<String> {
+    let can_be = |name: &str| ![VARIANT, ALGORITHM].contains(&name);
+    let name = String::read(value)?;
+    match measured.sweep.iter().find(|variable| variable.name == name && can_be(&name)) {
+        Some(variable) if variable.values.len() > 1 => Ok(name),
+        Some(_) => Err(value.refuse("expected a variable of at least two values")),
+        None => {
+            let known = Some(measured.names(can_be)).filter(|names| !names.is_empty());
+            let known = known.unwrap_or("there is none".to_owned());
+            Err(value.refuse(format!("expected a variable of [sweep] that is a parameter: {known}")))
         }
     }
+}
 
-    fn check_criterion(
-        &self,
-        path: &[Step<'_>],
-        name: &str,
-        goal: Goal,
-        document: &Document,
-    ) -> Result<(), ScenarioError> {
-        let shown = &document.report.metrics;
-        if !shown.iter().any(|metric| metric == name) {
-            let what = format!("\"{name}\": expected one of report.metrics, so that the choice can be checked");
-            return Err(self.refuse(path, format!("{what}: {}", shown.join(", "))));
-        }
-        if goal == Goal::NearOne && Metric::find(name).is_none_or(|metric| metric.unit != "ratio") {
-            return Err(self.refuse(path, format!("\"{name}\": expected a ratio: only that can be near one")));
-        }
-        Ok(())
+fn criterion(value: &Value<'_>, goal: Goal, report: &ReportSpec) -> Result<String> {
+    let name = metric(value)?;
+    let shown = &report.metrics;
+    if !shown.contains(&name) {
+        let what = format!("expected one of report.metrics, so that the choice can be checked: {}", shown.join(", "));
+        return Err(value.refuse(what));
     }
+    if goal == Goal::NearOne && Metric::find(&name).is_none_or(|metric| metric.unit != "ratio") {
+        return Err(value.refuse("expected a ratio: only that can be near one"));
+    }
+    Ok(name)
 }

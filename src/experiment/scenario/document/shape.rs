@@ -1,19 +1,26 @@
-//! `[dumbbell]` and `[parking_lot]`: usual topologies written short, turned into the links they stand for before
-//! anything reads links. Each value keeps its place in the file, so that mistakes are named where they were written.
+//! `[dumbbell]` and `[parking_lot]`: usual topologies written short. Each value of their links keeps its place in the
+//! file, so that mistakes are named where they were written.
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::super::ScenarioError;
-use super::super::position::Step;
-use super::{Reader, nearest};
+use super::link::{self, Link};
+use super::table::{Reader, Result, Table};
 
 /// Most pairs of hosts of a dumbbell, and most bottlenecks of a parking lot: namespaces cost.
 const PAIRS_MAX: usize = 64;
 const HOPS_MAX: usize = 16;
 
-/// The tables that stand for links.
-pub(super) const SHAPES: [&str; 2] = ["dumbbell", "parking_lot"];
+/// A usual topology.
+struct Shape {
+    /// Its table.
+    name: &'static str,
+    /// The field that says how large it is, and the most it may say.
+    counted: (&'static str, usize),
+    draw: fn(usize) -> Vec<Made>,
+}
+
+const SHAPES: [Shape; 2] = [
+    Shape { name: "dumbbell", counted: ("pairs", PAIRS_MAX), draw: dumbbell },
+    Shape { name: "parking_lot", counted: ("hops", HOPS_MAX), draw: parking_lot },
+];
 
 /// A link that a shape stands for: which of its tables says what it is, and the key that says what differs there.
 struct Made {
@@ -26,94 +33,46 @@ impl Made {
     fn new(ends: [String; 2], class: &'static str, own: &str) -> Self {
         Made { ends, class, own: own.to_owned() }
     }
+
+    /// The link with the fields of its own, and below them those of its class.
+    fn link<'t>(self, shape: &Table<'t>) -> Result<Link<'t>> {
+        let own = if self.own == self.class { Table::empty(shape.reader) } else { fields(shape, &self.own)? };
+        Link::new(self.ends, own.over(&fields(shape, self.class)?))
+    }
 }
 
-impl<'a> Reader<'a> {
-    /// Adds the links of every shape to those that the file lists.
+/// The fields of a link in one of a shape's tables.
+fn fields<'t>(shape: &Table<'t>, key: &str) -> Result<Table<'t>> {
+    let fields = shape.table(key, &link::FIELDS)?;
+    match fields.get("ends") {
+        Some(ends) => Err(ends.refuse_field("the shape says which nodes its links join; leave this out")),
+        None => Ok(fields),
+    }
+}
+
+impl<'t> Reader<'t> {
+    /// The links of every shape.
     ///
     /// Errors: a shape whose number of hosts is missing or outside its range; a key that it does not have.
-    pub(super) fn draw_shapes(&mut self) -> Result<(), ScenarioError> {
+    pub(super) fn drawn_links(&self) -> Result<Vec<Link<'t>>> {
         let mut links = Vec::new();
-        for shape in SHAPES {
-            links.extend(self.links_of(shape)?);
-        }
-        if links.is_empty() {
-            return Ok(());
-        }
-        let table = self.table.get_mut();
-        match table.get_mut("link").map(Spanned::get_mut) {
-            Some(DeValue::Array(listed)) => {
-                links.into_iter().for_each(|link| listed.push(link));
-                return Ok(());
-            }
-            Some(_) => return Ok(()), // refused when links are read
-            None => {}
-        }
-        let span = links[0].span();
-        table.insert(
-            Spanned::new(span.clone(), "link".into()),
-            Spanned::new(span, DeValue::Array(links.into_iter().collect())),
-        );
-        Ok(())
-    }
-
-    fn links_of(&self, shape: &'static str) -> Result<Vec<Spanned<DeValue<'a>>>, ScenarioError> {
-        let Some(DeValue::Table(written)) = self.table.get_ref().get(shape).map(Spanned::get_ref) else {
-            return Ok(Vec::new());
-        };
-        let (counted, most) = if shape == "dumbbell" { ("pairs", PAIRS_MAX) } else { ("hops", HOPS_MAX) };
-        let number = self.number_of(&[Step::Key(shape), Step::Key(counted)], most)?;
-        let made = if shape == "dumbbell" { dumbbell(number) } else { parking_lot(number) };
-        for key in written.keys() {
-            let key = key.get_ref().as_ref();
-            if ![counted, "access", "bottleneck"].contains(&key) && !made.iter().any(|link| link.own == key) {
+        for Shape { name, counted: (counted, most), draw } in SHAPES {
+            let Some(value) = self.document().get(name) else { continue };
+            let table = value.table()?;
+            let range = format!("missing: expected a whole number from 1 to {most}");
+            let number = table.get(counted).ok_or_else(|| table.missing(counted, range))?;
+            let made = draw(number.whole(1..=most as u64, "")? as usize);
+            let general = [counted, "access", "bottleneck"];
+            let is_known = |key: &str| general.contains(&key) || made.iter().any(|link| link.own == key);
+            table.check_known(is_known, &general, || {
                 let own: Vec<&str> = made.iter().map(|link| link.own.as_str()).collect();
-                let known = format!("{counted}, access, bottleneck, or one link's own: {}", own.join(", "));
-                let hint = nearest(key, ["access", "bottleneck", counted].into_iter());
-                return Err(ScenarioError {
-                    hint: hint.map(|name| format!("did you mean \"{name}\"?")),
-                    ..self.refuse(&[Step::Key(shape), Step::Key(key)], format!("no such field: expected {known}"))
-                });
+                format!("{}, or one link's own: {}", general.join(", "), own.join(", "))
+            })?;
+            for link in made {
+                links.push(link.link(&table)?);
             }
         }
-        made.iter().map(|link| self.draw(shape, written, link)).collect()
-    }
-
-    /// One link: the fields of its class, then its own, then its ends.
-    fn draw(&self, shape: &str, written: &DeTable<'a>, made: &Made) -> Result<Spanned<DeValue<'a>>, ScenarioError> {
-        let mut fields = DeTable::new();
-        let mut span = written.values().next().map_or(0..0, Spanned::span);
-        for key in [made.class, &made.own] {
-            let Some(value) = written.get(key) else { continue };
-            span = value.span();
-            let DeValue::Table(own) = value.get_ref() else {
-                let what = "expected a table with the fields of a [[link]], such as { rate = \"10mbit\" }";
-                return Err(self.refuse(&[Step::Key(shape), Step::Key(key)], what));
-            };
-            if let Some(ends) = own.get("ends") {
-                let path = [Step::Key(shape), Step::Key(key), Step::Key("ends")];
-                let what = format!("the {shape} says which nodes its links join; leave this out");
-                return Err(ScenarioError { line: self.line_at(ends.span().start), ..self.refuse(&path, what) });
-            }
-            fields.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
-        }
-        let name = |node: &String| Spanned::new(span.clone(), DeValue::String(node.clone().into()));
-        let ends = DeValue::Array(made.ends.iter().map(name).collect());
-        fields.insert(Spanned::new(span.clone(), "ends".into()), Spanned::new(span.clone(), ends));
-        Ok(Spanned::new(span, DeValue::Table(fields)))
-    }
-
-    /// A whole number that a sweep can set.
-    fn number_of(&self, path: &[Step<'_>], most: usize) -> Result<usize, ScenarioError> {
-        let refuse = |text: &str| self.refuse(path, format!("{text}expected a whole number from 1 to {most}"));
-        let value = super::value_at(self.table.get_ref(), path).ok_or_else(|| refuse("missing: "))?;
-        let text = match value.get_ref() {
-            DeValue::Integer(number) => number.as_str(),
-            DeValue::String(text) => text,
-            _ => return Err(refuse("")),
-        };
-        let number = text.parse().ok().filter(|number| (1..=most).contains(number));
-        number.ok_or_else(|| refuse(&format!("\"{text}\": ")))
+        Ok(links)
     }
 }
 
@@ -139,11 +98,12 @@ fn parking_lot(hops: usize) -> Vec<Made> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Scenario, ScenarioError};
+    use super::super::super::Scenario;
     use crate::experiment::net::route::shortest_path;
+    use crate::written::Mistake;
     use std::time::Duration;
 
-    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, ScenarioError> {
+    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, Box<Mistake>> {
         let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
         let flow = format!("[[flow]]\nname=\"f\"\nfrom=\"{from}\"\nto=\"{to}\"\nalgorithm=\"reno\"\n");
         Scenario::parse("x.toml", &format!("{head}{shape}{flow}"))
@@ -198,10 +158,10 @@ mod tests {
         assert_eq!(told("[dumbbell]\n"), "x.toml:7: dumbbell.pairs: missing: expected a whole number from 1 to 64");
         assert!(told("[dumbbell]\npairs=0\n").starts_with("x.toml:8: dumbbell.pairs = 0: expected a whole number"));
         let slip = refused("[dumbbell]\npairs=1\nacces={}\n");
-        assert_eq!((slip.line, slip.hint.as_deref()), (9, Some("did you mean \"access\"?")));
-        assert!(slip.what.contains("or one link's own: s1, bottleneck, r1"), "{}", slip.what);
+        assert_eq!((slip.line, slip.hint.as_deref()), (Some(9), Some("did you mean \"access\"?")));
+        assert!(slip.expected.contains("or one link's own: s1, bottleneck, r1"), "{}", slip.expected);
         let ends = "[dumbbell]\npairs=1\naccess={ends=[\"a\",\"b\"]}\n";
-        assert!(told(ends).contains("x.toml:9: dumbbell.access.ends: the dumbbell says"), "{}", told(ends));
+        assert!(told(ends).contains("x.toml:9: dumbbell.access.ends: the shape says"), "{}", told(ends));
         assert!(
             told("[parking_lot]\nhops=99\n").contains("parking_lot.hops = 99: expected a whole number from 1 to 16")
         );

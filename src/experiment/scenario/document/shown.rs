@@ -1,16 +1,14 @@
 //! What a report shows beside its tables: `[[figure]]`, and `[[difference]]`, a known reason why numbers differ.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::super::position::Step;
-use super::super::{ScenarioError, VARIANT, Variable};
-use super::value::{Text, some_duration};
-use super::{Document, Reader};
+use super::report::{Measured, Of, Published, ReportSpec, metric};
+use super::table::{Reader, Result, Table};
+use super::value::{Read, Text, Value};
+use crate::experiment::scenario::VARIANT;
 use crate::model::flow::SERIES;
 use crate::model::run::At;
 
@@ -18,8 +16,7 @@ use crate::model::run::At;
 pub const TIME: &str = "time";
 
 /// A figure of the report.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FigureSpec {
     /// Heading.
     pub title: String,
@@ -30,31 +27,23 @@ pub struct FigureSpec {
     /// Over the sweep a metric; over time a series of a flow.
     pub y: String,
     /// Values themselves, or divided by the baseline's.
-    #[serde(default)]
-    pub of: super::Of,
+    pub of: Of,
     /// How values over the sweep are drawn.
-    #[serde(default)]
     pub draw: Draw,
     /// Whether x is drawn by its logarithm.
-    #[serde(default)]
     pub log_x: bool,
     /// Whether y is drawn by its logarithm.
-    #[serde(default)]
     pub log_y: bool,
     /// Whether all variants share one drawing over time; else each has its own, one above the other.
-    #[serde(default)]
     pub together: bool,
     /// Where a figure over time ends.
-    #[serde(default, deserialize_with = "some_duration")]
     pub until: Option<Duration>,
     /// Only these places of the sweep.
-    #[serde(default)]
     pub at: Places,
 }
 
 /// How values over the sweep are drawn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Draw {
     /// Lines where x is a number, else bars.
     #[default]
@@ -66,18 +55,15 @@ pub enum Draw {
 }
 
 /// A known reason why measured numbers differ from published ones.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceSpec {
     /// The reason, one sentence without its full stop.
     pub cause: String,
     /// What it means for the reader.
     pub advice: String,
     /// Only these metrics; all where it is empty.
-    #[serde(default)]
     pub metrics: Vec<String>,
     /// Only these places of the sweep; the whole report where it is empty.
-    #[serde(default)]
     pub at: Places,
 }
 
@@ -97,117 +83,106 @@ impl Places {
     }
 }
 
-impl<'de> Deserialize<'de> for Places {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let places = BTreeMap::<String, Values>::deserialize(deserializer)?;
-        Ok(Places(places.into_iter().map(|(name, values)| (name, values.0)).collect()))
+impl Read for Draw {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        value.word(&[("auto", Draw::Auto), ("lines", Draw::Lines), ("bars", Draw::Bars)])
     }
 }
 
-/// One value or a list of them.
-struct Values(Vec<String>);
-
-impl<'de> Deserialize<'de> for Values {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Values;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value of the variable, or a list of them")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Values, E> {
-                Ok(Values(vec![text.to_owned()]))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Values, A::Error> {
-                let mut values = Vec::new();
-                while let Some(Text(value)) = items.next_element()? {
-                    values.push(value);
-                }
-                Ok(Values(values))
-            }
-        }
-        deserializer.deserialize_any(Read)
-    }
-}
+const FIGURE_FIELDS: [&str; 11] =
+    ["title", "place", "x", "y", "of", "draw", "log_x", "log_y", "together", "until", "at"];
 
 impl Reader<'_> {
-    /// Figures draw what is measured, and differences are about places that exist.
-    pub(super) fn check_shown(&self, document: &Document, sweep: &[Variable]) -> Result<(), ScenarioError> {
-        for (index, figure) in document.figure.iter().enumerate() {
-            self.check_figure(index, figure, document, sweep)?;
-        }
-        for (index, difference) in document.difference.iter().enumerate() {
-            let at = |key| [Step::Key("difference"), Step::Item(index), Step::Key(key)];
-            for (item, name) in difference.metrics.iter().enumerate() {
-                let [table, entry, key] = at("metrics");
-                self.check_metric(&[table, entry, key, Step::Item(item)], name)?;
+    /// Figures draw what is measured.
+    pub(super) fn figures(
+        &self,
+        measured: &Measured,
+        report: &ReportSpec,
+        published: &[Published],
+    ) -> Result<Vec<FigureSpec>> {
+        let read = |table: &Table<'_>| {
+            let (x, of) = (table.needed("x")?, table.read("of")?.unwrap_or_default());
+            let over_time = x == TIME;
+            if !over_time && !measured.sweep.iter().any(|variable| variable.name == x) {
+                let names = measured.names(|_| true);
+                return Err(table.need("x")?.refuse(format!("expected {TIME} or a variable of [sweep]: {names}")));
             }
-            self.check_places(&at("at"), &difference.at, document, sweep)?;
-        }
-        Ok(())
+            let y = table.need("y")?;
+            let y = if over_time { series(&y)? } else { shown_metric(&y, report)? };
+            if of == Of::Saved {
+                return Err(table.need("of")?.refuse("expected value or ratio"));
+            }
+            if of == Of::Ratio && (over_time || report.baseline.is_none()) {
+                return Err(table.need("of")?.refuse("expected a figure over the sweep, and report.baseline"));
+            }
+            if let Some(value) = table.get("until").filter(|_| !over_time) {
+                return Err(value.refuse_field(format!("expected only where x = \"{TIME}\"")));
+            }
+            let is_on = |key| -> Result<bool> { Ok(table.read(key)?.unwrap_or(false)) };
+            Ok(FigureSpec {
+                title: table.needed("title")?,
+                place: table.read("place")?,
+                x,
+                y,
+                of,
+                draw: table.read("draw")?.unwrap_or_default(),
+                log_x: is_on("log_x")?,
+                log_y: is_on("log_y")?,
+                together: is_on("together")?,
+                until: table.read("until")?,
+                at: places(table, measured, published)?,
+            })
+        };
+        self.document().tables("figure", &FIGURE_FIELDS)?.iter().map(read).collect()
     }
 
-    fn check_figure(
-        &self,
-        index: usize,
-        figure: &FigureSpec,
-        document: &Document,
-        sweep: &[Variable],
-    ) -> Result<(), ScenarioError> {
-        let at = |key| [Step::Key("figure"), Step::Item(index), Step::Key(key)];
-        let over_time = figure.x == TIME;
-        if !over_time && !sweep.iter().any(|variable| variable.name == figure.x) {
-            let names: Vec<&str> = sweep.iter().map(|variable| variable.name.as_str()).collect();
-            let what = format!("\"{}\": expected {TIME} or a variable of [sweep]: {}", figure.x, names.join(", "));
-            return Err(self.refuse(&at("x"), what));
-        }
-        if over_time && !SERIES.iter().any(|series| series.name == figure.y) {
-            let names: Vec<&str> = SERIES.iter().map(|series| series.name).collect();
-            let what = format!("\"{}\": expected a series of a flow: {}", figure.y, names.join(", "));
-            return Err(self.refuse(&at("y"), what));
-        }
-        if !over_time {
-            self.check_metric(&at("y"), &figure.y)?;
-            let shown = &document.report.metrics;
-            if !shown.is_empty() && !shown.contains(&figure.y) {
-                let what = format!("\"{}\": expected one of report.metrics: {}", figure.y, shown.join(", "));
-                return Err(self.refuse(&at("y"), what));
-            }
-        }
-        if figure.of == super::Of::Saved {
-            return Err(self.refuse(&at("of"), "expected value or ratio"));
-        }
-        if figure.of == super::Of::Ratio && (over_time || document.report.baseline.is_none()) {
-            return Err(self.refuse(&at("of"), "expected a figure over the sweep, and report.baseline"));
-        }
-        if figure.until.is_some() && !over_time {
-            return Err(self.refuse(&at("until"), format!("expected only where x = \"{TIME}\"")));
-        }
-        self.check_places(&at("at"), &figure.at, document, sweep)
+    /// Differences are about places that exist.
+    pub(super) fn differences(&self, measured: &Measured, published: &[Published]) -> Result<Vec<DifferenceSpec>> {
+        let read = |table: &Table<'_>| {
+            let metrics = table.get("metrics").map_or(Ok(Vec::new()), |value| value.list(metric))?;
+            let at = places(table, measured, published)?;
+            Ok(DifferenceSpec { cause: table.needed("cause")?, advice: table.needed("advice")?, metrics, at })
+        };
+        self.document().tables("difference", &["cause", "advice", "metrics", "at"])?.iter().map(read).collect()
     }
+}
 
-    fn check_places(
-        &self,
-        path: &[Step<'_>],
-        places: &Places,
-        document: &Document,
-        sweep: &[Variable],
-    ) -> Result<(), ScenarioError> {
-        let variants = || document.published.iter().flat_map(|published| published.values.keys());
-        for (name, values) in &places.0 {
-            let path: Vec<Step<'_>> = path.iter().copied().chain([Step::Key(name)]).collect();
-            let Some(variable) = sweep.iter().find(|variable| variable.name == *name) else {
-                let names: Vec<&str> = sweep.iter().map(|variable| variable.name.as_str()).collect();
-                return Err(self.refuse(&path, format!("expected a variable of [sweep]: {}", names.join(", "))));
-            };
-            let known = |value: &String| {
-                variable.values.contains(value) || (name == VARIANT && variants().any(|other| other == value))
-            };
-            if let Some(unknown) = values.iter().find(|value| !known(value)) {
-                let what = format!("\"{unknown}\": expected values of `{name}`: {}", variable.values.join(", "));
-                return Err(self.refuse(&path, what));
-            }
-        }
-        Ok(())
+/// The name of a series of a flow.
+fn series(value: &Value<'_>) -> Result<String> {
+    let name = String::read(value)?;
+    if SERIES.iter().any(|series| series.name == name) {
+        return Ok(name);
     }
+    let names: Vec<&str> = SERIES.iter().map(|series| series.name).collect();
+    Err(value.refuse(format!("expected a series of a flow: {}", names.join(", "))))
+}
+
+/// The name of a metric that the report shows.
+fn shown_metric(value: &Value<'_>, report: &ReportSpec) -> Result<String> {
+    let name = metric(value)?;
+    if report.metrics.is_empty() || report.metrics.contains(&name) {
+        return Ok(name);
+    }
+    Err(value.refuse(format!("expected one of report.metrics: {}", report.metrics.join(", "))))
+}
+
+/// The places under `at`: of each variable one value or a list of them; variants may be published only.
+fn places(table: &Table<'_>, measured: &Measured, published: &[Published]) -> Result<Places> {
+    let Some(at) = table.get("at") else { return Ok(Places::default()) };
+    let read = |(name, value): (&str, Value<'_>)| {
+        let Some(variable) = measured.sweep.iter().find(|variable| variable.name == name) else {
+            let names = measured.names(|_| true);
+            return Err(value.refuse_field(format!("expected a variable of [sweep]: {names}")));
+        };
+        let is_published = |text: &str| name == VARIANT && published.iter().any(|it| it.values.contains_key(text));
+        let one = |item: &Value<'_>| {
+            let Text(text) = Text::read(item)?;
+            let is_known = variable.values.contains(&text) || is_published(&text);
+            let known = || format!("expected values of `{name}`: {}", variable.values.join(", "));
+            if is_known { Ok(text) } else { Err(item.refuse(known())) }
+        };
+        let values = value.items().unwrap_or(vec![value.clone()]).iter().map(one).collect::<Result<_, _>>()?;
+        Ok((name.to_owned(), values))
+    };
+    at.table()?.entries().map(read).collect::<Result<_, _>>().map(Places)
 }

@@ -1,135 +1,337 @@
-//! Values of a scenario file that serde does not read by itself.
+//! Values of a scenario file in one cell of its sweep: literals, and texts in which a `$name` stands for another value.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use toml::Spanned;
+use toml::de::DeValue;
 
-use crate::units;
+use super::table::{Reader, Result, Table};
+use crate::nearest::nearest;
+use crate::path::acks::AckHold;
+use crate::path::loss::LossText;
+use crate::path::rate_trace::RateText;
+use crate::path::reorder::Reorder;
+use crate::plain::shown;
+use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, parse_duration};
+use crate::written::{Mistake, given};
 
-/// A string, or a number as it is written.
-#[derive(Debug, Clone)]
-pub(super) struct Text(pub(super) String);
+/// A value under its name, for one cell.
+#[derive(Clone)]
+pub struct Value<'t> {
+    pub reader: Reader<'t>,
+    /// Dotted name, such as `link.rate`; an item of a list has the list's name.
+    pub name: String,
+    pub written: &'t Spanned<DeValue<'t>>,
+}
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
-            type Value = Text;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a number")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(text.to_owned()))
-            }
-            fn visit_bool<E>(self, is_on: bool) -> Result<Text, E> {
-                Ok(Text(is_on.to_string()))
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
-            }
-            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
-            }
+/// A part of a text.
+enum Piece<'a> {
+    Literal(&'a str),
+    /// What a `$` stands before: a variable of the sweep.
+    Name(&'a str),
+}
+
+/// Splits a text at its `$name`s; `$$` stands for one dollar sign.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut split = text.split('$');
+    let mut pieces = vec![Piece::Literal(split.next().unwrap_or_default())];
+    while let Some(piece) = split.next() {
+        if piece.is_empty() {
+            pieces.extend([Piece::Literal("$"), Piece::Literal(split.next().unwrap_or_default())]);
+            continue;
         }
-        deserializer.deserialize_any(Read)
+        let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
+        let (name, rest) = piece.split_at(end);
+        pieces.extend([Piece::Name(name), Piece::Literal(rest)]);
+    }
+    pieces
+}
+
+/// The variables that a value takes, in the order of its text; those of the items of a list and of a table too.
+pub fn names_in<'a>(value: &'a DeValue<'_>) -> Vec<&'a str> {
+    match value {
+        DeValue::String(text) => {
+            let name = |piece| if let Piece::Name(name) = piece { Some(name) } else { None };
+            pieces(text).into_iter().filter_map(name).collect()
+        }
+        DeValue::Array(items) => items.iter().flat_map(|item| names_in(item.get_ref())).collect(),
+        DeValue::Table(table) => table.values().flat_map(|value| names_in(value.get_ref())).collect(),
+        _ => Vec::new(),
     }
 }
 
-/// A text or a number as it is written, or a list of such.
-#[derive(Debug)]
-pub(super) struct TextOrList {
-    /// Empty where it is a list.
-    pub(super) text: String,
-    pub(super) list: Option<Vec<String>>,
-}
+impl<'t> Value<'t> {
+    /// A text as it is written, or a number or truth value as text; none for anything else.
+    pub fn literal(&self) -> Option<Cow<'t, str>> {
+        Some(match self.written.get_ref() {
+            DeValue::String(text) => Cow::Borrowed(text),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => number.to_string().into(),
+                Err(_) => Cow::Borrowed(number.as_str()),
+            },
+            DeValue::Float(number) => match number.as_str().parse::<f64>() {
+                Ok(number) => number.to_string().into(),
+                Err(_) => Cow::Borrowed(number.as_str()),
+            },
+            DeValue::Boolean(is_on) => is_on.to_string().into(),
+            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return None,
+        })
+    }
 
-impl<'de> Deserialize<'de> for TextOrList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            One(Text),
-            List(Vec<Text>),
+    /// As [`Value::literal`], with each `$name` replaced by its value in the cell.
+    ///
+    /// Errors: a `$name` that is no variable of the sweep.
+    pub fn text(&self) -> Result<Option<Cow<'t, str>>> {
+        match self.literal() {
+            Some(text) if self.written.get_ref().is_str() && text.contains('$') => self.replaced(&text).map(Some),
+            other => Ok(other),
         }
-        Ok(match Written::deserialize(deserializer) {
-            Ok(Written::One(text)) => TextOrList { text: text.0, list: None },
-            Ok(Written::List(list)) => {
-                let list = list.into_iter().map(|one| one.0).collect();
-                TextOrList { text: String::new(), list: Some(list) }
+    }
+
+    fn replaced(&self, text: &str) -> Result<Cow<'t, str>> {
+        let mut replaced = String::new();
+        for piece in pieces(text) {
+            replaced += match piece {
+                Piece::Literal(text) => text,
+                Piece::Name(name) => self.reader.at.get(name).ok_or_else(|| self.unknown_name(name))?,
+            };
+        }
+        Ok(replaced.into())
+    }
+
+    fn unknown_name(&self, name: &str) -> Box<Mistake> {
+        let known: Vec<String> = self.reader.at.keys().map(|key| format!("${key}")).collect();
+        let known = if known.is_empty() { "there is no [sweep]".to_owned() } else { known.join(", ") };
+        let mut mistake = self.mistake(format!("expected a variable of [sweep]: {known}"));
+        mistake.given = Some(format!("\"${name}\""));
+        let near = nearest(name, self.reader.at.keys().map(String::as_str));
+        mistake.suggest(near.map(|name| format!("${name}")));
+        mistake
+    }
+
+    /// Whether its text takes the value of this variable.
+    pub fn takes(&self, variable: &str) -> bool {
+        names_in(self.written.get_ref()).contains(&variable)
+    }
+
+    pub fn line(&self) -> usize {
+        self.reader.line_of(self.written.span().start)
+    }
+
+    /// The value for a message: as it is written, or what it stands for in the cell.
+    fn given(&self) -> Option<String> {
+        match self.written.get_ref() {
+            DeValue::String(text) if text.contains('$') => {
+                let text = self.replaced(text).unwrap_or(Cow::Borrowed(text));
+                Some(format!("\"{}\"", shown(&text)))
             }
-            Err(_) => return Err(de::Error::custom("expected a text, a number or a list of numbers")),
+            _ => given(self.reader.text, self.written),
+        }
+    }
+
+    fn mistake(&self, expected: impl Into<String>) -> Box<Mistake> {
+        self.reader.mistake(self.written.span().start, &self.name, expected)
+    }
+
+    /// A mistake in the value.
+    pub fn refuse(&self, expected: impl Into<String>) -> Box<Mistake> {
+        let mut mistake = self.mistake(expected);
+        mistake.given = self.given();
+        self.in_sweep(mistake)
+    }
+
+    /// A mistake in the field that is none in its value.
+    pub fn refuse_field(&self, expected: impl Into<String>) -> Box<Mistake> {
+        self.in_sweep(self.mistake(expected))
+    }
+
+    /// A mistake in the value that was found while it was read.
+    pub fn wrong(&self, error: ParseError) -> Box<Mistake> {
+        let mut mistake = self.mistake(error.expected);
+        mistake.given = self.given();
+        mistake.suggest(error.meant);
+        self.in_sweep(mistake)
+    }
+
+    /// Moves a mistake to the sweep where that gives the whole value; where it gives a part, the next step names it.
+    fn in_sweep(&self, mut mistake: Box<Mistake>) -> Box<Mistake> {
+        let Some(text) = self.written.get_ref().as_str() else { return mistake };
+        let names = names_in(self.written.get_ref());
+        let sweep = self.reader.sweep();
+        let Some((name, variable)) = names.iter().find_map(|name| Some((*name, sweep.as_ref()?.get(name)?))) else {
+            return mistake;
+        };
+        if text != format!("${name}") {
+            let hint = format!("\"${name}\" takes its values from [sweep], line {}", variable.line());
+            return mistake.or_hint(hint);
+        }
+        let taken = self.reader.at.get(name).map(String::as_str);
+        let listed =
+            variable.items().and_then(|items| items.into_iter().find(|item| item.literal().as_deref() == taken));
+        let hint = format!("it is the value of {}, line {}", mistake.field, self.line());
+        let place = listed.as_ref().unwrap_or(&variable);
+        mistake.given = mistake.given.and_then(|_| place.given());
+        (mistake.line, mistake.field) = (Some(place.line()), variable.name.clone());
+        mistake.or_hint(hint)
+    }
+
+    /// Its items; none where it is no list.
+    pub fn items(&self) -> Option<Vec<Value<'t>>> {
+        let items = self.written.get_ref().as_array()?;
+        Some(items.iter().map(|written| Value { written, ..self.clone() }).collect())
+    }
+
+    /// A list, of which each item is read.
+    pub fn list<T>(&self, read: impl FnMut(&Value<'t>) -> Result<T>) -> Result<Vec<T>> {
+        let items = self.items().ok_or_else(|| self.refuse("expected a list, such as [1, 2]"))?;
+        items.iter().map(read).collect()
+    }
+
+    /// The value as a table.
+    pub fn table(&self) -> Result<Table<'t>> {
+        match self.written.get_ref() {
+            DeValue::Table(entries) => Ok(Table::new(self, entries)),
+            DeValue::Array(_) if !self.name.contains('.') => {
+                let what = format!("expected [{}], in one pair of brackets: there is one", self.name);
+                Err(self.refuse_field(what))
+            }
+            _ => Err(self.refuse("expected a table, such as { name = 1 }")),
+        }
+    }
+
+    /// A text that a function reads.
+    pub fn parsed<T>(&self, read: impl FnOnce(&str) -> Result<T, ParseError>) -> Result<T> {
+        let text = self.text()?.unwrap_or_default(); // what is no text reads no better than an empty one
+        read(&text).map_err(|error| self.wrong(error))
+    }
+
+    /// A whole number, also as text, so that a sweep can set it; `of` is empty or a unit, such as " of packets".
+    pub fn whole(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64> {
+        let number = self.text()?.and_then(|text| text.parse().ok()).filter(|number| range.contains(number));
+        let (low, high) = (range.start(), range.end());
+        number.ok_or_else(|| self.refuse(format!("expected a whole number{of} from {low} to {high}")))
+    }
+
+    /// As [`Value::whole`], of a field that no sweep sets.
+    pub fn unquoted(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64> {
+        let number = self.whole(range.clone(), of)?;
+        if self.written.get_ref().is_str() {
+            let (low, high) = (range.start(), range.end());
+            return Err(self.refuse(format!("expected a whole number{of} from {low} to {high}, without quotes")));
+        }
+        Ok(number)
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
+        let given = self.text()?.unwrap_or_default();
+        let found = words.iter().find(|(word, _)| *word == given);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let mut mistake = self.refuse(format!("expected {}", words.join(" or ")));
+            mistake.suggest(nearest(&given, words));
+            mistake
         })
     }
 }
 
-/// Most packets of a window: far above what any path of ours holds.
-const COUNT_MAX: u32 = 1_000_000;
+/// What a value of a scenario can be read as.
+pub trait Read: Sized {
+    /// Errors: the value is none of these.
+    fn read(value: &Value<'_>) -> Result<Self>;
+}
 
-/// A number of packets, from 1; also as text, so that a sweep can set it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Count(pub(super) u32);
+macro_rules! read_from_text {
+    ($($name:ty),*) => {$(
+        impl Read for $name {
+            fn read(value: &Value<'_>) -> Result<Self> {
+                value.parsed(<$name>::from_str)
+            }
+        }
+    )*};
+}
+read_from_text!(BitsPerSec, Bytes, QueueSize, Share, RateText, Reorder, AckHold);
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Text::deserialize(deserializer)?.0;
-        let count = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
-        count
-            .map(Count)
-            .ok_or_else(|| de::Error::custom(format!("\"{text}\": expected a number of packets from 1 to {COUNT_MAX}")))
+impl Read for Duration {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        value.parsed(parse_duration)
+    }
+}
+
+/// A list stands for the numbers of the packets that are lost.
+impl Read for LossText {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        if value.written.get_ref().is_array() {
+            let positions = value.list(|item| Ok(item.text()?.unwrap_or_default()))?;
+            return format!("positions:{}", positions.join(",")).parse().map_err(|error| value.wrong(error));
+        }
+        value.parsed(LossText::from_str)
+    }
+}
+
+impl Read for String {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let text = value.text()?.filter(|_| value.written.get_ref().is_str());
+        text.map(Cow::into_owned).ok_or_else(|| value.refuse("expected a text in quotes"))
+    }
+}
+
+/// A text, or a number or truth value as text.
+pub struct Text(pub String);
+
+impl Read for Text {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let text = value.text()?.map(|text| Text(text.into_owned()));
+        text.ok_or_else(|| value.refuse("expected a text or a number"))
+    }
+}
+
+impl Read for bool {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        value.written.get_ref().as_bool().ok_or_else(|| value.refuse("expected true or false"))
     }
 }
 
 /// On or off: true or false, 1 or 0; also as text, so that a sweep can set it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Switch(pub(super) bool);
+pub struct Switch(pub bool);
 
-impl<'de> Deserialize<'de> for Switch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Text::deserialize(deserializer)?.0;
-        match text.as_str() {
-            "1" | "true" => Ok(Switch(true)),
-            "0" | "false" => Ok(Switch(false)),
-            _ => Err(de::Error::custom(format!("\"{text}\": expected 1 or 0"))),
+impl Read for Switch {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        match value.text()?.as_deref() {
+            Some("1" | "true") => Ok(Switch(true)),
+            Some("0" | "false") => Ok(Switch(false)),
+            _ => Err(value.refuse("expected 1 or 0")),
         }
     }
 }
 
-/// A duration where one may be missing.
-pub(super) fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    units::duration_text::deserialize(deserializer).map(Some)
-}
-
-/// A table in the order of the file.
-#[derive(Debug)]
-pub(super) struct Ordered<V>(pub(super) Vec<(String, V)>);
-
-impl<V> Default for Ordered<V> {
-    fn default() -> Self {
-        Ordered(Vec::new())
+impl Read for f64 {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let number = value.literal().filter(|_| !value.written.get_ref().is_str());
+        number.and_then(|number| number.parse().ok()).ok_or_else(|| value.refuse("expected a number"))
     }
 }
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read<V>(std::marker::PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for Read<V> {
-            type Value = Ordered<V>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<V>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Ordered(entries))
-            }
-        }
-        deserializer.deserialize_map(Read(std::marker::PhantomData))
+impl Read for [String; 2] {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let nodes = value.list(String::read)?;
+        nodes.try_into().map_err(|_| value.refuse("expected two nodes, such as [\"a\", \"b\"]"))
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        value.list(T::read)
+    }
+}
+
+impl<T: Read> Read for BTreeMap<String, T> {
+    fn read(value: &Value<'_>) -> Result<Self> {
+        let table = value.table()?;
+        table.entries().map(|(name, value)| Ok((name.to_owned(), T::read(&value)?))).collect()
     }
 }

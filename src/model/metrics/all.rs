@@ -1,0 +1,247 @@
+//! The declaration of every metric.
+
+use super::{Computed, Flows, Metric, completion, fairness, goodput, share, slow_start, steadiness, total};
+
+/// A metric that every flow gives.
+const OF_ANY_FLOW: Metric = Metric {
+    name: "",
+    title: "",
+    unit: "",
+    what: "",
+    source: "",
+    needs: "a flow of the variant",
+    flows: Flows::Any,
+    computed: Computed::FromFlows(|_| None),
+};
+
+/// A percentile of flow completion times.
+const COMPLETION: Metric = Metric {
+    unit: "s",
+    source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
+    needs: "flows of the variant with a size",
+    flows: Flows::Sized,
+    ..OF_ANY_FLOW
+};
+
+/// A percentile of smoothed RTTs.
+const SRTT: Metric = Metric {
+    unit: "us",
+    source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
+    needs: "events with a smoothed RTT of the variant's flows",
+    ..OF_ANY_FLOW
+};
+
+/// A percentile of queueing delays.
+const QUEUEING: Metric = Metric {
+    unit: "us",
+    source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
+    needs: "events with RTTs of the variant's flows",
+    ..OF_ANY_FLOW
+};
+
+/// Every metric there is.
+pub static METRICS: &[Metric] = &[
+    Metric {
+        name: "delivered_pkts",
+        title: "delivered",
+        unit: "pkts",
+        what: "packets the receiver acknowledged by the end of the run, summed over the variant's flows",
+        source: "the kernel's `delivered`; the papers' \"packets delivered\" is the highest sequence sent",
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.delivered_pkts as f64)),
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "goodput_bps",
+        title: "goodput",
+        unit: "bit/s",
+        what: "new payload at the receivers of the variant's flows per second of the time in which any of them runs",
+        source: "RFC 2647, 3.17",
+        computed: Computed::FromFlows(goodput),
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "retrans_pkts",
+        title: "retransmitted",
+        unit: "pkts",
+        what: "packets sent again, summed over the variant's flows",
+        source: "the kernel's `total_retrans`",
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.retrans_pkts as f64)),
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "lost_pkts",
+        title: "lost",
+        unit: "pkts",
+        what: "packets the sender marked lost, summed over the variant's flows",
+        source: "the kernel's `lost`",
+        computed: Computed::FromFlows(|run| total(run, |flow| flow.lost_pkts as f64)),
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "retrans_ratio",
+        title: "retransmitted share",
+        unit: "ratio",
+        what: "packets sent again over packets delivered and sent again",
+        source: "the kernel's `total_retrans` and `delivered`",
+        computed: Computed::FromFlows(|run| {
+            share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)
+        }),
+        needs: "packets that were delivered or lost",
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "loss_ratio",
+        title: "lost share",
+        unit: "ratio",
+        what: "packets marked lost over packets delivered and marked lost",
+        source: "RFC 5166, 2.1.3, as the sender sees it",
+        computed: Computed::FromFlows(|run| {
+            share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)
+        }),
+        needs: "packets that were delivered or lost",
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "fct_mean_s",
+        title: "flow completion time, mean",
+        unit: "s",
+        what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
+        source: "Dukkipati and McKeown, ACM CCR 36(1), 2006",
+        computed: Computed::WaitFromFlows(completion::mean),
+        needs: "flows of the variant with a size",
+        flows: Flows::Sized,
+    },
+    Metric {
+        name: "fct_p50_s",
+        title: "flow completion time, median",
+        what: "median over the variant's transfers of the time until the receiver has the last byte",
+        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.5)),
+        ..COMPLETION
+    },
+    Metric {
+        name: "fct_p95_s",
+        title: "flow completion time, 95th percentile",
+        what: "95th percentile over the variant's transfers of the time until the receiver has the last byte",
+        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.95)),
+        ..COMPLETION
+    },
+    Metric {
+        name: "fct_p99_s",
+        title: "flow completion time, 99th percentile",
+        what: "99th percentile over the variant's transfers of the time until the receiver has the last byte",
+        computed: Computed::WaitFromFlows(|run| completion::percentile(run, 0.99)),
+        ..COMPLETION
+    },
+    Metric {
+        name: "srtt_p50_us",
+        title: "smoothed RTT, median of the run",
+        what: "median over the time of the variant's flows of the sender's smoothed RTT",
+        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.5)),
+        ..SRTT
+    },
+    Metric {
+        name: "srtt_p95_us",
+        title: "smoothed RTT, 95th percentile of the run",
+        what: "95th percentile over the time of the variant's flows of the sender's smoothed RTT",
+        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.95)),
+        ..SRTT
+    },
+    Metric {
+        name: "srtt_p99_us",
+        title: "smoothed RTT, 99th percentile of the run",
+        what: "99th percentile over the time of the variant's flows of the sender's smoothed RTT",
+        computed: Computed::FromEvents(|run| steadiness::srtt_percentile(run, 0.99)),
+        ..SRTT
+    },
+    Metric {
+        name: "qdelay_p50_us",
+        title: "queueing delay, median of the run",
+        what: "median over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.5)),
+        ..QUEUEING
+    },
+    Metric {
+        name: "qdelay_p95_us",
+        title: "queueing delay, 95th percentile of the run",
+        what: "95th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.95)),
+        ..QUEUEING
+    },
+    Metric {
+        name: "qdelay_p99_us",
+        title: "queueing delay, 99th percentile of the run",
+        what: "99th percentile over the time of the variant's flows of RTT minus the flow's lowest RTT",
+        computed: Computed::FromEvents(|run| steadiness::qdelay_percentile(run, 0.99)),
+        ..QUEUEING
+    },
+    Metric {
+        name: "mean_cwnd_pkts",
+        title: "mean cwnd",
+        unit: "pkts",
+        what: "congestion window weighted by the time it held, mean of the variant's flows",
+        source: "the kernel's `snd_cwnd`, integrated over time",
+        computed: Computed::FromEvents(steadiness::mean_cwnd),
+        needs: "events of the variant's flows",
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "utilisation_ratio",
+        title: "utilisation",
+        unit: "ratio",
+        what: "new packets that all flows delivered over the narrowest link, over what it can carry in the run",
+        source: "RFC 5166, 2.1.1",
+        computed: Computed::FromFlows(steadiness::utilisation),
+        needs: "a rate of the link that limits the variant's flows; where it varies, when they began",
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "jain_index",
+        title: "Jain's fairness index",
+        unit: "ratio",
+        what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
+        source: "Jain, Chiu and Hawe, DEC-TR-301, 1984",
+        computed: Computed::FromEvents(fairness::jain),
+        needs: "two flows of the variant that run at the same time, and their events",
+        flows: Flows::Two,
+    },
+    Metric {
+        name: "convergence_s",
+        title: "convergence time",
+        unit: "s",
+        what: "from the start of the variant's last flow until it has 80 % of its fair share for 5 s; a run that ends before counts with its time",
+        source: "Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001, with ε = 0.2",
+        computed: Computed::WaitFromEvents(fairness::convergence),
+        needs: "two flows of the variant, 5 s in which all flows run, and their events",
+        flows: Flows::Two,
+    },
+    Metric {
+        name: "friendliness_ratio",
+        title: "share over that of the flow beside",
+        unit: "ratio",
+        what: "goodput of a flow of the variant over that of a flow beside it, while all run: 1 when they share evenly",
+        source: "Xu, Harfoush and Rhee, INFOCOM 2004",
+        computed: Computed::FromEvents(fairness::friendliness),
+        needs: "a flow beside the variant's that runs at the same time, and their events",
+        flows: Flows::Beside,
+    },
+    Metric {
+        name: "stability_index",
+        title: "stability index",
+        unit: "ratio",
+        what: "standard deviation over mean of the goodput per second, mean of the variant's flows: smaller is steadier",
+        source: "Wei, Jin, Low and Hegde, IEEE/ACM ToN 14(6), 2006",
+        computed: Computed::FromEvents(steadiness::stability),
+        needs: "two seconds in which all flows run, and their events",
+        ..OF_ANY_FLOW
+    },
+    Metric {
+        name: "slow_start_overshoot_pkts",
+        title: "slow-start overshoot",
+        unit: "pkts",
+        what: "packets lost by the end of the recovery that the first slow start led to, summed over the variant's flows",
+        source: "Ha and Rhee, Computer Networks 55(9), 2011",
+        computed: Computed::FromEvents(slow_start::overshoot),
+        needs: "a first slow start that ends, and its events",
+        ..OF_ANY_FLOW
+    },
+];

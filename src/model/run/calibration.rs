@@ -1,0 +1,135 @@
+//! What empty paths measured before an experiment, and how files say which path it was.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::At;
+
+/// What the empty path measured before an experiment, beside what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct Calibration {
+    /// What was measured, and where.
+    pub quantity: Quantity,
+    /// Unit of the two values: "bit/s", "us", "ratio".
+    pub unit: String,
+    /// What the scenario asked.
+    pub asked: f64,
+    /// What was measured.
+    pub measured: f64,
+    /// Allowed range around the asked value.
+    pub allowed: [f64; 2],
+    /// Whether the measurement lies in the range.
+    pub within: bool,
+    /// Measurements it took, this one included: those before lay outside. 0 in files that do not say.
+    pub attempts: u32,
+}
+
+/// A quantity of one path: `s-r rate at loss = 1%`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives.
+    pub to: String,
+    /// "rate", "rtt" or "loss".
+    pub kind: String,
+    /// What tells the path from the others of the sweep; empty where there is one path.
+    pub at: At,
+}
+
+impl Quantity {
+    /// Whether a place of the sweep is on this path.
+    pub fn is_at(&self, at: &At) -> bool {
+        self.at.iter().all(|(name, value)| at.get(name) == Some(value))
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{} {}", self.from, self.to, self.kind)?;
+        let mut before = " at";
+        for (name, value) in &self.at {
+            write!(f, "{before} {name} = {value}")?;
+            before = ",";
+        }
+        Ok(())
+    }
+}
+
+/// Reads the words by which files name a quantity.
+impl From<&str> for Quantity {
+    fn from(label: &str) -> Self {
+        let (path, place) = label.split_once(" at ").unwrap_or((label, ""));
+        let (nodes, kind) = path.rsplit_once(' ').unwrap_or(("", path));
+        let (from, to) = nodes.split_once('-').unwrap_or((nodes, ""));
+        let at = place.split(", ").filter_map(|part| part.split_once(" = "));
+        let at = at.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Quantity { from: from.to_owned(), to: to.to_owned(), kind: kind.to_owned(), at }
+    }
+}
+
+/// A calibration as files have it.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// The quantity in words.
+    quantity: String,
+    /// Where the words can be read in another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<Quantity>,
+    unit: String,
+    asked: f64,
+    measured: f64,
+    allowed: [f64; 2],
+    within: bool,
+    #[serde(default)]
+    attempts: u32,
+}
+
+impl From<Written> for Calibration {
+    fn from(written: Written) -> Self {
+        let Written { quantity, path, unit, asked, measured, allowed, within, attempts } = written;
+        let quantity = path.unwrap_or_else(|| quantity.as_str().into());
+        Calibration { quantity, unit, asked, measured, allowed, within, attempts }
+    }
+}
+
+impl From<Calibration> for Written {
+    fn from(calibration: Calibration) -> Self {
+        let Calibration { quantity, unit, asked, measured, allowed, within, attempts } = calibration;
+        let words = quantity.to_string();
+        let path = (Quantity::from(words.as_str()) != quantity).then_some(quantity);
+        Written { quantity: words, path, unit, asked, measured, allowed, within, attempts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = r#"{"quantity":"s-r rate at delay = 5ms, loss = 1%","unit":"bit/s","asked":1.0,"measured":1.0,
+                          "allowed":[0.9,1.1],"within":true}"#;
+
+    #[test]
+    fn calibration_of_older_files_is_read_by_its_label() {
+        let old: Calibration = serde_json::from_str(OLD).unwrap();
+        assert_eq!(
+            (old.quantity.from.as_str(), old.quantity.to.as_str(), old.quantity.kind.as_str()),
+            ("s", "r", "rate")
+        );
+        assert_eq!((old.quantity.at["delay"].as_str(), old.quantity.at["loss"].as_str()), ("5ms", "1%"));
+        assert_eq!(old.quantity.to_string(), "s-r rate at delay = 5ms, loss = 1%");
+        assert_eq!(Quantity::from("s-r rtt").to_string(), "s-r rtt");
+    }
+
+    #[test]
+    fn values_and_nodes_of_any_letters_survive_a_file() {
+        let at = At::from([("loss".to_owned(), "bursts:loss=1%, mean = 4 at most".to_owned())]);
+        let (from, to) = ("a-b".to_owned(), "c".to_owned());
+        let old: Calibration = serde_json::from_str(OLD).unwrap();
+        let one = Calibration { quantity: Quantity { from, to, kind: "loss".to_owned(), at }, ..old };
+        let text = serde_json::to_string(&one).unwrap();
+        assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), one, "{text}");
+    }
+}
