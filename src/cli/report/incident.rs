@@ -42,13 +42,13 @@ pub fn is_incident(path: &Path) -> bool {
 /// Errors: one cannot be read; a format that has no way to show evidence.
 pub fn render(paths: &[PathBuf], format: Format) -> Result<String> {
     let placed = paths.iter().map(|path| read(path)).collect::<Result<Vec<Placed>>>()?;
-    let documents = || placed.iter().map(document).collect::<Vec<_>>();
+    let documents = || placed.iter().map(document);
     match format {
         Format::Json if placed.len() == 1 => Ok(serde_json::to_string_pretty(&placed[0])? + "\n"),
         Format::Json => Ok(serde_json::to_string_pretty(&placed)? + "\n"),
-        Format::Text => Ok(drawing::text::written(&documents())),
-        Format::Markdown => Ok(drawing::markdown::written(&documents())),
-        Format::Html => Ok(drawing::html::written(TITLE, &documents())),
+        Format::Text => Ok(drawing::text::written(documents())),
+        Format::Markdown => Ok(drawing::markdown::written(documents())),
+        Format::Html => Ok(drawing::html::written(TITLE, documents())),
         Format::Csv => {
             let refusal = Failure::usage("cannot report an incident as csv");
             Err(refusal.hint("choose `-o text`, `-o markdown`, `-o html` or `-o json`").into())

@@ -4,7 +4,7 @@ use super::{capital, stopped, svg};
 use crate::plain::plain_lines;
 use crate::report::document::part::{Item, List, Marks, Part, Tally};
 use crate::report::document::table::{Column, Role, Row, Table};
-use crate::report::document::{self, Section};
+use crate::report::document::{self, Section, section};
 use crate::report::figures::figure::Figure;
 use crate::report::judge::cell::Verdict;
 use crate::report::judge::number::{self, NOTHING};
@@ -12,15 +12,15 @@ use crate::report::judge::report::Report;
 
 /// What a report consists of here.
 const SECTIONS: [Section; 9] = [
-    Section::Claim,
-    Section::Verdicts,
-    Section::Choice,
-    Section::Metrics,
-    Section::Sources,
-    Section::Notes,
-    Section::Figures,
-    Section::Definitions,
-    Section::HowMeasured,
+    section::claim,
+    section::verdicts,
+    section::choice,
+    section::metrics,
+    section::sources,
+    section::notes,
+    section::figures,
+    section::definitions,
+    section::how_measured,
 ];
 const STYLE: &str = include_str!("page.css");
 /// So many items of a list of verdicts are shown; more can be unfolded.
@@ -32,20 +32,19 @@ pub fn write(reports: &[Report]) -> String {
         [report] => report.title.clone(),
         _ => format!("{} reports", reports.len()),
     };
-    let together = document::together(reports);
-    let first = if together.is_empty() { String::new() } else { Page::default().main("top", &together, "") };
-    let section = |(index, report): (usize, &Report)| {
+    let together = document::together(reports).map(|parts| Page::default().main("top", &parts, ""));
+    let one = |(index, report): (usize, &Report)| {
         let (id, parts) = (format!("r{index}"), document::of(report, &SECTIONS));
         let page = Page { prefix: format!("{id}-") };
-        // Title and claim come before the links to everything else.
         page.main(&id, &parts, &page.links(&parts))
     };
-    page(&title, &(first + &reports.iter().enumerate().map(section).collect::<String>()))
+    let sections = reports.iter().enumerate().map(one);
+    page(&title, &together.into_iter().chain(sections).collect::<String>())
 }
 
 /// Writes documents on one page.
-pub fn written(title: &str, documents: &[Vec<Part>]) -> String {
-    page(title, &documents.iter().map(|parts| Page::default().main("", parts, "")).collect::<String>())
+pub fn written(title: &str, documents: impl Iterator<Item = Vec<Part>>) -> String {
+    page(title, &documents.map(|parts| Page::default().main("", &parts, "")).collect::<String>())
 }
 
 /// A self-contained page around a body.

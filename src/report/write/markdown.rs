@@ -4,30 +4,29 @@ use super::stopped;
 use crate::plain::plain_lines;
 use crate::report::document::part::{List, Marks, Part};
 use crate::report::document::table::Table;
-use crate::report::document::{self, Section};
+use crate::report::document::{self, Section, section};
 use crate::report::judge::report::Report;
 
 /// What a report consists of here.
 const SECTIONS: [Section; 7] = [
-    Section::Header,
-    Section::Metrics,
-    Section::Choice,
-    Section::Verdicts,
-    Section::Sources,
-    Section::Definitions,
-    Section::Notes,
+    section::header,
+    section::metrics,
+    section::choice,
+    section::verdicts,
+    section::sources,
+    section::definitions,
+    section::notes,
 ];
 
 /// Writes the reports one after the other, then what they say together.
 pub fn write(reports: &[Report]) -> String {
-    let mut documents: Vec<Vec<Part>> = reports.iter().map(|report| document::of(report, &SECTIONS)).collect();
-    documents.extend(Some(document::together(reports)).filter(|parts| !parts.is_empty()));
-    written(&documents)
+    let documents = reports.iter().map(|report| document::of(report, &SECTIONS));
+    written(documents.chain(document::together(reports)))
 }
 
 /// Writes documents one after the other.
-pub fn written(documents: &[Vec<Part>]) -> String {
-    documents.iter().map(|parts| parts.iter().map(part).collect::<String>()).collect::<Vec<_>>().join("\n")
+pub fn written(documents: impl Iterator<Item = Vec<Part>>) -> String {
+    documents.map(|parts| parts.iter().map(part).collect::<String>()).collect::<Vec<_>>().join("\n")
 }
 
 fn part(part: &Part) -> String {
