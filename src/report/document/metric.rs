@@ -4,8 +4,7 @@ use super::table::{Column, Role, Row, Table};
 use crate::experiment::scenario::VARIANT;
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
-use crate::report::judge::bound::Bound;
-use crate::report::judge::cell::{Cell, Expectation, Measured, Ratio, Rerun, common_place, each_once, place_name};
+use crate::report::judge::cell::{Cell, Measured, Numbers, common_place, each_once, place_name};
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection::{Candidate, Criterion, Selection};
@@ -87,24 +86,21 @@ pub fn table(report: &Report, metric: &str, notes: &mut Vec<Notice>) -> Table {
 
 /// What the values of a metric are: published, expected, measured.
 fn values(lines: &[Line<'_>], scale: Scale) -> Vec<Column> {
-    let column = |title: &str, role: Role, show: &dyn Fn(&Cell) -> Option<String>| {
-        Column::of(title, role, lines, |(_, cell)| show(cell)).unit(scale.unit())
-    };
     let measured = |title: &str, role: Role, show: &dyn Fn(&Measured) -> Option<String>| {
-        column(title, role, &|cell| show(cell.measured.as_ref()?))
+        Column::of(title, role, lines, |(_, cell)| show(cell.measured.as_ref()?)).unit(scale.unit())
     };
-    let range = |ci95: [f64; 2]| ends(ci95, scale);
-    let expected = |one: &Expectation| scale.plus_minus(one.value, one.plus_minus);
-    let rerun = |one: &Rerun| mean_with_margin(&one.measured, scale);
+    let rerun = |cell: &Cell| Some(mean_with_margin(&cell.rerun.as_ref()?.measured, scale));
     let median = |one: &Measured| one.median_ci95.map(|_| one.bound().signed(&scale.show(one.median)));
+    let [published, expected, measured_mean, interval] =
+        numbers(lines, Cell::value, scale, ["published", "expected", "measured mean"].map(str::to_owned));
     vec![
-        column("published", Role::Number, &|cell| cell.published.map(|value| scale.show(value))),
-        column("expected", Role::Number, &|cell| cell.expected.as_ref().map(expected)),
-        column("re-run mean", Role::Number, &|cell| cell.rerun.as_ref().map(rerun)),
-        measured("measured mean", Role::Number, &|one| Some(mean(one, scale))),
-        measured("95 % interval", Role::Interval, &|one| one.ci95.map(range)),
+        published,
+        expected,
+        Column::of("re-run mean", Role::Number, lines, |(_, cell)| rerun(cell)).unit(scale.unit()),
+        measured_mean,
+        interval,
         measured("median", Role::Number, &median).detail(),
-        measured("its 95 % interval", Role::Interval, &|one| one.median_ci95.map(range)).detail(),
+        measured("its 95 % interval", Role::Interval, &|one| one.median_ci95.map(|ci95| ends(ci95, scale))).detail(),
         measured("n", Role::Number, &|one| Some(one.n.to_string())).unit("runs"),
     ]
 }
@@ -112,24 +108,28 @@ fn values(lines: &[Line<'_>], scale: Scale) -> Vec<Column> {
 /// What their ratios to the baseline are.
 fn ratios(lines: &[Line<'_>], baseline: Option<&str>) -> Vec<Column> {
     let over = |what: &str| baseline.map_or_else(|| what.to_owned(), |name| format!("{what} over {name}"));
-    let column = |title: String, role: Role, show: &dyn Fn(&Cell) -> Option<String>| {
-        Column::of(title, role, lines, |(_, cell)| show(cell)).unit("ratio")
+    let rerun = |cell: &Cell| cell.ratio().rerun.map(|(value, bound)| bound.signed(&number::significant(value)));
+    let titles = ["published", "expected", "measured"].map(over);
+    let [published, expected, measured, interval] = numbers(lines, Cell::ratio, Scale::Ratio, titles);
+    let rerun = Column::of(over("re-run"), Role::Number, lines, |(_, cell)| rerun(cell)).unit("ratio");
+    vec![published, expected, rerun, measured, interval]
+}
+
+/// Published, expected and measured numbers of the cells, and the intervals of the measured ones.
+fn numbers(
+    lines: &[Line<'_>],
+    of: fn(&Cell) -> Numbers<'_>,
+    scale: Scale,
+    [published, expected, measured]: [String; 3],
+) -> [Column; 4] {
+    let column = |title: String, role: Role, show: &dyn Fn(Numbers<'_>) -> Option<String>| {
+        Column::of(title, role, lines, |(_, cell)| show(of(cell))).unit(scale.unit())
     };
-    let ratio = |title: String, role: Role, show: &dyn Fn(&Ratio) -> Option<String>| {
-        column(title, role, &|cell| show(cell.ratio_to_baseline.as_ref()?))
-    };
-    let known = |one: &Ratio| one.bound() != Bound::Nothing;
-    let signed = |value: f64, bound: Bound| bound.signed(&number::significant(value));
-    let expected = |one: &Expectation| Scale::Ratio.plus_minus(one.value, one.plus_minus);
-    let rerun = |one: &Rerun| Some(signed(one.ratio_to_baseline?, one.ratio_bound));
-    vec![
-        ratio(over("published"), Role::Number, &|one| one.published.map(number::significant)),
-        ratio(over("expected"), Role::Number, &|one| one.expected.as_ref().map(expected)),
-        column(over("re-run"), Role::Number, &|cell| rerun(cell.rerun.as_ref()?)),
-        ratio(over("measured"), Role::Number, &|one| Some(signed(one.measured.filter(|_| known(one))?, one.bound()))),
-        ratio("95 % interval".to_owned(), Role::Interval, &|one| {
-            one.ci95.filter(|_| known(one)).map(|ci95| ends(ci95, Scale::Ratio))
-        }),
+    [
+        column(published, Role::Number, &|one| Some(scale.show(one.published?))),
+        column(expected, Role::Number, &|one| one.expected.map(|it| scale.plus_minus(it.value, it.plus_minus))),
+        column(measured, Role::Number, &|one| Some(one.bound.signed(&scale.show(one.measured?)))),
+        column("95 % interval".to_owned(), Role::Interval, &|one| one.ci95.map(|ci95| ends(ci95, scale))),
     ]
 }
 

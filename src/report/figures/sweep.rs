@@ -6,8 +6,7 @@ use super::positions::{self, BARS_SPREAD, Positions};
 use crate::experiment::scenario::{Draw, FigureSpec, Of, Places};
 use crate::model::metrics::Metric;
 use crate::model::run::At;
-use crate::report::judge::bound::Bound;
-use crate::report::judge::cell::{Cell, Expectation, Measured, Ratio, Verdict, each_once, place_name};
+use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, place_name};
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
 
@@ -18,67 +17,48 @@ const ABREAST: usize = 3;
 const MOST_PANELS: usize = 9;
 const HEIGHT: f64 = 340.0;
 
-/// One value that is drawn, wherever it comes from.
+/// One number that is drawn.
 struct Drawn<'a> {
     cell: &'a Cell,
     series: usize,
-    published: Option<f64>,
-    expected: Option<[f64; 2]>,
-    rerun: Option<f64>,
-    measured: Option<f64>,
-    ci95: Option<[f64; 2]>,
-    /// What cut-off runs leave of the measured value.
-    bound: Bound,
+    of: Numbers<'a>,
 }
 
 impl<'a> Drawn<'a> {
     fn new(report: &Report, cell: &'a Cell, of: Of) -> Drawn<'a> {
         let series = variants(report).iter().position(|variant| *variant == cell.variant).unwrap_or(0);
-        let around = |one: &Expectation| [one.value - one.plus_minus, one.value + one.plus_minus];
-        let ratio = cell.ratio_to_baseline.as_ref();
-        let known = ratio.filter(|ratio| ratio.bound() != Bound::Nothing);
-        let rerun = cell.rerun.as_ref().filter(|rerun| rerun.ratio_bound != Bound::Nothing);
-        match of {
-            Of::Value | Of::Saved => Drawn {
-                cell,
-                series,
-                published: cell.published,
-                expected: cell.expected.as_ref().map(around),
-                rerun: cell.rerun.as_ref().map(|rerun| rerun.measured.mean),
-                measured: cell.measured.as_ref().map(|measured| measured.mean),
-                ci95: cell.measured.as_ref().and_then(|measured| measured.ci95),
-                bound: cell.measured.as_ref().map(Measured::bound).unwrap_or_default(),
-            },
-            Of::Ratio => Drawn {
-                cell,
-                series,
-                published: ratio.and_then(|ratio| ratio.published),
-                expected: ratio.and_then(|ratio| ratio.expected.as_ref()).map(around),
-                rerun: rerun.and_then(|rerun| rerun.ratio_to_baseline),
-                measured: known.and_then(|ratio| ratio.measured),
-                ci95: known.and_then(|ratio| ratio.ci95),
-                bound: known.map(Ratio::bound).unwrap_or_default(),
-            },
-        }
+        let of = if of == Of::Ratio { cell.ratio() } else { cell.value() };
+        Drawn { cell, series, of }
+    }
+
+    /// The range of what is expected.
+    fn expected(&self) -> Option<[f64; 2]> {
+        self.of.expected.map(|one| [one.value - one.plus_minus, one.value + one.plus_minus])
+    }
+
+    /// What the re-run gave.
+    fn rerun(&self) -> Option<f64> {
+        self.of.rerun.map(|(value, _)| value)
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
-        let ranges = self.expected.into_iter().chain(self.ci95).flatten();
-        [self.published, self.rerun, self.measured].into_iter().flatten().chain(ranges)
+        let ranges = self.expected().into_iter().chain(self.of.ci95).flatten();
+        [self.of.published, self.rerun(), self.of.measured].into_iter().flatten().chain(ranges)
     }
 
     /// What a pointer is told about the cell.
     fn title(&self, what: &str, scale: Scale) -> String {
         let mut lines = vec![format!("{}, {}", self.cell.variant, place_name(&self.cell.place())), what.to_owned()];
-        if let Some(measured) = self.measured {
-            let interval = self.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
+        if let Some(measured) = self.of.measured {
+            let interval = self.of.ci95.map(|[low, high]| format!(" ({} to {})", scale.show(low), scale.show(high)));
             let n = self.cell.measured.as_ref().map_or(0, |measured| measured.n);
-            let measured = self.bound.signed(&scale.with_unit(measured));
+            let measured = self.of.bound.signed(&scale.with_unit(measured));
             lines.push(format!("measured {measured}{}, {n} runs", interval.unwrap_or_default()));
         }
-        lines.extend(self.rerun.map(|rerun| format!("re-run {}", scale.with_unit(rerun))));
-        lines.extend(self.expected.map(|[low, high]| format!("expected {} to {}", scale.show(low), scale.show(high))));
-        lines.extend(self.published.map(|published| format!("published {}", scale.with_unit(published))));
+        lines.extend(self.rerun().map(|rerun| format!("re-run {}", scale.with_unit(rerun))));
+        lines
+            .extend(self.expected().map(|[low, high]| format!("expected {} to {}", scale.show(low), scale.show(high))));
+        lines.extend(self.of.published.map(|published| format!("published {}", scale.with_unit(published))));
         if self.cell.verdict != Verdict::NotComparable {
             lines.push(self.cell.verdict.name().to_owned());
         }
@@ -89,11 +69,11 @@ impl<'a> Drawn<'a> {
     fn shapes(&self, x: f64, sides: [f64; 2], (what, scale): (&str, Scale)) -> Vec<Shape> {
         let (series, title) = (self.series, || self.title(what, scale));
         let mut shapes = Vec::new();
-        shapes.extend(self.expected.map(|y| Shape::Range { series, x: sides, y, title: title() }));
-        shapes.extend(self.published.map(|y| Shape::Cross { series, at: (x, y), title: title() }));
-        shapes.extend(self.rerun.map(|y| Shape::Hollow { series, at: (x, y), title: title() }));
-        shapes.extend(self.ci95.map(|ends| Shape::Interval { series, x, ends }));
-        shapes.extend(self.measured.map(|y| Shape::Mark { series, at: (x, y), title: title() }));
+        shapes.extend(self.expected().map(|y| Shape::Range { series, x: sides, y, title: title() }));
+        shapes.extend(self.of.published.map(|y| Shape::Cross { series, at: (x, y), title: title() }));
+        shapes.extend(self.rerun().map(|y| Shape::Hollow { series, at: (x, y), title: title() }));
+        shapes.extend(self.of.ci95.map(|ends| Shape::Interval { series, x, ends }));
+        shapes.extend(self.of.measured.map(|y| Shape::Mark { series, at: (x, y), title: title() }));
         shapes
     }
 }
@@ -101,14 +81,14 @@ impl<'a> Drawn<'a> {
 /// What the shapes of a figure over the sweep mean.
 fn explained(drawn: &[Drawn<'_>]) -> String {
     let mut parts = Vec::new();
-    if drawn.iter().any(|one| one.measured.is_some()) {
-        let interval = drawn.iter().any(|one| one.ci95.is_some());
+    if drawn.iter().any(|one| one.of.measured.is_some()) {
+        let interval = drawn.iter().any(|one| one.of.ci95.is_some());
         parts.push(if interval { "Filled: measured mean with its 95 % interval" } else { "Filled: measured mean" });
     }
     for (is_there, sentence) in [
-        (drawn.iter().any(|one| one.rerun.is_some()), "hollow: the simulator run again"),
-        (drawn.iter().any(|one| one.expected.is_some()), "boxes: expected"),
-        (drawn.iter().any(|one| one.published.is_some()), "crosses: published"),
+        (drawn.iter().any(|one| one.rerun().is_some()), "hollow: the simulator run again"),
+        (drawn.iter().any(|one| one.expected().is_some()), "boxes: expected"),
+        (drawn.iter().any(|one| one.of.published.is_some()), "crosses: published"),
     ] {
         parts.extend(is_there.then_some(sentence));
     }
@@ -206,7 +186,7 @@ fn around(x: f64, wide: f64) -> [f64; 2] {
 
 /// Largest over smallest value drawn; 1 without values above zero.
 fn range(drawn: &[Drawn<'_>]) -> f64 {
-    let values = drawn.iter().flat_map(|one| one.measured.into_iter().chain(one.published));
+    let values = drawn.iter().flat_map(|one| one.of.measured.into_iter().chain(one.of.published));
     let positive: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
     let smallest = positive.iter().copied().fold(f64::INFINITY, f64::min);
     positive.iter().map(|value| value / smallest).fold(1.0, f64::max)
@@ -249,10 +229,10 @@ fn chart_over(spec: &FigureSpec, x: &Positions, here: &[&Drawn<'_>], (other, sca
         if x.bars {
             shapes.extend(own.iter().filter_map(|(at, one)| {
                 let sides = x.sides(*at, series.len());
-                Some(Shape::Bar { series: *number, x: sides, y: one.measured?, title: one.title(title, scale) })
+                Some(Shape::Bar { series: *number, x: sides, y: one.of.measured?, title: one.title(title, scale) })
             }));
         } else {
-            let points = own.iter().filter_map(|(at, one)| Some((*at, one.measured?))).collect();
+            let points = own.iter().filter_map(|(at, one)| Some((*at, one.of.measured?))).collect();
             shapes.push(Shape::Line { series: *number, points });
         }
         for (at, one) in own {

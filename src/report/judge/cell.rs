@@ -59,13 +59,40 @@ impl Cell {
 
     /// Whether the scenario says what it should give.
     pub fn is_expected(&self) -> bool {
-        self.expected.is_some() || self.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.expected.is_some())
+        self.expected.is_some() || self.ratio().expected.is_some()
+    }
+
+    /// Its value from each source.
+    pub fn value(&self) -> Numbers<'_> {
+        let measured = self.measured.as_ref();
+        Numbers {
+            published: self.published,
+            expected: self.expected.as_ref(),
+            rerun: self.rerun.as_ref().map(|rerun| (rerun.measured.mean, rerun.measured.bound())),
+            measured: measured.map(|measured| measured.mean),
+            ci95: measured.and_then(|measured| measured.ci95),
+            bound: measured.map(Measured::bound).unwrap_or_default(),
+        }
+    }
+
+    /// Its ratio from each source, as far as cut-off runs leave anything of it.
+    pub fn ratio(&self) -> Numbers<'_> {
+        let ratio = self.ratio_to_baseline.as_ref();
+        let known = ratio.filter(|ratio| ratio.bound() != Bound::Nothing);
+        let rerun = self.rerun.as_ref().filter(|rerun| rerun.ratio_bound != Bound::Nothing);
+        Numbers {
+            published: ratio.and_then(|ratio| ratio.published),
+            expected: ratio.and_then(|ratio| ratio.expected.as_ref()),
+            rerun: rerun.and_then(|rerun| Some((rerun.ratio_to_baseline?, rerun.ratio_bound))),
+            measured: known.and_then(|ratio| ratio.measured),
+            ci95: known.and_then(|ratio| ratio.ci95),
+            bound: known.map(Ratio::bound).unwrap_or_default(),
+        }
     }
 
     /// Whether anything is published or expected of it.
     pub fn has_target(&self) -> bool {
-        let has_ratio = self.ratio_to_baseline.as_ref().is_some_and(|ratio| ratio.published.is_some());
-        self.published.is_some() || has_ratio || self.is_expected()
+        self.published.is_some() || self.ratio().published.is_some() || self.is_expected()
     }
 
     /// Whether it is a metric of the path, which all flows of a run have in common.
@@ -84,6 +111,18 @@ impl Cell {
         let is_without = |ratio: &Ratio| ratio.expected.is_some() && ratio.pairs == 0;
         self.measured.is_some() && self.ratio_to_baseline.as_ref().is_some_and(is_without)
     }
+}
+
+/// What there is of one number of a cell, its value or its ratio to the baseline's, wherever it comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbers<'a> {
+    pub published: Option<f64>,
+    pub expected: Option<&'a Expectation>,
+    pub rerun: Option<(f64, Bound)>,
+    pub measured: Option<f64>,
+    pub ci95: Option<[f64; 2]>,
+    /// What cut-off runs leave of the measured one.
+    pub bound: Bound,
 }
 
 /// A number to be met.

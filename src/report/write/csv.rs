@@ -5,8 +5,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::report::judge::bound::Bound;
-use crate::report::judge::cell::{Cell, Measured, Ratio, place_name};
+use crate::report::judge::cell::{Cell, Measured, place_name};
 use crate::report::judge::report::Report;
 
 /// A cell of its report.
@@ -41,31 +40,22 @@ const COLUMNS: [Column; 33] = [
     ("median_ci95_high", |row| number(row.measured()?.median_ci95?[1])),
     ("values", |row| Some(row.measured()?.values.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))),
     ("baseline", |row| row.report.baseline.clone()),
-    ("ratio_published", |row| number(row.ratio()?.published?)),
-    ("ratio_expected", |row| number(row.ratio()?.expected.as_ref()?.value)),
-    ("ratio_expected_plus_minus", |row| number(row.ratio()?.expected.as_ref()?.plus_minus)),
+    ("ratio_published", |row| number(row.cell.ratio().published?)),
+    ("ratio_expected", |row| number(row.cell.ratio().expected?.value)),
+    ("ratio_expected_plus_minus", |row| number(row.cell.ratio().expected?.plus_minus)),
     ("ratio_rerun", |row| number(row.cell.rerun.as_ref()?.ratio_to_baseline?)),
-    ("ratio_bound", |row| Some(row.known()?.bound().name().to_owned())),
-    ("ratio_measured", |row| number(row.known()?.measured?)),
-    ("ratio_ci95_low", |row| number(row.known()?.ci95?[0])),
-    ("ratio_ci95_high", |row| number(row.known()?.ci95?[1])),
+    ("ratio_bound", |row| Some(row.cell.ratio().bound.name().to_owned())),
+    ("ratio_measured", |row| number(row.cell.ratio().measured?)),
+    ("ratio_ci95_low", |row| number(row.cell.ratio().ci95?[0])),
+    ("ratio_ci95_high", |row| number(row.cell.ratio().ci95?[1])),
     ("verdict", |row| Some(row.cell.verdict.name().to_owned())),
     ("notices", |row| Some(row.cell.notices.iter().map(|one| one.cause.as_str()).collect::<Vec<_>>().join("; "))),
-    ("ratio_published_place", |row| row.ratio()?.published_place.clone()),
+    ("ratio_published_place", |row| row.cell.ratio_to_baseline.as_ref()?.published_place.clone()),
 ];
 
 impl Row<'_> {
     fn measured(&self) -> Option<&Measured> {
         self.cell.measured.as_ref()
-    }
-
-    fn ratio(&self) -> Option<&Ratio> {
-        self.cell.ratio_to_baseline.as_ref()
-    }
-
-    /// The ratio where runs that were cut off leave anything of it.
-    fn known(&self) -> Option<&Ratio> {
-        self.ratio().filter(|ratio| ratio.bound() != Bound::Nothing)
     }
 }
 
