@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::metric;
 use super::part::Tally;
 use super::table::{Column, Role, Row, Table};
-use crate::model::run::At;
 use crate::model::stats;
 use crate::report::judge::bound::Bound;
-use crate::report::judge::cell::{Cell, Measured, Verdict, place_name};
+use crate::report::judge::cell::{Cell, Measured, Verdict, grouped, place_name};
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
 
@@ -44,7 +43,8 @@ pub fn overview(reports: &[Report]) -> Option<Table> {
 /// For every scenario with several reports a table per metric, with a column for each report.
 pub fn tables(reports: &[Report]) -> Vec<Table> {
     let mut tables = Vec::new();
-    for group in groups(reports).into_iter().filter(|group| group.len() > 1) {
+    let groups = grouped(reports.iter(), |report| (&report.scenario, &report.title));
+    for group in groups.into_iter().filter(|group| group.len() > 1) {
         let labels = labels(&group);
         let metrics = metric::names(group[0]);
         tables.extend(metrics.into_iter().map(|metric| SideBySide::new(&group, &labels, metric).table()));
@@ -53,20 +53,6 @@ pub fn tables(reports: &[Report]) -> Vec<Table> {
         table.id = format!("beside{index}");
     }
     tables
-}
-
-/// Reports of one scenario each.
-fn groups(reports: &[Report]) -> Vec<Vec<&Report>> {
-    let mut groups: Vec<Vec<&Report>> = Vec::new();
-    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
-    for report in reports {
-        let index = *known.entry((&report.scenario, &report.title)).or_insert(groups.len());
-        if index == groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[index].push(report);
-    }
-    groups
 }
 
 /// One way in which reports of one scenario may differ.
@@ -113,27 +99,18 @@ struct SideBySide<'a> {
 
 impl<'a> SideBySide<'a> {
     fn new(group: &[&'a Report], labels: &'a [String], metric: &'a str) -> SideBySide<'a> {
-        let of_metric = |report: &&'a Report| -> Vec<&'a Cell> {
-            report.cells.iter().filter(|cell| cell.metric == metric).collect()
+        let cells =
+            group.iter().enumerate().flat_map(|(index, report)| report.cells.iter().map(move |one| (index, one)));
+        let of_metric: Vec<(usize, &Cell)> = cells.filter(|(_, cell)| cell.metric == metric).collect();
+        let all: Vec<&Cell> = of_metric.iter().map(|(_, cell)| *cell).collect();
+        let row = |here: Vec<(usize, &'a Cell)>| {
+            let first = here.iter().find(|(_, cell)| cell.measured.is_some())?.1;
+            let mut same = vec![None; group.len()];
+            here.into_iter().rev().for_each(|(index, cell)| same[index] = Some(cell));
+            Some((first, same))
         };
-        let columns: Vec<Vec<&Cell>> = group.iter().map(of_metric).collect();
-        let all = columns.concat();
-        let mut rows: Vec<(&Cell, Vec<Option<&Cell>>)> = Vec::new();
-        let mut known: HashMap<(&At, &String), usize> = HashMap::new();
-        let measured = all.iter().filter(|cell| cell.measured.is_some());
-        for cell in measured {
-            known.entry((&cell.at, &cell.variant)).or_insert_with(|| {
-                rows.push((cell, vec![None; columns.len()]));
-                rows.len() - 1
-            });
-        }
-        for (column, cells) in columns.iter().enumerate() {
-            for cell in cells.iter().rev() {
-                if let Some(row) = known.get(&(&cell.at, &cell.variant)) {
-                    rows[*row].1[column] = Some(cell);
-                }
-            }
-        }
+        let places = grouped(of_metric.into_iter(), |(_, cell)| (&cell.at, &cell.variant));
+        let rows = places.into_iter().filter_map(row).collect();
         let (scale, series) = (metric::scale_of(&all), metric::series_of(&all));
         SideBySide { metric, labels, scale, series, rows }
     }

@@ -12,12 +12,10 @@ pub enum Part {
     Heading {
         /// Empty where no link leads to it.
         id: &'static str,
-        /// The heading.
         text: String,
     },
     /// What the document shows, in a sentence.
     Claim(String),
-    /// Sentences.
     Sentence(String),
     /// What all of it comes to.
     Conclusion(String),
@@ -27,9 +25,7 @@ pub enum Part {
     Facts(Vec<(String, String)>),
     /// How many cells have each verdict, and what belongs to that.
     Verdicts(Tally, Vec<List>),
-    /// A table.
     Table(Table),
-    /// A list.
     List(List),
     /// Text that stays as it is.
     Code(String),
@@ -64,7 +60,6 @@ impl Tally {
 pub enum Marks {
     /// Nothing: it belongs to the table above.
     None,
-    /// The verdict of each.
     Verdicts,
     /// Numbers from 1, to which tables point.
     Numbers,
@@ -78,7 +73,6 @@ pub struct List {
     pub question: &'static str,
     /// What its items are called where many are folded away.
     pub what: &'static str,
-    /// What stands before its items.
     pub marks: Marks,
     /// At least one.
     pub items: Vec<Item>,

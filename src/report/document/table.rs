@@ -6,28 +6,22 @@ use crate::report::judge::number::NOTHING;
 /// What the cells of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Words.
     Word,
-    /// The names of the rows.
     Name,
     /// Numbers, which stand at the right.
     Number,
     /// Intervals of the column before, which can stand below its numbers.
     Interval,
-    /// The verdicts of the rows.
     Verdict,
-    /// Numbers of notes.
     Notes,
 }
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What it is.
     pub title: String,
     /// Unit; empty where the cells have none.
     pub unit: String,
-    /// What its cells are.
     pub role: Role,
     /// Left out where there is no room.
     pub is_detail: bool,
@@ -81,7 +75,6 @@ impl Column {
 pub struct Row {
     /// Its verdict, for colour.
     pub verdict: Verdict,
-    /// What the verdict rests on.
     pub reason: String,
     /// The first row of another place in the sweep.
     pub starts_group: bool,
@@ -96,9 +89,7 @@ pub struct Table {
     pub id: String,
     /// What it shows, a name and `: ` before; may be empty.
     pub caption: String,
-    /// Its columns.
     pub columns: Vec<Column>,
-    /// Its rows.
     pub rows: Vec<Row>,
 }
 

@@ -12,9 +12,7 @@ const NEAR: f64 = 0.75;
 pub struct Chart {
     /// Line above it, and the series whose colour it has.
     pub heading: Option<(String, Option<usize>)>,
-    /// From left to right.
     pub x: Axis,
-    /// From bottom to top.
     pub y: Axis,
     /// What is drawn, the first at the bottom.
     pub shapes: Vec<Shape>,
@@ -25,9 +23,7 @@ pub struct Chart {
 pub struct Axis {
     /// What it shows, with its unit.
     pub title: String,
-    /// Values at its two ends.
     pub ends: [f64; 2],
-    /// Values that are labelled.
     pub ticks: Vec<(f64, String)>,
     /// Whether distances are those of logarithms.
     pub log: bool,
@@ -61,7 +57,6 @@ pub enum Shape {
 pub struct Layout {
     /// Charts beside each other.
     pub abreast: usize,
-    /// Height of a chart.
     pub height: f64,
     /// Whether the charts are one above the other over the same x, which is then labelled once.
     pub stacked: bool,

@@ -8,15 +8,11 @@ use crate::report::judge::report::Report;
 /// A figure as it stands on a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Heading.
     pub title: String,
     /// What it shows, as sentences.
     pub explanation: String,
-    /// Series with their names.
     pub legend: Vec<(usize, String)>,
-    /// The charts it consists of.
     pub charts: Vec<Chart>,
-    /// How they stand.
     pub layout: Layout,
     /// Whether it is one of many of its kind.
     pub folded: bool,

@@ -17,7 +17,6 @@ const FEWEST_FOR_LINES: usize = 3;
 
 /// A variable of the sweep as the x axis of a figure.
 pub struct Positions {
-    /// The axis.
     pub axis: Axis,
     /// Whether values are drawn as bars.
     pub bars: bool,

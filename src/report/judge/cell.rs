@@ -1,5 +1,8 @@
 //! A cell of a report: what is published, expected and measured of one metric of one variant at one place.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use serde::Serialize;
 
 use super::bound::Bound;
@@ -286,6 +289,20 @@ pub fn each_once<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
         }
     }
     once
+}
+
+/// Items by what they have in common, in the order in which each group begins.
+pub fn grouped<T, K: Hash + Eq>(all: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    let mut known = HashMap::new();
+    for one in all {
+        let index = *known.entry(key(&one)).or_insert(groups.len());
+        if index == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[index].push(one);
+    }
+    groups
 }
 
 #[cfg(test)]

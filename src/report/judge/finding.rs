@@ -8,12 +8,10 @@
 //! Where runs ended before what a metric waits for, its ratio is a bound, and only what the bound proves is said: a
 //! time that was cut off may be above the baseline's and is never said to be below it.
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 
 use super::bound::Bound;
-use super::cell::{Cell, common_place, place_name};
+use super::cell::{Cell, common_place, grouped, place_name};
 use super::number::{self, Scale};
 use crate::experiment::scenario::{DEFAULT_TOLERANCE, Scenario};
 use crate::model::metrics::Metric;
@@ -56,25 +54,11 @@ pub fn findings(scenario: &Scenario, cells: &[Cell], judged: bool) -> Vec<Findin
     let tolerance = scenario.report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0;
     let mut findings = Vec::new();
     let common = common_place(cells);
-    for group in groups(cells) {
+    for group in grouped(cells.iter(), |cell| (&cell.metric, &cell.variant)) {
         findings.extend(if judged { published(&group, baseline, tolerance, &common) } else { None });
         findings.extend(baseline.and_then(|baseline| beside(&group, baseline, &common)));
     }
     findings
-}
-
-/// Cells of one metric and variant each, in the order in which each begins.
-fn groups(cells: &[Cell]) -> Vec<Vec<&Cell>> {
-    let mut groups: Vec<Vec<&Cell>> = Vec::new();
-    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
-    for cell in cells {
-        let index = *known.entry((&cell.metric, &cell.variant)).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
-        });
-        groups[index].push(cell);
-    }
-    groups
 }
 
 /// Where a cell is, but for what is the same in every cell.
@@ -99,17 +83,11 @@ struct Compared {
 impl Compared {
     /// The ratio where both sides have one; the value only in a scenario without a baseline.
     fn of(cell: &Cell, baseline: Option<&str>, common: &At) -> Option<Compared> {
+        let one = if baseline.is_some() { cell.ratio() } else { cell.value() };
+        let (published, measured) = (one.published?, one.measured?);
+        let scale = if baseline.is_some() { Scale::Ratio } else { Scale::of(&cell.unit, [published, measured]) };
         let place = place_beyond(common, cell);
-        if baseline.is_some() {
-            let ratio = cell.ratio_to_baseline.as_ref()?;
-            let (published, measured) = (ratio.published?, ratio.measured?);
-            let (ci95, bound) = (ratio.ci95, ratio.bound());
-            return Some(Compared { place, published, measured, ci95, bound, scale: Scale::Ratio });
-        }
-        let (published, measured) = (cell.published?, cell.measured.as_ref()?);
-        let scale = Scale::of(&cell.unit, [published, measured.mean]);
-        let (ci95, bound) = (measured.ci95, measured.bound());
-        Some(Compared { place, published, measured: measured.mean, ci95, bound, scale })
+        Some(Compared { place, published, measured, ci95: one.ci95, bound: one.bound, scale })
     }
 
     fn holds(&self, tolerance: f64) -> bool {

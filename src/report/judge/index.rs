@@ -10,15 +10,12 @@ use crate::report::read::directory::{ResultDir, StoredRun};
 /// Where a cell lies: the sweep without the compared variable, and the variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The place.
     pub place: At,
-    /// The variant.
     pub variant: String,
 }
 
 /// The runs of a directory by place, and the cells of its scenario by position.
 pub struct Index<'a> {
-    /// What is indexed.
     pub directory: &'a ResultDir,
     /// Every place of the sweep, in the scenario's order.
     pub places: Vec<At>,

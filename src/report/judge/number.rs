@@ -21,11 +21,9 @@ const MICROSECONDS: usize = 6;
 pub enum Scale {
     /// Divided, with a fixed number of decimals, in the named unit.
     Fixed {
-        /// Unit of the shown number.
         unit: &'static str,
         /// Base units per shown unit.
         divisor: f64,
-        /// Decimals shown.
         decimals: usize,
     },
     /// Ratios: three significant digits each.

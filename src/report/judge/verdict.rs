@@ -29,15 +29,12 @@ const BOUND_ONLY: &str = "known as a bound only: runs ended before";
 /// What a cell has to compare.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// What the runs gave.
     pub measured: Option<&'a Measured>,
     /// The cell divided by the baseline.
     pub ratio: Option<&'a Ratio>,
-    /// Expected value.
     pub expected: Option<&'a Expectation>,
     /// What is expected is a difference to the baseline, which was not measured.
     pub lacks_baseline: bool,
-    /// Published value.
     pub published: Option<f64>,
     /// The profile of the runs where it is not the scenario's.
     pub other_profile: Option<&'a str>,
@@ -116,7 +113,6 @@ fn compared(ratio: &Ratio, against: impl FnOnce(Found) -> Comparison) -> Compari
 /// A measured number that is compared.
 #[derive(Debug, Clone, Copy)]
 struct Found {
-    /// "mean" or "ratio".
     what: &'static str,
     value: f64,
     ci95: Option<[f64; 2]>,

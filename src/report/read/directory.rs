@@ -36,7 +36,6 @@ const OF_ALL_RUNS: &str =
 pub struct StoredRun {
     /// What `run.json` says.
     pub record: RunRecord,
-    /// Its folder.
     pub folder: PathBuf,
     /// SHA-256 of `run.json`.
     pub digest: [u8; 32],
@@ -51,7 +50,6 @@ pub struct ResultDir {
     pub parts: Vec<PathBuf>,
     /// The scenario as it was when the experiment started.
     pub scenario: Arc<Scenario>,
-    /// Machine and tools.
     pub host: HostRecord,
     /// Finished runs, sorted by id.
     pub runs: Vec<StoredRun>,
