@@ -3,10 +3,9 @@
 use super::part::{Item, List, Marks, Part};
 use super::table::Table;
 use super::{Content, facts, metric, tally};
-use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::report::figures::{self as drawings, terminal};
-use crate::report::judge::cell::{Cell, Verdict, place_name};
+use crate::report::judge::cell::{Cell, Verdict, place_name, title_of};
 use crate::report::judge::finding::{About, Finding};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection;
@@ -75,7 +74,7 @@ pub fn choice(content: &Content<'_>) -> Vec<Part> {
 /// Where published and expected numbers come from.
 pub fn sources(content: &Content<'_>) -> Vec<Part> {
     let places = facts::published_places(content.report).join("; ");
-    let published = (!places.is_empty()).then(|| Part::Remark("published", places));
+    let published = (!places.is_empty()).then_some(Part::Remark("published", places));
     let expected = facts::bases(content.report).into_iter().map(|basis| Part::Remark("expected", basis.to_owned()));
     published.into_iter().chain(expected).collect()
 }
@@ -122,10 +121,9 @@ fn list(marks: Marks, what: &'static str, items: Vec<Item>) -> Option<List> {
 
 /// What a cell is, for a sentence: its metric, variant and place.
 fn name_of(cell: &Cell) -> String {
-    let title = Metric::find(&cell.metric).map_or(cell.metric.as_str(), |metric| metric.title);
     let place = place_name(&cell.place());
     let at = if place.is_empty() { place } else { format!(" at {place}") };
-    format!("{title}, {}{at}", cell.variant)
+    format!("{}, {}{at}", title_of(&cell.metric), cell.variant)
 }
 
 /// That there are windows which a terminal does not show, and where they are; `all` where no figure is chosen.

@@ -6,7 +6,7 @@ use super::positions::{self, BARS_SPREAD, Positions};
 use crate::experiment::scenario::{Draw, FigureSpec, Of, Places};
 use crate::model::metrics::Metric;
 use crate::model::run::At;
-use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, place_name};
+use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, place_name, title_of};
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
 
@@ -117,7 +117,7 @@ pub fn of_metric(report: &Report, metric: &str) -> Figure {
     let is_wide = range(&drawn) >= PANEL_RANGE;
     match positions::telling_variable(&cells) {
         Some((x, log_x)) if !is_wide || places > MOST_PANELS => {
-            let title = Metric::find(metric).map_or(metric, |metric| metric.title).to_owned();
+            let title = title_of(metric).to_owned();
             let y = metric.to_owned();
             let log_y = is_wide && drawn.iter().flat_map(Drawn::values).all(|value| value > 0.0);
             let (of, draw, at) = (Of::Value, Draw::Lines, Places::default());
@@ -144,7 +144,7 @@ fn places_of(drawn: &[Drawn<'_>]) -> Vec<String> {
 fn over_places(report: &Report, metric: &str, drawn: &[Drawn<'_>]) -> Figure {
     let unit = drawn.first().map_or("", |one| one.cell.unit.as_str());
     let scale = scale_of(drawn, unit, Of::Value);
-    let title = Metric::find(metric).map_or(metric, |metric| metric.title);
+    let title = title_of(metric);
     let legend = legend_of(report, |variant| drawn.iter().any(|one| one.cell.variant == variant));
     let places = places_of(drawn);
     let is_one = places.len() == 1;
@@ -216,7 +216,7 @@ pub fn over_variable(report: &Report, spec: &FigureSpec) -> Figure {
 }
 
 fn chart_over(spec: &FigureSpec, x: &Positions, here: &[&Drawn<'_>], (other, scale): (&At, Scale)) -> Chart {
-    let title = Metric::find(&spec.y).map_or(spec.y.as_str(), |metric| metric.title);
+    let title = title_of(&spec.y);
     let mut series: Vec<usize> = here.iter().map(|one| one.series).collect();
     series.sort_unstable();
     series.dedup();

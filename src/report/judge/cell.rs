@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::bound::Bound;
 use super::interval::{self, IntervalKind};
+use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, Engine};
 use crate::model::stats;
@@ -273,6 +274,11 @@ impl Verdict {
             Verdict::NotComparable => "not comparable",
         }
     }
+}
+
+/// A metric for people.
+pub fn title_of(metric: &str) -> &str {
+    Metric::find(metric).map_or(metric, |metric| metric.title)
 }
 
 /// A place for headings: `loss 1%, rtt 40ms`; empty without a sweep.

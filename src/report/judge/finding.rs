@@ -11,10 +11,9 @@
 use serde::Serialize;
 
 use super::bound::Bound;
-use super::cell::{Cell, common_place, grouped, place_name};
+use super::cell::{Cell, common_place, grouped, place_name, title_of};
 use super::number::{self, Scale};
 use crate::experiment::scenario::{DEFAULT_TOLERANCE, Scenario};
-use crate::model::metrics::Metric;
 use crate::model::run::At;
 
 /// So many places of the sweep are named in a sentence; more are counted.
@@ -129,10 +128,6 @@ impl Compared {
     }
 }
 
-fn title_of(cell: &Cell) -> &str {
-    Metric::find(&cell.metric).map_or(cell.metric.as_str(), |metric| metric.title)
-}
-
 /// Whether the published numbers of one metric and variant hold.
 ///
 /// None: nothing to compare, or runs that ended before leave it open; the baseline itself, whose ratio is 1.
@@ -161,7 +156,7 @@ fn published(group: &[&Cell], baseline: Option<&str>, tolerance: f64, common: &A
         metric: first.metric.clone(),
         variant: first.variant.clone(),
         holds: Some(missed.is_empty()),
-        sentence: format!("{}, {}{over}: the published {what} {holds}{misses}", title_of(first), first.variant),
+        sentence: format!("{}, {}{over}: the published {what} {holds}{misses}", title_of(&first.metric), first.variant),
     })
 }
 

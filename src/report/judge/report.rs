@@ -115,8 +115,6 @@ impl Host {
     }
 }
 
-/// Reads a result directory and computes its report.
-
 /// Computes the report of a result directory.
 pub fn of(directory: &ResultDir) -> Result<Report> {
     let index = Index::new(directory);
