@@ -6,8 +6,7 @@ use anyhow::Result;
 
 use super::cell::{Cell, Expectation, Measured, Ratio};
 use super::index::{Index, Key, place_of};
-use super::number::Scale;
-use super::verdict::{self, Evidence};
+use super::verdict::{self, Terms};
 use super::views::views;
 use super::{interval, notices};
 use crate::experiment::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
@@ -156,22 +155,15 @@ impl<'a> Comparison<'a> {
         let published = self.published(metric, &key);
         let expected = self.expected_value(metric, &key);
         let ratio = self.ratio(metric, &key);
-        let shown = [measured.as_ref().map(|m| m.mean), published.map(|(value, _)| value)];
-        let evidence = Evidence {
-            measured: measured.as_ref(),
-            ratio: ratio.as_ref(),
-            expected: expected.as_ref(),
+        let terms = Terms {
             lacks_baseline: expected.is_none() && self.expected(metric, &key, Of::Saved).is_some(),
-            published: published.map(|(value, _)| value),
             other_profile: self.other_profile(),
             tolerance: self.scenario().report.tolerance.unwrap_or(DEFAULT_TOLERANCE).0,
-            scale: Scale::of(metric.unit, shown.into_iter().flatten()),
         };
-        let (verdict, verdict_reason) = verdict::judge(evidence);
-        let mut notices = notices::of_cell(self.index, &key, measured.as_ref(), ratio.as_ref());
         let at = self.position(&key);
+        let mut notices = notices::of_cell(self.index, &key, measured.as_ref(), ratio.as_ref());
         notices.extend(notices::known_differences(self.scenario(), metric, &at));
-        Cell {
+        let mut cell = Cell {
             at,
             series: self.series().to_owned(),
             shares_runs: self.scenario().series_variable().is_none(),
@@ -181,13 +173,13 @@ impl<'a> Comparison<'a> {
             published: published.map(|(value, _)| value),
             published_place: published.map(|(_, place)| place.to_owned()),
             expected,
-            rerun: None,
             measured,
             ratio_to_baseline: ratio,
-            verdict,
-            verdict_reason,
             notices,
-        }
+            ..Cell::default()
+        };
+        (cell.verdict, cell.verdict_reason) = verdict::judge(&cell, terms);
+        cell
     }
 
     /// The profile of the runs where it is not the one the scenario's numbers are for.
@@ -245,7 +237,8 @@ impl<'a> Comparison<'a> {
     fn mean_of_baseline(&self, metric: &'static Metric, key: &Key) -> Option<f64> {
         let baseline = self.scenario().report.baseline.clone()?;
         let below = Key { place: key.place.clone(), variant: baseline };
-        measured(self.samples_of(metric, &below)).map(|measured| measured.mean)
+        let values: Vec<f64> = self.samples_of(metric, &below).iter().map(|sample| sample.value.value).collect();
+        stats::mean(&values)
     }
 
     /// What is expected of a value, or of what it saves.

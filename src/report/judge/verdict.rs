@@ -16,7 +16,7 @@
 //! that ended before leave a bound only, unless longer runs could but lead further away from the range.
 
 use super::bound::Bound;
-use super::cell::{Expectation, Measured, Ratio, Verdict};
+use super::cell::{Cell, Expectation, Measured, Ratio, Verdict};
 use super::number::{self, Scale};
 
 /// Why a ratio is not compared: this part of the experiment, or what there is of it, lacks the baseline.
@@ -26,22 +26,15 @@ const BASELINE_OF_ZERO: &str = "its baseline is 0 here";
 /// Why a number is not compared.
 const BOUND_ONLY: &str = "known as a bound only: runs ended before";
 
-/// What a cell has to compare.
-#[derive(Debug, Clone, Copy)]
-pub struct Evidence<'a> {
-    pub measured: Option<&'a Measured>,
-    /// The cell divided by the baseline.
-    pub ratio: Option<&'a Ratio>,
-    pub expected: Option<&'a Expectation>,
+/// What a verdict depends on beside the cell.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms<'a> {
     /// What is expected is a difference to the baseline, which was not measured.
     pub lacks_baseline: bool,
-    pub published: Option<f64>,
     /// The profile of the runs where it is not the scenario's.
     pub other_profile: Option<&'a str>,
     /// Allowed share around a published number.
     pub tolerance: f64,
-    /// How values of the metric are shown.
-    pub scale: Scale,
 }
 
 /// One comparison: what it comes to, and its sentence.
@@ -57,16 +50,15 @@ impl Comparison {
     }
 }
 
-/// The verdict and the comparison it rests on, as one phrase.
-pub fn judge(evidence: Evidence<'_>) -> (Verdict, String) {
-    let Some(measured) = evidence.measured else {
+/// The verdict on a cell and the comparison it rests on, as one phrase.
+pub fn judge(cell: &Cell, terms: Terms<'_>) -> (Verdict, String) {
+    let Some(measured) = &cell.measured else {
         return (Verdict::NotComparable, "not measured".to_owned());
     };
-    if let Some(profile) = evidence.other_profile {
+    if let Some(profile) = terms.other_profile {
         return (Verdict::NotComparable, format!("measured under the profile {profile}, which is not the scenario's"));
     }
-    let expectations = evidence.expectations(measured);
-    let comparisons = if expectations.is_empty() { evidence.published(measured) } else { expectations };
+    let comparisons = comparisons(cell, measured, terms);
     let first = |verdict| comparisons.iter().find(|comparison| comparison.verdict == verdict);
     // A miss decides whatever the others are, and what cannot be compared leaves open whether all hold.
     match [Verdict::Outside, Verdict::NotComparable, Verdict::Within].into_iter().find_map(first) {
@@ -75,30 +67,23 @@ pub fn judge(evidence: Evidence<'_>) -> (Verdict, String) {
     }
 }
 
-impl Evidence<'_> {
-    fn expectations(&self, measured: &Measured) -> Vec<Comparison> {
-        let ratio = self.ratio.and_then(|ratio| {
-            let expected = ratio.expected.as_ref()?;
-            Some(compared(ratio, |found| found.against_expected(expected)))
-        });
-        let value = self.expected.map(|expected| self.mean_of(measured).against_expected(expected));
-        let lacking = self.lacks_baseline.then(|| Comparison::open(NO_BASELINE));
-        ratio.into_iter().chain(value).chain(lacking).collect()
+/// The comparisons with all that is expected, else with the published ratio or value.
+fn comparisons(cell: &Cell, measured: &Measured, terms: Terms<'_>) -> Vec<Comparison> {
+    let ratio = cell.ratio_to_baseline.as_ref();
+    let scale = Scale::of(&cell.unit, std::iter::once(measured.mean).chain(cell.published));
+    let mean = Found { what: "mean", value: measured.mean, ci95: measured.ci95, bound: measured.bound(), scale };
+    let of_ratio = ratio.and_then(|ratio| Some((ratio, ratio.expected.as_ref()?)));
+    let of_ratio = of_ratio.map(|(ratio, expected)| compared(ratio, |found| found.against_expected(expected)));
+    let of_value = cell.expected.as_ref().map(|expected| mean.against_expected(expected));
+    let lacking = terms.lacks_baseline.then(|| Comparison::open(NO_BASELINE));
+    let expectations: Vec<Comparison> = of_ratio.into_iter().chain(of_value).chain(lacking).collect();
+    if !expectations.is_empty() {
+        return expectations;
     }
-
-    fn published(&self, measured: &Measured) -> Vec<Comparison> {
-        let ratio = self.ratio.and_then(|ratio| {
-            let published = ratio.published?;
-            Some(compared(ratio, |found| found.against_published(published, self.tolerance)))
-        });
-        let value = || self.published.map(|value| self.mean_of(measured).against_published(value, self.tolerance));
-        ratio.or_else(value).into_iter().collect()
-    }
-
-    fn mean_of(&self, measured: &Measured) -> Found {
-        let Measured { mean, ci95, .. } = *measured;
-        Found { what: "mean", value: mean, ci95, bound: measured.bound(), scale: self.scale }
-    }
+    let published = ratio.and_then(|ratio| Some((ratio, ratio.published?)));
+    let of_ratio = published.map(|(ratio, one)| compared(ratio, |found| found.against_published(one, terms.tolerance)));
+    let of_value = || cell.published.map(|published| mean.against_published(published, terms.tolerance));
+    of_ratio.or_else(of_value).into_iter().collect()
 }
 
 /// Compares the measured ratio with its target; where there is none, says why.
@@ -168,18 +153,13 @@ mod tests {
         Ratio { measured: None, pairs: 0, ..ratio(1.0, expected, published) }
     }
 
-    fn evidence<'a>(measured: Option<&'a Measured>, ratio: Option<&'a Ratio>) -> Evidence<'a> {
-        let scale = Scale::of("pkts", [20_000.0]);
-        Evidence {
-            measured,
-            ratio,
-            expected: None,
-            lacks_baseline: false,
-            published: None,
-            other_profile: None,
-            tolerance: 0.1,
-            scale,
-        }
+    fn evidence(measured: Option<&Measured>, ratio: Option<&Ratio>) -> Cell {
+        let (measured, ratio_to_baseline) = (measured.cloned(), ratio.cloned());
+        Cell { unit: "pkts".into(), measured, ratio_to_baseline, ..Cell::default() }
+    }
+
+    fn judge(cell: Cell) -> (Verdict, String) {
+        super::judge(&cell, Terms { tolerance: 0.1, ..Terms::default() })
     }
 
     #[test]
@@ -195,7 +175,7 @@ mod tests {
         let mean = measured(12_000.0);
         let ratio = ratio(1.26, Some(expectation(1.24, 0.10)), None);
         let value = expectation(21_500.0, 2_150.0);
-        let (verdict, reason) = judge(Evidence { expected: Some(&value), ..evidence(Some(&mean), Some(&ratio)) });
+        let (verdict, reason) = judge(Cell { expected: Some(value), ..evidence(Some(&mean), Some(&ratio)) });
         assert_eq!(verdict, Verdict::Outside);
         assert_eq!(reason, "mean 12 000 pkts, expected 21 500 ± 2 150 pkts");
     }
@@ -204,7 +184,7 @@ mod tests {
     fn published_numbers_count_only_without_expectation_and_the_ratio_first() {
         let mean = measured(30_000.0);
         let near = ratio(1.40, None, Some(1.43));
-        let with_value = |ratio| Evidence { published: Some(22_818.0), ..evidence(Some(&mean), ratio) };
+        let with_value = |ratio| Cell { published: Some(22_818.0), ..evidence(Some(&mean), ratio) };
         assert_eq!(judge(with_value(Some(&near))).0, Verdict::Within);
         let (verdict, reason) = judge(with_value(None));
         assert_eq!((verdict, reason.as_str()), (Verdict::Outside, "mean 30 000 pkts, published 22 818 pkts ± 10 %"));
@@ -215,13 +195,13 @@ mod tests {
     fn expected_ratio_without_a_baseline_is_not_comparable() {
         let mean = measured(22_800.0);
         let lone = lone(Some(expectation(1.24, 0.10)), None);
-        let only_ratio = Evidence { published: Some(22_818.0), ..evidence(Some(&mean), Some(&lone)) };
-        assert_eq!(judge(only_ratio), (Verdict::NotComparable, "its baseline is not measured here".into()));
+        let only_ratio = || Cell { published: Some(22_818.0), ..evidence(Some(&mean), Some(&lone)) };
+        assert_eq!(judge(only_ratio()), (Verdict::NotComparable, "its baseline is not measured here".into()));
         let value = expectation(22_800.0, 100.0);
-        let both = Evidence { expected: Some(&value), ..only_ratio };
+        let both = Cell { expected: Some(value), ..only_ratio() };
         assert_eq!(judge(both), (Verdict::NotComparable, "its baseline is not measured here".into()));
         let value = expectation(21_000.0, 100.0);
-        let (verdict, reason) = judge(Evidence { expected: Some(&value), ..only_ratio });
+        let (verdict, reason) = judge(Cell { expected: Some(value), ..only_ratio() });
         assert_eq!(verdict, Verdict::Outside, "one that is missed decides");
         assert_eq!(reason, "mean 22 800 pkts, expected 21 000 ± 100 pkts");
     }
@@ -230,15 +210,16 @@ mod tests {
     #[test]
     fn expected_saving_without_a_baseline_is_not_comparable() {
         let mean = measured(22_800.0);
-        let saving = Evidence { lacks_baseline: true, published: Some(22_818.0), ..evidence(Some(&mean), None) };
-        assert_eq!(judge(saving), (Verdict::NotComparable, "its baseline is not measured here".into()));
+        let saving = Cell { published: Some(22_818.0), ..evidence(Some(&mean), None) };
+        let terms = Terms { lacks_baseline: true, ..Terms::default() };
+        assert_eq!(super::judge(&saving, terms), (Verdict::NotComparable, "its baseline is not measured here".into()));
     }
 
     #[test]
     fn published_ratio_without_a_baseline_is_not_comparable() {
         let mean = measured(22_800.0);
         let mut lone = lone(None, Some(1.43));
-        let with = |ratio: &Ratio| judge(Evidence { published: Some(22_818.0), ..evidence(Some(&mean), Some(ratio)) });
+        let with = |ratio: &Ratio| judge(Cell { published: Some(22_818.0), ..evidence(Some(&mean), Some(ratio)) });
         assert_eq!(with(&lone), (Verdict::NotComparable, "its baseline is not measured here".into()));
         lone.pairs = 3;
         assert_eq!(with(&lone), (Verdict::NotComparable, "its baseline is 0 here".into()));
@@ -251,7 +232,7 @@ mod tests {
         let judged = |mean: f64| {
             let cut_off = Measured::of(vec![mean; 3], 1).unwrap();
             let expected = expectation(20_000.0, 1_000.0);
-            judge(Evidence { expected: Some(&expected), ..evidence(Some(&cut_off), None) })
+            judge(Cell { expected: Some(expected), ..evidence(Some(&cut_off), None) })
         };
         let open = (Verdict::NotComparable, "known as a bound only: runs ended before".to_owned());
         assert_eq!(judged(15_000.0), open);
@@ -281,7 +262,7 @@ mod tests {
     fn miss_that_the_interval_does_not_rule_out_says_so() {
         let noisy = Measured::of(vec![20_000.0, 24_000.0, 28_000.0], 0).unwrap();
         let expected = expectation(21_500.0, 2_000.0);
-        let (verdict, reason) = judge(Evidence { expected: Some(&expected), ..evidence(Some(&noisy), None) });
+        let (verdict, reason) = judge(Cell { expected: Some(expected), ..evidence(Some(&noisy), None) });
         assert_eq!(verdict, Verdict::Outside);
         assert_eq!(reason, "mean 24 000 pkts, expected 21 500 ± 2 000 pkts, which its 95 % interval reaches");
     }
@@ -290,7 +271,7 @@ mod tests {
     fn nothing_measured_or_nothing_to_meet_is_not_comparable() {
         let mean = measured(1.0);
         assert_eq!(judge(evidence(Some(&mean), None)).0, Verdict::NotComparable);
-        let published = Evidence { published: Some(1.0), ..evidence(None, None) };
+        let published = Cell { published: Some(1.0), ..evidence(None, None) };
         assert_eq!(judge(published), (Verdict::NotComparable, "not measured".into()));
     }
 }
