@@ -117,7 +117,7 @@ fn report_of_an_incident_holds_its_evidence_in_every_format() {
         "rule \"web\": \"dtcp\" crossed the limit retransmitted<1.2x",
         "Crossed: the arm is worse than the limit allows. retransmitted is 1.47 times that of keep, interval 1.07 to",
         "The e-value of harm is 0.16,",
-        "  dtcp    5 %         6210         1.60 %",
+        "dtcp    5 %         6210         1.60 %",
         "    guard = [\"retransmitted<1.2x\", \"goodput>0.9x\", \"abnormal_ends<1%\"]",
         &replay,
     ] {

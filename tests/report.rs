@@ -18,6 +18,8 @@ mod saved;
 mod selection;
 #[path = "report/several.rs"]
 mod several;
+#[path = "report/untargeted.rs"]
+mod untargeted;
 
 use std::fs;
 use std::path::Path;

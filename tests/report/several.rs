@@ -156,11 +156,12 @@ fn directory_without_a_finished_run_is_left_out_and_named() {
         let line = format!("tccc: warning: \"{}\" has no finished run and is left out", path.display());
         assert!(said.contains(&line), "{said}");
     }
+    assert_eq!(said.lines().count(), loaded.left_out.len(), "a line each: {said}");
     assert_eq!(tccc(&["report", "--check", place]).status.code(), Some(3), "what is expected of them is missing");
 
     fs::remove_dir_all(&paths[0]).unwrap();
     let nothing = tccc(&["report", place]);
     let said = String::from_utf8(nothing.stderr).unwrap();
-    assert_eq!((nothing.status.code(), nothing.stdout.len()), (Some(1), 0), "{said}");
+    assert_eq!((nothing.status.code(), nothing.stdout.len()), (Some(2), 0), "{said}");
     assert!(said.contains("none has a finished run") && said.contains("hint: `tccc run`"), "{said}");
 }

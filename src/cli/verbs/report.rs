@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     let Loaded { reports, left_out } = report::load_all(&args.directories)?;
     for path in &left_out {
         let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
-        crate::cli::output::warn(&what, Some("`tccc run` on the same directory resumes it"));
+        crate::cli::output::warn(&what, None);
     }
     put(args, &report::render_all(&reports, format_of(args))?)?;
     match report::check(&reports).or_else(|| unchecked(&left_out)).filter(|_| args.check) {

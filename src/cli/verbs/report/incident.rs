@@ -9,16 +9,14 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::policy::rule::{Allowed, GuardLimit, GuardMetric};
 use crate::report::Format;
-use crate::report::drawing::{Axis, Chart, Figure, Layout, Shape};
+use crate::report::drawing::{self, Axis, Chart, Column, Figure, Layout, Part, Role, Row, Shape, Table};
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, Point};
 use crate::units::BitsPerSec;
 
-mod write;
-
-use write::{Part, Table};
-
+/// What an incident is.
+const TITLE: &str = "A limit was crossed";
 /// Looks that tables show, the last of them.
 const LOOKS: usize = 8;
 /// Height of a chart.
@@ -48,9 +46,9 @@ pub fn render(paths: &[PathBuf], format: Format) -> Result<String> {
     match format {
         Format::Json if placed.len() == 1 => Ok(serde_json::to_string_pretty(&placed[0])? + "\n"),
         Format::Json => Ok(serde_json::to_string_pretty(&placed)? + "\n"),
-        Format::Text => Ok(documents().map(|parts| write::text(&parts)).collect::<Vec<_>>().join("\n")),
-        Format::Markdown => Ok(documents().map(|parts| write::markdown(&parts)).collect::<Vec<_>>().join("\n")),
-        Format::Html => Ok(write::html(&documents().collect::<Vec<_>>())),
+        Format::Text => Ok(drawing::text::written(documents())),
+        Format::Markdown => Ok(drawing::markdown::written(documents())),
+        Format::Html => Ok(drawing::html::written(TITLE, documents())),
         Format::Csv => {
             let refusal = Failure::usage("cannot report an incident as csv");
             Err(refusal.hint("choose `-o text`, `-o markdown`, `-o html` or `-o json`").into())
@@ -78,18 +76,18 @@ fn document(placed: &Placed) -> Vec<Part> {
     facts.extend(incident.file.iter().map(|file| ("policy file", file.display().to_string())));
     facts.push(("folder", folder.display().to_string()));
     let mut parts = vec![
-        Part::Title("A limit was crossed".to_owned()),
+        Part::Title(TITLE.to_owned()),
         Part::Sentence(format!("{}.", incident.why)),
-        Part::Facts(facts),
+        Part::Facts(facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()),
     ];
     let mut first = 0;
     for rule in &incident.rules {
         parts.extend(of_rule(rule, &incident.history, first));
         first += rule.limits.len();
     }
-    parts.push(Part::Heading("The rules on trial".to_owned()));
+    parts.push(heading("The rules on trial"));
     parts.push(Part::Code(incident.policy.clone()));
-    parts.push(Part::Heading("The time before".to_owned()));
+    parts.push(heading("The time before"));
     parts.extend(recording(folder, incident));
     parts
 }
@@ -107,17 +105,25 @@ fn recording(folder: &Path, incident: &Incident) -> Vec<Part> {
     ]
 }
 
+fn heading(text: impl Into<String>) -> Part {
+    Part::Heading { id: "", text: text.into() }
+}
+
 /// The arms of a rule, then each limit; `first` is the place of its first limit in a look.
 fn of_rule(rule: &RuleJudgement, history: &[Point], first: usize) -> Vec<Part> {
-    let metrics = GuardMetric::ALL.map(GuardMetric::name);
-    let columns = ["arm", "share", "connections"].into_iter().chain(metrics).map(str::to_owned).collect();
-    let row = |arm: &ArmSeen| {
-        let values = GuardMetric::ALL.map(|metric| shown(metric, arm.values.get(&metric).copied()));
-        [arm.arm.clone(), portion(arm.share), arm.connections.to_string()].into_iter().chain(values).collect()
-    };
+    let arms = &rule.arms;
+    let column =
+        |title: &str, show: &dyn Fn(&ArmSeen) -> String| Column::of(title, Role::Number, arms, |arm| Some(show(arm)));
+    let mut columns = vec![
+        Column::of("arm", Role::Name, arms, |arm| Some(arm.arm.clone())),
+        column("share", &|arm| portion(arm.share)),
+        column("connections", &|arm| arm.connections.to_string()),
+    ];
+    let of_metric = |metric: GuardMetric| column(metric.name(), &|arm| shown(metric, arm.values.get(&metric).copied()));
+    columns.extend(GuardMetric::ALL.map(of_metric));
     let mut parts = vec![
-        Part::Heading(format!("Rule {}", rule.rule)),
-        Part::Table(Table { columns, rows: rule.arms.iter().map(row).collect() }),
+        heading(format!("Rule {}", rule.rule)),
+        Part::Table(Table::new("", String::new(), columns, vec![Row::default(); arms.len()])),
     ];
     if rule.is_broken {
         let broken = "The arms do not have the shares of the split, so nothing is judged.";
@@ -126,7 +132,7 @@ fn of_rule(rule: &RuleJudgement, history: &[Point], first: usize) -> Vec<Part> {
     for (at, limit) in rule.limits.iter().enumerate() {
         let points: Vec<(f64, LimitPoint)> =
             history.iter().filter_map(|point| Some((point.at_s, *point.limits.get(first + at)?))).collect();
-        parts.push(Part::Heading(format!("{}: {}", limit.arm, limit.limit)));
+        parts.push(heading(format!("{}: {}", limit.arm, limit.limit)));
         parts.push(Part::Sentence(sentence(limit)));
         parts.extend(figure(limit, &points).map(Part::Figure));
         parts.push(Part::Table(looks(limit, &points)));
@@ -160,17 +166,22 @@ fn sentence(limit: &LimitJudgement) -> String {
 
 /// The last looks at a limit.
 fn looks(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Table {
-    let columns = ["after", &limit.arm, "keep", "ratio", "interval", "e-value of harm"];
+    let points = &points[points.len().saturating_sub(LOOKS)..];
     let is_relative = is_relative(limit);
-    let row = |(at_s, point): &(f64, LimitPoint)| {
-        let [treated, control] = point.arms.map(|value| shown(limit.metric, value));
-        let ratio = point.ratio.filter(|_| is_relative).map(|ratio| format!("{ratio:.2}"));
-        let interval = point.interval.map(|[low, high]| format!("{low:.2} to {high:.2}"));
-        let cells = [ratio, interval, point.e_worse.map(evidence)].map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
-        [format!("{:.1} min", at_s / 60.0), treated, control].into_iter().chain(cells).collect()
+    let number = |title: &str, show: &dyn Fn(&LimitPoint) -> Option<String>| {
+        Column::of(title, Role::Number, points, |(_, point)| show(point))
     };
-    let rows = points[points.len().saturating_sub(LOOKS)..].iter().map(row).collect();
-    Table { columns: columns.map(str::to_owned).to_vec(), rows }
+    let ratio = |point: &LimitPoint| point.ratio.filter(|_| is_relative).map(|ratio| format!("{ratio:.2}"));
+    let interval = |point: &LimitPoint| point.interval.map(|[low, high]| format!("{low:.2} to {high:.2}"));
+    let columns = vec![
+        Column::of("after", Role::Name, points, |(at_s, _)| Some(format!("{:.1} min", at_s / 60.0))),
+        number(&limit.arm, &|point| Some(shown(limit.metric, point.arms[0]))),
+        number("keep", &|point| Some(shown(limit.metric, point.arms[1]))),
+        number("ratio", &ratio),
+        number("interval", &interval),
+        number("e-value of harm", &|point| point.e_worse.map(evidence)),
+    ];
+    Table::new("", String::new(), columns, vec![Row::default(); points.len()])
 }
 
 fn is_relative(limit: &LimitJudgement) -> bool {
@@ -216,7 +227,7 @@ fn figure(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Option<Figure
         title: format!("{}: {}", limit.arm, limit.limit),
         explanation: "each look of the guard since the trial began".to_owned(),
         legend: legend[..drawn].iter().map(|(series, name)| (*series, (*name).to_owned())).collect(),
-        format: Layout { abreast: 1, height: HEIGHT, stacked: false },
+        layout: Layout { abreast: 1, height: HEIGHT, stacked: false },
         charts,
         folded: false,
     })

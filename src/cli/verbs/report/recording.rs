@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::cli::output::plain::write_columns;
 use crate::failure::Failure;
 use crate::model::recap::{FlowRecap, Recap};
 use crate::plain::plain;
 use crate::report::Format;
+use crate::report::drawing::{Column, Part, Role, Row, Table, text as terminal};
 use crate::trace::arrival::Fact;
 use crate::trace::record::read::{Content, Damage, Reader, Want};
 use crate::trace::record::{Head, MAGIC};
@@ -56,7 +56,7 @@ pub fn is_recording(path: &Path) -> bool {
 pub fn render(files: &[PathBuf], format: Format) -> Result<String> {
     let recordings = files.iter().map(|file| load(file)).collect::<Result<Vec<Recording>>>()?;
     match format {
-        Format::Text => Ok(recordings.iter().map(text).collect::<Result<Vec<String>>>()?.join("\n")),
+        Format::Text => Ok(recordings.iter().map(text).collect::<Vec<String>>().join("\n")),
         Format::Json => Ok(serde_json::to_string_pretty(&recordings)? + "\n"),
         Format::Csv => csv(&recordings),
         Format::Markdown | Format::Html => {
@@ -105,7 +105,7 @@ fn load(file: &Path) -> Result<Recording> {
     })
 }
 
-fn text(recording: &Recording) -> Result<String> {
+fn text(recording: &Recording) -> String {
     let length = milliseconds(recording.length_s);
     let Recording { file, host, kernel, started, events, dropped, selection, .. } = recording;
     let mut text = plain(&format!("{file}: {host}, Linux {kernel}, {started}")) + "\n";
@@ -121,7 +121,7 @@ fn text(recording: &Recording) -> Result<String> {
     if recording.untracked > 0 {
         text += &format!("  {} events of further connections are not shown\n", recording.untracked);
     }
-    Ok(text + "\n" + &grid(&recording.flows)?)
+    text + "\n" + &terminal::written([vec![Part::Table(table(&recording.flows))]].into_iter())
 }
 
 /// A length to the millisecond; a damaged recording may say anything.
@@ -129,35 +129,30 @@ fn milliseconds(length_s: f64) -> String {
     format_duration(Duration::from_millis((length_s.min(1e9) * 1e3).round() as u64))
 }
 
-fn grid(flows: &[FlowRecap]) -> Result<String> {
-    let heading =
-        "local,remote,algorithm,length,goodput,delivered,retrans,lost,timeouts,mean cwnd,srtt p50,srtt p95,min_rtt";
-    let mut rows = vec![heading.split(',').map(str::to_owned).collect::<Vec<String>>()];
-    rows.extend(flows.iter().map(cells));
-    let mut text = Vec::new();
-    write_columns(&mut text, &rows)?;
-    String::from_utf8(text).context("write the connections")
-}
-
-fn cells(flow: &FlowRecap) -> Vec<String> {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+/// A row per connection.
+fn table(flows: &[FlowRecap]) -> Table {
+    let word = |title: &str, show: &dyn Fn(&FlowRecap) -> Option<String>| Column::of(title, Role::Word, flows, show);
+    let number =
+        |title: &str, show: &dyn Fn(&FlowRecap) -> Option<String>| Column::of(title, Role::Number, flows, show);
+    let pkts = |count: u32| Some(format!("{count} pkts"));
     let time = |us: Option<u32>| us.map(|us| format_duration(Duration::from_micros(us.into())));
-    let at_most = |us: Option<u32>| or_dash(time(us).map(|time| format!("<={time}")));
-    vec![
-        flow.local.clone(),
-        flow.remote.clone(),
-        flow.algorithm.clone(),
-        milliseconds(flow.length_s),
-        or_dash(flow.goodput_bps.map(|rate| BitsPerSec(rate as u64).to_string())),
-        format!("{} pkts", flow.delivered_pkts),
-        format!("{} pkts", flow.retrans_pkts),
-        format!("{} pkts", flow.lost_pkts),
-        flow.timeouts.to_string(),
-        or_dash(flow.mean_cwnd_pkts.map(|pkts| format!("{pkts:.1} pkts"))),
-        at_most(flow.srtt_p50_us),
-        at_most(flow.srtt_p95_us),
-        or_dash(time(flow.min_rtt_us)),
-    ]
+    let at_most = |us: Option<u32>| time(us).map(|time| format!("<={time}"));
+    let columns = vec![
+        word("local", &|flow| Some(flow.local.clone())),
+        word("remote", &|flow| Some(flow.remote.clone())),
+        word("algorithm", &|flow| Some(flow.algorithm.clone())),
+        number("length", &|flow| Some(milliseconds(flow.length_s))),
+        number("goodput", &|flow| flow.goodput_bps.map(|rate| BitsPerSec(rate as u64).to_string())),
+        number("delivered", &|flow| pkts(flow.delivered_pkts)),
+        number("retrans", &|flow| pkts(flow.retrans_pkts)),
+        number("lost", &|flow| pkts(flow.lost_pkts)),
+        number("timeouts", &|flow| Some(flow.timeouts.to_string())),
+        number("mean cwnd", &|flow| flow.mean_cwnd_pkts.map(|pkts| format!("{pkts:.1} pkts"))),
+        number("srtt p50", &|flow| at_most(flow.srtt_p50_us)),
+        number("srtt p95", &|flow| at_most(flow.srtt_p95_us)),
+        number("min_rtt", &|flow| time(flow.min_rtt_us)),
+    ];
+    Table::new("", String::new(), columns, vec![Row::default(); flows.len()])
 }
 
 fn csv(recordings: &[Recording]) -> Result<String> {

@@ -1,0 +1,172 @@
+//! Where the values of a swept variable stand on an axis: at their numbers, or one step apart.
+
+use super::chart::{Axis, plain};
+use crate::experiment::scenario::{Draw, FigureSpec};
+use crate::report::judge::cell::{Cell, each_once};
+use crate::units::Share;
+
+/// Part of a step over which the variants of one value are spread, as bars and as marks on lines.
+pub const BARS_SPREAD: f64 = 0.72;
+const MARKS_SPREAD: f64 = 0.24;
+/// Part of an axis of numbers by which the marks of one value stand apart: intervals on top of each other cannot be read.
+const APART: f64 = 0.008;
+/// Values of which the largest is so many times the smallest are drawn by their logarithms.
+const LOG_RANGE: f64 = 8.0;
+/// From so many values on, a variable is one to draw lines over.
+const FEWEST_FOR_LINES: usize = 3;
+
+/// A variable of the sweep as the x axis of a figure.
+pub struct Positions {
+    pub axis: Axis,
+    /// Whether values are drawn as bars.
+    pub bars: bool,
+    variable: String,
+    /// Where the values are no numbers, or not drawn as such: one step apart.
+    is_named: bool,
+    values: Vec<(String, f64)>,
+}
+
+impl Positions {
+    /// The values that the cells have of the figure's variable.
+    pub fn new(spec: &FigureSpec, cells: &[&Cell]) -> Positions {
+        let names = values_of(&spec.x, cells);
+        let numbers = numbers(&names).filter(|numbers| numbers.len() > 1);
+        let bars = spec.draw == Draw::Bars || (spec.draw == Draw::Auto && numbers.is_none());
+        let numbers = numbers.filter(|numbers| !bars && !has_no_scale(numbers, spec.log_x));
+        let variable = spec.x.clone();
+        let Some(numbers) = numbers else {
+            let values = names.iter().enumerate().map(|(index, name)| (name.clone(), index as f64)).collect();
+            return Positions { axis: Axis::names(spec.x.clone(), &names), bars, variable, is_named: true, values };
+        };
+        let unit = names.iter().map(|name| unit_of(name)).find(|unit| !unit.is_empty()).unwrap_or_default();
+        let title = if unit.is_empty() { spec.x.clone() } else { format!("{} [{unit}]", spec.x) };
+        let axis = axis_of(title, &numbers, spec.log_x);
+        Positions { axis, bars, variable, is_named: false, values: names.into_iter().zip(numbers).collect() }
+    }
+
+    /// Where a cell's value stands.
+    pub fn of(&self, cell: &Cell) -> f64 {
+        let value = cell.at.get(&self.variable);
+        self.values.iter().find(|(name, _)| Some(name) == value).map_or(0.0, |(_, position)| *position)
+    }
+
+    /// Where the mark or bar of one of several variants stands.
+    pub fn beside(&self, x: f64, index: usize, count: usize) -> f64 {
+        let steps = index as f64 - (count as f64 - 1.0) / 2.0;
+        match (self.bars, self.is_named) {
+            (true, _) => x + steps * BARS_SPREAD / count.max(1) as f64,
+            (false, true) => x + steps * MARKS_SPREAD / count.max(1) as f64,
+            (false, false) => self.aside(x, steps * APART),
+        }
+    }
+
+    /// The two sides of a bar, or of the box of what is expected.
+    pub fn sides(&self, x: f64, count: usize) -> [f64; 2] {
+        match (self.bars, self.is_named) {
+            (true, _) => [-1.0, 1.0].map(|side| x + side * 0.45 * BARS_SPREAD / count.max(1) as f64),
+            (false, true) => [x - 0.06, x + 0.06],
+            (false, false) => [self.aside(x, -0.01), self.aside(x, 0.01)],
+        }
+    }
+
+    /// A place a part of the axis to the right.
+    fn aside(&self, x: f64, part: f64) -> f64 {
+        let [low, high] = self.axis.ends;
+        if self.axis.log { x * (high / low).powf(part) } else { x + part * (high - low) }
+    }
+}
+
+/// Whether numbers are better one step apart: a 0 has no logarithm, and beside it most of a wide range would be at one end.
+fn has_no_scale(numbers: &[f64], log: bool) -> bool {
+    numbers.iter().any(|number| *number <= 0.0) && (log || is_wide(numbers))
+}
+
+/// Whether the largest number is many times the smallest above 0.
+fn is_wide(numbers: &[f64]) -> bool {
+    let above = || numbers.iter().copied().filter(|number| *number > 0.0);
+    above().fold(0.0, f64::max) >= LOG_RANGE * above().fold(f64::INFINITY, f64::min)
+}
+
+fn axis_of(title: String, numbers: &[f64], log: bool) -> Axis {
+    let lowest = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut axis = Axis::numbers(title, [lowest, highest], log, &plain);
+    if !axis.log {
+        // Delays of 100 to 200 ms are drawn from about there, not from 0.
+        let room = (highest - lowest) * 0.06;
+        axis.ends = [if lowest > 0.3 * highest { lowest - room } else { lowest.min(0.0) - room }, highest + room];
+        let [low, high] = axis.ends;
+        axis.ticks.retain(|(value, _)| (low..=high).contains(value));
+    }
+    axis
+}
+
+/// The variable to draw lines over where a scenario does not say: the one with the most numbers, and whether their
+/// logarithms are to be drawn.
+///
+/// None: no variable has as many numbers as a line needs.
+pub fn telling_variable(cells: &[&Cell]) -> Option<(String, bool)> {
+    let first = cells.first()?;
+    let names = first.at.keys().filter(|name| **name != first.series);
+    let of = |name: &String| {
+        let numbers = numbers(&values_of(name, cells)).filter(|numbers| numbers.len() >= FEWEST_FOR_LINES)?;
+        Some((numbers.len(), name.clone(), is_wide(&numbers)))
+    };
+    // Of several with as many the first: `max_by_key` would take the last.
+    let (_, name, log) = names.filter_map(of).reduce(|best, one| if one.0 > best.0 { one } else { best })?;
+    Some((name, log))
+}
+
+/// The values of a variable, each once, in the order of the cells.
+fn values_of(variable: &str, cells: &[&Cell]) -> Vec<String> {
+    each_once(cells.iter().filter_map(|cell| cell.at.get(variable)).cloned())
+}
+
+/// The values as numbers in one unit; none where they are no numbers or of several units.
+fn numbers(names: &[String]) -> Option<Vec<f64>> {
+    let units: Vec<&str> = names.iter().map(|name| unit_of(name)).collect();
+    let numbers: Option<Vec<f64>> =
+        names.iter().zip(&units).map(|(name, unit)| name[..name.len() - unit.len()].trim().parse().ok()).collect();
+    let numbers = numbers?;
+    let real = |index: usize| numbers[index] != 0.0;
+    let first = (0..names.len()).find(|index| real(*index)).unwrap_or(0);
+    if (0..names.len()).all(|index| units[index] == units[first] || !real(index)) {
+        return Some(numbers);
+    }
+    // Shares are written as `0.001` or `0.1%`.
+    names.iter().map(|name| name.parse::<Share>().ok().map(|share| share.0)).collect()
+}
+
+/// What follows the number in a value such as `50ms`.
+fn unit_of(name: &str) -> &str {
+    let number = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
+    let end = name.find(|c: char| !number(c)).unwrap_or(name.len());
+    // An exponent, as in 1e-5, belongs to the number.
+    if name[end..].starts_with('e') && name.parse::<f64>().is_ok() { "" } else { &name[end..] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(names: &[&str]) -> Option<Vec<f64>> {
+        numbers(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn losses_from_0_to_1_percent_stand_one_step_apart_and_delays_by_their_numbers() {
+        assert!(has_no_scale(&[0.0, 0.001, 0.01], false) && has_no_scale(&[0.0, 1.0], true));
+        assert!(!has_no_scale(&[0.0, 1.0, 2.0], false) && !has_no_scale(&[5.0, 155.0], false));
+    }
+
+    #[test]
+    fn values_of_one_unit_are_numbers_and_others_are_names() {
+        assert_eq!(read(&["100ms", "150ms"]), Some(vec![100.0, 150.0]));
+        assert_eq!(read(&["0", "1e-5", "0.01"]), Some(vec![0.0, 1e-5, 0.01]));
+        assert_eq!(read(&["0", "1%", "2%"]), Some(vec![0.0, 1.0, 2.0]));
+        assert_eq!(read(&["0.001", "1%"]), Some(vec![0.001, 0.01]));
+        assert_eq!(read(&["50pkts", "1bdp"]), None);
+        assert_eq!(read(&["reno", "cubic"]), None);
+        assert_eq!((unit_of("0.25bdp"), unit_of("12"), unit_of("1e-4")), ("bdp", "", ""));
+    }
+}

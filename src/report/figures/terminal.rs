@@ -1,0 +1,105 @@
+//! Windows over time for a terminal.
+
+use textplots::{Chart, Plot, Shape};
+
+use crate::report::judge::number;
+use crate::report::judge::windows::{Line, WindowPlot};
+
+/// Width of a terminal plot, columns; two dots each.
+const TERMINAL_COLUMNS: u32 = 84;
+/// Height of one variant's terminal plot, rows; four dots each.
+const TERMINAL_ROWS: u32 = 6;
+
+/// Draws the windows for a terminal: one small plot per variant, one above the other.
+///
+/// Lines of several variants in one plot of dots cannot be told apart without colour; separate plots can.
+pub fn terminal(plot: &WindowPlot) -> String {
+    let time = plot.length_s();
+    if time <= 0.0 {
+        return String::new();
+    }
+    let variants = plot.variants();
+    let margin = variants.iter().map(|variant| number::grouped(plot.top_pkts(variant), 0).len()).max().unwrap_or(1);
+    let mut text = String::new();
+    for variant in variants {
+        let lines: Vec<&Line> = plot.lines.iter().filter(|line| line.variant == variant).collect();
+        let first = lines.first().map_or("", |line| line.run.as_str());
+        let runs = lines.first().map_or(0, |line| line.runs);
+        let of = if runs > 1 { format!(", median of {runs} runs") } else { String::new() };
+        let cut = plot
+            .cut_pkts(variant)
+            .map_or_else(String::new, |peak| format!(", peak of {} pkts cut off", number::grouped(peak, 0)));
+        text.push_str(&format!("{:margin$} {variant}{of} ({first}){cut}\n", ""));
+        text.push_str(&panel(&lines, (time, plot.top_pkts(variant).max(1.0)), margin));
+    }
+    let right = format!("{} s", number::significant(time));
+    let space = (TERMINAL_COLUMNS as usize).saturating_sub(1 + right.len());
+    text.push_str(&format!("{:margin$} 0{:space$}{right}\n", "", ""));
+    text
+}
+
+fn panel(lines: &[&Line], (time, window): (f64, f64), margin: usize) -> String {
+    let (width, height) = (TERMINAL_COLUMNS * 2 - 1, TERMINAL_ROWS * 4 - 1);
+    let points: Vec<Vec<(f32, f32)>> =
+        lines.iter().map(|line| line.points.iter().map(|&(x, y)| (x as f32, y.min(window) as f32)).collect()).collect();
+    let shapes: Vec<Shape<'_>> = points.iter().map(|points| Shape::Lines(points)).collect();
+    let mut chart = Chart::new_with_y_range(width, height, 0.0, time as f32, 0.0, window as f32);
+    // The crate borrows the chart for as long as its shapes live, so the reference is handed on.
+    let mut chart = &mut chart;
+    for shape in &shapes {
+        chart = chart.lineplot(shape);
+    }
+    chart.figures();
+    let mut text = String::new();
+    let frame = chart.frame();
+    for (row, dots) in frame.lines().take(TERMINAL_ROWS as usize).enumerate() {
+        let label = match row {
+            0 => number::grouped(window, 0),
+            row if row as u32 == TERMINAL_ROWS - 1 => "0".to_owned(),
+            _ => String::new(),
+        };
+        text.push_str(&format!("{label:>margin$} │{}\n", dots.trim_end()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::run::At;
+
+    fn line(variant: &str) -> Line {
+        Line {
+            variant: variant.to_owned(),
+            flow: "data".into(),
+            run: "r1".into(),
+            runs: 3,
+            points: (0..100).map(|i| (f64::from(i) / 10.0, f64::from(10 + i % 40))).collect(),
+            losses: Vec::new(),
+        }
+    }
+
+    fn place(loss: &str) -> At {
+        At::from([("loss".to_owned(), loss.to_owned())])
+    }
+
+    #[test]
+    fn short_peak_is_cut_off_and_said() {
+        let window = |i: i32| if i == 3 { 260.0 } else { f64::from(20 + i % 10) };
+        let points = (0..200).map(|i| (f64::from(i) / 10.0, window(i))).collect();
+        let line = Line { runs: 1, points, ..line("reno") };
+        let plot = WindowPlot { place: place("1%"), quantity: "cwnd_pkts", lines: vec![line] };
+        assert_eq!((plot.top_pkts("reno"), plot.cut_pkts("reno")), (47.0, Some(260.0)));
+        assert!(terminal(&plot).starts_with("   reno (r1), peak of 260 pkts cut off\n47 │"), "{}", terminal(&plot));
+    }
+
+    #[test]
+    fn terminal_plot_has_axes_and_one_panel_a_variant() {
+        let lines = vec![line("reno"), line("cubic")];
+        let text = terminal(&WindowPlot { place: place("1%"), quantity: "cwnd_pkts", lines });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len() as u32, 2 * (TERMINAL_ROWS + 1) + 1);
+        assert!(rows[0].ends_with("reno, median of 3 runs (r1)") && rows[7].ends_with("cubic, median of 3 runs (r1)"));
+        assert!(rows[1].starts_with("49 │") && rows.last().unwrap().ends_with("9.90 s"), "{text}");
+    }
+}

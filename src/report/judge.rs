@@ -1,0 +1,17 @@
+//! From the runs of a result directory to its report: cells, verdicts, findings, the choice of a parameter.
+
+pub mod bound;
+pub mod cell;
+pub mod compare;
+pub mod finding;
+mod index;
+pub mod interval;
+mod notices;
+pub mod number;
+mod objects;
+pub mod report;
+pub mod rerun;
+pub mod selection;
+mod verdict;
+mod views;
+pub mod windows;

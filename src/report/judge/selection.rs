@@ -1,0 +1,389 @@
+//! The choice of a parameter: which value of a sweep is best by several metrics together, and how sure that is.
+//!
+//! "Cumulative performance": each metric's mean is min-max normalised over the values, 1 for the best and 0 for the
+//! worst, at each place of the sweep; the mean over the places is the metric's score; the sum of the scores decides.
+//! How sure the choice is, resampling tells: the runs of every cell are drawn again with replacement (the metrics of a
+//! run together), and the share of such draws that a value wins stands beside it. With few runs that share is on the
+//! bold side: five runs vary more than their own resamples do.
+
+use std::collections::BTreeMap;
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use serde::Serialize;
+
+use super::cell::{Cell, Measured, each_once, place_name};
+use crate::experiment::scenario::{Goal, Scenario, SelectionSpec};
+use crate::model::run::At;
+use crate::model::stats;
+
+/// How it is chosen.
+const PROCEDURE: &str = "cumulative performance: means min-max normalised over the values and summed";
+/// Whose procedure it is where the scenario has a source: a scenario of one's own was told that a paper describes it.
+const RECONSTRUCTION: &str = "our reconstruction of a choice that a paper describes without its numbers";
+/// Draws; 2000 give a share to about a percent.
+const RESAMPLES: usize = 2000;
+/// Of the draws, so that a report of the same runs says the same.
+const SEED: u64 = 1979;
+
+/// A choice among the values of one parameter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Selection {
+    /// The sweep variable.
+    pub parameter: String,
+    /// How it is chosen, and whose procedure that is where the scenario has a source.
+    pub procedure: String,
+    /// What decides: one per metric and place.
+    pub criteria: Vec<Criterion>,
+    /// The values in the sweep's order; empty while cells are missing.
+    pub values: Vec<Candidate>,
+    /// The value with the highest sum; of equal ones the first. None while cells are missing.
+    pub winner: Option<String>,
+    /// Draws behind [`Candidate::wins`].
+    pub resamples: usize,
+    /// What has no finished run yet: without it nothing is chosen.
+    pub missing: Vec<String>,
+}
+
+/// One metric at one place of the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Criterion {
+    /// Name of the metric.
+    pub metric: String,
+    /// When it is good.
+    pub goal: Goal,
+    /// The rest of the sweep, the variant included.
+    pub place: At,
+}
+
+/// One value of the parameter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// As the sweep writes it.
+    pub value: String,
+    /// What the runs gave, one per criterion.
+    pub measured: Vec<Measured>,
+    /// The normalised means, one per criterion.
+    pub normalised: Vec<f64>,
+    /// One score per metric, in the order of their first criterion.
+    pub scores: Vec<f64>,
+    /// Their sum.
+    pub cumulative: f64,
+    /// Share of the draws that this value wins; none where a cell has too few runs for an interval.
+    pub wins: Option<f64>,
+}
+
+impl Selection {
+    /// Its metrics, in the order of the scores.
+    pub fn metrics(&self) -> Vec<&str> {
+        each_once(self.criteria.iter().map(|criterion| criterion.metric.as_str()))
+    }
+}
+
+/// The choice that a scenario asks for; none when it asks for none.
+pub fn select(scenario: &Scenario, cells: &[Cell]) -> Option<Selection> {
+    let spec = scenario.selection.as_ref()?;
+    let values = scenario.values_of(&spec.parameter);
+    let contest = Contest::new(spec, values, cells);
+    let missing = contest.missing();
+    let candidates = if missing.is_empty() { contest.candidates() } else { Vec::new() };
+    let winner = first_best(&candidates.iter().map(|one| one.cumulative).collect::<Vec<_>>());
+    Some(Selection {
+        parameter: spec.parameter.clone(),
+        procedure: match scenario.source {
+            Some(_) => format!("{PROCEDURE}; {RECONSTRUCTION}"),
+            None => PROCEDURE.to_owned(),
+        },
+        criteria: contest.criteria,
+        winner: winner.map(|index| candidates[index].value.clone()),
+        values: candidates,
+        resamples: RESAMPLES,
+        missing,
+    })
+}
+
+/// What competes, and where it was measured.
+struct Contest<'a> {
+    spec: &'a SelectionSpec,
+    values: &'a [String],
+    criteria: Vec<Criterion>,
+    /// One row per criterion, one entry per value.
+    measured: Vec<Vec<Option<&'a Measured>>>,
+}
+
+impl<'a> Contest<'a> {
+    /// A metric competes at the places where any value has it: a fairness of two flows not where there is one.
+    fn new(spec: &'a SelectionSpec, values: &'a [String], cells: &'a [Cell]) -> Self {
+        let mut contest = Contest { spec, values, criteria: Vec::new(), measured: Vec::new() };
+        for (metric, goal) in spec.goals() {
+            let mut places: BTreeMap<At, Vec<Option<&Measured>>> = BTreeMap::new();
+            for cell in cells.iter().filter(|cell| cell.metric == metric && cell.measured.is_some()) {
+                let mut place = cell.at.clone();
+                let Some(value) = place.remove(&spec.parameter) else { continue };
+                let Some(index) = values.iter().position(|known| *known == value) else { continue };
+                places.entry(place).or_insert_with(|| vec![None; values.len()])[index] = cell.measured.as_ref();
+            }
+            for (place, measured) in places {
+                contest.criteria.push(Criterion { metric: metric.to_owned(), goal, place });
+                contest.measured.push(measured);
+            }
+        }
+        contest
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (metric, _) in self.spec.goals() {
+            if !self.criteria.iter().any(|criterion| criterion.metric == metric) {
+                missing.push(format!("{metric} has no value anywhere"));
+            }
+        }
+        for (criterion, measured) in self.criteria.iter().zip(&self.measured) {
+            let without = self.values.iter().zip(measured).filter(|(_, measured)| measured.is_none());
+            let at = place_name(&criterion.place);
+            let at = if at.is_empty() { at } else { format!(", {at}") };
+            let parameter = &self.spec.parameter;
+            missing.extend(without.map(|(value, _)| format!("{} at {parameter} {value}{at}", criterion.metric)));
+        }
+        missing
+    }
+
+    /// Where every value of every criterion is measured.
+    fn candidates(&self) -> Vec<Candidate> {
+        let rows: Vec<Vec<&Measured>> =
+            self.measured.iter().map(|row| row.iter().copied().flatten().collect()).collect();
+        let means: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|measured| measured.mean).collect()).collect();
+        let standing = self.standing(&means);
+        let wins = self.wins(&rows);
+        let of = |rows: &[Vec<f64>], index: usize| rows.iter().map(|row| row[index]).collect();
+        let candidate = |(index, value): (usize, &String)| Candidate {
+            value: value.clone(),
+            measured: rows.iter().map(|row| row[index].clone()).collect(),
+            normalised: of(&standing.normalised, index),
+            scores: of(&standing.scores, index),
+            cumulative: standing.cumulative[index],
+            wins: wins.as_ref().map(|wins| wins[index]),
+        };
+        self.values.iter().enumerate().map(candidate).collect()
+    }
+
+    fn standing(&self, means: &[Vec<f64>]) -> Standing {
+        let merits = |(row, criterion): (&Vec<f64>, &Criterion)| {
+            normalised(&row.iter().map(|mean| criterion.goal.merit(*mean)).collect::<Vec<_>>())
+        };
+        let normalised: Vec<Vec<f64>> = means.iter().zip(&self.criteria).map(merits).collect();
+        let of_metric = |(metric, _): (&str, Goal)| {
+            let rows: Vec<&Vec<f64>> = self
+                .criteria
+                .iter()
+                .zip(&normalised)
+                .filter_map(|(criterion, row)| (criterion.metric == metric).then_some(row))
+                .collect();
+            let mean = |index: usize| rows.iter().map(|row| row[index]).sum::<f64>() / rows.len() as f64;
+            (0..self.values.len()).map(mean).collect::<Vec<f64>>()
+        };
+        let scores: Vec<Vec<f64>> = self.spec.goals().into_iter().map(of_metric).collect();
+        let sum = |index: usize| scores.iter().map(|row| row[index]).sum();
+        Standing { cumulative: (0..self.values.len()).map(sum).collect(), normalised, scores }
+    }
+
+    /// Share of the draws each value wins; none with fewer runs than an interval needs.
+    fn wins(&self, rows: &[Vec<&Measured>]) -> Option<Vec<f64>> {
+        let most = rows.iter().flatten().map(|measured| measured.n).max()?;
+        if rows.iter().flatten().any(|measured| measured.n < stats::FEWEST_FOR_INTERVAL) {
+            return None;
+        }
+        let mut random = Pcg64Mcg::seed_from_u64(SEED);
+        let mut wins = vec![0_usize; self.values.len()];
+        for _ in 0..RESAMPLES {
+            let means = self.drawn_means(rows, most, &mut random);
+            if let Some(best) = first_best(&self.standing(&means).cumulative) {
+                wins[best] += 1;
+            }
+        }
+        Some(wins.into_iter().map(|wins| wins as f64 / RESAMPLES as f64).collect())
+    }
+
+    /// Means of runs drawn with replacement: one draw per place and value, the same for all its metrics.
+    fn drawn_means(&self, rows: &[Vec<&Measured>], most: usize, random: &mut Pcg64Mcg) -> Vec<Vec<f64>> {
+        let mut draws: BTreeMap<(&At, usize), Vec<u32>> = BTreeMap::new();
+        let mut means = Vec::new();
+        for (criterion, row) in self.criteria.iter().zip(rows) {
+            let mean = |(index, measured): (usize, &&Measured)| {
+                let draw = draws
+                    .entry((&criterion.place, index))
+                    .or_insert_with(|| (0..most).map(|_| random.next_u32()).collect());
+                // A number of 32 bits to an index below n, as evenly as 2^32 divides.
+                let drawn = |number: &u32| measured.values[((u64::from(*number) * measured.n as u64) >> 32) as usize];
+                draw[..measured.n].iter().map(drawn).sum::<f64>() / measured.n as f64
+            };
+            means.push(row.iter().enumerate().map(mean).collect());
+        }
+        means
+    }
+}
+
+/// Where the values stand, as rows per criterion or metric with one entry per value.
+struct Standing {
+    normalised: Vec<Vec<f64>>,
+    scores: Vec<Vec<f64>>,
+    cumulative: Vec<f64>,
+}
+
+/// 1 for the largest, 0 for the smallest, linear between; all 0 where all are equal, which tells nothing apart.
+pub fn normalised(merits: &[f64]) -> Vec<f64> {
+    let lowest = merits.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = merits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let range = highest - lowest;
+    merits.iter().map(|merit| if range > 0.0 { (merit - lowest) / range } else { 0.0 }).collect()
+}
+
+/// Index of the largest; of equal ones the first.
+fn first_best(values: &[f64]) -> Option<usize> {
+    (0..values.len()).reduce(|best, index| if values[index] > values[best] { index } else { best })
+}
+
+/// The choice in one sentence: what wins, by how much, and in how many draws; or why nothing is chosen.
+pub fn sentence(selection: &Selection) -> String {
+    let parameter = &selection.parameter;
+    let Some(winner) = &selection.winner else {
+        let first = selection.missing.first().map_or("", String::as_str);
+        let others = match selection.missing.len() {
+            0 | 1 => String::new(),
+            n => format!(", and {} more", n - 1),
+        };
+        return format!(
+            "nothing is chosen for {parameter}: not measured: {first}{others}; `tccc run` on the same directory \
+             measures what is missing"
+        );
+    };
+    let mut ranked: Vec<&Candidate> = selection.values.iter().collect();
+    ranked.sort_by(|a, b| b.cumulative.total_cmp(&a.cumulative));
+    let standing = |one: &Candidate| {
+        let wins = one.wins.map_or(String::new(), |wins| format!(", best in {:.0} % of the resamples", 100.0 * wins));
+        format!("{} with {:.2}{wins}", one.value, one.cumulative)
+    };
+    let best = ranked.iter().find(|one| one.value == *winner).map_or(String::new(), |one| standing(one));
+    let of = selection.values.first().map_or(0, |one| one.scores.len());
+    let next = ranked.iter().find(|one| one.value != *winner).map_or(String::new(), |one| standing(one));
+    let sure = if selection.values.iter().all(|one| one.wins.is_some()) {
+        format!("{} resamples of the runs", selection.resamples)
+    } else {
+        format!("how sure this is cannot be told with fewer than {} runs of a cell", stats::FEWEST_FOR_INTERVAL)
+    };
+    format!("chosen: {parameter} = {best}; next {next}; scores are out of {of}; {sure}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"1s\"\nruns=3\nseed=1\n\
+        [sweep]\nqueue=[\"10pkts\",\"20pkts\"]\nshare=[\"1\",\"2\",\"3\"]\n\
+        [[link]]\nends=[\"a\",\"b\"]\nqueue=\"$queue\"\n\
+        [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"x\"\ntunables={ t = \"$share\" }\n\
+        [report]\nmetrics=[\"goodput_bps\",\"lost_pkts\",\"friendliness_ratio\"]\n\
+        [selection]\nparameter=\"share\"\nmax=[\"goodput_bps\"]\nmin=[\"lost_pkts\"]\nnear_one=[\"friendliness_ratio\"]\n";
+
+    fn cell(metric: &str, at: [(&str, &str); 2], values: &[f64]) -> Cell {
+        Cell {
+            at: at.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            series: "variant".into(),
+            variant: "x".into(),
+            metric: metric.into(),
+            unit: "ratio".into(),
+            measured: Measured::of(values.to_vec(), 0),
+            ..Cell::default()
+        }
+    }
+
+    /// Three values at two places; friendliness at one place only.
+    fn cells() -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (share, goodput, lost) in [("1", 10.0, 5.0), ("2", 20.0, 5.0), ("3", 15.0, 25.0)] {
+            cells.push(cell("goodput_bps", [("queue", "10pkts"), ("share", share)], &[goodput; 3]));
+            cells.push(cell("goodput_bps", [("queue", "20pkts"), ("share", share)], &[7.0; 3]));
+            cells.push(cell("lost_pkts", [("queue", "10pkts"), ("share", share)], &[lost; 3]));
+        }
+        for (share, ratio) in [("1", 0.5), ("2", 4.0), ("3", 1.0)] {
+            cells.push(cell("friendliness_ratio", [("queue", "20pkts"), ("share", share)], &[ratio; 3]));
+        }
+        cells
+    }
+
+    fn chosen(cells: &[Cell]) -> Selection {
+        select(&Scenario::parse("t.toml", SCENARIO).unwrap(), cells).unwrap()
+    }
+
+    #[test]
+    fn scores_are_as_worked_by_hand() {
+        let selection = chosen(&cells());
+        let scores: Vec<&[f64]> = selection.values.iter().map(|one| one.scores.as_slice()).collect();
+        // Goodput 10, 20, 15: 0, 1, 0.5 at one place, nothing told apart at the other: half of it.
+        // Lost 5, 5, 25, less is better: 1, 1, 0. Merit of the ratios 0.5, 0.25, 1: 1/3, 0, 1.
+        let expected = [[0.0, 1.0, 1.0 / 3.0], [0.5, 1.0, 0.0], [0.25, 0.0, 1.0]];
+        for (scores, expected) in scores.iter().zip(expected) {
+            assert!(scores.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{scores:?} {expected:?}");
+        }
+        assert_eq!(selection.winner.as_deref(), Some("2"));
+        assert_eq!(selection.values.iter().map(|one| one.wins).collect::<Vec<_>>(), [Some(0.0), Some(1.0), Some(0.0)]);
+        assert!(
+            sentence(&selection).starts_with("chosen: share = 2 with 1.50, best in 100 % of the resamples; next 1")
+        );
+    }
+
+    #[test]
+    fn only_a_choice_with_a_source_is_a_reconstruction() {
+        let procedure = |text: &str| {
+            let scenario = Scenario::parse("t.toml", text).unwrap();
+            select(&scenario, &cells()).unwrap().procedure
+        };
+        assert_eq!(procedure(SCENARIO), "cumulative performance: means min-max normalised over the values and summed");
+        let sourced = format!("{SCENARIO}[source]\npaper=\"p\"\nwhere=\"w\"\n");
+        assert!(
+            procedure(&sourced)
+                .ends_with("summed; our reconstruction of a choice that a paper describes without its numbers")
+        );
+    }
+
+    #[test]
+    fn missing_cell_leaves_nothing_chosen_and_is_named() {
+        let mut cells = cells();
+        cells.retain(|cell| cell.metric != "lost_pkts" || cell.at["share"] != "2");
+        let selection = chosen(&cells);
+        assert_eq!((selection.winner.as_deref(), selection.values.len()), (None, 0));
+        assert_eq!(selection.missing, ["lost_pkts at share 2, queue 10pkts"]);
+        cells.retain(|cell| cell.metric != "friendliness_ratio");
+        let selection = chosen(&cells);
+        assert_eq!(selection.missing[0], "friendliness_ratio has no value anywhere");
+        assert!(
+            sentence(&selection).contains("nothing is chosen for share") && sentence(&selection).contains("1 more")
+        );
+    }
+
+    #[test]
+    fn overlapping_runs_share_the_wins_and_two_runs_tell_nothing() {
+        let mut cells = cells();
+        for cell in cells.iter_mut().filter(|cell| cell.metric == "goodput_bps" && cell.at["queue"] == "10pkts") {
+            let values = if cell.at["share"] == "1" { vec![1.0, 30.0, 29.0] } else { vec![30.0, 2.0, 28.0] };
+            cell.measured = Measured::of(values, 0);
+        }
+        let wins: Vec<f64> = chosen(&cells).values.iter().map(|one| one.wins.unwrap()).collect();
+        assert!(
+            (wins.iter().sum::<f64>() - 1.0).abs() < 1e-9 && wins.iter().filter(|w| **w > 0.05).count() > 1,
+            "{wins:?}"
+        );
+        assert_eq!(chosen(&cells), chosen(&cells), "the same runs, the same report");
+        let measured = cells[0].measured.as_mut().unwrap();
+        (measured.n, measured.values) = (2, vec![1.0, 2.0]);
+        assert!(chosen(&cells).values.iter().all(|one| one.wins.is_none()));
+        assert!(sentence(&chosen(&cells)).contains("cannot be told with fewer than 3 runs"));
+    }
+
+    #[test]
+    fn normalised_runs_from_zero_to_one() {
+        assert_eq!(normalised(&[2.0, 4.0, 3.0]), [0.0, 1.0, 0.5]);
+        assert_eq!(normalised(&[2.0, 2.0]), [0.0, 0.0]);
+        assert_eq!(normalised(&[]), Vec::<f64>::new());
+    }
+}

@@ -1,0 +1,256 @@
+//! What happened behind the numbers: windows and other quantities over time, of one representative run per place and
+//! variant.
+//!
+//! Representative is the run whose first metric is the median of its cell (the lower middle of an even number), so that
+//! a plot shows what usually happened and not the best or the first run.
+
+use std::cmp::Ordering;
+
+use anyhow::Result;
+
+use super::cell::{each_once, place_name};
+use super::compare;
+use super::index::{Index, Key};
+use super::views::views;
+use crate::experiment::scenario::{Scenario, TIME};
+use crate::model::flow::{self, Flow, Series};
+use crate::model::metrics::Metric;
+use crate::model::notice::Notice;
+use crate::model::run::{At, FlowRecord, RunStatus};
+use crate::model::stats;
+use crate::report::read::directory::StoredRun;
+use crate::units::Share;
+
+/// Points a line keeps; about two per dot of the widest plot, so that no peak is lost to the eye.
+const LINE_POINTS: usize = 1600;
+/// From this ratio of the largest to the smallest window on, each variant has an axis of its own.
+const OWN_AXIS_RANGE: f64 = 4.0;
+/// Windows up to this share of the samples are the usual ones; higher ones are peaks when they are
+/// [`PEAK_RANGE`] times as high, and the axis then ends at [`USUAL_MARGIN`] times the usual ones.
+const USUAL_SHARE: f64 = 0.9;
+const PEAK_RANGE: f64 = 2.0;
+const USUAL_MARGIN: f64 = 1.6;
+/// One flow of a representative run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Its variant.
+    pub variant: String,
+    /// Its name in the scenario.
+    pub flow: String,
+    /// Name of the run.
+    pub run: String,
+    /// Repeats to choose from.
+    pub runs: usize,
+    /// Seconds since the first event of the run's flows, and the value: cwnd in packets, unless the plot says otherwise.
+    ///
+    /// Shape: sorted by time; thinned to the lowest and highest value of short spans where there are many events.
+    pub points: Vec<(f64, f64)>,
+    /// When the sender noticed losses, in the same seconds.
+    pub losses: Vec<f64>,
+}
+
+/// One quantity over time at one place of the sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowPlot {
+    /// The place.
+    pub place: At,
+    /// Name of the quantity, one of [`flow::SERIES`].
+    pub quantity: &'static str,
+    /// One or more lines per variant.
+    pub lines: Vec<Line>,
+}
+
+/// Reads the representative runs of every place: their windows, and what the scenario's figures draw beside.
+///
+/// Shape: all windows first, in the order of the places.
+/// Errors: as [`compare::metrics_of`]; events that cannot be read.
+pub fn windows(index: &Index<'_>) -> Result<(Vec<WindowPlot>, Vec<Notice>)> {
+    let scenario = index.scenario();
+    let metrics = compare::metrics_of(scenario)?;
+    // A metric that needs events would make the choice read every run.
+    let metric = metrics.into_iter().find(|metric| !metric.needs_events()).or(Metric::find("delivered_pkts"));
+    let quantities = quantities(scenario);
+    let mut notices = Vec::new();
+    let mut plots: Vec<Vec<WindowPlot>> = vec![Vec::new(); quantities.len()];
+    for place in &index.places {
+        let mut lines: Vec<Vec<Line>> = vec![Vec::new(); quantities.len()];
+        for variant in &index.variants {
+            let key = Key { place: place.clone(), variant: variant.clone() };
+            let Some(chosen) = representative(index, &key, metric) else { continue };
+            let stored = chosen.run.events()?;
+            notices.extend(stored.notices);
+            let flows = flow::fold(&stored.events);
+            for (lines, quantity) in lines.iter_mut().zip(&quantities) {
+                lines.extend(chosen.lines(variant, &flows, quantity));
+            }
+        }
+        for ((plots, lines), quantity) in plots.iter_mut().zip(lines).zip(&quantities) {
+            if !lines.is_empty() {
+                plots.push(WindowPlot { place: place.clone(), quantity: quantity.name, lines });
+            }
+        }
+    }
+    Ok((plots.concat(), notices))
+}
+
+/// Windows, which a terminal shows too, and what figures over time draw.
+fn quantities(scenario: &Scenario) -> Vec<&'static Series> {
+    let of_figures = scenario.figures.iter().filter(|figure| figure.x == TIME);
+    let mut quantities: Vec<&Series> = Vec::new();
+    for name in ["cwnd_pkts"].into_iter().chain(of_figures.map(|figure| figure.y.as_str())) {
+        if let Some(series) = Series::find(name).filter(|_| !quantities.iter().any(|one| one.name == name)) {
+            quantities.push(series);
+        }
+    }
+    quantities
+}
+
+/// The median run of a cell and its flows of the variant.
+struct Chosen<'a> {
+    run: &'a StoredRun,
+    runs: usize,
+    records: Vec<&'a FlowRecord>,
+}
+
+impl Chosen<'_> {
+    fn lines(&self, variant: &str, flows: &[Flow], quantity: &Series) -> Vec<Line> {
+        let begin = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+        let line = |flow: &Flow| {
+            let record = self.records.iter().find(|record| record.socket == Some(flow.socket))?;
+            let shift = flow.start_s - begin;
+            let points = (quantity.points)(flow).into_iter().map(|(time, value)| (time + shift, value)).collect();
+            Some(Line {
+                variant: variant.to_owned(),
+                flow: record.name.clone(),
+                run: self.run.name(),
+                runs: self.runs,
+                points: thin(points),
+                losses: flow.losses_s().into_iter().map(|time| time + shift).collect(),
+            })
+        };
+        flows.iter().filter_map(line).collect()
+    }
+}
+
+fn representative<'a>(index: &Index<'a>, key: &Key, metric: Option<&Metric>) -> Option<Chosen<'a>> {
+    let mut runs: Vec<(f64, &StoredRun, Vec<&FlowRecord>)> = Vec::new();
+    let is_own = |run: &&&StoredRun| index.may_be_of(&run.record, &key.variant);
+    let done = index.runs_at(&key.place).iter().filter(|run| run.record.status == RunStatus::Done);
+    for run in done.filter(is_own) {
+        let Some(view) = views(index, &run.record, &[]).remove(&key.variant) else { continue };
+        let value = metric.and_then(|metric| metric.value(&view)).map_or(0.0, |value| value.value);
+        runs.push((value, run, view.own.iter().map(|flow| flow.record).collect()));
+    }
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.folder.cmp(&b.1.folder)));
+    let count = runs.len();
+    let (_, run, records) = runs.into_iter().nth(count.checked_sub(1)? / 2)?;
+    Some(Chosen { run, runs: count, records })
+}
+
+/// Keeps the lowest and the highest point of equal spans of a long line, in the order they came.
+fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    if points.len() <= LINE_POINTS {
+        return points;
+    }
+    let span = points.len().div_ceil(LINE_POINTS / 2);
+    let by_window = |a: &(usize, (f64, f64)), b: &(usize, (f64, f64))| a.1.1.total_cmp(&b.1.1);
+    let extremes = |chunk: &[(f64, f64)]| {
+        let indexed = || chunk.iter().copied().enumerate();
+        let mut kept: Vec<_> = indexed().min_by(by_window).into_iter().chain(indexed().max_by(by_window)).collect();
+        kept.sort_by_key(|(index, _)| *index);
+        kept.dedup();
+        kept.into_iter().map(|(_, point)| point).collect::<Vec<_>>()
+    };
+    points.chunks(span).flat_map(extremes).collect()
+}
+
+impl WindowPlot {
+    /// Longest time of the lines, seconds.
+    pub fn length_s(&self) -> f64 {
+        self.lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max)
+    }
+
+    /// Variants that have a line, in their order.
+    pub fn variants(&self) -> Vec<&str> {
+        each_once(self.lines.iter().map(|line| line.variant.as_str()))
+    }
+
+    /// Top of a variant's window axis, packets: the same for all, unless that would flatten one of them, and below a
+    /// short peak (the first overshoot of slow start) that would flatten everything else.
+    pub fn top_pkts(&self, variant: &str) -> f64 {
+        let own: Vec<f64> = self.variants().into_iter().map(|variant| self.usual_top(variant)).collect();
+        let largest = own.iter().copied().fold(0.0, f64::max);
+        let smallest = own.iter().copied().fold(f64::INFINITY, f64::min);
+        if largest > OWN_AXIS_RANGE * smallest { self.usual_top(variant) } else { largest }
+    }
+
+    /// Largest window that does not fit under the top of its variant's axis; none when all fit.
+    pub fn cut_pkts(&self, variant: &str) -> Option<f64> {
+        let highest = self.windows(variant).into_iter().fold(0.0, f64::max);
+        (highest > self.top_pkts(variant)).then_some(highest)
+    }
+
+    fn windows(&self, variant: &str) -> Vec<f64> {
+        let lines = self.lines.iter().filter(|line| line.variant == variant);
+        lines.flat_map(|line| &line.points).map(|point| point.1).collect()
+    }
+
+    fn usual_top(&self, variant: &str) -> f64 {
+        let windows = self.windows(variant);
+        let highest = windows.iter().copied().fold(0.0, f64::max);
+        let usual = stats::percentile(&windows, USUAL_SHARE).unwrap_or(highest);
+        if highest > PEAK_RANGE * usual { (USUAL_MARGIN * usual).ceil() } else { highest }
+    }
+
+    /// Where it is: `loss 1%`.
+    pub fn place_name(&self) -> String {
+        place_name(&self.place)
+    }
+}
+
+/// The windows of the place that shows most: the one with the highest values of its variables, loss before all others.
+pub fn telling(plots: &[WindowPlot]) -> Option<&WindowPlot> {
+    plots.iter().filter(|plot| plot.quantity == "cwnd_pkts").max_by(|a, b| {
+        let by = |name: &str| quantity(a.place.get(name)).total_cmp(&quantity(b.place.get(name)));
+        let others = a.place.keys().map(|name| by(name)).find(|order| *order != Ordering::Equal);
+        by("loss").then(others.unwrap_or(Ordering::Equal))
+    })
+}
+
+/// The number at the start of a sweep value; shares are read as such, so that `1%` is more than `0.001`.
+fn quantity(value: Option<&String>) -> f64 {
+    let Some(value) = value else { return 0.0 };
+    if let Ok(share) = value.parse::<Share>() {
+        return share.0;
+    }
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    value[..end].parse().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(loss: &str) -> At {
+        At::from([("loss".to_owned(), loss.to_owned())])
+    }
+
+    #[test]
+    fn highest_loss_tells_most() {
+        let plots: Vec<WindowPlot> = ["0", "1%", "0.001"]
+            .iter()
+            .map(|loss| WindowPlot { place: place(loss), quantity: "cwnd_pkts", lines: vec![] })
+            .collect();
+        assert_eq!(telling(&plots).unwrap().place, place("1%"));
+        assert_eq!(telling(&[]), None);
+    }
+
+    #[test]
+    fn thinning_keeps_every_peak_and_the_order() {
+        let points: Vec<(f64, f64)> = (0..50_000).map(|i| (f64::from(i), f64::from(i % 977))).collect();
+        let thinned = thin(points);
+        assert!(thinned.len() <= LINE_POINTS);
+        assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(thinned.iter().any(|point| point.1 == 976.0));
+    }
+}

@@ -1,0 +1,5 @@
+//! Result directories as they lie on disk, and which of them are parts of one experiment.
+
+pub mod directory;
+pub mod join;
+mod scenarios;

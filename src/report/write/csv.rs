@@ -1,0 +1,77 @@
+//! The report as CSV: one row a cell, values in base units and full precision.
+//!
+//! Columns are found by their headings, and new ones stand at the end. `published_place` is where the source gives the value,
+//! `ratio_published_place` where it gives the ratio itself; empty where the ratio is one published value over another.
+
+use anyhow::{Context, Result};
+
+use crate::report::judge::cell::{Cell, Measured, place_name};
+use crate::report::judge::report::Report;
+
+/// A cell of its report.
+struct Row<'a> {
+    report: &'a Report,
+    cell: &'a Cell,
+}
+
+/// A heading and what stands below it; nothing where a cell has none.
+type Column = (&'static str, fn(&Row<'_>) -> Option<String>);
+
+const COLUMNS: [Column; 33] = [
+    ("scenario", |row| Some(row.report.scenario.clone())),
+    ("metric", |row| Some(row.cell.metric.clone())),
+    ("unit", |row| Some(row.cell.unit.clone())),
+    ("place", |row| Some(place_name(&row.cell.place()))),
+    ("variant", |row| Some(row.cell.variant.clone())),
+    ("published", |row| number(row.cell.published?)),
+    ("published_place", |row| row.cell.published_place.clone()),
+    ("expected", |row| number(row.cell.expected.as_ref()?.value)),
+    ("expected_plus_minus", |row| number(row.cell.expected.as_ref()?.plus_minus)),
+    ("rerun_n", |row| Some(row.cell.rerun.as_ref()?.measured.n.to_string())),
+    ("rerun_mean", |row| number(row.cell.rerun.as_ref()?.measured.mean)),
+    ("n", |row| Some(row.measured()?.n.to_string())),
+    ("bound", |row| Some(row.measured()?.bound().name().to_owned())),
+    ("mean", |row| number(row.measured()?.mean)),
+    ("ci95_low", |row| number(row.measured()?.ci95?[0])),
+    ("ci95_high", |row| number(row.measured()?.ci95?[1])),
+    ("ci95_kind", |row| Some(row.measured()?.ci95_kind?.name().to_owned())),
+    ("median", |row| number(row.measured()?.median)),
+    ("median_ci95_low", |row| number(row.measured()?.median_ci95?[0])),
+    ("median_ci95_high", |row| number(row.measured()?.median_ci95?[1])),
+    ("values", |row| Some(row.measured()?.values.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))),
+    ("baseline", |row| row.report.baseline.clone()),
+    ("ratio_published", |row| number(row.cell.ratio().published?)),
+    ("ratio_expected", |row| number(row.cell.ratio().expected?.value)),
+    ("ratio_expected_plus_minus", |row| number(row.cell.ratio().expected?.plus_minus)),
+    ("ratio_rerun", |row| number(row.cell.rerun.as_ref()?.ratio_to_baseline?)),
+    ("ratio_bound", |row| Some(row.cell.ratio().bound.name().to_owned())),
+    ("ratio_measured", |row| number(row.cell.ratio().measured?)),
+    ("ratio_ci95_low", |row| number(row.cell.ratio().ci95?[0])),
+    ("ratio_ci95_high", |row| number(row.cell.ratio().ci95?[1])),
+    ("verdict", |row| Some(row.cell.verdict.name().to_owned())),
+    ("notices", |row| Some(row.cell.notices.iter().map(|one| one.cause.as_str()).collect::<Vec<_>>().join("; "))),
+    ("ratio_published_place", |row| row.cell.ratio_to_baseline.as_ref()?.published_place.clone()),
+];
+
+impl Row<'_> {
+    fn measured(&self) -> Option<&Measured> {
+        self.cell.measured.as_ref()
+    }
+}
+
+fn number(value: f64) -> Option<String> {
+    Some(value.to_string())
+}
+
+/// Writes all reports under one heading.
+///
+/// Errors: the text cannot be written.
+pub fn write(reports: &[Report]) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS.map(|(heading, _)| heading)).context("write CSV")?;
+    for row in reports.iter().flat_map(|report| report.cells.iter().map(move |cell| Row { report, cell })) {
+        writer.write_record(COLUMNS.map(|(_, show)| show(&row).unwrap_or_default())).context("write CSV")?;
+    }
+    let bytes = writer.into_inner().context("write CSV")?;
+    String::from_utf8(bytes).context("write CSV")
+}

@@ -1,0 +1,311 @@
+//! Documents as one self-contained page: no script, nothing loaded, light and dark, fit for paper.
+
+use super::{capital, stopped, svg};
+use crate::plain::plain_lines;
+use crate::report::document::part::{Item, List, Marks, Part, Tally};
+use crate::report::document::table::{Column, Role, Row, Table};
+use crate::report::document::{self, Section, section};
+use crate::report::figures::figure::Figure;
+use crate::report::judge::cell::Verdict;
+use crate::report::judge::number::{self, NOTHING};
+use crate::report::judge::report::Report;
+
+/// What a report consists of here.
+const SECTIONS: [Section; 9] = [
+    section::claim,
+    section::verdicts,
+    section::choice,
+    section::metrics,
+    section::sources,
+    section::notes,
+    section::figures,
+    section::definitions,
+    section::how_measured,
+];
+const STYLE: &str = include_str!("page.css");
+/// So many items of a list of verdicts are shown; more can be unfolded.
+const LISTED: usize = 8;
+
+/// Writes all reports on one page, below what they say together.
+pub fn write(reports: &[Report]) -> String {
+    let title = match reports {
+        [report] => report.title.clone(),
+        _ => format!("{} reports", reports.len()),
+    };
+    let together = document::together(reports).map(|parts| Page::default().main("top", &parts, ""));
+    let one = |(index, report): (usize, &Report)| {
+        let (id, parts) = (format!("r{index}"), document::of(report, &SECTIONS));
+        let page = Page { prefix: format!("{id}-") };
+        page.main(&id, &parts, &page.links(&parts))
+    };
+    let sections = reports.iter().enumerate().map(one);
+    page(&title, &together.into_iter().chain(sections).collect::<String>())
+}
+
+/// Writes documents on one page.
+pub fn written(title: &str, documents: impl Iterator<Item = Vec<Part>>) -> String {
+    page(title, &documents.map(|parts| Page::default().main("", &parts, "")).collect::<String>())
+}
+
+/// A self-contained page around a body.
+fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escaped(title),
+    )
+}
+
+/// The part of a page that has one document.
+#[derive(Default)]
+struct Page {
+    /// Of every place that links lead to.
+    prefix: String,
+}
+
+impl Page {
+    /// A document; `links` stand below its title and claim.
+    fn main(&self, id: &str, parts: &[Part], links: &str) -> String {
+        let is_head = |part: &&Part| matches!(part, Part::Title(_) | Part::Claim(_));
+        let head = parts.iter().take_while(is_head).count();
+        let [head, rest] =
+            [&parts[..head], &parts[head..]].map(|parts| parts.iter().map(|part| self.part(part)).collect::<String>());
+        format!("<main{}>\n{head}{links}{rest}</main>\n", attribute("id", id))
+    }
+
+    fn part(&self, part: &Part) -> String {
+        match part {
+            Part::Title(title) => format!("<h1>{}</h1>\n", escaped(title)),
+            Part::Heading { id, text } => format!("<h2{}>{}</h2>\n", attribute("id", &self.id(id)), escaped(text)),
+            Part::Claim(text) => format!("<p class=\"claim\">{}</p>\n", escaped(text)),
+            Part::Sentence(text) => format!("<p>{}</p>\n", marked(text)),
+            Part::Conclusion(text) => format!("<p><b>{}</b></p>\n", marked(&stopped(text))),
+            Part::Remark(about, text) => {
+                format!("<p><b>{}:</b> {}</p>\n", capital(about), escaped(&stopped(text)))
+            }
+            Part::Facts(facts) => {
+                let fact =
+                    |(name, fact): &(String, String)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), marked(fact));
+                format!("<dl>\n{}</dl>\n", facts.iter().map(fact).collect::<String>())
+            }
+            Part::Verdicts(tally, lists) => {
+                let lists: String = lists.iter().map(|list| self.list(list)).collect();
+                format!("<section class=\"verdicts\" aria-label=\"verdicts\">\n{}{lists}</section>\n", counts(tally))
+            }
+            Part::Table(table) => self.table(table),
+            Part::List(list) => self.list(list),
+            Part::Code(code) => {
+                format!("<pre>{}</pre>\n", plain_lines(code).lines().map(escaped).collect::<Vec<_>>().join("\n"))
+            }
+            Part::Plot(_) => String::new(),
+            Part::Figure(figure) => drawn(figure),
+        }
+    }
+
+    /// Where a part of the document is on the page; nowhere without a name.
+    fn id(&self, name: &str) -> String {
+        if name.is_empty() { String::new() } else { format!("{}{}", self.prefix, escaped(name)) }
+    }
+
+    /// Links to the parts of a document.
+    fn links(&self, parts: &[Part]) -> String {
+        let link = |part: &Part| {
+            let (id, name) = match part {
+                Part::Table(table) => (table.id.as_str(), table.name()),
+                Part::Heading { id, text } => (*id, text.as_str()),
+                _ => return None,
+            };
+            (!id.is_empty()).then(|| format!("<a href=\"#{}\">{}</a>\n", self.id(id), escaped(name)))
+        };
+        let links: String = parts.iter().filter_map(link).collect();
+        format!("<nav aria-label=\"parts of this report\">\n{links}</nav>\n")
+    }
+
+    fn list(&self, list: &List) -> String {
+        let item = |(index, item): (usize, &Item)| {
+            let id = if list.marks == Marks::Numbers { self.id(&format!("n{}", index + 1)) } else { String::new() };
+            format!("<li{}>{}</li>\n", attribute("id", &id), self.item(item))
+        };
+        let mut items: Vec<String> = list.items.iter().enumerate().map(item).collect();
+        let kind = if list.marks == Marks::Numbers { "ol" } else { "ul" };
+        let listed = if list.marks == Marks::Verdicts { LISTED } else { items.len() };
+        let more = items.split_off(items.len().min(listed));
+        let mut text = format!("<{kind}>\n{}</{kind}>\n", items.concat());
+        if !list.question.is_empty() {
+            text = format!("<p><b>{}</b></p>\n{text}", list.question);
+        }
+        if !more.is_empty() {
+            let (count, what) = (more.len(), list.what);
+            let more = more.concat();
+            text += &format!("<details>\n<summary>{count} more {what}</summary>\n<ul>\n{more}</ul>\n</details>\n");
+        }
+        if list.marks == Marks::None { format!("<div class=\"findings\">{text}</div>\n") } else { text }
+    }
+
+    fn item(&self, item: &Item) -> String {
+        let sign = item.verdict.map_or(String::new(), |(verdict, _)| {
+            let (class, sign) = look(verdict);
+            format!("<span class=\"{class}\">{sign}</span> ")
+        });
+        let about = item
+            .about
+            .as_ref()
+            .map_or(String::new(), |(id, name)| format!("<a href=\"#{}\">{}</a>: ", self.id(id), escaped(name)));
+        if item.advice.is_empty() {
+            return format!("{sign}{about}{}", marked(&stopped(&item.text)));
+        }
+        let advice = marked(&stopped(&item.advice));
+        format!("{sign}{about}{}<span class=\"advice\">; {advice}</span>", marked(&item.text))
+    }
+
+    /// A table with its caption and headings.
+    fn table(&self, table: &Table) -> String {
+        let caption = escaped(&table.caption);
+        let shown = match caption.split_once(": ") {
+            Some((name, what)) => format!("<caption><span><b>{name}:</b> {what}</span></caption>\n"),
+            None if caption.is_empty() => String::new(),
+            None => format!("<caption><span><b>{caption}</b></span></caption>\n"),
+        };
+        let headings: String = table.columns.iter().filter(|one| one.role != Role::Interval).map(heading).collect();
+        let rows: String = (0..table.rows.len()).map(|index| self.row(table, index)).collect();
+        format!(
+            "<div class=\"scroll\"{} tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n<table>\n{shown}<thead><tr>\
+             {headings}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n",
+            attribute("id", &self.id(&table.id)),
+            if caption.is_empty() { "table" } else { &caption },
+        )
+    }
+
+    /// A row; intervals stand below the numbers before them.
+    fn row(&self, table: &Table, index: usize) -> String {
+        let row = &table.rows[index];
+        let mut text = String::from(if row.starts_group { "<tr class=\"group\">" } else { "<tr>" });
+        for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.role != Role::Interval) {
+            let below = table.columns.get(at + 1).filter(|next| next.role == Role::Interval);
+            let below = below.map(|next| next.cells[index].as_str()).filter(|interval| *interval != NOTHING);
+            text.push_str(&self.cell(column.role, &column.cells[index], row, below));
+        }
+        text + "</tr>\n"
+    }
+
+    fn cell(&self, role: Role, cell: &str, row: &Row, below: Option<&str>) -> String {
+        let cell = escaped(cell);
+        let (class, sign) = look(row.verdict);
+        match role {
+            Role::Name if row.link.is_empty() => format!("<th scope=\"row\">{cell}</th>"),
+            Role::Name => {
+                let link = format!("<a href=\"#{}\">{cell}</a>", row.link);
+                format!("<th scope=\"row\" class=\"words\"><span class=\"{class}\">{sign}</span> {link}</th>")
+            }
+            Role::Verdict if cell == NOTHING => format!("<td>{cell}</td>"),
+            Role::Verdict => {
+                let why = attribute("title", &escaped(&row.reason));
+                format!("<td><span class=\"{class}\"{why}>{sign} {cell}</span></td>")
+            }
+            Role::Notes => {
+                let link = |number: &str| format!("<a href=\"#{}\">{number}</a>", self.id(&format!("n{number}")));
+                let links: Vec<String> = cell.split_whitespace().map(link).collect();
+                format!("<td class=\"notes\">{}</td>", links.join(" "))
+            }
+            Role::Number | Role::Interval => {
+                let below = below.map_or(String::new(), |text| format!("<br><small>{}</small>", escaped(text)));
+                format!("<td class=\"number\">{cell}{below}</td>")
+            }
+            Role::Word if row.link.is_empty() => format!("<td>{cell}</td>"),
+            Role::Word => format!("<td class=\"words\">{cell}</td>"),
+        }
+    }
+}
+
+fn heading(column: &Column) -> String {
+    let class = if column.is_number() { " class=\"number\"" } else { "" };
+    let unit = match column.unit.as_str() {
+        "" => String::new(),
+        unit => format!("<br><span class=\"unit\">[{}]</span>", escaped(unit)),
+    };
+    format!("<th scope=\"col\"{class}>{}{unit}</th>", escaped(&column.title))
+}
+
+/// An attribute of escaped text; nothing where it is empty.
+fn attribute(name: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" {name}=\"{text}\"") }
+}
+
+/// How many cells have each verdict, and why those that are not comparable are not.
+fn counts(tally: &Tally) -> String {
+    let mut text = String::from("<ul class=\"counts\">\n");
+    for (verdict, count) in Tally::VERDICTS.into_iter().zip(tally.counts) {
+        let (class, sign) = look(verdict);
+        let class = if count == 0 { "none" } else { class };
+        text.push_str(&format!("<li class=\"{class}\"><b>{count}</b> {sign} {}</li>\n", verdict.name()));
+    }
+    let [within, outside, _] = tally.counts;
+    let judged = within + outside;
+    let share = number::percent(within as f64 / judged.max(1) as f64);
+    let target = match judged {
+        0 => "Nothing is published or expected of what was measured".to_owned(),
+        _ => format!("{within} of {judged} measured cells with a target are within it ({share})"),
+    };
+    let reasons = escaped(&tally.reasons);
+    let reasons = if reasons.is_empty() { reasons } else { format!("; not comparable: {reasons}") };
+    text + &format!("</ul>\n<p>{target}{reasons}.</p>\n")
+}
+
+/// Class and sign of a verdict: never told by colour alone.
+fn look(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Within => ("within", "✓"),
+        Verdict::Outside => ("outside", "✗"),
+        Verdict::NotComparable => ("none", "–"),
+    }
+}
+
+/// A drawing with its title and what it shows.
+fn drawn(figure: &Figure) -> String {
+    let (title, explanation) = (escaped(&figure.title), escaped(&figure.explanation));
+    let entry = |(series, name): &(usize, String)| {
+        let (class, mark) = svg::legend(*series);
+        format!("<li><span class=\"{class}\" aria-hidden=\"true\">{mark}</span> {}</li>", escaped(name))
+    };
+    let legend: String = figure.legend.iter().map(entry).collect();
+    let legend = if legend.is_empty() { legend } else { format!("<ul class=\"legend\">{legend}</ul>") };
+    let drawing = svg::draw(&figure.charts, figure.layout, &figure.title);
+    let body =
+        format!("{legend}<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">{drawing}</div>");
+    if figure.folded {
+        return format!(
+            "<details>\n<summary>{title}</summary>\n<figure><p>{explanation}</p>{body}</figure>\n</details>\n"
+        );
+    }
+    let stop = if figure.explanation.starts_with(char::is_lowercase) { ":" } else { "." };
+    format!("<figure>\n<figcaption><b>{title}{stop}</b> {explanation}</figcaption>\n{body}\n</figure>\n")
+}
+
+/// A text: what stands between backquotes is a command.
+fn marked(text: &str) -> String {
+    let pieces: Vec<String> = text.split('`').map(escaped).collect();
+    if pieces.len().is_multiple_of(2) {
+        return pieces.join("`");
+    }
+    let code = |(index, piece): (usize, String)| if index % 2 == 1 { format!("<code>{piece}</code>") } else { piece };
+    pieces.into_iter().enumerate().map(code).collect()
+}
+
+/// Text from a file that must not become markup.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
