@@ -12,6 +12,7 @@ mod shown;
 mod sweep;
 mod table;
 mod value;
+mod variant;
 
 use std::time::Duration;
 

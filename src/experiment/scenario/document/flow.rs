@@ -1,14 +1,14 @@
 //! `[[flow]]` and `[variant.NAME]`: who sends what to whom, by which algorithm and under which conditions.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::link::BESIDE;
 use super::table::{Reader, Result, Table};
 use super::value::{Read, Switch, Text};
+use super::variant::Settings;
 use crate::experiment::algorithms::source;
 use crate::experiment::net::route::shortest_path;
-use crate::experiment::scenario::{ALGORITHM, FlowSpec, LinkSpec, Sends, UDP, VARIANT};
+use crate::experiment::scenario::{ALGORITHM, FlowSpec, LinkSpec, Sends, UDP};
 use crate::path::RATE_RANGE;
 use crate::units::{BitsPerSec, Bytes, format_duration};
 
@@ -19,8 +19,6 @@ const COPIES_MAX: u64 = 64;
 const COUNT_MAX: u64 = 1_000;
 const FLOWS_MAX: usize = 256;
 const CONNECTIONS_MAX: u32 = 10_000;
-/// Most packets of a window: far above what any path of ours holds.
-const WINDOW_MAX: u64 = 1_000_000;
 /// Smallest packet of a UDP flow: IPv4 and UDP headers and our number.
 const PACKET_MIN: u64 = 36;
 
@@ -46,8 +44,6 @@ const FIELDS: [&str; 20] = [
     "packet",
     "copies",
 ];
-const VARIANT_FIELDS: [&str; 8] =
-    ["flows", "algorithm", "tunables", "window_cap", "initial_ssthresh", "initial_cwnd", "tcp_sack", "ecn"];
 /// What a flow of datagrams has not.
 const TCP_FIELDS: [&str; 11] = [
     "algorithm",
@@ -66,7 +62,7 @@ const TCP_FIELDS: [&str; 11] = [
 /// A flow as it is written.
 pub(super) struct Flow<'t> {
     pub(super) name: String,
-    is_tcp: bool,
+    pub(super) is_tcp: bool,
     /// Its own fields, below those of its variant.
     pub(super) table: Table<'t>,
     /// Whether it is what the sweep compares.
@@ -78,36 +74,6 @@ struct Around<'a> {
     links: &'a [LinkSpec],
     duration: Duration,
     mtu: u32,
-}
-
-/// What a variant can set.
-struct Settings {
-    algorithm: Option<String>,
-    tunables: BTreeMap<String, Text>,
-    window_cap: Option<u32>,
-    initial_ssthresh: Option<u32>,
-    initial_cwnd: Option<u32>,
-    tcp_sack: bool,
-    ecn: bool,
-}
-
-impl Settings {
-    fn read(table: &Table<'_>) -> Result<Self> {
-        let packets = |key| -> Result<_> {
-            let packets = table.get(key).map(|value| value.whole(1..=WINDOW_MAX, " of packets")).transpose()?;
-            Ok(packets.map(|packets| packets as u32))
-        };
-        let is_on = |key| -> Result<_> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
-        Ok(Settings {
-            algorithm: table.read("algorithm")?,
-            tunables: table.read("tunables")?.unwrap_or_default(),
-            window_cap: packets("window_cap")?,
-            initial_ssthresh: packets("initial_ssthresh")?,
-            initial_cwnd: packets("initial_cwnd")?,
-            tcp_sack: is_on("tcp_sack")?.unwrap_or(true),
-            ecn: is_on("ecn")?.unwrap_or(false),
-        })
-    }
 }
 
 impl<'t> Reader<'t> {
@@ -138,33 +104,6 @@ impl<'t> Reader<'t> {
             }
         }
         Ok(flows)
-    }
-
-    /// The variant of the cell and the flows that it names; every variant of the file is checked.
-    fn variant(&self, flows: &[Flow<'_>]) -> Result<Option<(Table<'t>, Option<Vec<String>>)>> {
-        let Some(variants) = self.document().get("variant") else { return Ok(None) };
-        let mut of_cell = None;
-        for (name, value) in variants.table()?.entries() {
-            let variant = value.table()?.known(&VARIANT_FIELDS)?;
-            Settings::read(&variant)?;
-            if self.at.get(VARIANT).is_some_and(|at| at == name) {
-                of_cell = Some(variant);
-            }
-        }
-        let Some(variant) = of_cell else { return Ok(None) };
-        let tcp: Vec<&str> = flows.iter().filter(|flow| flow.is_tcp).map(|flow| flow.name.as_str()).collect();
-        let names = variant.get("flows").map(|value| {
-            value.list(|item| {
-                let name = String::read(item)?;
-                if tcp.contains(&name.as_str()) {
-                    return Ok(name);
-                }
-                let is_udp = flows.iter().any(|flow| flow.name == name);
-                let why = if is_udp { "it sends datagrams, which have no algorithm" } else { "no flow has this name" };
-                Err(item.refuse(why).or_hint(format!("TCP flows are {}", tcp.join(", "))))
-            })
-        });
-        Ok(Some((variant, names.transpose()?)))
     }
 
     /// Every flow of the cell, copies included.

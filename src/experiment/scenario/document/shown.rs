@@ -103,10 +103,7 @@ impl Reader<'_> {
         let read = |table: &Table<'_>| {
             let (x, of) = (table.needed("x")?, table.read("of")?.unwrap_or_default());
             let over_time = x == TIME;
-            if !over_time && !measured.sweep.iter().any(|variable| variable.name == x) {
-                let names = measured.names(|_| true);
-                return Err(table.need("x")?.refuse(format!("expected {TIME} or a variable of [sweep]: {names}")));
-            }
+            check_x(table, measured)?;
             let y = table.need("y")?;
             let y = if over_time { series(&y)? } else { shown_metric(&y, report)? };
             if of == Of::Saved {
@@ -145,6 +142,16 @@ impl Reader<'_> {
         };
         self.document().tables("difference", &["cause", "advice", "metrics", "at"])?.iter().map(read).collect()
     }
+}
+
+/// A figure is over time, or over a variable of the sweep.
+fn check_x(table: &Table<'_>, measured: &Measured) -> Result<()> {
+    let value = table.need("x")?;
+    let x = String::read(&value)?;
+    if x == TIME || measured.sweep.iter().any(|variable| variable.name == x) {
+        return Ok(());
+    }
+    Err(value.refuse(format!("expected {TIME} or a variable of [sweep]: {}", measured.names(|_| true))))
 }
 
 /// The name of a series of a flow.
