@@ -39,6 +39,10 @@ fn patented_algorithm_is_loaded_with_a_note() {
         let object = crate::common::patented_object(folder.path());
         let said = stderr(&run(0, &format!("load {} --as ldk_owned --dry-run", object.display())));
         assert!(said.contains("note: \"ldk_owned\" is patented, for research alone: 1. The text says"), "{said}");
+        let as_default = format!("load {} --as ldk_owned --default --dry-run", object.display());
+        let said = stderr(&run(2, &format!("{as_default} --confirm 10m")));
+        assert!(said.contains("cannot make \"ldk_owned\" the default: it is patented, for research alone"), "{said}");
+        run(0, &format!("{as_default} --accept-risk"));
         let said = stderr(&run(0, "load dtcp --as ldk_owned --dry-run"));
         assert!(!said.contains("patented"), "{said}");
     });

@@ -178,13 +178,19 @@ impl Args {
 
     /// Says what is risked where connections get it unasked.
     ///
-    /// Errors: the risk is high, and neither accepted nor on trial.
+    /// Errors: the risk is high, and neither accepted nor on trial; a default would be patented.
     fn admit(&self, algorithm: &Algorithm, settings: &[Setting]) -> Result<(), Failure> {
         let name = self.name.as_deref().unwrap_or(&algorithm.id);
         let is_allowed = self.acceptance.accepts;
         let given = Given::new(name, algorithm, settings);
         if self.default {
             let what = format!("make \"{name}\" the default");
+            if algorithm.patents().is_some() && !is_allowed {
+                let why = format!("cannot {what}: it is patented, for research alone");
+                return Err(
+                    Failure::usage(why).hint("`tccc show` names the patents; with a licence, add `--accept-risk`")
+                );
+            }
             return given.admit(&what, "try it with `--confirm 10m`", is_allowed || self.confirm.is_some());
         }
         if self.replace && is_given_unasked(name) {
