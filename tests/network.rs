@@ -204,7 +204,7 @@ fn interrupted_experiment_says_how_to_resume() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
 }
 

@@ -266,7 +266,7 @@ fn lock(path: &Path) -> Result<File> {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
             let what = format!("another `tccc run` works in \"{}\"", path.display());
-            Err(Failure::failed(what).hint("wait for it, or choose another directory with `--out DIR`").into())
+            Err(Failure::again(what).hint("wait for it, or choose another directory with `--out DIR`").into())
         }
         Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("lock \"{}\"", file.display())),
     }
@@ -421,7 +421,9 @@ algorithm = "reno"
     fn two_processes_do_not_share_a_directory() {
         let place = tempfile::tempdir().unwrap();
         let _held = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
-        let second = ResultDir::open(place.path(), &plan(7), TEXT).unwrap_err().to_string();
-        assert!(second.starts_with("another `tccc run` works in"), "{second}");
+        let second = ResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
+        let second = second.downcast_ref::<Failure>().unwrap();
+        assert_eq!(second.kind, crate::failure::Kind::Again);
+        assert!(second.what.starts_with("another `tccc run` works in"), "{second}");
     }
 }

@@ -349,7 +349,7 @@ fn place(cell: &Cell) -> String {
 
 /// What a call ends with that was stopped from outside; who made the call knows how it is resumed.
 pub fn interrupted() -> anyhow::Error {
-    Failure::failed("interrupted; finished runs are kept").into()
+    Failure::again("interrupted; finished runs are kept").into()
 }
 
 fn host_record(plan: &Plan, options: &Options<'_>, algorithms: &Algorithms, iperf3: String) -> Result<HostRecord> {

@@ -44,9 +44,11 @@ use crate::report;
 /// Run experiments: scenario to plan to runs to result directory
 ///
 /// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
-/// where it is not what the scenario asks. Run again with the same --out, an interrupted experiment goes on; so do parts
-/// of it by --only and --shard, and more --runs. Exit code 3 says that a path was not what its scenario asks; whether the
-/// results are what it expects says `tccc report --check`.
+/// if it is not what the scenario asks. The same command with the same --out resumes an interrupted experiment, and adds
+/// parts of it by --only and --shard, and more --runs. `tccc report --check` tells whether the results match.
+///
+/// Exit codes: 0 done; 1 failed; 2 wrong request, which fails everywhere; 3 the path is not what the scenario asks; 4 this
+/// host lacks something; 5 try again: interrupted, the result directory is in use, or other work delayed every attempt.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = capabilities::of("run", ""))]
 pub struct Args {

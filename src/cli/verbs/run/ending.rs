@@ -12,6 +12,8 @@ use crate::failure::{Failure, Kind};
 pub struct Ending {
     /// Runs that could not be measured.
     unmeasured: Vec<String>,
+    /// Whether one of these failed. The others were late at every attempt.
+    has_failed: bool,
     /// Scenarios whose paths, all or some, were not what they ask, with the reason.
     outside: Vec<(String, Failure)>,
     /// Scenarios that failed, or that ask for what this host lacks, with the reason.
@@ -25,6 +27,7 @@ impl Ending {
     pub fn take(&mut self, name: &str, result: Result<Outcome>, stopped: bool) -> Result<()> {
         match result {
             Ok(outcome) => {
+                self.has_failed |= !outcome.failed.is_empty();
                 self.unmeasured.extend(outcome.late);
                 self.unmeasured.extend(outcome.failed.into_iter().map(|(id, _)| id));
                 self.outside.extend(outcome.outside.map(|failure| (name.to_owned(), failure)));
@@ -48,8 +51,17 @@ impl Ending {
     pub fn failure(&self, scenarios: usize) -> Option<Failure> {
         if let Some((_, first)) = self.failed.first() {
             let (count, each) = (self.failed.len(), each(&self.failed));
-            if self.failed.iter().all(|(_, failure)| failure.kind == Kind::Unmet) {
+            let are_all = |kind| self.failed.iter().all(|(_, failure)| failure.kind == kind);
+            if are_all(Kind::Unmet) {
                 let what = format!("{count} of {scenarios} scenarios ask for what this host lacks: {each}");
+                return Some(Failure { what, ..first.clone() });
+            }
+            if are_all(Kind::Again) {
+                let what = if scenarios == 1 {
+                    first.what.clone()
+                } else {
+                    format!("{count} of {scenarios} scenarios have to wait: {each}")
+                };
                 return Some(Failure { what, ..first.clone() });
             }
             let what = format!("{count} of {scenarios} scenarios failed: {each}");
@@ -57,7 +69,12 @@ impl Ending {
         }
         if !self.unmeasured.is_empty() {
             let what = format!("{} runs could not be measured: {}", self.unmeasured.len(), self.unmeasured.join(", "));
-            return Some(Failure::failed(what).hint("run again with the same `--out` and `--jobs 1`"));
+            let kind = if self.has_failed { Kind::Failed } else { Kind::Again };
+            return Some(Failure {
+                kind,
+                what,
+                hint: Some("run again with the same `--out` and `--jobs 1`".to_owned()),
+            });
         }
         let (_, first) = self.outside.first()?;
         if scenarios == 1 {
@@ -91,7 +108,11 @@ mod tests {
         assert_eq!(failure.kind, Kind::Outside);
         assert!(failure.what.starts_with("1 of 2 scenarios ask for a path") && failure.what.contains("b: the path"));
         ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
-        assert_eq!(ending.failure(3).unwrap().what, "1 runs could not be measured: c-r1");
+        let late = ending.failure(3).unwrap();
+        assert_eq!((late.kind, late.what.as_str()), (Kind::Again, "1 runs could not be measured: c-r1"));
+        let failed = Outcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..Outcome::default() };
+        ending.take("c", Ok(failed), false).unwrap();
+        assert_eq!(ending.failure(3).unwrap().kind, Kind::Failed);
         ending.take("d", Err(anyhow::anyhow!("write the record: disk full")), false).unwrap();
         assert_eq!(ending.failure(4).unwrap().what, "1 of 4 scenarios failed: d: write the record: disk full");
     }
