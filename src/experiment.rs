@@ -1,6 +1,7 @@
 //! Scenario to plan to runs to result directory.
 
 pub mod algorithms;
+pub mod block;
 pub mod busy;
 pub mod calibrate;
 pub mod conditions;

@@ -65,14 +65,48 @@ fn results_are_the_same_to_the_byte_whatever_the_host_does() {
     for (name, bytes) in &quiet {
         assert!(busy[name] == *bytes, "{} differs", name.display());
     }
-    let digest = |out: &str| {
-        let report = tccc().arg("report").arg(bench.out(out)).args(["-o", "json"]).output().unwrap();
-        serde_json::from_slice::<Value>(&report.stdout).unwrap()["digest"].clone()
-    };
-    assert!(digest("quiet").is_string());
-    assert_eq!(digest("quiet"), digest("busy"));
+    let [quiet_digest, busy_digest] = ["quiet", "busy"].map(|out| digest(&bench.out(out)));
+    assert!(quiet_digest.is_string());
+    assert_eq!(quiet_digest, busy_digest);
     let other = bench.runs("other", "--seed 17");
     assert_ne!(finished(&other)[0].1, finished(&bench.out("quiet"))[0].1, "another seed is another experiment");
+}
+
+/// The digest of all results below a directory.
+fn digest(out: &Path) -> Value {
+    let report = tccc().arg("report").arg(out).args(["-o", "json"]).output().unwrap();
+    serde_json::from_slice::<Value>(&report.stdout).unwrap()["digest"].clone()
+}
+
+/// What a cluster's engine does with a plan: every block somewhere, some twice, one number too many.
+#[test]
+fn blocks_published_one_by_one_are_the_whole_plan() {
+    needs!(guest);
+    let bench = Bench::new(include_str!("../scenarios/smoke/loss-sweep.toml"));
+    let plan = bench.command("whole", "--runs 2 --dry-run -o json").output().unwrap();
+    let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let blocks = plan["blocks"].as_array().unwrap();
+    let (numbers, seconds): (Vec<u64>, Vec<f64>) =
+        blocks.iter().map(|block| (block["n"].as_u64().unwrap(), block["seconds"].as_f64().unwrap())).unzip();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6], "two repeats on each of three paths");
+    assert!(seconds.is_sorted_by(|longer, shorter| longer >= shorter), "{seconds:?}");
+    assert!(blocks.iter().all(|block| block["runs"].as_array().unwrap().len() == 3), "pairs stay together");
+    let published = bench.out("published");
+    let publish = |number: u64| {
+        let mut command = tccc();
+        command.args(["run", "--engine", "virtual", "--runs", "2"]).arg(bench.out("x.toml"));
+        let output = command.args(["--block", &number.to_string(), "--publish"]).arg(&published).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    for number in numbers.into_iter().rev() {
+        publish(number);
+    }
+    assert!(publish(3).contains("block 3 is in"), "it is not made again");
+    assert!(publish(7).contains("the plan has no block 7"), "there may be more machines than blocks");
+    assert_eq!(fs::read_dir(&published).unwrap().count(), 6);
+    assert_eq!(digest(&published), digest(&bench.runs("whole", "--runs 2")));
 }
 
 /// The guest's memory, and with it the largest buffers, once had a random size.

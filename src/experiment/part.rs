@@ -1,10 +1,12 @@
-//! Which part of a plan one call carries out: chosen cells, and one shard of their runs.
+//! Which part of a plan one call carries out: chosen cells, and one shard or block of their runs.
 //!
 //! The plan in a result directory is always the whole one, so that parts made by several calls, or in several
 //! directories on several hosts, are parts of the same experiment.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use crate::experiment::block::blocks;
 use crate::experiment::plan::{Plan, PlannedRun};
 use crate::experiment::scenario::Scenario;
 use crate::failure::Failure;
@@ -20,6 +22,8 @@ pub struct Part {
     pub only: Vec<(String, String)>,
     /// One of so many equal shares of the runs.
     pub shard: Option<Shard>,
+    /// The runs of one block, by id.
+    pub block: Option<BTreeSet<String>>,
 }
 
 /// One of equal shares: `2/5`.
@@ -44,9 +48,10 @@ impl FromStr for Shard {
 }
 
 impl Part {
-    /// The runs of the part, in the plan's order.
+    /// The runs of the part.
     ///
-    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell; the shard has no run.
+    /// Shape: in the plan's order; empty for a shard beyond the last block.
+    /// Errors: `only` names a variable or value that the scenario does not have, or leaves no cell.
     pub fn runs<'a>(&self, scenario: &Scenario, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Failure> {
         self.check_only(scenario)?;
         let chosen: Vec<&PlannedRun> =
@@ -54,13 +59,9 @@ impl Part {
         if chosen.is_empty() {
             return Err(Failure::usage("`--only` leaves no cell of the scenario"));
         }
-        let Some(shard) = self.shard else { return Ok(chosen) };
-        let runs = shard.deal(&chosen);
-        if runs.is_empty() {
-            let what = format!("`--shard {}/{}` leaves no run", shard.number, shard.of);
-            return Err(Failure::usage(what).hint(format!("there are {} runs to share", chosen.len())));
-        }
-        Ok(runs)
+        let shared = self.shard.map_or(chosen.clone(), |shard| shard.deal(&chosen));
+        let is_of_block = |run: &&PlannedRun| self.block.as_ref().is_none_or(|ids| ids.contains(&run.id));
+        Ok(shared.into_iter().filter(is_of_block).collect())
     }
 
     fn check_only(&self, scenario: &Scenario) -> Result<(), Failure> {
@@ -88,22 +89,10 @@ impl Part {
 }
 
 impl Shard {
-    /// The share's runs. Runs of one seed pair over the variants, so they stay on one host, unless there are fewer
-    /// seeds than shares.
+    /// The share's runs: every so-manieth block. With fewer blocks than shares, some shares are empty.
     fn deal<'a>(self, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
-        let mut seeds: Vec<(u32, u64)> = Vec::new();
-        for run in runs {
-            if !seeds.contains(&(run.repeat, run.seed)) {
-                seeds.push((run.repeat, run.seed));
-            }
-        }
-        let by_seed = seeds.len() >= self.of as usize;
-        let share = |(index, run): &(usize, &&PlannedRun)| match by_seed {
-            true => seeds.iter().position(|seed| *seed == (run.repeat, run.seed)).unwrap_or(*index),
-            false => *index,
-        };
-        let own = |one: &(usize, &&PlannedRun)| share(one) % self.of as usize == self.number as usize - 1;
-        runs.iter().enumerate().filter(own).map(|(_, run)| *run).collect()
+        let own = blocks(runs).into_iter().skip(self.number as usize - 1).step_by(self.of as usize);
+        own.flat_map(|block| block.runs).collect()
     }
 }
 
@@ -129,7 +118,7 @@ mod tests {
     fn only_chooses_cells_and_names_what_it_does_not_know() {
         let part = |pairs: &[(&str, &str)]| {
             let only = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            Part { only, shard: None }
+            Part { only, ..Part::default() }
         };
         let cells = |pairs: &[(&str, &str)]| ids(&part(pairs)).len() / 4;
         assert_eq!(cells(&[("algorithm", "reno")]), 2);
@@ -143,7 +132,7 @@ mod tests {
     fn shards_share_all_runs_and_keep_pairs_together() {
         for of in [1, 2, 3, 5, 8, 24] {
             let shards: Vec<Vec<String>> =
-                (1..=of).map(|number| ids(&Part { shard: Some(Shard { number, of }), only: vec![] })).collect();
+                (1..=of).map(|number| ids(&Part { shard: Some(Shard { number, of }), ..Part::default() })).collect();
             let mut all: Vec<String> = shards.concat();
             all.sort_unstable();
             let mut planned = ids(&Part::default());
@@ -154,7 +143,9 @@ mod tests {
             let pairs = |shard: &Vec<String>| {
                 shard.iter().all(|id| shard.iter().filter(|other| seed(other) == seed(id)).count() == 3)
             };
-            assert_eq!(shards.iter().all(pairs), of <= 8, "{of} shards of 8 seeds");
+            assert!(shards.iter().all(pairs), "{of} shards of 8 seeds");
+            let empty = shards.iter().filter(|shard| shard.is_empty()).count();
+            assert_eq!(empty, (of as usize).saturating_sub(8), "{of} shards of 8 seeds");
         }
     }
 
@@ -164,7 +155,5 @@ mod tests {
         for wrong in ["0/5", "6/5", "5", "1/0", "a/b", "-1/2", "1/99999"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }
-        let none = Part { shard: Some(Shard { number: 25, of: 25 }), only: vec![] };
-        assert_eq!(none.runs(&scenario(), &plan()).unwrap_err().what, "`--shard 25/25` leaves no run");
     }
 }

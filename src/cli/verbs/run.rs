@@ -1,37 +1,42 @@
 //! `tccc run`: experiments from scenarios.
 
+mod blocks;
+mod carry;
 mod dry;
 mod ending;
 mod places;
 mod progress;
+mod publish;
 mod stop;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use self::dry::{print_plan, print_total};
+use self::carry::{Call, Carrier};
+use self::dry::print_plans;
 use self::ending::Ending;
 use self::places::{name_places, resumable};
 use self::progress::Display;
+use self::publish::Publication;
 use self::stop::Stop;
 use super::capabilities;
+use crate::cli::output::{Format, note};
 use crate::experiment::algorithms;
 use crate::experiment::cost::Jobs;
+use crate::experiment::net::LinkDriver;
 use crate::experiment::net::mininet::Mininet;
 use crate::experiment::net::netem::{self, Netem};
 use crate::experiment::net::netns::Namespaces;
 use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::net::{LinkDriver, Network};
 use crate::experiment::part::{Part, Shard};
 use crate::experiment::plan::{Choices, Plan, PlannedRun, RUNS_MAX};
 use crate::experiment::results::ResultDir;
-use crate::experiment::runner::{self, Forecast, Options, Outcome};
+use crate::experiment::runner::{self, Forecast};
 use crate::experiment::scenario::{Profile, Scenario};
 use crate::experiment::virtual_time::guest::Guest;
 use crate::experiment::{ns2, virtual_time};
@@ -39,7 +44,6 @@ use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::Engine;
 use crate::policy::change;
-use crate::report;
 
 /// Run experiments: scenario to plan to runs to result directory
 ///
@@ -73,6 +77,12 @@ pub struct Args {
     /// Only the I-th of N shares of the runs, for N hosts; `tccc report` takes all their directories together
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// Only the block with this number, as `--dry-run -o json` lists them: all variants of one seed on one path
+    #[arg(long, value_name = "N", conflicts_with = "shard", value_parser = clap::value_parser!(u32).range(1..))]
+    pub block: Option<u32>,
+    /// Publish the block's results in this folder once they are whole; exits 0 at once if they are there already
+    #[arg(long, value_name = "DIR", requires = "block", conflicts_with = "out")]
+    pub publish: Option<PathBuf>,
     /// Socket conditions, instead of the scenario's
     #[arg(long, value_enum)]
     pub profile: Option<Profile>,
@@ -88,6 +98,9 @@ pub struct Args {
     /// Print the plan and its expected time, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// How `--dry-run` prints the plan
+    #[arg(short, long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
+    pub output: Format,
 }
 
 /// What carries the runs out.
@@ -176,31 +189,55 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 /// Side effects: those of [`runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {
     args.check()?;
-    let mut planned = all_planned(args)?;
-    let base = name_places(args.out.as_deref(), &mut planned);
+    let planned = all_planned(args)?;
+    match args.block {
+        _ if args.dry_run && args.output == Format::Json => blocks::print(&planned, args),
+        None => carry_out(planned, &args.part(), args.out.as_deref(), args),
+        Some(number) => run_block(number as usize, planned, args),
+    }
+}
+
+/// Runs one block. A number beyond the last block is no mistake: there may be more machines than blocks.
+fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
+    let Some(block) = blocks::all(&planned, args)?.into_iter().find(|block| block.n == number) else {
+        note(&format!("the plan has no block {number}: there is nothing to do"));
+        return Ok(());
+    };
+    let planned: Vec<Planned> = planned.into_iter().skip(block.scenario).take(1).collect();
+    let part = Part { block: Some(block.runs), ..args.part() };
+    let Some(folder) = args.publish.as_ref().filter(|_| !args.dry_run) else {
+        return carry_out(planned, &part, args.out.as_deref(), args);
+    };
+    let Some(publication) = Publication::begin(folder, number)? else {
+        note(&format!("block {number} is in \"{}\" already", folder.display()));
+        return Ok(());
+    };
+    carry_out(planned, &part, Some(&publication.scratch()), args)?;
+    writeln!(io::stdout(), "published: {}", publication.publish()?.display())?;
+    Ok(())
+}
+
+/// Runs a part of each plan, or prints it.
+fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &Args) -> Result<()> {
+    let base = name_places(out, &mut planned);
     if args.dry_run {
-        if let (EngineChoice::Kernel, Err(lack)) = (args.engine, args.link.driver(&planned)) {
-            crate::cli::output::warn(&format!("this plan would not run here: {lack}"), None);
-        }
-        for one in &planned {
-            ResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
-            print_plan(one, args)?;
-        }
-        return if planned.len() > 1 { print_total(&planned, args) } else { Ok(()) };
+        return print_plans(&planned, part, args);
     }
     args.check_host()?;
     if args.engine == EngineChoice::Kernel {
         warn_of_policy();
     }
-    let carrier = args.carrier(&planned)?;
     let stop = Stop::listen()?;
+    let call = Call { part, jobs: args.jobs, carrier: args.carrier(&planned)?, stop: stop.flag() };
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
         let display = Display::new(format!("{}{nth}", one.scenario.name));
-        let result = run_one(one, args, &carrier, stop.flag(), &display);
+        let result = call.run(one, &display);
         stop.renew();
-        let result = result.map_err(|error| if stop.is_asked() { resumable(error, &base) } else { error });
+        // What was to be published is gone, and is made anew.
+        let is_resumable = stop.is_asked() && args.publish.is_none();
+        let result = result.map_err(|error| if is_resumable { resumable(error, &base) } else { error });
         if let (Err(error), true) = (&result, planned.len() > 1) {
             display.say(&format!("tccc: warning: {}{nth}: {error:#}", one.scenario.name));
         }
@@ -289,13 +326,6 @@ struct Planned {
     plan: Plan,
 }
 
-/// What carries the runs out, ready.
-enum Carrier {
-    Kernel(Box<dyn Network>),
-    Virtual(Box<Guest>),
-    Ns2,
-}
-
 impl Args {
     fn choices(&self) -> Choices {
         Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine.engine() }
@@ -340,46 +370,19 @@ impl Args {
 
     /// What is left to do of a plan.
     fn forecast(&self, one: &Planned, runs: &[&PlannedRun]) -> Result<Forecast> {
-        let finished = ResultDir::finished_in(&one.out)?;
-        Ok(match self.engine {
-            EngineChoice::Kernel => Forecast::new(&one.plan, runs, &finished, self.jobs),
-            EngineChoice::Virtual => virtual_time::forecast(&one.plan, runs, &finished, self.jobs),
-            EngineChoice::Ns2 => ns2::forecast(&one.plan, runs, &finished, self.jobs),
-        })
+        Ok(self.forecast_beside(one, runs, &ResultDir::finished_in(&one.out)?))
+    }
+
+    /// What these runs take, where some are finished.
+    fn forecast_beside(&self, one: &Planned, runs: &[&PlannedRun], finished: &BTreeSet<String>) -> Forecast {
+        match self.engine {
+            EngineChoice::Kernel => Forecast::new(&one.plan, runs, finished, self.jobs),
+            EngineChoice::Virtual => virtual_time::forecast(&one.plan, runs, finished, self.jobs),
+            EngineChoice::Ns2 => ns2::forecast(&one.plan, runs, finished, self.jobs),
+        }
     }
 
     fn part(&self) -> Part {
-        Part { only: self.only.clone(), shard: self.shard }
+        Part { only: self.only.clone(), shard: self.shard, block: None }
     }
-}
-
-fn run_one(one: &Planned, args: &Args, carrier: &Carrier, stop: &AtomicBool, display: &Display) -> Result<Outcome> {
-    let Planned { out, scenario, plan } = one;
-    let (part, jobs) = (&args.part(), args.jobs);
-    let mut tell = |progress| display.show(&progress);
-    let outcome = match carrier {
-        Carrier::Kernel(network) => {
-            let network = network.as_ref();
-            let options = Options { out: out.clone(), part, jobs, network, stop };
-            runner::run(scenario, plan, &options, &mut tell)
-        }
-        Carrier::Virtual(guest) => {
-            let options = virtual_time::Options { out: out.clone(), part, jobs, guest, stop };
-            virtual_time::run(scenario, plan, &options, &mut tell)
-        }
-        Carrier::Ns2 => {
-            let options = ns2::Options { out: out.clone(), part, jobs, stop };
-            ns2::run(scenario, plan, &options, &mut tell)
-        }
-    };
-    display.end();
-    let outcome = outcome?;
-    for notice in &outcome.notices {
-        display.say(&format!("tccc: warning: {notice}"));
-    }
-    let report = report::load(out)?;
-    let text = report::render(&report, report::Format::Text)?;
-    io::stdout().write_all(text.as_bytes())?;
-    writeln!(io::stdout(), "\nresults: {}", out.display())?;
-    Ok(outcome)
 }

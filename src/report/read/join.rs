@@ -121,7 +121,9 @@ fn below(path: &Path, depth: u32) -> Result<Vec<PathBuf>> {
     }
     let entries = fs::read_dir(path).with_context(|| format!("list \"{}\"", path.display()))?;
     let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    folders.retain(|folder| folder.is_dir());
+    // Those that begin with a dot are results that are still being published.
+    let is_hidden = |folder: &PathBuf| folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    folders.retain(|folder| folder.is_dir() && !is_hidden(folder));
     folders.sort();
     let mut found = Vec::new();
     for folder in folders {

@@ -7,14 +7,28 @@ use anyhow::Result;
 
 use super::progress;
 use super::{Args, EngineChoice, Planned};
+use crate::cli::output::warn;
+use crate::experiment::part::Part;
+use crate::experiment::results::ResultDir;
 use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Sends};
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
+/// Prints what would be done, and how long all of it takes.
+pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
+    if let (EngineChoice::Kernel, Err(lack)) = (args.engine, args.link.driver(planned)) {
+        warn(&format!("this plan would not run here: {lack}"), None);
+    }
+    for one in planned {
+        ResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
+        print_plan(one, part, args)?;
+    }
+    if planned.len() > 1 { print_total(planned, part, args) } else { Ok(()) }
+}
+
 /// Prints what would be done.
-pub(super) fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
+fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<()> {
     let Planned { scenario, plan, out } = planned;
-    let part = args.part();
     let runs = part.runs(scenario, plan)?;
     let forecast = args.forecast(planned, &runs)?;
     let mut text = io::stdout().lock();
@@ -48,10 +62,10 @@ pub(super) fn print_plan(planned: &Planned, args: &Args) -> Result<()> {
 }
 
 /// Prints how long all scenarios take, one after the other.
-pub(super) fn print_total(planned: &[Planned], args: &Args) -> Result<()> {
+fn print_total(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
     let mut total = Duration::ZERO;
     for one in planned {
-        let runs = args.part().runs(&one.scenario, &one.plan)?;
+        let runs = part.runs(&one.scenario, &one.plan)?;
         total += args.forecast(one, &runs)?.expected;
     }
     writeln!(io::stdout(), "{} scenarios: about {}", planned.len(), progress::seconds(total))?;

@@ -1,0 +1,114 @@
+//! The blocks of everything that is asked for, under one numbering: what a cluster's engine deals out as tasks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{Args, EngineChoice, Planned};
+use crate::catalog;
+use crate::experiment::block::blocks;
+use crate::experiment::cost;
+
+const SCHEMA: u32 = 1;
+
+/// A plan as a program reads it.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    /// Digest of everything that decides the results: texts, plans, versions, algorithms.
+    plan: String,
+    engine: &'static str,
+    tccc: &'static str,
+    /// What a node must have.
+    needs: &'static [&'static str],
+    /// Longest first.
+    blocks: Vec<Numbered>,
+}
+
+/// A block with its number among all.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Numbered {
+    /// From 1; `--block` takes it.
+    pub n: usize,
+    /// Scenario, repeat and seed.
+    id: String,
+    #[serde(skip)]
+    pub scenario: usize,
+    pub runs: BTreeSet<String>,
+    /// Distinct paths that are measured first.
+    paths: usize,
+    /// How long it should take.
+    seconds: f64,
+    /// Processors it keeps busy; null where it needs the machine to itself.
+    cores: Option<u32>,
+    /// Largest traffic of one of its runs.
+    bits_per_second: u64,
+}
+
+/// All blocks.
+///
+/// Shape: longest first, else in the order of the files; numbered from 1.
+/// Errors: `--only` leaves no cell.
+pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
+    let mut all = Vec::new();
+    for (scenario, one) in planned.iter().enumerate() {
+        let chosen = args.part().runs(&one.scenario, &one.plan)?;
+        for block in blocks(&chosen) {
+            let forecast = args.forecast_beside(one, &block.runs, &BTreeSet::new());
+            let traffic = block.runs.iter().map(|run| cost::load_bps(&one.plan.cells[run.cell]));
+            all.push(Numbered {
+                n: 0,
+                id: format!("{}-r{}-{:016x}", one.scenario.name, block.repeat + 1, block.seed),
+                scenario,
+                runs: block.runs.iter().map(|run| run.id.clone()).collect(),
+                paths: forecast.paths,
+                seconds: forecast.expected.as_secs_f64(),
+                cores: (args.engine != EngineChoice::Kernel).then_some(1),
+                bits_per_second: traffic.fold(0.0, f64::max) as u64,
+            });
+        }
+    }
+    all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    (1..).zip(&mut all).for_each(|(n, block)| block.n = n);
+    Ok(all)
+}
+
+/// Prints the plan as one JSON document.
+pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
+    let document = Document {
+        schema: SCHEMA,
+        plan: digest(planned)?,
+        engine: args.engine.engine().name(),
+        tccc: env!("CARGO_PKG_VERSION"),
+        needs: match args.engine {
+            EngineChoice::Kernel => &["root", "struct_ops", "cgroup2", "iperf3"],
+            EngineChoice::Virtual => &["guest"],
+            EngineChoice::Ns2 => &["ns"],
+        },
+        blocks: all(planned, args)?,
+    };
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, &document).context("write the plan")?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Equal digests mean the same experiment by the same program.
+fn digest(planned: &[Planned]) -> Result<String> {
+    let mut digest = Sha256::new().chain_update(env!("CARGO_PKG_VERSION"));
+    let mut algorithms = BTreeMap::new();
+    for one in planned {
+        let plan = serde_json::to_vec(&one.plan).context("write the plan")?;
+        digest = digest.chain_update(&one.scenario.text).chain_update([0]).chain_update(plan).chain_update([0]);
+        for flow in one.plan.cells.iter().flat_map(|cell| &cell.flows) {
+            algorithms.insert(&flow.algorithm, catalog::find(&flow.algorithm).map(|known| &known.object));
+        }
+    }
+    for (name, object) in algorithms {
+        digest = digest.chain_update(name).chain_update(object.map_or(&[][..], |object| object.as_ref()));
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
