@@ -20,7 +20,7 @@
 //! | 3 | [`author`] | what authors of algorithms use: a template, compiling, rules, the simulated kernel, fuzzer, proof | catalog, kernel, loader |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
-//! | 4 | [`cli`] | one file per verb | all |
+//! | 4 | [`cli`] | `verbs`: one file per verb; `output`: what several of them print | all |
 
 pub mod bounded;
 pub mod btf;

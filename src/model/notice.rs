@@ -202,11 +202,6 @@ impl Notice {
         Notice::new(cause, "each measured its own empty path; the calibration lists all")
     }
 
-    /// Whether it is that of [`Notice::merged`].
-    pub fn is_merged(&self) -> bool {
-        self.cause.starts_with(Notice::MERGED)
-    }
-
     const MERGED: &'static str = "merged from ";
 
     /// Runs under conditions that the scenario's numbers are not for.
