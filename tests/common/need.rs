@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -32,15 +32,42 @@ pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
             Err(lacking) => format!("{why}, and {lacking}"),
         },
     };
+    record_skip(test, need, &why);
+    true
+}
+
+/// Says and records that a test is skipped.
+///
+/// Panics: when the need is listed in `TCCC_REQUIRE`.
+fn record_skip(test: &str, need: &str, why: &str) {
     let line = format!("skipped: {test}: needs {need}: {why}");
     let required = std::env::var("TCCC_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name.trim() == *need), "{line}, and TCCC_REQUIRE demands it");
+    assert!(!required.split(',').any(|name| name.trim() == need), "{line}, and TCCC_REQUIRE demands it");
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("TCCC_SKIP_LOG") {
         let mut log = OpenOptions::new().create(true).append(true).open(log).expect("skip log can be written");
         log.write_all(format!("{line}\n").as_bytes()).expect("skip log can be written");
     }
-    true
+}
+
+/// The first of some attempts at an experiment that other work on this host neither delays nor disturbs. None: each was;
+/// the running test is recorded as skipped, and must return.
+pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Output> {
+    const AGAIN: i32 = 5;
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_disturbed =
+        |output: &Output| output.status.code() == Some(AGAIN) || said(output).contains("the host did not become quiet");
+    let mut last = None;
+    for _ in 0..attempts {
+        let output = attempt();
+        if !is_disturbed(&output) {
+            return Some(output);
+        }
+        last = said(&output).lines().last().map(str::to_owned);
+    }
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    record_skip(&test, "an idler host", &format!("{attempts} attempts were delayed: {}", last.unwrap_or_default()));
+    None
 }
 
 /// Runs the test in the guest of virtual time, whose kernel has netem.
