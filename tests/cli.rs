@@ -91,6 +91,12 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
         if is_high {
             refused(&format!("load {} --default", line["id"].as_str().unwrap()), ": its risk is ");
         }
+        if !is_high && line["patented"] == true {
+            let output = run(&format!("load {} --default", line["id"].as_str().unwrap()));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(" the default: it is patented") && said.contains("add `--accept-risk`"), "{said}");
+        }
     }
 }
 

@@ -185,13 +185,14 @@ impl Args {
         let given = Given::new(name, algorithm, settings);
         if self.default {
             let what = format!("make \"{name}\" the default");
+            given.admit(&what, "try it with `--confirm 10m`", is_allowed || self.confirm.is_some())?;
             if algorithm.patents().is_some() && !is_allowed {
                 let why = format!("cannot {what}: it is patented, for research alone");
                 return Err(
                     Failure::usage(why).hint("`tccc show` names the patents; with a licence, add `--accept-risk`")
                 );
             }
-            return given.admit(&what, "try it with `--confirm 10m`", is_allowed || self.confirm.is_some());
+            return Ok(());
         }
         if self.replace && is_given_unasked(name) {
             let what = format!("replace \"{name}\", which connections get unasked");
