@@ -51,7 +51,7 @@ fn readiness_and_end_are_told_and_the_watchdog_gets_signs() {
     assert_eq!(manager.next(SOON).as_deref().map(str::trim), Some("WATCHDOG=1"));
     signal(&server, Signal::SIGTERM);
     assert!(server.process.wait().unwrap().success());
-    poll_until(SOON, "the end is told", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
+    poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
 }
 
 #[test]

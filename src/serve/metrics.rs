@@ -192,8 +192,8 @@ type Count = (&'static str, &'static str, fn(&Group) -> u64);
 const COUNTS: [Count; 9] = [
     ("connections_opened", "Connections that were established, up to the latest sweep", |it| it.opened),
     ("connections_closed", "Connections that ended", |it| it.closed),
-    ("segments_sent", "Data segments sent, those sent again included", |it| it.sent_pkts),
-    ("retransmitted_segments", "Segments sent again", |it| it.retrans_pkts),
+    ("segments_sent", "Data segments sent, retransmissions included", |it| it.sent_pkts),
+    ("retransmitted_segments", "Segments retransmitted", |it| it.retrans_pkts),
     ("delivered_segments", "Segments delivered", |it| it.delivered_pkts),
     ("delivered_ce_segments", "Segments delivered with a congestion mark", |it| it.delivered_ce_pkts),
     ("lost_segments", "Segments marked lost", |it| it.lost_pkts),

@@ -83,7 +83,7 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
             or_dash(socket.retrans_ratio(), number::percent),
         ),
         format!(
-            " sent again {} of {} pkts  mss {} bytes  received {received}/s  pacing {}/s  age {}",
+            " retrans {} of {} pkts  mss {} bytes  received {received}/s  pacing {}/s  age {}",
             number::grouped(event.retrans_pkts.into()),
             number::grouped(u64::from(event.delivered_pkts) + u64::from(event.retrans_pkts)),
             event.mss_bytes,

@@ -28,7 +28,7 @@ const LINES: [&str; 21] = [
     " Marks of a flow: x packets lost, T retransmission timer ran out",
     " cwnd, ssthresh and inflight are packets of mss; rates are bits per",
     " second. goodput: payload acknowledged in the last 1 to 2 s. retrans:",
-    " share sent again in the last 10 to 20 s. Sampled while packets arrive;",
+    " share retransmitted in the last 10 to 20 s. Sampled while packets arrive;",
     " dropped events are counted above. c among the algorithms has the kernel",
     " count the time of callbacks, at the cost of two clock readings a call.",
     " hidden: processes whose network namespace may not be entered.",

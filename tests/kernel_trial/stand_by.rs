@@ -66,7 +66,7 @@ fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
         let output = stand_by.end(|pid| {
             kill(pid, Signal::SIGTERM).unwrap();
             // Signs of life have filled the socket; the process waits until they are read.
-            poll_until(SOON, "the end is told", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
+            poll_until(SOON, "the end is announced", || manager.next(SOON).unwrap().trim() == "STOPPING=1");
         });
         let said = stderr(&output);
         assert!(output.status.success(), "{said}");

@@ -3,11 +3,11 @@
 // Ends with the first thing that is wrong; pictures of what it saw lie where PICTURES says.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
+import { serve } from "./server.mjs";
 import { lookAtIncidents, lookAtTheEnd, lookAtTrial, TrialServer } from "./trial.mjs";
 import { useEverything } from "./uses.mjs";
 
@@ -18,22 +18,6 @@ const axe = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
 const RECORDING = "tests/fixtures/recording-format-1.tccc";
 const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 const SOON_MS = 60_000;
-
-/** A server over the recording; `end` ends it. */
-async function serve() {
-  if (SERVER) return { url: SERVER, end() {} };
-  const server = spawn(TCCC, ["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING, "--refresh", "200ms"], { stdio: ["ignore", "ignore", "pipe"] });
-  const url = await new Promise((found, lost) => {
-    let said = "";
-    server.stderr.on("data", (text) => {
-      said += text;
-      const address = /serving (http:\/\/[^,]+),/.exec(said)?.[1];
-      if (address) found(address);
-    });
-    server.on("exit", () => lost(new Error(`the server ended: ${said}`)));
-  });
-  return { url, end: () => server.kill() };
-}
 
 /** A tab whose errors are collected. */
 async function open(browser, size, scheme) {
@@ -205,7 +189,7 @@ async function lookAtTrials(browser) {
   }
 }
 
-const server = await serve();
+const server = SERVER ? { url: SERVER, end() {} } : await serve(TCCC, RECORDING);
 const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", headless: true, args: ["--no-sandbox", "--disable-gpu"] });
 try {
   for (const [size, scheme] of [["desktop", "light"], ["desktop", "dark"], ["phone", "light"], ["phone", "dark"]]) {

@@ -33,7 +33,7 @@ pub struct Words {
 }
 
 impl Naming {
-    /// Knows only the layouts it is told.
+    /// Knows only the layouts that it is given.
     pub fn of_recording() -> Self {
         Naming { is_recorded: true, ..Naming::default() }
     }

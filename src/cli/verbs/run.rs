@@ -235,7 +235,7 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
         let display = Display::new(format!("{}{nth}", one.scenario.name));
         let result = call.run(one, &display);
         stop.renew();
-        // What was to be published is gone, and is made anew.
+        // Nothing is left to resume: the scratch directory of a block is removed.
         let is_resumable = stop.is_asked() && args.publish.is_none();
         let result = result.map_err(|error| if is_resumable { resumable(error, &base) } else { error });
         if let (Err(error), true) = (&result, planned.len() > 1) {

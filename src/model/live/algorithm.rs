@@ -121,7 +121,7 @@ pub struct Summary<'a> {
     pub goodput_bps: f64,
     /// Payload received per second, bits, over all of them.
     pub received_bps: f64,
-    /// Share of what was sent since the source began that was sent again; none when nothing was.
+    /// Share of what was sent since the source began that was retransmitted; none when nothing was.
     pub retrans_ratio: Option<f64>,
     /// Round-trip times of the last 30 to 60 seconds.
     pub rtt: Histogram,

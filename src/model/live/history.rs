@@ -39,14 +39,14 @@ pub struct Mark {
     pub time_ns: u64,
     /// What happened.
     pub kind: MarkKind,
-    /// Packets marked lost or sent again; timeouts.
+    /// Packets marked lost or retransmitted; timeouts.
     pub count: u32,
 }
 
 /// What can happen to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
-    /// Packets were marked lost or sent again.
+    /// Packets were marked lost or retransmitted.
     Loss,
     /// The retransmission timer ran out.
     Timeout,

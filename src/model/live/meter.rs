@@ -115,7 +115,7 @@ impl Growth {
         (self.length_s > 0.0).then(|| self.bytes_received as f64 * 8.0 / self.length_s)
     }
 
-    /// Packets sent again over packets delivered and sent again.
+    /// Retransmitted packets over packets delivered and retransmitted.
     ///
     /// None: nothing was sent.
     pub fn retrans_ratio(&self) -> Option<f64> {
@@ -123,7 +123,7 @@ impl Growth {
     }
 }
 
-/// Packets sent again over packets delivered and sent again.
+/// Retransmitted packets over packets delivered and retransmitted.
 ///
 /// None: neither.
 pub fn retrans_ratio(delivered_pkts: u64, retrans_pkts: u64) -> Option<f64> {

@@ -146,14 +146,14 @@ impl Socket {
         self.closed_ns.is_some() || self.is_idle(now_ns)
     }
 
-    /// Share of what was sent in the last ten to twenty seconds that was sent again.
+    /// Share of what was sent in the last ten to twenty seconds that was retransmitted.
     ///
     /// None: nothing was sent.
     pub fn retrans_ratio(&self) -> Option<f64> {
         self.slow.growth(&Moment::from(&self.latest)).retrans_ratio()
     }
 
-    /// Share of all packets of the connection's life that were sent again.
+    /// Share of all packets of the connection's life that were retransmitted.
     ///
     /// None: nothing was sent.
     pub fn retrans_ratio_of_life(&self) -> Option<f64> {

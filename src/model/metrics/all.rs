@@ -63,7 +63,7 @@ pub static METRICS: &[Metric] = &[
         name: "retrans_pkts",
         title: "retransmitted",
         unit: "pkts",
-        what: "packets sent again, summed over the variant's flows",
+        what: "retransmitted packets, summed over the variant's flows",
         source: "the kernel's `total_retrans`",
         computed: Computed::FromFlows(|run| total(run, |flow| flow.retrans_pkts as f64)),
         ..OF_ANY_FLOW
@@ -81,7 +81,7 @@ pub static METRICS: &[Metric] = &[
         name: "retrans_ratio",
         title: "retransmitted share",
         unit: "ratio",
-        what: "packets sent again over packets delivered and sent again",
+        what: "retransmitted packets over packets delivered and retransmitted",
         source: "the kernel's `total_retrans` and `delivered`",
         computed: Computed::FromFlows(|run| {
             share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)

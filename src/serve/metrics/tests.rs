@@ -132,7 +132,7 @@ fn groups_of_one_name_are_one_series() {
 fn earlier_format_has_families_by_the_names_of_their_samples() {
     let text = plain_text(&openmetrics(&shown(vec![group("one", 7, Some("/"))])));
     assert_has(&text, "# TYPE tccc_segments_sent_total counter");
-    assert_has(&text, "# HELP tccc_segments_sent_total Data segments sent, those sent again included");
+    assert_has(&text, "# HELP tccc_segments_sent_total Data segments sent, retransmissions included");
     assert_has(&text, "# TYPE tccc_build_info gauge");
     assert_has(&text, "# TYPE tccc_connection_rtt_seconds histogram");
     assert!(!text.contains("# EOF") && !text.contains("# UNIT"));

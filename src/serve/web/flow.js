@@ -21,7 +21,7 @@ const FACTS = [
   ["min_rtt", (it) => format.time(it.min_rtt_us)], ["rto", (it) => format.time(it.rto_us)],
   ["Goodput", (it) => format.rate(it.goodput_bps)], ["Received", (it) => format.rate(it.received_bps)],
   ["Pacing", (it) => (it.pacing_rate_bps == null ? "unlimited" : format.rate(it.pacing_rate_bps))],
-  ["Retrans", (it) => format.share(it.retrans_ratio)], ["Sent again", (it) => `${format.packets(it.retrans_pkts)} of ${format.packets(it.delivered_pkts + it.retrans_pkts)} pkts`],
+  ["Retrans", (it) => format.share(it.retrans_ratio)], ["Retransmitted", (it) => `${format.packets(it.retrans_pkts)} of ${format.packets(it.delivered_pkts + it.retrans_pkts)} pkts`],
   ["Marked lost", (it) => `${format.packets(it.lost_pkts)} pkts`], ["CE-marked", (it) => `${format.packets(it.delivered_ce_pkts)} pkts`],
   ["Acknowledged", (it) => format.bytes(it.bytes_acked)], ["Received so far", (it) => format.bytes(it.bytes_received)],
   ["mss", (it) => format.bytes(it.mss_bytes)],

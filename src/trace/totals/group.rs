@@ -37,9 +37,9 @@ pub struct Group {
     pub bytes_acked: u64,
     /// Payload received.
     pub bytes_received: u64,
-    /// Data packets sent, those sent again included.
+    /// Data packets sent, retransmissions included.
     pub sent_pkts: u64,
-    /// Packets sent again.
+    /// Retransmitted packets.
     pub retrans_pkts: u64,
     /// Packets delivered.
     pub delivered_pkts: u64,
