@@ -49,7 +49,9 @@ impl Watch {
         let ours = family(&stats);
         let (own, others): (Vec<_>, Vec<_>) = stats.into_iter().partition(|stat| ours.contains(&stat.pid));
         let time = |stat: &Stat| stat.utime + stat.stime;
-        let own = own.iter().map(time).sum();
+        // A child that has ended stands in its parent's.
+        let of_ended = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
+        let own = own.iter().map(|stat| time(stat) + of_ended(stat)).sum();
         let others = others.into_iter().map(|stat| (stat.pid, (stat.comm.clone(), time(&stat)))).collect();
         Ok(Watch { total, idle, stolen, own, others })
     }

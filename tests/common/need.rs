@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use tccc::experiment::busy::Watch;
 
 use super::netlink;
 
@@ -52,21 +53,23 @@ fn record_skip(test: &str, need: &str, why: &str) {
 
 /// The first of some attempts at an experiment that other work on this host neither delays nor disturbs. None: each was;
 /// the running test is recorded as skipped, and must return.
+///
+/// Panics: each attempt was late although nobody else used the processors.
 pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Output> {
-    const AGAIN: i32 = 5;
-    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    let is_disturbed =
-        |output: &Output| output.status.code() == Some(AGAIN) || said(output).contains("the host did not become quiet");
-    let mut last = None;
+    const DELAYED: [&str; 2] = ["could not be measured", "the host did not become quiet"];
+    let watch = Watch::begin().unwrap();
+    let mut said = String::new();
     for _ in 0..attempts {
         let output = attempt();
-        if !is_disturbed(&output) {
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !DELAYED.iter().any(|words| said.contains(words)) {
             return Some(output);
         }
-        last = said(&output).lines().last().map(str::to_owned);
     }
+    let others = watch.others().unwrap();
+    assert!(others.disturb(), "late in {attempts} attempts on a quiet host ({others}): {said}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    record_skip(&test, "an idler host", &format!("{attempts} attempts were delayed: {}", last.unwrap_or_default()));
+    record_skip(&test, "an idler host", &format!("{attempts} attempts were delayed: {others}"));
     None
 }
 
