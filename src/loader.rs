@@ -32,7 +32,6 @@ pub use object::{Verified, digest, verify};
 pub use receiver::load_receiver;
 pub use unload::{Unloaded, drain, give_back_default, ours, plan, unload, unload_all, unload_with_policy};
 
-/// What is to be registered.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The algorithm: of the catalogue, or read from a user's file.

@@ -42,7 +42,6 @@ use routes::Served;
 
 /// What is served, where, and to whom.
 pub struct Settings {
-    /// Where it listens.
     pub listen: Listen,
     /// Names other than addresses and `localhost` by which this server may be asked for.
     pub names: Vec<String>,
@@ -60,7 +59,6 @@ pub struct Settings {
     pub pulse: Pulse,
 }
 
-/// Where a server listens.
 #[derive(Debug)]
 pub enum Listen {
     /// An address and port; port 0 takes a free one.

@@ -21,7 +21,6 @@ pub use lock::{Locked, Subject, is_held};
 
 /// Where the records are; empty after a reboot, as the kernel's registrations are.
 pub const FOLDER: &str = "/run/tccc";
-/// Version of a record.
 pub const RECORD_SCHEMA: u32 = 1;
 /// Ending of a record that is not written to its end.
 const UNFINISHED: &str = "new";
@@ -37,7 +36,6 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// This process.
     pub fn this_process() -> Self {
         Owner::Process(Process::this().unwrap_or(Process { pid: std::process::id(), started: 0 }))
     }
@@ -72,15 +70,12 @@ pub struct Unconfirmed {
 /// Code that has, had or is about to have a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
-    /// The algorithm's id.
     pub algorithm: String,
-    /// The algorithm's title.
     pub title: String,
     /// The user's own object file.
     pub file: Option<PathBuf>,
     /// SHA-256 of the object.
     pub digest: String,
-    /// Tunables that were set.
     pub tunables: BTreeMap<String, i128>,
     /// When it was registered first, RFC 3339.
     pub since: String,
@@ -95,7 +90,6 @@ pub struct Code {
 /// The declaration that wants an algorithm loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredIn {
-    /// The folder of its files.
     pub folder: PathBuf,
     /// It also wants the algorithm as the default.
     pub default: bool,
@@ -104,13 +98,9 @@ pub struct DeclaredIn {
 /// One algorithm that tccc registered, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Version of this form.
     pub schema: u32,
-    /// Its name in the kernel.
     pub name: String,
-    /// The algorithm's id.
     pub algorithm: String,
-    /// The algorithm's title.
     pub title: String,
     /// The user's own object file; none for an algorithm that this binary carries.
     pub file: Option<PathBuf>,
@@ -154,7 +144,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// The code that it is of.
     pub fn code(&self) -> Code {
         Code {
             algorithm: self.algorithm.clone(),
@@ -191,7 +180,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store of this host.
     pub fn of_host() -> Self {
         Self::at(Path::new(FOLDER))
     }
@@ -222,7 +210,6 @@ impl Store {
         names.filter(|name| crate::catalog::check_name(name).is_ok()).collect()
     }
 
-    /// The record of this name.
     pub fn record(&self, name: &str) -> Option<Record> {
         read(&self.path(name))
     }
@@ -237,7 +224,6 @@ impl Store {
             .hint("run as root, or make the folder writable for you")
     }
 
-    /// Where records are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

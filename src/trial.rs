@@ -51,7 +51,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What is on trial.
     pub subject: TrialSubject,
     /// The rules, those that the trial adds included.
     pub policy: Policy,

@@ -39,7 +39,6 @@ const MORE: Duration = Duration::from_millis(1);
 pub struct Settings {
     /// Time between two pictures; a key is answered at once.
     pub refresh: Duration,
-    /// Colours and signs.
     pub theme: Theme,
 }
 

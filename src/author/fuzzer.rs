@@ -23,7 +23,6 @@ const INPUT_BYTES_MAX: usize = 2048;
 
 /// What fuzzing one algorithm gave.
 pub struct Fuzzed {
-    /// Inputs that were tried.
     pub runs: u64,
     /// Edges of the program that some input of the corpus takes.
     pub edges: u64,

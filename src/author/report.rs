@@ -26,18 +26,14 @@ const SOURCE_ENDING: &str = ".bpf.c";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It holds.
     Passed,
-    /// It does not.
     Failed,
     /// This host lacks a need, or the file does.
     Skipped,
 }
 
-/// One check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What was checked.
     pub name: String,
     /// How it went.
     pub outcome: Outcome,
@@ -45,26 +41,21 @@ pub struct Check {
     ///
     /// Shape: one phrase a finding; at least one unless it passed.
     pub details: Vec<String>,
-    /// How long it took.
     pub seconds: f64,
 }
 
-/// A group of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Header, name, tunables, phases, callbacks.
     Rules,
-    /// The kernel's verifier.
     Verifier,
     /// The native build under random connections.
     Properties,
     /// Inputs led by coverage.
     Fuzzer,
-    /// Frama-C.
     Proof,
 }
 
-/// What is asked for.
 pub struct Inspection<'a> {
     /// The file: `FILE.bpf.c`, `FILE.bpf.o` or `FILE.bpf.o:TABLE`.
     pub file: &'a Path,

@@ -18,7 +18,6 @@ const REL_BYTES: usize = 16;
 /// Relocations of one range that are looked at: an ops table has some tens of members.
 const REFERENCES_MAX: usize = 1024;
 
-/// One section of the file.
 #[derive(Debug)]
 pub struct Section<'a> {
     pub name: &'a str,
@@ -70,7 +69,6 @@ impl<'a> Elf<'a> {
         self.sections.iter().position(|section| section.name == name)
     }
 
-    /// The place with this name.
     pub fn symbol(&self, name: &str) -> Option<&Symbol<'a>> {
         self.symbols.iter().find(|symbol| symbol.name == name && !symbol.is_section)
     }

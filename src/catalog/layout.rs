@@ -19,7 +19,6 @@ const TEXT_LIMIT: usize = 1 << 20;
 /// The kernel's structs that are not called by their algorithm's name: tcp_cubic.c began as a copy of tcp_bic.c.
 const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
 
-/// One phase of an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// First byte of the state while in this phase.
@@ -36,18 +35,14 @@ pub enum FieldKind {
     Unsigned,
     /// Whole number in two's complement.
     Signed,
-    /// Truth value.
     Bool,
     /// A number with names for some of its values.
     Enum {
-        /// Value and name.
         names: Vec<(i64, String)>,
     },
     /// Several numbers of equal size.
     Array {
-        /// Bytes of one of them.
         element_size: usize,
-        /// How each is read.
         element: Box<FieldKind>,
     },
     /// Anything else: shown as bytes.
@@ -66,14 +61,12 @@ pub struct Field {
     /// First bit and number of bits, when it does not fill its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<(u32, u32)>,
-    /// How it is read.
     pub kind: FieldKind,
 }
 
 /// The private state of an algorithm: 104 bytes of every socket that uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateLayout {
-    /// Bytes used.
     pub size: usize,
     /// The algorithm's own phases; empty when it declares none.
     pub phases: Vec<Phase>,
@@ -81,7 +74,6 @@ pub struct StateLayout {
     pub fields: Vec<Field>,
 }
 
-/// The value of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -195,11 +187,9 @@ struct Place<'p> {
     depth: usize,
 }
 
-/// What was found so far.
 #[derive(Default)]
 struct Found {
     fields: Vec<Field>,
-    /// Members looked at.
     members: usize,
     /// Bytes of names.
     text: usize,

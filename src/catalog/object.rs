@@ -20,7 +20,6 @@ pub const OPS_TYPE: &str = "tcp_congestion_ops";
 const RESERVED: &str = "default";
 /// Variables of a section that are looked at for an ops table.
 const VARIABLES_MAX: usize = 256;
-/// Most tunables of an algorithm.
 const TUNABLES_MAX: usize = 256;
 /// Most former names of a tunable.
 const FORMER_MAX: usize = 8;

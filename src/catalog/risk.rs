@@ -15,7 +15,6 @@ use super::{Algorithm, Setting};
 #[cfg(test)]
 mod tests;
 
-/// The measurements in the tree.
 static MEASURED: &str = include_str!("../../scenarios/safety/risk.json");
 /// A figure that is worse than Reno's by this factor makes the risk medium.
 pub const MEDIUM_FROM: f64 = 1.25;
@@ -72,7 +71,6 @@ pub enum Worse {
 pub struct Question {
     /// Stem of its file in `scenarios/safety`.
     pub id: &'static str,
-    /// Which ratios are bad.
     pub worse: Worse,
     /// What the ratio is of, in a table.
     pub what: &'static str,
@@ -170,7 +168,6 @@ impl Question {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Id of the question.
     pub question: String,
     /// The cell of its scenario: `queue 1bdp`; empty where it has one cell.
     pub at: String,
@@ -242,7 +239,6 @@ pub struct Entry {
     pub figures: Vec<Figure>,
 }
 
-/// The table in the tree.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -253,9 +249,7 @@ struct Table {
 /// What is known of an algorithm's risk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Risk {
-    /// The word.
     pub level: Level,
-    /// Why, in one sentence.
     pub sentence: String,
     /// Whether the figures are of the code that this program carries.
     pub of_this_code: bool,
@@ -264,7 +258,6 @@ pub struct Risk {
 }
 
 impl Risk {
-    /// Of an algorithm as it comes.
     pub fn of(algorithm: &Algorithm) -> Risk {
         let carried = super::all().iter().find(|carried| carried.id == algorithm.id);
         let is_carried = carried.is_some_and(|carried| carried.object == algorithm.object);

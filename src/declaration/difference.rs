@@ -37,7 +37,6 @@ pub enum Cure {
 /// One change of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Load an algorithm.
     Load(String),
     /// Unload what is left of it or is otherwise than declared, then load it.
     Reload(String),
@@ -45,11 +44,9 @@ pub enum Step {
     Upgrade(String),
     /// Keep an algorithm that a policy loaded, whatever becomes of the policy.
     Keep(String),
-    /// Apply the declared policy.
     ApplyPolicy,
     /// Remove a policy that was declared and is no more.
     RemovePolicy,
-    /// Make it the default.
     SetDefault(String),
     /// Put the default back that was there before this one.
     RestoreDefault(String),

@@ -17,7 +17,6 @@ use crate::failure::Failure;
 use crate::policy::file::read as read_policy;
 use crate::written::{Field, Mistake, Mistakes, Reader, Table, text};
 
-/// Describes every field.
 const REFERENCE: &str = "scenarios/policy/declared/README.md";
 const FIELDS: [&str; 4] = ["version", "default", "policy", "algorithm"];
 const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "accept_risk"];

@@ -136,7 +136,6 @@ pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
 /// What a link to a cgroup attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupLink {
-    /// Number of the program.
     pub program: u32,
     /// Kernel id of the cgroup; 0 once the link was detached or the cgroup is gone.
     pub cgroup: u64,

@@ -84,7 +84,6 @@ impl Types {
         Ok(Types { bytes, index })
     }
 
-    /// The types themselves.
     pub fn view(&self) -> Btf<'_> {
         Btf::indexed(&self.bytes, &self.index)
     }

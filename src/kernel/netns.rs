@@ -19,7 +19,6 @@ use crate::failure::Failure;
 /// Type of the file system that namespaces are files of.
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
-/// An open network namespace.
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,

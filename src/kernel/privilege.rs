@@ -27,7 +27,6 @@ pub const OUTSIDE: &str = "run it as root of the host, outside this container or
 pub const FOR_LOAD: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
 
 impl Capability {
-    /// Its name in manuals.
     pub fn name(self) -> &'static str {
         match self {
             Capability::NetAdmin => "CAP_NET_ADMIN",

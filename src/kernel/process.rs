@@ -27,7 +27,6 @@ const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// One process, told from later ones with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
     /// Clock ticks from boot to its start.
     pub started: u64,
@@ -138,11 +137,8 @@ fn start_time(pid: u32) -> Option<u64> {
 /// Why a process does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// It is gone.
     Gone,
-    /// A signal stopped it.
     Stopped,
-    /// A debugger holds it.
     Traced,
     /// Its cgroup, or one above it, is frozen: the folder of that one.
     Frozen(PathBuf),

@@ -33,11 +33,9 @@ const TCP_LISTEN: u8 = 10;
 pub struct Holder {
     /// The process; none for sockets that their process has closed already.
     pub pid: Option<u32>,
-    /// Its command.
     pub command: String,
     /// Inode of the network namespace.
     pub netns: u32,
-    /// Connections.
     pub sockets: usize,
     /// Listening sockets: connections they accept use the algorithm too.
     pub listening: usize,
@@ -76,11 +74,8 @@ pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
 /// A socket and the process that holds it; the first that is found when several do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
-    /// Socket cookie.
     pub cookie: u64,
-    /// The process.
     pub pid: u32,
-    /// Its command.
     pub command: String,
 }
 

@@ -24,9 +24,7 @@ const NEEDS_ECN: u32 = 2;
 /// A congestion control table in the kernel.
 #[derive(Debug)]
 pub struct Table {
-    /// The map that holds it.
     pub map: OwnedFd,
-    /// The map's number.
     pub map_id: u32,
     /// The map's name: the variable in the source, usually the algorithm's id.
     pub map_name: String,
@@ -116,10 +114,8 @@ pub fn links() -> Result<Vec<LinkTarget>> {
     bpf::look_at_links(|link| link_target(&link).ok()).context("list the kernel's BPF links")
 }
 
-/// What a link holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkTarget {
-    /// The link's number.
     pub link_id: u32,
     /// Number of the map it registers; 0 once the link was detached.
     pub map_id: u32,

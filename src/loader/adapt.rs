@@ -27,11 +27,9 @@ pub struct Provided {
 /// What becomes of a provided callback on this kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// Used as it is.
     Kept,
     /// Used as this member.
     MovedTo(String),
-    /// Left out.
     LeftOut,
 }
 

@@ -32,7 +32,6 @@ pub struct Options {
 /// What was done, or would be.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The record of it.
     pub record: Record,
     /// A phrase for each callback that had to be adapted to this kernel.
     pub adapted: Vec<String>,

@@ -132,7 +132,6 @@ fn open(request: &Request) -> Result<OpenObject> {
     })
 }
 
-/// The object's own type information.
 fn types_of(object: &OpenObject) -> Result<Types> {
     let mut length = 0u32;
     // SAFETY: the object is open; its type information and the bytes of it live as long as the object.

@@ -28,7 +28,6 @@ const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
 /// What an upgrade or a rollback did.
 #[derive(Debug)]
 pub struct Upgraded {
-    /// The record now.
     pub record: Record,
     /// A phrase for each callback that had to be adapted to this kernel.
     pub adapted: Vec<String>,

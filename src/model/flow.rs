@@ -9,27 +9,19 @@ use crate::trace::event::{CaState, Event};
 pub struct Point {
     /// Seconds since the flow's first event.
     pub time_s: f64,
-    /// Congestion window, packets.
     pub cwnd_pkts: u32,
     /// Slow-start threshold; none before the first reduction.
     pub ssthresh_pkts: Option<u32>,
-    /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
-    /// Latest RTT sample, microseconds.
     pub rtt_us: Option<u32>,
     /// Lowest RTT of the kernel's window, microseconds.
     pub min_rtt_us: Option<u32>,
-    /// Packets in flight.
     pub inflight_pkts: u32,
-    /// Delivered so far, packets.
     pub delivered_pkts: u32,
     /// Acknowledged so far without a gap, bytes.
     pub bytes_acked: u64,
-    /// Marked lost so far, packets.
     pub lost_pkts: u32,
-    /// Retransmitted so far, packets.
     pub retrans_pkts: u32,
-    /// Congestion state.
     pub ca_state: CaState,
 }
 
@@ -40,7 +32,6 @@ pub struct Series {
     pub name: &'static str,
     /// Heading for people, without the unit.
     pub title: &'static str,
-    /// Unit of the value.
     pub unit: &'static str,
     /// Its points: seconds since the flow's first event, and the value. A gap is where a moment has none.
     pub points: fn(&Flow) -> Vec<(f64, f64)>,
@@ -100,7 +91,6 @@ impl Series {
 /// were dropped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
-    /// Socket cookie.
     pub socket: u64,
     /// Kernel name of its algorithm at its last event.
     pub algorithm: String,
@@ -108,7 +98,6 @@ pub struct Flow {
     pub mss_bytes: u32,
     /// Its first event on the host's monotonic clock, seconds: flows of one run lie on one time by it.
     pub start_s: f64,
-    /// Its moments.
     pub points: Vec<Point>,
 }
 

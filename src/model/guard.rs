@@ -86,7 +86,6 @@ pub enum NotYet {
     },
     /// The peers, or those with events, are in fewer than [`PEER_FOLDS_MIN`] folds.
     FewPeers {
-        /// Folds with data.
         folds: usize,
     },
     /// All folds give the same effect, or a sum is not a number: there is no spread to judge by.

@@ -58,7 +58,6 @@ pub struct Live {
 /// What was seen and what was not, since the source began.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Events taken in.
     pub events: u64,
     /// Events the tracer could not send.
     pub dropped: u64,
@@ -66,7 +65,6 @@ pub struct Counts {
     pub untracked: u64,
     /// Processes whose network namespace the last sweep could not look at.
     pub hidden: u64,
-    /// Connections that ended.
     pub closed: u64,
     /// Names of owners, cgroups and arms for which there was no room.
     pub unnamed: u64,
@@ -111,7 +109,6 @@ impl Live {
         self.counts
     }
 
-    /// Connections that are open.
     pub fn open_sockets(&self) -> usize {
         self.sockets.values().filter(|socket| socket.closed_ns.is_none()).count()
     }
@@ -121,7 +118,6 @@ impl Live {
         self.sockets.values()
     }
 
-    /// One socket by its cookie.
     pub fn socket(&self, socket: u64) -> Option<&Socket> {
         self.sockets.get(&socket)
     }
@@ -131,7 +127,6 @@ impl Live {
         self.algorithms.iter().map(|(name, algorithm)| (name.as_str(), algorithm))
     }
 
-    /// One algorithm by its kernel name.
     pub fn algorithm(&self, name: &str) -> Option<&Algorithm> {
         self.algorithms.get(name)
     }

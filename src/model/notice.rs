@@ -40,7 +40,6 @@ impl Notice {
         )
     }
 
-    /// Runs that failed.
     pub fn failed_runs(failed: usize, why: &str) -> Self {
         Notice::new(
             format!("{} failed and {} not part of the result: {why}", runs(failed), is_are(failed)),
@@ -87,7 +86,6 @@ impl Notice {
         )
     }
 
-    /// Trace events that were dropped.
     pub fn dropped_events(dropped: u64) -> Self {
         Notice::new(
             format!("{dropped} trace events were dropped: steps in the cwnd plot may be missing"),

@@ -134,7 +134,6 @@ impl Engine {
     }
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -149,7 +148,6 @@ pub enum RunStatus {
 /// One finished run: `runs/<id>/run.json`. Events lie beside it in `events.jsonl`, iperf3's output in `flow-N.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Version of this file.
     pub schema: u32,
     /// Unique in its directory; also the folder's name.
     pub id: String,
@@ -162,7 +160,6 @@ pub struct RunRecord {
     /// What carried it out.
     #[serde(default)]
     pub engine: Engine,
-    /// How it ended.
     pub status: RunStatus,
     /// Why it is not `Done`.
     pub why: Option<String>,
@@ -185,7 +182,6 @@ pub struct RunRecord {
 /// One flow of a run, at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// The scenario's name for it.
     pub name: String,
     /// Kernel name of the algorithm it ran.
     pub algorithm: String,
@@ -202,9 +198,7 @@ pub struct FlowRecord {
     pub received_bytes: u64,
     /// New payload bytes per second at the receiver, as bits per second.
     pub goodput_bps: f64,
-    /// Packets retransmitted.
     pub retrans_pkts: u64,
-    /// Packets marked lost.
     pub lost_pkts: u64,
     /// Payload bytes per packet.
     pub mss_bytes: u32,
@@ -247,28 +241,23 @@ pub fn sack_unless_said() -> bool {
     true
 }
 
-/// One link of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// "s-r".
     pub name: String,
-    /// Driver that built it.
     pub driver: String,
-    /// Counters of both directions.
     pub counters: [LinkCounters; 2],
 }
 
 /// The machine and tools of a result directory: `host.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostRecord {
-    /// Version of this file.
     pub schema: u32,
     /// What carried out every run of the directory.
     #[serde(default)]
     pub engine: Engine,
     /// `uname -r`.
     pub kernel: String,
-    /// Number of processors.
     pub cpus: u32,
     /// Link driver; `ns2` where the simulator carried out the runs.
     pub link: String,

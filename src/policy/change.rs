@@ -31,7 +31,6 @@ const LOADS_MAX: usize = 5;
 pub struct Applied {
     /// The generation that decides now.
     pub generation: GenerationRecord,
-    /// Algorithms that were loaded for it.
     pub loaded: Vec<String>,
     /// Algorithms that were loaded for an earlier policy and that no rule names any more.
     pub unloaded: Vec<String>,
@@ -39,7 +38,6 @@ pub struct Applied {
     pub moves: Option<Moves>,
 }
 
-/// What removing the policy did.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// There was one.
@@ -195,11 +193,9 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
 /// The policy of this host as it stands.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// The generation that decides.
     pub generation: Option<GenerationRecord>,
     /// What it did; none where that may not be looked at.
     pub counts: Option<PolicyCounts>,
-    /// The trial that goes on.
     pub trial: Option<TrialRecord>,
     /// What is not as it was asked: a phrase each.
     pub drift: Vec<String>,

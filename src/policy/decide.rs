@@ -14,7 +14,6 @@ pub struct Connection {
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Which end began it.
     pub way: Option<Way>,
     /// Path of its cgroup below the mount.
     pub cgroup: Option<String>,

@@ -19,7 +19,6 @@ use crate::written::{Field, Mistakes, Reader, Table, text};
 
 pub use self::write::write;
 
-/// Describes every field.
 const REFERENCE: &str = "scenarios/policy/README.md";
 /// Largest text of a policy, bytes: one with as many prefixes as it may have, written out.
 const TEXT_MAX: usize = 8 << 20;

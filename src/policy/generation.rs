@@ -32,7 +32,6 @@ const LEFT: &str = "the policy decides no more, but something of it is left";
 pub struct NewGeneration<'a> {
     /// Its rules, those of a trial included.
     pub policy: &'a Policy,
-    /// The file it is from.
     pub file: Option<&'a Path>,
     /// What it is to a trial.
     pub role: Role,
@@ -54,7 +53,6 @@ pub enum Role {
 /// A trial as a new generation has it.
 #[derive(Debug)]
 pub struct NewTrial {
-    /// The trial.
     pub trial: TrialRecord,
     /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds; none: a whole lease from when it is loaded.
     pub until_ns: Option<u64>,

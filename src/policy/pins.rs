@@ -39,7 +39,6 @@ impl PolicyPins {
         Pins::of_host().map(Self::of)
     }
 
-    /// The folder of all of them.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -54,7 +53,6 @@ impl PolicyPins {
         self.folder.join("labels")
     }
 
-    /// A part of a generation.
     pub fn part(&self, number: u32, name: &str) -> PathBuf {
         self.generation(number).join(name)
     }

@@ -25,7 +25,6 @@ const BATCH: usize = 4096;
 pub struct Setup<'a> {
     /// Labels of sockets that the generation before uses; none: new ones.
     pub labels: Option<BorrowedFd<'a>>,
-    /// Number of the generation.
     pub number: u32,
     /// The trial's lease; none: it decides for good.
     pub lease: Option<Lease<'a>>,

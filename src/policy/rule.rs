@@ -34,9 +34,7 @@ pub struct Rule {
     pub name: String,
     /// Line of the file where the rule begins.
     pub line: usize,
-    /// Which connections it is for.
     pub when: Match,
-    /// What they get.
     pub split: Split,
     /// Also replaces an algorithm that a program chose by `setsockopt(TCP_CONGESTION)`.
     pub overrides: bool,
@@ -55,9 +53,7 @@ pub struct Match {
     pub netns: Vec<String>,
     /// Prefixes of the remote address.
     pub to: Vec<Prefix>,
-    /// Local ports.
     pub local_port: Vec<Ports>,
-    /// Remote ports.
     pub remote_port: Vec<Ports>,
     /// Which end began the connection; none for both.
     pub direction: Option<Way>,
@@ -101,9 +97,7 @@ pub struct Split {
 /// A part of a rule's connections, and what it gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
-    /// What the part gets.
     pub treatment: Treatment,
-    /// How large it is.
     pub portion: Portion,
 }
 
@@ -185,9 +179,7 @@ pub enum OnFail {
 /// A limit on a measured quantity of the connections that a rule changed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GuardLimit {
-    /// What is measured.
     pub metric: GuardMetric,
-    /// How much is allowed.
     pub allowed: Allowed,
 }
 
@@ -219,7 +211,6 @@ pub enum Allowed {
 }
 
 impl Portion {
-    /// Every connection.
     pub const ALL: Portion = Portion(10_000);
 
     /// Reads a number of percent.

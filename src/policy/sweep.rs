@@ -32,18 +32,15 @@ const LOOK: &str = "look at open connections";
 /// The parts of a generation that sweeps use.
 #[derive(Debug)]
 pub struct Shared {
-    /// Labels of sockets.
     pub labels: OwnedFd,
     /// cgroups by their ids, as the generation keeps them.
     pub cgroups: OwnedFd,
-    /// Number of the generation.
     pub number: u32,
 }
 
 /// An open connection, and what the rules say of it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sight {
-    /// Socket cookie.
     pub cookie: u64,
     /// cgroup v2 id.
     pub cgroup: u64,
@@ -57,7 +54,6 @@ pub struct Sight {
     pub remote: SocketAddr,
     /// Something listens on its local port: others began it.
     pub is_in: bool,
-    /// Its algorithm.
     pub algorithm: String,
     /// A program chose the algorithm, or a policy did.
     pub is_chosen: bool,
@@ -78,9 +74,7 @@ pub struct Sight {
 pub struct SocketLabel {
     /// Number of rule and arm.
     pub slot: u32,
-    /// What became of it.
     pub outcome: Outcome,
-    /// The algorithm before.
     pub before: String,
 }
 
@@ -95,7 +89,6 @@ pub struct Moves {
     pub already: u64,
     /// Left alone: a program or a route chose their algorithm.
     pub chosen: u64,
-    /// The kernel refused.
     pub failed: u64,
 }
 
@@ -155,9 +148,7 @@ pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
 /// What giving sockets the latest code of their algorithm did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Refreshes {
-    /// Listening sockets.
     pub listening: u64,
-    /// Open connections.
     pub open: u64,
     /// Sockets that the kernel refused.
     pub failed: u64,

@@ -28,7 +28,6 @@ pub type Look = Box<dyn FnMut() -> (Situation, Vec<Cost>) + Send>;
 
 /// How connections are counted.
 pub struct Settings {
-    /// Which connections.
     pub filter: Filter,
     /// Rules whose connections are shown; empty: all.
     pub rules: BTreeSet<String>,
@@ -93,7 +92,6 @@ impl Shelf {
         self.dropped.store(events, Ordering::Relaxed);
     }
 
-    /// Shows this from now on.
     fn put(&self, shown: Shown) {
         let answers = Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() };
         *self.answers.lock().expect("nobody panics with the shelf") = Some(Arc::new(answers));

@@ -24,7 +24,6 @@ struct Frame<'a> {
     moments: Moments,
     /// Time, "loss" or "timeout", packets or timeouts.
     marks: Vec<(f64, &'static str, u32)>,
-    /// Number and name.
     phases: Vec<(u8, &'a str)>,
     /// What the algorithm keeps in the socket, by name.
     state: Vec<(&'a str, String)>,

@@ -64,7 +64,6 @@ pub(super) fn channel() -> (SyncSender<Ask>, Receiver<Ask>) {
     sync_channel(WAITING_ASKS)
 }
 
-/// The thread's state.
 pub(super) struct Watching {
     source: Box<dyn Source>,
     live: Live,

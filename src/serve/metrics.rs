@@ -46,7 +46,6 @@ pub(super) struct Shown {
     pub failed_sweeps: u64,
     /// What this process took of processors and memory.
     pub own: Own,
-    /// The kernel's release.
     pub kernel: String,
 }
 

@@ -155,7 +155,6 @@ impl Overview {
         self.situation = Some(situation);
     }
 
-    /// The whole hour.
     pub(super) fn whole(&self, status: &Status) -> Bytes {
         self.frame("overview", status, SLOTS)
     }

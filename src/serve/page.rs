@@ -1,7 +1,6 @@
 //! The page's files, in this binary: bundled by `cargo xtask web` before it was built, or a page that says that they were
 //! not.
 
-/// One file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File {
     pub path: &'static str,

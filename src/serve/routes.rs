@@ -31,7 +31,6 @@ const BODY_BYTES: usize = 1024;
 /// Nothing but our own files, and no script in the page itself.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// Said with every answer.
 const ALWAYS: [(&str, &str); 7] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
@@ -42,7 +41,6 @@ const ALWAYS: [(&str, &str); 7] = [
     ("cache-control", "no-store"),
 ];
 
-/// What answers need.
 pub(super) struct Served {
     pub gate: Gate,
     /// None: a recording has no metrics.
@@ -68,7 +66,6 @@ impl Served {
 
 type Shared = State<Arc<Served>>;
 
-/// Every path.
 pub(super) fn router(served: Arc<Served>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
@@ -114,7 +111,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// A sentence.
 fn said(status: StatusCode, what: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{what}\n")).into_response()
 }

@@ -35,7 +35,6 @@ type Row<'a> = (
     bool,
 );
 
-/// What was sent of a socket.
 #[derive(Debug, Clone, PartialEq)]
 struct Sent {
     handle: u32,

@@ -24,7 +24,6 @@ pub trait Trials: Send + Sync {
 /// Whether a reader wants the earlier looks of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum History<'a> {
-    /// No.
     Without,
     /// Unless nothing was added since the look of this name.
     Since(&'a str),

@@ -86,7 +86,6 @@ impl Pins {
         [self.link(name), self.map(name), self.companion(name), self.previous(name), self.next(name)]
     }
 
-    /// Every name that is pinned.
     pub fn names(&self) -> BTreeSet<String> {
         let folders = self.folders();
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());

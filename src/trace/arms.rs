@@ -24,7 +24,6 @@ pub type ReadArms = Box<dyn FnMut() -> Result<Option<Labelled>> + Send>;
 pub struct LabelMap {
     /// The kernel's number of the map: another policy may have another map.
     pub id: u32,
-    /// The map.
     pub map: OwnedFd,
     /// What the numbers mean: the first is number 1.
     pub names: Vec<RuleArm>,
@@ -67,12 +66,10 @@ impl KnownArms {
         }
     }
 
-    /// The connection ended.
     pub fn forget(&mut self, socket: u64) {
         self.0.remove(&socket);
     }
 
-    /// The arm of a connection.
     pub fn arm(&self, socket: u64) -> Option<&RuleArm> {
         self.0.get(&socket)
     }
@@ -102,7 +99,6 @@ impl ArmBook {
         self.met.entry(socket).or_insert(0);
     }
 
-    /// The connection ended.
     pub(super) fn leave(&mut self, socket: u64) {
         self.met.remove(&socket);
     }

@@ -49,7 +49,6 @@ pub struct Layouts {
 /// Which work the thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything.
     All,
     /// Arms of a policy alone: for whoever shows events as they are.
     Arms,
@@ -66,7 +65,6 @@ pub(super) enum Wanted {
     Nothing { socket: u64 },
 }
 
-/// What it gets.
 pub(super) enum Gathered {
     Arrivals(Vec<Arrival>),
     Notice(String),

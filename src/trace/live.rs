@@ -23,7 +23,6 @@ use crate::kernel::privilege::{self, Capability};
 pub const RING_BYTES: u32 = 4 << 20;
 /// Smallest ring: the kernel counts in whole pages.
 pub const RING_BYTES_MIN: u32 = 4 << 10;
-/// Largest ring.
 pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// Sockets that are followed at the same time: `FLOWS_MAX` of the kernel program.
 pub const SOCKETS_MAX: u32 = 1 << 17;
@@ -57,7 +56,6 @@ pub struct Tracer {
     _links: Vec<Link>,
 }
 
-/// How samples are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// At the first packet after each interval; zero: at every packet. A program runs at every packet of the host.

@@ -29,11 +29,9 @@ pub struct Sweep {
     /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table; not one moment, but
     /// the time it took to read them.
     pub sockets: Vec<Event>,
-    /// Where it looked.
     pub seen: Seen,
 }
 
-/// Where a sweep looked.
 #[derive(Debug)]
 pub struct Seen {
     /// Network namespaces that were looked at, by their inodes.

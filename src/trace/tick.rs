@@ -59,7 +59,6 @@ pub(super) struct Clock {
 pub struct ClockCost {
     /// Times that the timer ran.
     pub ticks: u64,
-    /// Sockets that it looked at.
     pub looks: u64,
     /// Time in it, nanoseconds.
     pub nanoseconds: u64,
@@ -81,7 +80,6 @@ impl Clock {
         Ok(clock)
     }
 
-    /// What it did so far.
     pub fn cost(&self) -> ClockCost {
         let [ticks, looks, nanoseconds, _] = self.numbers();
         ClockCost { ticks, looks, nanoseconds }

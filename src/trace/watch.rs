@@ -23,7 +23,6 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// How this host is watched.
 pub struct Settings {
-    /// Which sockets.
     pub filter: Filter,
     /// Time between samples of one socket.
     pub interval: Duration,

@@ -40,12 +40,10 @@ impl Cell {
         Cell { words }
     }
 
-    /// Connections that were counted.
     pub fn connections(&self) -> u64 {
         self.words[0]
     }
 
-    /// Connections that ended.
     pub fn ended(&self) -> u64 {
         self.words[8]
     }
@@ -81,7 +79,6 @@ pub fn sums_of(cells: &ArmCells, metric: GuardMetric, ticks_per_s: f64) -> ArmSu
     sums
 }
 
-/// Connections of an arm.
 pub fn connections_of(cells: &ArmCells) -> u64 {
     cells.iter().map(Cell::connections).sum()
 }

@@ -66,7 +66,6 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
 
 /// What one tick means.
 enum Tick {
-    /// The trial goes on.
     On,
     /// It is over, by this guard or by somebody else.
     Over,

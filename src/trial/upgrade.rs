@@ -22,7 +22,6 @@ use crate::policy::sweep::{self, Refreshes};
 use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 
-/// What an upgrade did.
 #[derive(Debug)]
 pub struct Done {
     /// What became of the name.
@@ -31,14 +30,11 @@ pub struct Done {
     pub refreshes: Refreshes,
 }
 
-/// How an upgrade is tried.
 #[derive(Debug, Clone)]
 pub struct UpgradeTrial {
-    /// For how long.
     pub patience: Duration,
     /// The part of the connections that get the new code.
     pub portion: Portion,
-    /// Limits of the guard.
     pub limits: Option<RuleTrial>,
 }
 

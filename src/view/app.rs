@@ -10,10 +10,8 @@ use crate::model::live::filter::Words;
 use crate::model::live::listing::{Column, Listing};
 use crate::trace::source::Source;
 
-/// What is on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// Every socket.
     Table,
     /// One socket over time.
     Flow(u64),
@@ -24,14 +22,12 @@ pub enum View {
 /// Spans of time that the view of a flow can show, nanoseconds.
 pub(super) const SPANS_NS: [u64; 4] = [10_000_000_000, 30_000_000_000, 60_000_000_000, 120_000_000_000];
 
-/// Where a replay is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Playing {
     /// Recorded seconds per second; 0 is a pause.
     pub speed: f64,
     /// Time since the begin, nanoseconds.
     pub at_ns: u64,
-    /// Length, nanoseconds.
     pub length_ns: u64,
 }
 
@@ -39,14 +35,12 @@ pub struct Playing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub rows: Rect,
-    /// Column and place of its heading.
     pub headings: Vec<(Column, Rect)>,
 }
 
 /// The state of the dashboard.
 #[derive(Debug)]
 pub struct App {
-    /// What is shown.
     pub(super) live: Live,
     /// What goes on behind a frozen picture: as much as is shown, and no more.
     pub(super) behind: Option<Live>,
@@ -190,7 +184,6 @@ impl App {
         self.relist();
     }
 
-    /// Shows another view.
     pub(super) fn show(&mut self, view: View) {
         self.view = view;
         let held = match view {
@@ -228,7 +221,6 @@ impl App {
         self.behind.is_some()
     }
 
-    /// What is on the screen.
     pub fn view(&self) -> View {
         self.view
     }

@@ -20,7 +20,6 @@ const FACT_LINES: u16 = 4;
 /// Marks, phases and the scale of time.
 const BAND_LINES: u16 = 3;
 
-/// Draws the flow.
 pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect, socket: u64) {
     let Some(socket) = app.live.socket(socket) else {
         paint::text(

@@ -11,7 +11,6 @@ use super::{number, paint};
 pub(super) struct Areas {
     head: Rect,
     notice: Rect,
-    /// For the view.
     pub body: Rect,
     foot: Rect,
 }
@@ -33,7 +32,6 @@ pub(super) fn areas(screen: Rect, app: &App) -> Areas {
     }
 }
 
-/// Draws them.
 pub(super) fn draw(frame: &mut Frame, app: &App, areas: &Areas) {
     let buffer = frame.buffer_mut();
     let bar = app.theme.bar();

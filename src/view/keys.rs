@@ -7,14 +7,11 @@ use super::app::{App, SPANS_NS, View};
 use crate::model::live::listing::Column;
 use crate::trace::source::Source;
 
-/// Rows that the wheel moves.
 const WHEEL_ROWS: isize = 3;
-/// Longest filter.
 const TYPED_MAX: usize = 200;
 /// Steps of a jump in a replay, nanoseconds.
 const STEP_NS: i64 = 10_000_000_000;
 const LEAP_NS: i64 = 60_000_000_000;
-/// Change of speed.
 const FASTER: f64 = 2.0;
 
 impl App {
@@ -106,7 +103,6 @@ impl App {
         }
     }
 
-    /// The sockets of the chosen algorithm.
     fn show_chosen_algorithm(&mut self) {
         let summaries = self.live.summaries();
         let name = summaries.get(self.chosen_place(&summaries)).map(|summary| summary.algorithm.to_owned());

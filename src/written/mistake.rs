@@ -54,7 +54,6 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Every mistake of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes {
     /// Shape: at least one; those of the file first, then those of each file that it names; sorted by line.

@@ -20,7 +20,6 @@ const VERSION: &str = "1";
 pub struct Reader<'a> {
     /// Path of the file, as it was given.
     pub file: &'a str,
-    /// All of it.
     pub text: &'a str,
     /// Byte offset of each line.
     lines: Vec<usize>,
@@ -30,11 +29,9 @@ pub struct Reader<'a> {
     reference: &'static str,
 }
 
-/// A table of the file.
 pub struct Table<'t> {
     /// Dotted name; empty for the whole file.
     pub name: String,
-    /// Where it begins.
     pub span: Range<usize>,
     entries: &'t DeTable<'t>,
 }
@@ -49,7 +46,6 @@ pub struct Field<'t> {
 }
 
 impl<'t> Table<'t> {
-    /// The whole file.
     pub fn whole(file: &'t Spanned<DeTable<'t>>) -> Self {
         Table { name: String::new(), span: 0..0, entries: file.get_ref() }
     }
@@ -73,7 +69,6 @@ impl<'t> Table<'t> {
         unknown.into_iter().any(|key| nearest(key, keys.iter().copied()).is_some())
     }
 
-    /// Dotted name of a key.
     pub fn name_of(&self, key: &str) -> String {
         if self.name.is_empty() { shown(key) } else { format!("{}.{}", self.name, shown(key)) }
     }
@@ -112,7 +107,6 @@ impl<'a> Reader<'a> {
         Reader { file, text, lines, mistakes: Vec::new(), reference }
     }
 
-    /// The mistakes found.
     pub fn refused(self) -> Mistakes {
         Mistakes::sorted(self.file, self.mistakes, self.reference)
     }
@@ -171,7 +165,6 @@ impl<'a> Reader<'a> {
         self.refuse(field, error.expected).suggest(error.meant);
     }
 
-    /// One of a few words.
     pub fn word<T: Copy>(&mut self, field: &Field<'_>, words: &[(&'static str, T)]) -> Option<T> {
         let given = field.value.get_ref().as_str().unwrap_or_default();
         if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == given) {

@@ -18,7 +18,6 @@ pub struct Arguments {
 /// Write the layout or only compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Change the files.
     Write,
     /// Change nothing.
     Check,

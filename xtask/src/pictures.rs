@@ -16,7 +16,6 @@ use crate::{process, web};
 
 mod screen;
 
-/// Where the pictures are.
 const FOLDER: &str = "xtask/pictures";
 const RECORDING: &str = "tests/fixtures/recording-format-1.tccc";
 /// The largest picture, bytes.

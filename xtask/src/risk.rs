@@ -25,7 +25,6 @@ const COMPANION: &str = "\nSHARED_STORAGE(";
 /// Runs of each cell on the real kernel: the fewest with an interval.
 const KERNEL_RUNS: u32 = 3;
 
-/// All figures.
 const FIGURES: Block = Block { document: "scenarios/safety/README.md", command: "cargo xtask risk --bless" };
 /// The same cells on the real kernel.
 const WITNESS: Block = Block { document: "scenarios/safety/README.md", command: "sudo cargo xtask risk --bless" };

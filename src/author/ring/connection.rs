@@ -6,7 +6,6 @@ use super::operations::{self, Operation, Start};
 
 /// A connection with its clock; it begins with a full window in flight.
 pub struct Connection<'n> {
-    /// The kernel's side of it.
     pub kernel: Kernel<Socket<'n>>,
     now_us: u64,
 }
@@ -18,17 +17,14 @@ impl<'n> Connection<'n> {
         Connection { kernel: operations::connect(native.socket(0xaa), start), now_us: 0 }
     }
 
-    /// The window, packets.
     pub fn cwnd(&self) -> u32 {
         self.kernel.tcp.snd_cwnd
     }
 
-    /// The threshold, packets.
     pub fn ssthresh(&self) -> u32 {
         self.kernel.tcp.snd_ssthresh
     }
 
-    /// Its clock.
     pub fn now_us(&self) -> u64 {
         self.now_us
     }
@@ -38,12 +34,10 @@ impl<'n> Connection<'n> {
         self.now_us += us;
     }
 
-    /// One operation now.
     pub fn apply(&mut self, operation: Operation) {
         operations::apply(&mut self.kernel, operation, self.now_us * 1000);
     }
 
-    /// One ACK for so many packets.
     pub fn ack(&mut self, packets: u32, rtt_us: u32) {
         self.apply(Operation::Ack { packets, rtt_us });
     }

@@ -8,7 +8,6 @@ use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, stat
 pub struct Kernel<C> {
     /// The fields of the socket.
     pub tcp: Tcp,
-    /// The algorithm.
     pub cc: C,
     /// Threshold to go back to when a reduction proves spurious; zero: none.
     prior_ssthresh: u32,
@@ -34,7 +33,6 @@ pub struct Acked {
     pub in_order: u32,
     /// Packets newly believed lost.
     pub lost: u32,
-    /// The sample of the round-trip time.
     pub rtt_us: Option<u32>,
 }
 

@@ -142,7 +142,6 @@ pub trait CongestionControl {
 
 /// The library of one algorithm, with tunables of its own.
 pub struct Native {
-    /// What messages call it.
     pub id: String,
     shim: Shim,
     library: Library,

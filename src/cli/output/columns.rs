@@ -14,7 +14,6 @@ use crate::trace::event::{Event, EventField, EventKind, FieldType, FieldValue, S
 /// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// The socket.
     pub event: &'a Event,
     /// What its private state means.
     pub words: &'a Words,
@@ -24,7 +23,6 @@ pub struct Row<'a> {
     pub time_s: f64,
 }
 
-/// One column.
 pub(crate) struct Column {
     pub name: &'static str,
     pub kind: FieldType,
@@ -41,7 +39,6 @@ enum Get {
 /// Columns that say nothing in a single sweep.
 const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
 
-/// Every column, from the left.
 static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     let of_event = |field: &EventField| {
         let EventField { name, kind, shown, value, .. } = *field;
@@ -125,7 +122,6 @@ impl Table {
         self.write_line(out, |column| column.name.to_owned())
     }
 
-    /// Writes one row.
     pub fn write_row(&self, out: &mut dyn Write, row: &Row) -> io::Result<()> {
         self.write_line(out, |column| text(column, row))
     }

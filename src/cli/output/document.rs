@@ -20,7 +20,6 @@ use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
 use crate::trace::snapshot::{self, Seen};
 
-/// Version of the document.
 const SCHEMA: u32 = 1;
 /// Pieces of the kernel's answer that wait to be written, at most: 16 MB of them.
 const PIECES_MAX: usize = 512;
@@ -64,7 +63,6 @@ pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
     Ok((document.end(&seen)?, seen))
 }
 
-/// The document, so far.
 struct Document<'a> {
     chosen: &'a Chosen,
     naming: Mutex<Naming>,

@@ -64,7 +64,6 @@ impl Words {
         Words { fields: named.map(|field| (key(&field), field)).collect(), layout }
     }
 
-    /// The algorithm's own phase.
     pub fn phase(&self, event: &Event) -> Option<&str> {
         self.layout.phase_name(&event.private_state)
     }

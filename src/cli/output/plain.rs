@@ -19,7 +19,6 @@ pub fn write_columns(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<(
     Ok(())
 }
 
-/// A row of cells.
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }

@@ -66,7 +66,6 @@ struct Line {
     change: Option<String>,
     /// Why only a person can.
     waits_for: Option<String>,
-    /// Whether it was changed.
     done: bool,
     /// Why it was not, although it was tried.
     error: Option<String>,

@@ -2,7 +2,6 @@
 
 use crate::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
 
-/// What a verb needs.
 #[derive(Debug)]
 pub struct Needs {
     /// Its words: `policy apply`.

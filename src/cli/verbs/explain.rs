@@ -58,7 +58,6 @@ pub struct Args {
     output: Format,
 }
 
-/// What is asked for.
 enum Asked {
     Process { pid: u32, descriptor: Option<u32> },
     Ends { local: SocketAddr, remote: SocketAddr },

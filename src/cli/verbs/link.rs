@@ -289,7 +289,6 @@ struct Summary {
     notices: Vec<String>,
 }
 
-/// One direction.
 #[derive(Debug, Serialize)]
 struct Carried {
     from: String,

@@ -85,7 +85,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing was given.
     pub fn is_empty(&self) -> bool {
         self.percent.is_none() && self.limits.is_empty()
     }

@@ -98,7 +98,6 @@ struct Document {
     /// The BPF file system, where tccc mounted it.
     mounted: Option<PathBuf>,
     stale_cgroups: Vec<PathBuf>,
-    /// Processes of dead runs.
     stale_processes: Vec<Left>,
 }
 

@@ -18,7 +18,6 @@ use crate::trial::judge::{ArmSeen, RuleJudgement};
 use crate::trial::view::{self, Point, TrialView};
 use crate::trial::{self, guard, journal};
 
-/// Version of the documents.
 const SCHEMA: u32 = 1;
 /// Incidents that are listed, latest first.
 const INCIDENTS_MAX: usize = 50;

@@ -24,15 +24,11 @@ pub enum Weight {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked for.
     pub what: &'static str,
-    /// Whether it is there.
     pub is_met: bool,
     /// How much its lack matters.
     pub weight: Weight,
-    /// What was found.
     pub found: String,
-    /// What needs it.
     pub needed_for: &'static str,
     /// What to do where it is missing.
     pub fix: String,

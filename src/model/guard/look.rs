@@ -48,7 +48,6 @@ pub struct Look {
     pub e_safe: f64,
     /// The e-value that decides: metrics / [`ALPHA`].
     pub needed: f64,
-    /// What follows.
     pub verdict: Verdict,
 }
 

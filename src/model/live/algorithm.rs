@@ -30,19 +30,13 @@ pub struct Algorithm {
 /// What sockets did since the source began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Packets delivered.
     pub delivered_pkts: u64,
-    /// Packets retransmitted.
     pub retrans_pkts: u64,
-    /// Packets marked lost.
     pub lost_pkts: u64,
-    /// Payload acknowledged.
     pub bytes_acked: u64,
-    /// Payload received.
     pub bytes_received: u64,
 }
 
-/// What one callback costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Cost {
     first: (u64, u64),
@@ -111,9 +105,7 @@ fn mean(cost: Cost) -> Option<f64> {
 /// What the open sockets of one algorithm do at this moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary<'a> {
-    /// Kernel name.
     pub algorithm: &'a str,
-    /// Open sockets.
     pub sockets: usize,
     /// Sockets in each congestion state: Open, Disorder, CWR, Recovery, Loss.
     pub ca_states: [usize; 5],

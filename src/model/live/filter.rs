@@ -34,7 +34,6 @@ enum Word {
 /// A word that says nothing about a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAWord {
-    /// The word as given.
     pub given: String,
     /// What would have been accepted, as a phrase.
     pub expected: String,

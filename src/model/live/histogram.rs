@@ -12,7 +12,6 @@ pub const BOUNDS_US: [u32; 42] = [
 pub struct Histogram {
     /// Samples per bin, in the order of [`BOUNDS_US`], then those above.
     pub counts: [u64; BOUNDS_US.len() + 1],
-    /// Sum of all samples, microseconds.
     pub sum_us: u64,
 }
 
@@ -23,18 +22,15 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one sample.
     pub fn add(&mut self, rtt_us: u32) {
         self.counts[BOUNDS_US.partition_point(|&bound| bound < rtt_us)] += 1;
         self.sum_us = self.sum_us.saturating_add(rtt_us.into());
     }
 
-    /// Samples counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Both together.
     pub fn with(mut self, other: &Histogram) -> Histogram {
         self.counts.iter_mut().zip(other.counts).for_each(|(own, more)| *own += more);
         self.sum_us = self.sum_us.saturating_add(other.sum_us);

@@ -31,7 +31,6 @@ pub enum Column {
 /// A value of a column, in base units.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Words.
     Text(String),
     /// Packets, microseconds, bits per second, a share, or nanoseconds, as the column says.
     Number(f64),
@@ -106,9 +105,7 @@ impl Column {
 /// Which sockets, in which order.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// What they must have.
     pub words: Words,
-    /// What they are sorted by.
     pub by: Column,
     /// From the other end: words from z to a, numbers from the smallest.
     pub reversed: bool,

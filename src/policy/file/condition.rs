@@ -24,7 +24,6 @@ const ALGORITHM_MAX: usize = 15;
 pub(super) const ALGORITHM: &str = "an algorithm's name of 1 to 15 letters, digits, _, . and -";
 
 impl Reader<'_> {
-    /// Reads all conditions of a rule.
     pub(super) fn conditions(&mut self, rule: &Table<'_>, so_far: &mut SoFar) -> Match {
         let mut cgroups = self.list(rule.field("unit"), Self::unit);
         cgroups.extend(self.list(rule.field("cgroup"), Self::cgroup));

@@ -10,7 +10,6 @@ use crate::units::prefix::Prefix;
 use crate::written::text::{self, NOT_TEXT, Unreadable};
 use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, Table, shown};
 
-/// Most prefixes of a policy.
 const PREFIXES_MAX: usize = 100_000;
 
 impl Reader<'_> {

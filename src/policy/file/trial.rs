@@ -12,7 +12,6 @@ use crate::written::{Field, MISTAKES_MAX, Reader, Table};
 /// Deadlines and the lengths of steps.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(30 * 86_400);
 const TIME: &str = "a time from 10s to 30d, such as \"6h\"";
-/// Most steps of a rule.
 const STEPS_MAX: usize = 16;
 const STEP_FIELDS: [&str; 2] = ["percent", "for"];
 const STEPS: &str = "1 to 16 steps such as { percent = 5, for = \"2h\" }";

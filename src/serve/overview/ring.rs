@@ -41,7 +41,6 @@ impl Figures {
         known(self.rtt_us[1])
     }
 
-    /// Open connections.
     pub(super) fn sockets(&self) -> Option<u32> {
         known(self.sockets)
     }

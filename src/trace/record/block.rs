@@ -10,7 +10,6 @@
 
 use std::io::{self, ErrorKind, Read, Seek};
 
-/// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 48;
 /// No block is larger, stored or unpacked: what a damaged or hostile file can make a reader take.
 pub(super) const BLOCK_BYTES_MAX: u32 = 4 << 20;
@@ -55,7 +54,6 @@ impl Kind {
     }
 }
 
-/// What a header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub kind: Kind,

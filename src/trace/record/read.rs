@@ -33,7 +33,6 @@ const LAYOUT_BYTES_MAX: usize = 64 << 10;
 pub enum Content {
     /// Shape: in the order in which they were handed over; nearly sorted by time.
     Events(Vec<Event>),
-    /// In the same order.
     Facts(Vec<Fact>),
 }
 
@@ -70,15 +69,12 @@ impl Damage {
 /// Which blocks are wanted; the others are passed over unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// All.
     All,
     /// Facts, and events whose block ends at this time or later.
     EventsFrom(u64),
-    /// Facts only.
     Facts,
 }
 
-/// An open recording.
 #[derive(Debug)]
 pub struct Reader<R> {
     file: BufReader<R>,
@@ -132,7 +128,6 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Reader { file, head, reading, begin, at: begin, length, damage, tail, span })
     }
 
-    /// What it is of.
     pub fn head(&self) -> &Head {
         &self.head
     }

@@ -18,7 +18,6 @@ use crate::process;
 
 use names::NAMES;
 
-/// Where the table stands.
 const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
 /// The one in C: the program of bpf/option, built natively.
 const OPTION: &str = "option";

@@ -13,7 +13,6 @@ pub fn head(paper: &str) -> String {
     )
 }
 
-/// One scenario.
 pub fn section(name: &str, reports: &[Value]) -> String {
     let first = &reports[0];
     let source = &first["source"];
@@ -47,7 +46,6 @@ pub fn runs(report: &Value) -> String {
     }
 }
 
-/// What a report was made with.
 pub fn way(report: &Value) -> String {
     let runs = runs(report);
     let digest = report["digest"].as_str().map_or(String::new(), |digest| format!(", digest `{}`", &digest[..16]));

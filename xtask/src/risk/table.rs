@@ -17,11 +17,9 @@ const DECIMALS: f64 = 1e4;
 /// One ratio to the baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Id of the question.
     pub question: String,
     /// The cell: `queue 1bdp`.
     pub at: String,
-    /// The ratio.
     pub ratio: f64,
     ci95: Option<[f64; 2]>,
     n: u64,
@@ -30,13 +28,11 @@ pub struct Figure {
 
 /// What was measured of one algorithm.
 pub struct Entry {
-    /// Digest of its code.
     pub code: Option<String>,
     /// By question.
     pub figures: Vec<Figure>,
 }
 
-/// What was measured of all.
 pub struct Table {
     /// By id.
     pub algorithms: BTreeMap<String, Entry>,

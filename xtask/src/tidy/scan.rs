@@ -7,7 +7,6 @@
 pub enum Language {
     /// Raw strings, nested comments, lifetimes.
     Rust,
-    /// Plain.
     C,
 }
 
@@ -16,7 +15,6 @@ pub enum Language {
 pub struct Scanned {
     /// Code; comments and the content of literals are blanks, so columns stay.
     pub code: Vec<String>,
-    /// Text of comments.
     pub comments: Vec<String>,
     /// Contents of string literals, with the line from 1 they begin on.
     pub literals: Vec<(usize, String)>,

@@ -8,7 +8,6 @@ use anyhow::Result;
 use super::scan::{Language, Scanned};
 use crate::process;
 
-/// All files.
 #[derive(Debug)]
 pub struct Tree {
     /// In the order of their paths.

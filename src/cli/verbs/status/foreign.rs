@@ -14,7 +14,6 @@ use crate::plain::plain;
 /// One algorithm that tccc did not register.
 #[derive(Debug, Serialize)]
 pub struct Foreign {
-    /// Its name in the kernel.
     pub name: String,
     /// Number of the map that holds its table.
     pub map_id: u32,
@@ -24,9 +23,7 @@ pub struct Foreign {
     pub link_id: Option<u32>,
     /// A process that holds the map or the link.
     pub pid: Option<u32>,
-    /// The command of that process.
     pub command: Option<String>,
-    /// A command that removes it.
     pub remove: String,
 }
 

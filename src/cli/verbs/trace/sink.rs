@@ -54,7 +54,6 @@ pub struct Sink {
     seen: Seen,
 }
 
-/// What came, and what did not.
 #[derive(Default)]
 pub struct Seen {
     pub events: u64,
@@ -64,7 +63,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Why events were dropped.
     pub fn why_dropped(&self) -> String {
         let full = "the ring buffer was full";
         let crowded = format!("more than {SOCKETS_MAX} sockets were open");
