@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 pub fn package() -> Result<PathBuf> {
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    monitoring::write(&folder)?;
+    monitoring::check()?;
     build_program(&folder)?;
     build_package()
 }

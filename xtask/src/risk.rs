@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use self::question::Question;
-use self::table::{Entry, Figure, Table};
+use self::table::{Entry, Figure, RiskTable};
 use crate::made::Block;
 use crate::{process, readme};
 
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ids.extend(OF_THE_KERNEL.map(str::to_owned));
     }
     let questions = question::all()?;
-    let mut table = Table::read()?;
+    let mut table = RiskTable::read()?;
     let mut figures = in_virtual_time(&questions, arguments.runs, &ids)?;
     let witness = if arguments.no_kernel || !process::is_root() {
         let why = if arguments.no_kernel { "--no-kernel was given" } else { "it needs root" };
@@ -119,7 +119,7 @@ fn witness(questions: &[Question], bpf: &[String], figures: &mut Figures) -> Opt
 }
 
 /// Writes the table and, with the words that tccc then gives it, the documents.
-fn bless(table: &Table, questions: &[Question], witness: Option<&str>) -> Result<()> {
+fn bless(table: &RiskTable, questions: &[Question], witness: Option<&str>) -> Result<()> {
     table.write()?;
     process::run("build tccc with the new table", process::cargo("build").args(["--release", "--quiet"]))?;
     let words = list()?;
