@@ -51,7 +51,7 @@ pub struct Settings {
     pub exporter: Option<ExporterSettings>,
     /// Makes what the page shows; none: there is no page.
     pub source: Option<MakeSource>,
-    /// What the page is told of trials; none: nothing.
+    /// What the page shows of trials; none: nothing.
     pub trials: Option<Arc<dyn Trials>>,
     /// Time between two frames of a page.
     pub refresh: Duration,
@@ -72,7 +72,7 @@ pub fn has_page() -> bool {
     page::is_bundled()
 }
 
-/// Serves until `stop` is set; `began` is told the address once everything works, and what the exporter's numbers lack.
+/// Serves until `stop` is set; `began` gets the address once everything works, and what the exporter's numbers lack.
 ///
 /// Errors: the address cannot be listened on; a need of the tracer is missing; the source is broken.
 /// Side effects: those of the source and of the exporter, as long as it serves; more open files are allowed to this

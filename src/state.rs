@@ -26,10 +26,11 @@ pub const RECORD_SCHEMA: u32 = 1;
 const UNFINISHED: &str = "new";
 
 /// Who keeps an algorithm registered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Owner {
     /// A pin in the BPF file system.
+    #[default]
     Pinned,
     /// A process, such as an experiment: it ends with it.
     Process(Process),
@@ -96,7 +97,7 @@ pub struct DeclaredIn {
 }
 
 /// One algorithm that tccc registered, or was about to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub schema: u32,
     pub name: String,
@@ -252,24 +253,10 @@ mod tests {
         Record {
             schema: RECORD_SCHEMA,
             name: name.into(),
-            algorithm: "dtcp".into(),
-            title: String::new(),
-            file: None,
-            digest: String::new(),
             tunables: BTreeMap::from([("keep".into(), 3)]),
-            since: "2026-01-05T10:12:00Z".into(),
-            generation: 1,
             previous_default: Some("cubic".into()),
             owner: Owner::this_process(),
-            map_id: 7,
-            layout: StateLayout::default(),
-            companion: None,
-            receiver: false,
-            previous: None,
-            next: None,
-            with_policy: false,
-            declared: None,
-            unconfirmed: None,
+            ..Record::default()
         }
     }
 

@@ -65,7 +65,7 @@ pub struct Inspection<'a> {
     pub fuzz: Duration,
     /// Makes a process of this program that checks one property.
     pub ring: fn() -> Result<Command>,
-    /// Is told each check as it ends.
+    /// Takes each check as it ends.
     pub tell: &'a mut dyn FnMut(&Check),
 }
 

@@ -102,7 +102,7 @@ impl fmt::Display for Value {
 impl StateLayout {
     /// The name of the phase that the state is in.
     ///
-    /// None: when the algorithm declares no phases or the byte is none of them.
+    /// None: the algorithm declares no phases, or none with this byte.
     pub fn phase_name(&self, state: &[u8]) -> Option<&str> {
         let value = state.first()?;
         self.phases.iter().find(|phase| phase.value == *value).map(|phase| phase.name.as_str())
@@ -169,7 +169,7 @@ impl StateLayout {
 /// Size in bytes and fields of a struct.
 fn fields_of<'a>(btf: &Btf<'a>, state: Type<'a>) -> Option<(usize, Vec<Field>)> {
     let mut found = Found::default();
-    add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut found)?;
+    add_members(btf, state, Nested { prefix: "", offset: 0, depth: 0 }, &mut found)?;
     Some((state.size_or_type as usize, found.fields))
 }
 
@@ -181,7 +181,7 @@ fn phase((name, value): (&str, i64)) -> Option<Phase> {
 
 /// Where the members of a nested struct go.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct Nested<'p> {
     prefix: &'p str,
     offset: usize,
     depth: usize,
@@ -204,7 +204,7 @@ impl Found {
     }
 }
 
-fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
     for member in of.members()? {
         let inner = btf.resolve(member.type_id)?;
         let offset = at.offset.checked_add(member.offset())?;
@@ -213,7 +213,7 @@ fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) ->
             ("", name) => name.to_owned(),
             (prefix, name) => format!("{prefix}.{name}"),
         };
-        add_type(btf, inner, Place { prefix: &name, offset, depth: at.depth }, found)?;
+        add_type(btf, inner, Nested { prefix: &name, offset, depth: at.depth }, found)?;
         if member.bits != 0 {
             set_bits(found.fields.last_mut()?, &member);
         }
@@ -221,12 +221,12 @@ fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) ->
     Some(())
 }
 
-fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
     found.members += 1;
     if found.members > MEMBER_LIMIT || found.fields.len() >= FIELD_LIMIT || at.depth > DEPTH_LIMIT {
         return None;
     }
-    let deeper = Place { depth: at.depth + 1, ..at };
+    let deeper = Nested { depth: at.depth + 1, ..at };
     match inner.kind {
         Kind::Struct | Kind::Union => add_members(btf, inner, deeper, found),
         Kind::Array => add_array(btf, inner, deeper, found),
@@ -238,7 +238,7 @@ fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) ->
 }
 
 /// An array of numbers is one field; an array of anything else is taken apart as `name[0]`, `name[1]` …
-fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
     let (element, count) = array.elements()?;
     let element = btf.resolve(element)?;
     let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
@@ -251,7 +251,7 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -
     for index in 0..count {
         let prefix = format!("{}[{index}]", at.prefix);
         let offset = at.offset.checked_add(size.checked_mul(index)?)?;
-        add_type(btf, element, Place { prefix: &prefix, offset, depth: at.depth }, found)?;
+        add_type(btf, element, Nested { prefix: &prefix, offset, depth: at.depth }, found)?;
     }
     Some(())
 }

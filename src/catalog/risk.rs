@@ -4,10 +4,10 @@
 //! interval. `scenarios/safety/README.md` gives the rule by which figures become low, medium or high, with its reasons.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::source;
 use super::{Algorithm, Setting};
@@ -22,19 +22,19 @@ pub const MEDIUM_FROM: f64 = 1.25;
 pub const HIGH_FROM: f64 = 2.0;
 
 /// How much an operator risks who gives an algorithm to connections that did not ask for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Level {
     /// No figure is worse than Reno's by [`MEDIUM_FROM`].
-    #[serde(rename = "low")]
     Low,
     /// At least one is, none by [`HIGH_FROM`].
-    #[serde(rename = "medium")]
     Medium,
     /// At least one is worse by [`HIGH_FROM`].
-    #[serde(rename = "high")]
     High,
     /// A question has no figure.
     #[serde(rename = "not measured")]
+    #[strum(serialize = "not measured")]
     NotMeasured,
 }
 
@@ -42,17 +42,6 @@ impl Level {
     /// Nobody gets it unasked without a word from the operator.
     pub fn counts_as_high(self) -> bool {
         matches!(self, Level::High | Level::NotMeasured)
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Level::Low => "low",
-            Level::Medium => "medium",
-            Level::High => "high",
-            Level::NotMeasured => "not measured",
-        })
     }
 }
 
@@ -177,7 +166,7 @@ pub struct Figure {
     pub ci95: Option<[f64; 2]>,
     /// Runs.
     pub n: u32,
-    /// What the runs were carried out by: `virtual` or `kernel`.
+    /// The engine of the runs: `virtual` or `kernel`.
     pub engine: String,
 }
 
@@ -241,7 +230,7 @@ pub struct Entry {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct Measurements {
     schema: u32,
     algorithms: BTreeMap<String, Entry>,
 }
@@ -311,7 +300,7 @@ impl Risk {
 pub fn measured() -> &'static BTreeMap<String, Entry> {
     static MEASUREMENTS: OnceLock<BTreeMap<String, Entry>> = OnceLock::new();
     MEASUREMENTS.get_or_init(|| {
-        let table: Table =
+        let table: Measurements =
             serde_json::from_str(MEASURED).unwrap_or_else(|why| panic!("scenarios/safety/risk.json: {why}"));
         table.algorithms
     })

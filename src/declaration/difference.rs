@@ -90,9 +90,10 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     let undeclared = |it: &&Instance| {
         declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
     };
-    let undeclared = instances.iter().filter(undeclared).map(|it| {
-        step(format!("\"{}\" is loaded and is not declared any more", it.name), Step::Unload(it.name.clone()))
-    });
+    let undeclared = instances
+        .iter()
+        .filter(undeclared)
+        .map(|it| step(format!("\"{}\" is loaded and is no longer declared", it.name), Step::Unload(it.name.clone())));
     differences.extend(undeclared);
     Ok(differences)
 }
@@ -129,7 +130,7 @@ fn of_algorithm(
             let pid = instance.owner_pid().unwrap_or_default();
             return Some(person(format!("\"{name}\" is registered by a tccc run (pid {pid})"), "wait until it ends"));
         }
-        Standing::Leftover => return Some(step(format!("something of \"{name}\" is left"), Step::Reload(name))),
+        Standing::Leftover => return Some(step(format!("parts of \"{name}\" are left"), Step::Reload(name))),
         Standing::Pinned => {}
     }
     let Some(record) = &instance.record else {
@@ -143,7 +144,7 @@ fn of_algorithm(
         return Some(step(format!("the companion of \"{name}\" is not as declared"), Step::Reload(name)));
     }
     if record.companion.is_some() && !instance.is_companion_attached {
-        return Some(step(format!("the companion of \"{name}\" is attached no more"), Step::Reload(name)));
+        return Some(step(format!("the companion of \"{name}\" is no longer attached"), Step::Reload(name)));
     }
     let change = if features.link_update { Step::Upgrade(name.clone()) } else { Step::Reload(name.clone()) };
     if record.digest != loader::digest_of(&declared.algorithm) || !instance.is_as_recorded() {
@@ -178,7 +179,7 @@ fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
     let is_ours = |generation: &GenerationRecord| generation.file.as_ref().is_some_and(|file| declaration.owns(file));
     let Some(DeclaredPolicy { file, policy }) = &declaration.policy else {
         let undeclared = standing.generation.filter(is_ours);
-        let what = "the policy is not declared any more";
+        let what = "the policy is no longer declared";
         return Ok(undeclared.map(|_| step(what.to_owned(), Step::RemovePolicy)));
     };
     let now = standing.generation.map(|it| it.policy);
@@ -244,7 +245,7 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
     Ok(stays.map(|it| {
         step(
-            format!("\"{}\" is the default, and no default is declared any more", it.name),
+            format!("\"{}\" is the default, and a default is no longer declared", it.name),
             Step::RestoreDefault(it.name.clone()),
         )
     }))

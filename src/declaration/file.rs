@@ -15,7 +15,7 @@ use crate::bounded;
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
 use crate::policy::file::read as read_policy;
-use crate::written::{Field, Mistake, Mistakes, Reader, Table, text};
+use crate::written::{Field, Mistake, Mistakes, Reader, TomlTable, text};
 
 const REFERENCE: &str = "scenarios/policy/declared/README.md";
 const FIELDS: [&str; 4] = ["version", "default", "policy", "algorithm"];
@@ -174,7 +174,7 @@ impl Reader<'_> {
     /// Reads one file of a declaration in `folder`.
     fn declaration(&mut self, folder: &Path, so_far: &mut SoFar) {
         let Some(document) = self.syntax() else { return };
-        let document = Table::whole(&document);
+        let document = TomlTable::whole(&document);
         if !self.is_known_version(&document, &FIELDS) {
             return;
         }
@@ -205,7 +205,7 @@ impl Reader<'_> {
         }
     }
 
-    fn algorithm(&mut self, name: &str, table: &Table<'_>, folder: &Path, entry: &mut Entry) {
+    fn algorithm(&mut self, name: &str, table: &TomlTable<'_>, folder: &Path, entry: &mut Entry) {
         self.refuse_unknown(table, &ALGORITHM_FIELDS);
         let place = self.place(table.span.start, &table.name);
         entry.at.get_or_insert_with(|| place.clone());

@@ -25,7 +25,7 @@ const NS_PER_TICK: i64 = 10_000_000;
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// One process, told from later ones with the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     pub pid: u32,
     /// Clock ticks from boot to its start.

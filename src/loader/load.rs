@@ -132,7 +132,7 @@ fn check_free(name: &str, options: Options, store: &Store, features: &Features) 
                 Err(Failure::failed(what).hint("`--as NAME` loads it under another name").into())
             }
             Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => Ok(None), // the sweep removes it
-            Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded and something of it is left"))
+            Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
                 .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it"))
                 .into()),
         };

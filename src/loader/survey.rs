@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::Result;
 
 use crate::kernel::probe::Features;
-use crate::kernel::struct_ops::{self, Table};
+use crate::kernel::struct_ops::{self, OpsTable};
 use crate::kernel::{bpf, congestion, process};
 use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
@@ -23,7 +23,7 @@ pub struct Instance {
     /// The companion program runs: it is attached to a cgroup that exists.
     pub is_companion_attached: bool,
     /// The table in the kernel; none when it is gone or may not be looked at.
-    pub table: Option<Table>,
+    pub table: Option<OpsTable>,
     /// Sockets can choose it.
     pub is_registered: bool,
 }

@@ -205,41 +205,10 @@ fn point_of(event: &Event, start_ns: u64) -> Point {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::event::{EventKind, PRIVATE_BYTES};
+    use crate::model::live::samples::sample;
 
     fn event(socket: u64, time_ns: u64, cwnd_pkts: u32) -> Event {
-        let address = "10.0.0.1:5201".parse().unwrap();
-        Event {
-            kind: EventKind::Sample,
-            time_ns,
-            socket,
-            cgroup: 0,
-            netns: 0,
-            uid: 0,
-            local: address,
-            remote: address,
-            algorithm: "reno".into(),
-            cwnd_pkts,
-            ssthresh_pkts: None,
-            srtt_us: Some(40_000),
-            min_rtt_us: None,
-            rtt_us: None,
-            rto_us: 200_000,
-            inflight_pkts: 0,
-            delivered_pkts: 0,
-            delivered_ce_pkts: 0,
-            lost_pkts: 0,
-            retrans_pkts: 0,
-            bytes_acked: 0,
-            bytes_received: 0,
-            mss_bytes: 1460,
-            pacing_rate_bps: None,
-            ca_state: CaState::Open,
-            prior_ca_state: CaState::Open,
-            tcp_state: 1,
-            app_limited: false,
-            private_state: [0; PRIVATE_BYTES],
-        }
+        Event { cwnd_pkts, mss_bytes: 1460, ..sample(socket, time_ns) }
     }
 
     #[test]

@@ -85,9 +85,7 @@ pub enum NotYet {
         seen: f64,
     },
     /// The peers, or those with events, are in fewer than [`PEER_FOLDS_MIN`] folds.
-    FewPeers {
-        folds: usize,
-    },
+    FewPeers { folds: usize },
     /// All folds give the same effect, or a sum is not a number: there is no spread to judge by.
     NoSpread,
 }

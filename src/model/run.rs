@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 pub use self::calibration::{Calibration, Quantity};
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
@@ -109,9 +110,10 @@ pub struct Lateness {
 /// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
 pub type At = BTreeMap<String, String>;
 
-/// What carried out the runs of a result directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What made the runs of a result directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Engine {
     /// Linux itself, over emulated links: what tccc measures. Older records say nothing and are of it.
     #[default]
@@ -126,11 +128,7 @@ pub enum Engine {
 impl Engine {
     /// The word options, files and reports use.
     pub fn name(self) -> &'static str {
-        match self {
-            Engine::Kernel => "kernel",
-            Engine::Ns2 => "ns2",
-            Engine::Virtual => "virtual",
-        }
+        self.into()
     }
 }
 
@@ -202,7 +200,7 @@ pub struct FlowRecord {
     pub lost_pkts: u64,
     /// Payload bytes per packet.
     pub mss_bytes: u32,
-    /// When its time began, by the clock of what the links do by time, seconds: a little after its start, which takes a
+    /// When its time began, on the clock of timed changes of links, seconds: a little after its start, which takes a
     /// handshake. Older records lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_s: Option<f64>,
@@ -253,15 +251,15 @@ pub struct LinkRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostRecord {
     pub schema: u32,
-    /// What carried out every run of the directory.
+    /// What made every run of the directory.
     #[serde(default)]
     pub engine: Engine,
     /// `uname -r`.
     pub kernel: String,
     pub cpus: u32,
-    /// Link driver; `ns2` where the simulator carried out the runs.
+    /// Link driver; `ns2` where the simulator made the runs.
     pub link: String,
-    /// `netns` or `mininet`; `ns2` where the simulator carried out the runs.
+    /// `netns` or `mininet`; `ns2` where the simulator made the runs.
     pub network: String,
     /// Offloads on the path as they were measured, as one phrase: "off" or what is on.
     pub offloads: String,

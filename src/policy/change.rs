@@ -240,7 +240,7 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
     } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
         "its pins may not be looked at: only root can".to_owned()
     } else if has_pins || !record.generations.is_empty() {
-        format!("something of a policy is left that decides nothing: {REMOVE} removes it")
+        format!("parts of a policy that decides nothing are left: {REMOVE} removes them")
     } else {
         return Vec::new();
     };
@@ -252,7 +252,7 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     let available = congestion::available().unwrap_or_default();
     let gone = resolve::algorithms(&generation.policy).into_iter().filter(|name| !available.contains(name));
     let mut drift: Vec<String> =
-        gone.map(|name| format!("a rule of the policy gives \"{name}\", which is not registered any more")).collect();
+        gone.map(|name| format!("a rule of the policy gives \"{name}\", which is no longer registered")).collect();
     let names = generation.policy.rules.iter().flat_map(|rule| &rule.when.netns);
     let lost = names.filter(|name| Netns::find(name).is_err());
     drift.extend(

@@ -25,7 +25,7 @@ use crate::state::Locked;
 use crate::state::pins::Pins;
 
 /// What stands before the reason why something of a detached policy could not be removed.
-const LEFT: &str = "the policy decides no more, but something of it is left";
+const LEFT: &str = "the policy no longer decides, but parts of it are left";
 
 /// A policy that is to decide from now on.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Erro
             "cannot apply a policy: program {id} (\"{name}\") is attached to the cgroup {place} and allows no other \
              beside it"
         );
-        let hint = "whoever attached it has to use BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it";
+        let hint = "attach it with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it";
         return Failure::unmet(what).hint(hint).into();
     }
     Failure::unmet(format!("cannot apply a policy: the kernel refuses its program at the cgroup {place}: {error}"))

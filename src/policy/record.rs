@@ -15,7 +15,7 @@ use crate::kernel::process::Process;
 use crate::state::{Locked, Store};
 
 pub const RECORD_SCHEMA: u32 = 1;
-/// Most arms that labels are told apart by; the oldest that no generation has are forgotten.
+/// Most arms that labels distinguish; the oldest that no generation has are forgotten.
 const SLOTS_MAX: usize = 4096;
 
 /// Everything of the policy that is not in the kernel.
@@ -55,7 +55,7 @@ pub struct Slot {
     pub arm: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     pub subject: TrialSubject,
     pub generation: u32,
@@ -85,14 +85,13 @@ pub struct TrialRecord {
     pub rules: Vec<RuleProgress>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TrialSubject {
+    #[default]
     Policy,
     /// An algorithm as the host's default.
-    Default {
-        name: String,
-    },
+    Default { name: String },
     /// New code for a loaded algorithm.
     Upgrade {
         /// The name whose code is replaced when the trial succeeds.

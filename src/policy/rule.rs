@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 use crate::units::prefix::Prefix;
 use crate::units::{BitsPerSec, ParseError, format_duration};
@@ -184,8 +185,9 @@ pub struct GuardLimit {
 }
 
 /// A quantity that the guard measures of each arm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum GuardMetric {
     /// Share of the data segments that were retransmissions.
     Retransmitted,
@@ -251,13 +253,7 @@ impl GuardMetric {
 
     /// The word for it in limits, metrics and JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            GuardMetric::Retransmitted => "retransmitted",
-            GuardMetric::Timeouts => "timeouts",
-            GuardMetric::RttInflation => "rtt_inflation",
-            GuardMetric::Goodput => "goodput",
-            GuardMetric::AbnormalEnds => "abnormal_ends",
-        }
+        self.into()
     }
 
     /// Whether more of it is better.
@@ -266,9 +262,16 @@ impl GuardMetric {
     }
 }
 
-impl fmt::Display for GuardMetric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl Rule {
+    /// A rule as a file without options has it: routes yield to it, and programs do not.
+    pub fn new(name: impl Into<String>, when: Match, split: Split) -> Self {
+        Rule { name: name.into(), line: 0, when, split, overrides: false, overrides_route: true, trial: None }
+    }
+}
+
+impl From<&str> for Treatment {
+    fn from(name: &str) -> Self {
+        if name == "keep" { Treatment::Keep } else { Treatment::Algorithm(name.to_owned()) }
     }
 }
 

@@ -10,11 +10,10 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 use serde::Serialize;
 
-use super::iterate;
 use super::label::Outcome;
 use super::program::{fill, refusal, set_up};
 use super::table::RuleTables;
-use crate::kernel::{libbpf_log, namespaces};
+use crate::kernel::{iterate, libbpf_log, namespaces};
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from sweep.bpf.c")]
 mod skeleton {
@@ -105,7 +104,11 @@ pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> 
     let link = skel.progs.tccc_sight.attach().context("attach the socket iterator")?;
     let mut sights = Vec::new();
     for netns in namespaces::all()?.reachable {
-        netns.run(|| iterate::rows(&link, SIGHT_BYTES, |row| sights.extend(decode(row))))?;
+        let mut take = |rows: &[u8]| {
+            sights.extend(rows.chunks_exact(SIGHT_BYTES).filter_map(decode));
+            Ok(())
+        };
+        netns.run(|| iterate::rows(&link, SIGHT_BYTES, &mut take))?;
     }
     Ok(sights)
 }

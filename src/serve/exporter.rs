@@ -37,7 +37,7 @@ pub struct Settings {
     pub every: Duration,
     /// Finds algorithms and costs.
     pub look: Look,
-    /// Is told why sweeps fail, once while they do.
+    /// Takes the reason why sweeps fail, once while they do.
     pub warn: Box<dyn FnMut(&str) + Send>,
 }
 

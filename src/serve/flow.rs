@@ -113,7 +113,7 @@ impl Flow {
         frame
     }
 
-    /// Everything, for one who knows nothing; what it has more than the others, it is sent again and knows by its time.
+    /// Everything, for a page that knows nothing; it recognises moments that it gets twice by their time.
     pub(super) fn whole(&self, live: &Live, status: &Status) -> Bytes {
         self.frame("flow", live, status, 0)
     }

@@ -1,4 +1,4 @@
-//! Whether sampling goes on: what `/healthz` answers, and what systemd's watchdog is told.
+//! Whether sampling goes on: the answer of `/healthz`, and the sign for systemd's watchdog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

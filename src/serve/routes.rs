@@ -47,7 +47,7 @@ pub(super) struct Served {
     pub shelf: Option<Shelf>,
     /// None: metrics only.
     pub asks: Option<SyncSender<Ask>>,
-    /// None: the page is told nothing of trials.
+    /// None: the page shows no trials.
     pub trials: Option<trials::Shelf>,
     pub streams: Arc<Semaphore>,
     pub pulse: Pulse,
@@ -278,7 +278,7 @@ impl Reader {
         match self.frames.as_mut()?.recv().await {
             Ok(frame) => Some(frame),
             Err(RecvError::Closed) => None,
-            // What was missed cannot be made up: it is counted, and everything is sent again.
+            // What was missed cannot be made up: it is counted, and the page gets everything once more.
             Err(RecvError::Lagged(missed)) => {
                 self.joined = join(&self.asks, self.view).await;
                 self.joined.is_some().then(|| super::frame::encode("missed", &missed))
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// A page that reads slower than frames come loses frames, is told how many, and is sent everything again.
+    /// A page that reads slower than frames come loses frames. It learns how many, and gets everything once more.
     #[test]
     fn a_slow_reader_is_told_what_it_missed_and_begins_anew() {
         let (asks, asked) = super::super::live::channel();

@@ -78,7 +78,7 @@ impl KnownArms {
 /// Sockets that are remembered at most: twice as many as are watched, because a close may be lost.
 const MET_MAX: usize = 800_000;
 
-/// Remembers which arms were told, so that each is told once.
+/// Remembers which arms were reported, so that each is reported once.
 pub(super) struct ArmBook {
     read: ReadArms,
     /// Sockets that somebody watches, with the number that was told of each; 0: none.
@@ -91,7 +91,7 @@ impl ArmBook {
         ArmBook { read, met: HashMap::new(), names: Vec::new() }
     }
 
-    /// From now on the arm of this socket is told.
+    /// From now on the arm of this socket is reported.
     pub(super) fn meet(&mut self, socket: u64) {
         if self.met.len() >= MET_MAX {
             self.met.clear();

@@ -33,10 +33,7 @@ pub struct RuleArm {
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
     /// What an algorithm keeps in a socket, by its type information.
-    Layout {
-        algorithm: String,
-        layout: StateLayout,
-    },
+    Layout { algorithm: String, layout: StateLayout },
     /// Who holds a socket.
     Owner {
         socket: u64,

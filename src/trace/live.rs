@@ -33,7 +33,7 @@ const NO_PLACE: u32 = 1;
 pub const LOSS_GAPS_PER_INTERVAL: u32 = 10;
 /// The reader is woken when this part of the ring is unread.
 const WAKE_PART: u32 = 4;
-/// Samples by the clock wait for the next tick when this part of the ring is unread: losses and closes find room.
+/// Samples by timer wait for the next tick when this part of the ring is unread: losses and closes find room.
 const YIELD_PART: u32 = 2;
 /// Events handed over before the drop count and a signal are looked at again.
 const BATCH_EVENTS: usize = 4096;
@@ -80,9 +80,7 @@ impl Tracer {
         let refused = match can_tick && tick::is_possible(&kernel, has) {
             true => match Tracer::load(filter, (sampling, ring_bytes), has) {
                 Ok(tracer) => return Ok(tracer),
-                Err(refused) => {
-                    Some(format!("samples are taken by packet, which costs more: by the clock, {refused:#}"))
-                }
+                Err(refused) => Some(format!("samples are taken by packet, which costs more: by a timer, {refused:#}")),
             },
             false => None,
         };

@@ -160,7 +160,8 @@ fn is_broken(arms: &[ArmSeen], by: SplitBy) -> bool {
     guard::sample_ratio_e(&observed, &expected).is_some_and(|e| e >= MISMATCH)
 }
 
-fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
+/// Nothing is known yet.
+pub(super) fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
     LimitJudgement {
         limit: limit.to_string(),
         metric: limit.metric,

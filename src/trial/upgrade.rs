@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
 }
 
 /// The nearest safe thing where the kernel has no links: the new code under a name of its own serves rules and defaults
-/// while the old name is given to it. Programs that ask for the name in that moment are told that there is none.
+/// while the old name is given to it. A program that asks for the name in that moment gets an error.
 ///
 /// `on_trial` is the name that the new code has already, where it is on trial: the trial is over then.
 ///

@@ -7,11 +7,12 @@ use super::theme::Theme;
 use crate::model::live::Live;
 use crate::model::live::algorithm::Summary;
 use crate::model::live::filter::Words;
-use crate::model::live::listing::{Column, Listing};
+use crate::model::live::listing::{Listing, SocketColumn};
 use crate::trace::source::Source;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
+    #[default]
     Table,
     /// One socket over time.
     Flow(u64),
@@ -35,11 +36,11 @@ pub struct Playing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub rows: Rect,
-    pub headings: Vec<(Column, Rect)>,
+    pub headings: Vec<(SocketColumn, Rect)>,
 }
 
 /// The state of the dashboard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct App {
     pub(super) live: Live,
     /// What goes on behind a frozen picture: as much as is shown, and no more.
@@ -73,30 +74,7 @@ pub struct App {
 impl App {
     /// A dashboard that has seen nothing yet.
     pub fn new(theme: Theme) -> App {
-        App {
-            live: Live::default(),
-            behind: None,
-            theme,
-            listing: Listing::default(),
-            order: Vec::new(),
-            selected: None,
-            top: 0,
-            typed: String::new(),
-            refusal: None,
-            is_typing: false,
-            chosen_algorithm: None,
-            span: 2,
-            places: Places::default(),
-            title: String::new(),
-            notices: Vec::new(),
-            playing: None,
-            counts_costs: false,
-            speed_before_pause: 1.0,
-            view: View::Table,
-            shows_help: false,
-            is_done: false,
-            wants_redraw: false,
-        }
+        App { theme, span: 2, speed_before_pause: 1.0, ..App::default() }
     }
 
     /// Takes in what the source has; a frozen picture stays while the model goes on.
@@ -177,7 +155,7 @@ impl App {
     }
 
     /// Sorts by a column; by the same again turns the order round.
-    pub(super) fn sort_by(&mut self, column: Column) {
+    pub(super) fn sort_by(&mut self, column: SocketColumn) {
         let is_same = self.listing.by == column;
         self.listing.reversed = is_same && !self.listing.reversed;
         self.listing.by = column;

@@ -226,8 +226,7 @@ fn draw_phases(buffer: &mut Buffer, app: &App, (socket, span_ns): (&Socket, [u64
 }
 
 fn state_name(value: u8) -> &'static str {
-    const STATES: [CaState; 5] = [CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss];
-    STATES.iter().find(|state| **state as u8 == value).map_or("?", |state| state.name())
+    CaState::ALL.iter().find(|state| **state as u8 == value).map_or("?", |state| state.name())
 }
 
 /// The private state, as `name=value`.

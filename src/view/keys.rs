@@ -4,7 +4,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, Mou
 use ratatui::layout::Position;
 
 use super::app::{App, SPANS_NS, View};
-use crate::model::live::listing::Column;
+use crate::model::live::listing::SocketColumn;
 use crate::trace::source::Source;
 
 const WHEEL_ROWS: isize = 3;
@@ -71,7 +71,7 @@ impl App {
             KeyCode::PageDown => self.move_by(page),
             KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN / 2),
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX / 2),
-            KeyCode::Left | KeyCode::Char('<') => self.sort_beside(Column::ALL.len() - 1),
+            KeyCode::Left | KeyCode::Char('<') => self.sort_beside(SocketColumn::ALL.len() - 1),
             KeyCode::Right | KeyCode::Char('>') => self.sort_beside(1),
             KeyCode::Char('r') => self.sort_by(self.listing.by),
             KeyCode::Enter => self.open(),
@@ -137,8 +137,8 @@ impl App {
     }
 
     fn sort_beside(&mut self, places: usize) {
-        let place = Column::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
-        self.sort_by(Column::ALL[(place + places) % Column::ALL.len()]);
+        let place = SocketColumn::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
+        self.sort_by(SocketColumn::ALL[(place + places) % SocketColumn::ALL.len()]);
     }
 
     fn open(&mut self) {

@@ -29,7 +29,7 @@ pub struct Reader<'a> {
     reference: &'static str,
 }
 
-pub struct Table<'t> {
+pub struct TomlTable<'t> {
     /// Dotted name; empty for the whole file.
     pub name: String,
     pub span: Range<usize>,
@@ -45,9 +45,9 @@ pub struct Field<'t> {
     pub value: &'t Spanned<DeValue<'t>>,
 }
 
-impl<'t> Table<'t> {
+impl<'t> TomlTable<'t> {
     pub fn whole(file: &'t Spanned<DeTable<'t>>) -> Self {
-        Table { name: String::new(), span: 0..0, entries: file.get_ref() }
+        TomlTable { name: String::new(), span: 0..0, entries: file.get_ref() }
     }
 
     /// The value under a key.
@@ -76,9 +76,9 @@ impl<'t> Table<'t> {
 
 impl<'t> Field<'t> {
     /// The value as a table; none for any other value.
-    pub fn table(&self) -> Option<Table<'t>> {
+    pub fn table(&self) -> Option<TomlTable<'t>> {
         let entries = self.value.get_ref().as_table()?;
-        Some(Table { name: self.name.clone(), span: self.value.span(), entries })
+        Some(TomlTable { name: self.name.clone(), span: self.value.span(), entries })
     }
 
     /// The items of a list; a single value is a list of itself.
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses every key of a table that is not among `known`.
-    pub fn refuse_unknown(&mut self, table: &Table<'_>, known: &[&'static str]) {
+    pub fn refuse_unknown(&mut self, table: &TomlTable<'_>, known: &[&'static str]) {
         let unknown = table.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         for key in unknown.take(MISTAKES_MAX + 1) {
             let name = key.get_ref();
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the file has a version that this program knows; what another version means is not guessed.
-    pub fn is_known_version(&mut self, document: &Table<'_>, known: &[&'static str]) -> bool {
+    pub fn is_known_version(&mut self, document: &TomlTable<'_>, known: &[&'static str]) -> bool {
         let expected = format!("expected {VERSION}, the only version there is");
         match document.field("version") {
             None if document.misspells(&["version"], known) => true,

@@ -175,7 +175,7 @@ impl<C: CongestionControl> Kernel<C> {
         self.retransmits += 1;
     }
 
-    /// The path's MTU shrank: packets are sent again smaller, the window is left alone.
+    /// The path's MTU shrank: packets are retransmitted smaller, and the window stays.
     pub fn shrink_mtu(&mut self) {
         if self.tcp.ca_state == state::LOSS {
             return;

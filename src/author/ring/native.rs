@@ -36,7 +36,7 @@ macro_rules! shim {
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Tcp { $(pub $field: u32),* }
 
-        /// What `cong_control` is told about an ACK.
+        /// What `cong_control` learns about an ACK.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Rate { $(pub $sample: i64),* }
 

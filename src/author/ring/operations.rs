@@ -96,7 +96,7 @@ pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> Kernel<C> {
     kernel
 }
 
-/// The sender sends what the window allows; whatever was lost is sent again.
+/// The sender sends what the window allows; lost packets are retransmitted.
 fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
     kernel.cc.min_tso_segs(&mut kernel.tcp);
     let tcp = &mut kernel.tcp;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
+use super::SCHEMA;
 use super::json;
 use super::naming::{Naming, Words};
 use crate::trace::arms::Labelled;
@@ -20,7 +21,6 @@ use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
 use crate::trace::snapshot::{self, Seen};
 
-const SCHEMA: u32 = 1;
 /// Pieces of the kernel's answer that wait to be written, at most: 16 MB of them.
 const PIECES_MAX: usize = 512;
 

@@ -1,4 +1,4 @@
-//! What systemd is told, and what it hands over: readiness, signs of life, sockets. Without systemd nothing of it happens.
+//! Readiness and signs of life for systemd, and the sockets that it passes. Without systemd nothing happens.
 
 use std::net::TcpListener;
 use std::os::fd::FromRawFd;

@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::cli::output::SCHEMA;
 use crate::kernel::clock;
 use crate::policy::record::{PolicyRecord, RuleState, TrialEnd, TrialRecord};
 use crate::policy::rule::{Arm, GuardLimit, OnFail, RolloutStep, Rule, Undecided};
@@ -18,7 +19,6 @@ use crate::trial::judge::{ArmSeen, RuleJudgement};
 use crate::trial::view::{self, Point, TrialView};
 use crate::trial::{self, guard, journal};
 
-const SCHEMA: u32 = 1;
 /// Incidents that are listed, latest first.
 const INCIDENTS_MAX: usize = 50;
 /// Largest incident that is shown.

@@ -195,8 +195,8 @@ fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
     }
     let what = match (unloaded.was_registered, unloaded.was_receiver) {
         (true, _) => "unregistered",
-        (false, true) => "receives no more: its companion program is detached",
-        (false, false) => "was not registered any more; its remains are removed",
+        (false, true) => "no longer receives: its companion program is detached",
+        (false, false) => "was no longer registered; its remains are removed",
     };
     writeln!(out, "\"{name}\" {what}")?;
     unloaded.notes.iter().for_each(|phrase| note(phrase));

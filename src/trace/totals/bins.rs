@@ -15,6 +15,12 @@ pub struct Powers {
     pub bins: [u64; BINS],
 }
 
+impl Default for Powers {
+    fn default() -> Self {
+        Powers { sum: 0, bins: [0; BINS] }
+    }
+}
+
 impl Powers {
     pub(super) fn add(&mut self, other: &Powers) {
         self.sum += other.sum;

@@ -14,7 +14,7 @@ const SLOT_AT: usize = 24;
 const VALUE_WORDS: usize = 11 + STATES + (1 + RTT_BINS) + 3 * (1 + BINS);
 
 /// What the connections of one algorithm in one cgroup and arm did since the counting began.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
     pub algorithm: String,
     /// cgroup v2 id; 0 is a sum of those whose cgroups are gone.

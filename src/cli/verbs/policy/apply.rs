@@ -156,7 +156,7 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
         if rules == 1 { "" } else { "s" },
         generation.cgroup.display()
     )?;
-    applied.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded: no rule names it any more"))?;
+    applied.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded: no rule names it now"))?;
     match &applied.moves {
         Some(moves) => write_moves(out, moves)?,
         None => note("open connections keep their algorithm; `--live` moves them too"),

@@ -27,7 +27,7 @@ pub struct Foreign {
     pub remove: String,
 }
 
-/// Every registered table under a name that is none of ours.
+/// Every registered table whose name is not ours.
 ///
 /// Errors: the kernel does not list its maps.
 pub fn find(ours: &[Instance], features: &Features) -> Result<Vec<Foreign>> {
