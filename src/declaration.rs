@@ -31,14 +31,12 @@ pub struct Declaration {
     pub algorithms: BTreeMap<String, Declared>,
 }
 
-/// A policy file with its rules.
 #[derive(Debug)]
 pub struct DeclaredPolicy {
     pub file: PathBuf,
     pub policy: Policy,
 }
 
-/// An algorithm that is to be loaded.
 #[derive(Debug)]
 pub struct Declared {
     pub algorithm: Cow<'static, Algorithm>,
@@ -55,7 +53,6 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What the loader is asked for.
     pub fn request<'a>(&'a self, name: &'a str) -> Request<'a> {
         Request {
             algorithm: &self.algorithm,

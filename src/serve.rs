@@ -40,7 +40,6 @@ use gate::Gate;
 use live::Watching;
 use routes::Served;
 
-/// What is served, where, and to whom.
 pub struct Settings {
     pub listen: Listen,
     /// Names other than addresses and `localhost` by which this server may be asked for.
@@ -67,7 +66,6 @@ pub enum Listen {
     On(std::net::TcpListener),
 }
 
-/// Whether the web page is in this binary.
 pub fn has_page() -> bool {
     page::is_bundled()
 }

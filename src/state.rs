@@ -25,7 +25,6 @@ pub const RECORD_SCHEMA: u32 = 1;
 /// Ending of a record that is not written to its end.
 const UNFINISHED: &str = "new";
 
-/// Who keeps an algorithm registered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Owner {
@@ -50,7 +49,6 @@ impl Owner {
     }
 }
 
-/// A program attached to a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Which one: a file stem in `bpf/option`.
@@ -88,7 +86,6 @@ pub struct Code {
     pub layout: StateLayout,
 }
 
-/// The declaration that wants an algorithm loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredIn {
     pub folder: PathBuf,
@@ -174,7 +171,6 @@ impl Record {
     }
 }
 
-/// The folder of records.
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
@@ -185,7 +181,6 @@ impl Store {
         Self::at(Path::new(FOLDER))
     }
 
-    /// A store in another folder.
     pub fn at(folder: &Path) -> Self {
         Store { folder: folder.to_owned() }
     }
@@ -215,7 +210,6 @@ impl Store {
         read(&self.path(name))
     }
 
-    /// Whether these are the records of this host.
     fn is_of_host(&self) -> bool {
         self.folder == Path::new(FOLDER)
     }

@@ -203,7 +203,6 @@ impl fmt::Display for QueueSize {
     }
 }
 
-/// An amount of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 

@@ -19,10 +19,8 @@ use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
 
-/// How the name of an algorithm's file ends.
 const SOURCE_ENDING: &str = ".bpf.c";
 
-/// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -72,7 +70,6 @@ pub struct Inspection<'a> {
 /// What a check found, and what it needs that is not here.
 type Found = Result<Findings>;
 
-/// What one check found.
 struct Findings {
     wrong: Vec<String>,
     seen: Vec<String>,
@@ -145,7 +142,6 @@ impl Inspection<'_> {
         name.trim_end_matches(SOURCE_ENDING).to_owned()
     }
 
-    /// Runs one check and tells how it went.
     fn add(&mut self, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> Found) {
         let start = Instant::now();
         let (outcome, details) = match check() {

@@ -45,7 +45,6 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The type in C.
 fn kind(tunable: &Tunable) -> String {
     match tunable.kind {
         TunableKind::Unsigned => format!("u{}", 8 * tunable.size),

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::btf::{NAMES_MAX, text_at, u16_at, u32_at};
 
-/// `e_machine` of BPF.
 const EM_BPF: u16 = 247;
 const SHT_SYMTAB: u32 = 2;
 const SHT_NOBITS: u32 = 8;
@@ -27,7 +26,6 @@ pub struct Section<'a> {
     info: u32,
 }
 
-/// A named place in a section.
 #[derive(Debug)]
 pub struct Symbol<'a> {
     pub name: &'a str,
@@ -36,7 +34,6 @@ pub struct Symbol<'a> {
     is_section: bool,
 }
 
-/// A BPF object file, taken apart.
 #[derive(Debug)]
 pub struct Elf<'a> {
     pub sections: Vec<Section<'a>>,

@@ -27,7 +27,6 @@ pub struct Phase {
     pub name: String,
 }
 
-/// How the bytes of a field are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldKind {
@@ -179,7 +178,6 @@ fn phase((name, value): (&str, i64)) -> Option<Phase> {
     Some(Phase { value: u8::try_from(value).ok()?, name })
 }
 
-/// Where the members of a nested struct go.
 #[derive(Clone, Copy)]
 struct Nested<'p> {
     prefix: &'p str,
@@ -297,7 +295,6 @@ impl Field {
 }
 
 impl FieldKind {
-    /// Bytes of the names of its values.
     fn text_bytes(&self) -> usize {
         match self {
             FieldKind::Enum { names } => names.iter().map(|(_, name)| name.len() + size_of::<(i64, String)>()).sum(),

@@ -27,7 +27,6 @@ const FORMER_MAX: usize = 8;
 const LICENCES: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
-/// The variable that is the ops table.
 struct OpsVariable<'a> {
     id: u32,
     variable: &'a str,

@@ -45,7 +45,6 @@ impl Level {
     }
 }
 
-/// What a ratio says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Worse {
@@ -153,7 +152,6 @@ impl Question {
     }
 }
 
-/// A measured ratio, as the tree keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -201,7 +199,6 @@ impl Figure {
         format!("{:.2}{interval}", self.ratio)
     }
 
-    /// The finding, with its interval and its place.
     pub fn sentence(&self) -> String {
         let Some(question) = self.question() else { return self.what() };
         let (scale, unit) = match question.worse {
@@ -218,7 +215,6 @@ impl Figure {
     }
 }
 
-/// What was measured of one algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -235,7 +231,6 @@ struct Measurements {
     algorithms: BTreeMap<String, Entry>,
 }
 
-/// What is known of an algorithm's risk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Risk {
     pub level: Level,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::nearest::nearest;
 
-/// How a tunable's value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TunableKind {

@@ -25,7 +25,6 @@ pub struct Difference {
     pub cure: Cure,
 }
 
-/// What makes something as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
     /// A step of [`super::carry_out`].
@@ -34,7 +33,6 @@ pub enum Cure {
     Person(String),
 }
 
-/// One change of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Load(String),
@@ -55,7 +53,6 @@ pub enum Step {
 }
 
 impl Step {
-    /// What it will do, as a phrase.
     pub fn phrase(&self) -> String {
         match self {
             Step::Load(name) => format!("load \"{name}\""),

@@ -30,7 +30,6 @@ struct Given {
     at: Mistake,
 }
 
-/// What the files say of one algorithm.
 #[derive(Debug, Default)]
 struct Entry {
     /// Where it is named first.
@@ -42,7 +41,6 @@ struct Entry {
     accepts_risk: bool,
 }
 
-/// What the files read so far say.
 #[derive(Debug, Default)]
 struct SoFar {
     default: Option<Given>,

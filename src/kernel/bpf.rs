@@ -120,7 +120,6 @@ pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
     Ok(CgroupLink { program: info.prog_id, cgroup })
 }
 
-/// What a link to a cgroup attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupLink {
     pub program: u32,
@@ -169,7 +168,6 @@ pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
     Ok(AttachedPrograms { ids: ids[..count as usize].to_vec(), allows_others })
 }
 
-/// Programs of one kind at a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedPrograms {
     /// Their numbers, in the order in which they run.

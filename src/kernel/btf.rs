@@ -13,7 +13,6 @@ use memmap2::Mmap;
 use crate::btf::{Btf, Index, Kind, Member};
 use crate::failure::Failure;
 
-/// Where the running kernel shows its types.
 pub const RUNNING_KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
 /// Where the kernel shows the types of an algorithm's module, while it is loaded.

@@ -54,7 +54,6 @@ impl Process {
         }
     }
 
-    /// Whether it still runs.
     pub fn lives(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
@@ -147,7 +146,6 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// How a process stands now.
     pub fn of(pid: u32) -> Self {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let letter = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());

@@ -41,7 +41,6 @@ pub struct Holder {
     pub listening: usize,
 }
 
-/// A TCP socket and its algorithm.
 struct Choice {
     algorithm: String,
     cookie: u64,
@@ -140,7 +139,6 @@ fn choices(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<Choice>> {
     Ok(found)
 }
 
-/// The TCP sockets of this thread's namespace.
 fn dump(netns: u32) -> io::Result<Vec<Choice>> {
     let diag = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
     bind(diag.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
@@ -203,7 +201,6 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_ne_bytes(word.try_into().expect("four bytes")))
 }
 
-/// What the processes of this host have open.
 #[derive(Debug, Default)]
 struct Descriptors {
     /// Inode of a socket to a process that holds it.

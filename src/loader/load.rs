@@ -29,7 +29,6 @@ pub struct Options {
     pub unconfirmed: Option<Unconfirmed>,
 }
 
-/// What was done, or would be.
 #[derive(Debug)]
 pub struct Loaded {
     pub record: Record,
@@ -83,7 +82,6 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     Ok(loaded)
 }
 
-/// What will be changed, in order.
 fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) -> Result<Vec<String>> {
     let name = &record.name;
     let kept = if features.links { pins.link(name) } else { pins.map(name) };

@@ -257,7 +257,6 @@ impl Verified {
         }
     }
 
-    /// The map that holds the table.
     pub(super) fn map(&self) -> Result<OwnedFd> {
         let table = self.object.maps().find(|map| is_table(map, &self.table));
         Ok(table.context("find the ops table")?.as_fd().try_clone_to_owned()?)

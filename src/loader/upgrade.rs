@@ -25,7 +25,6 @@ const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
 /// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
 const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
 
-/// What an upgrade or a rollback did.
 #[derive(Debug)]
 pub struct Upgraded {
     pub record: Record,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::trace::event::{CaState, Event};
 
-/// One moment of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// Seconds since the flow's first event.
@@ -102,7 +101,6 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Seconds from the first to the last event.
     pub fn length_s(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.time_s)
     }

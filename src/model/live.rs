@@ -39,7 +39,6 @@ const ALGORITHMS_MAX: usize = 256;
 /// Arms of policies; a host numbers as many.
 const ARMS_MAX: usize = 4096;
 
-/// The state of a host.
 #[derive(Debug, Default, Clone)]
 pub struct Live {
     sockets: HashMap<u64, Socket>,
@@ -71,7 +70,6 @@ pub struct Counts {
 }
 
 impl Live {
-    /// Takes in what a source handed over.
     pub fn apply(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::Event(event) => self.apply_event(event),
@@ -156,7 +154,6 @@ impl Live {
         self.phase_name(&socket.latest.algorithm, socket.latest.private_state[0])
     }
 
-    /// The name of a phase by its number.
     pub fn phase_name(&self, algorithm: &str, phase: u8) -> Option<&str> {
         self.algorithms.get(algorithm)?.layout.as_ref()?.phase_name(&[phase])
     }

@@ -45,7 +45,6 @@ pub enum Flows {
     Beside,
 }
 
-/// What a metric gave in one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
     /// In the metric's unit.

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::metrics::Metric;
 
-/// One finding worth a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Notice {
     /// What was found, with its numbers.

@@ -15,7 +15,6 @@ pub const RESULT_SCHEMA: u32 = 1;
 /// Folders of runs in progress begin with this; the next start of the experiment removes what is left of them.
 pub const UNFINISHED: &str = ".unfinished-";
 
-/// Counters of one direction of a link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
     /// Packets that entered the link.
@@ -85,7 +84,6 @@ pub struct Moments {
 /// Lateness from which on it is a stall, nanoseconds: far above the usual, and shorter than nearly every queue lasts.
 pub const STALL_MIN_NS: u64 = 500_000;
 
-/// A time in which packets were held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
     /// When the last of them left, nanoseconds.
@@ -177,7 +175,6 @@ pub struct RunRecord {
     pub events_dropped: u64,
 }
 
-/// One flow of a run, at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
     pub name: String,

@@ -26,7 +26,6 @@ use crate::state::{Store, Subject};
 /// How often an algorithm is loaded again that somebody else unloads at the same time.
 const LOADS_MAX: usize = 5;
 
-/// What applying a policy did.
 #[derive(Debug)]
 pub struct Applied {
     /// The generation that decides now.
@@ -190,7 +189,6 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     Ok(changes)
 }
 
-/// The policy of this host as it stands.
 #[derive(Debug, Default)]
 pub struct Standing {
     pub generation: Option<GenerationRecord>,

@@ -42,7 +42,6 @@ pub enum Mismatch {
     Current,
 }
 
-/// What a policy says of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'a> {
     /// The rules before the one that decides, each with why it does not match; all rules when none decides.

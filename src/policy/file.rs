@@ -46,7 +46,6 @@ const RULE_FIELDS: [&str; 19] = [
     "steps",
 ];
 
-/// What the rules read so far have used.
 #[derive(Debug, Default)]
 struct SoFar {
     /// Names, with the line of their rule.

@@ -37,7 +37,6 @@ pub struct NewGeneration<'a> {
     pub role: Role,
 }
 
-/// What a new generation is to a trial.
 #[derive(Debug)]
 pub enum Role {
     /// It decides for good, and no trial goes on.
@@ -50,7 +49,6 @@ pub enum Role {
     Concludes,
 }
 
-/// A trial as a new generation has it.
 #[derive(Debug)]
 pub struct NewTrial {
     pub trial: TrialRecord,

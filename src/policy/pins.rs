@@ -43,7 +43,6 @@ impl PolicyPins {
         &self.folder
     }
 
-    /// The link that attaches the policy.
     pub fn link(&self) -> PathBuf {
         self.folder.join("link")
     }
@@ -71,7 +70,6 @@ impl PolicyPins {
         numbers
     }
 
-    /// Whether anything is pinned.
     pub fn is_empty(&self) -> bool {
         !self.folder.exists()
     }

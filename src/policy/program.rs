@@ -17,10 +17,8 @@ mod skeleton {
 }
 use skeleton::SelectSkel;
 
-/// Entries written at once.
 const BATCH: usize = 4096;
 
-/// How a generation is loaded.
 #[derive(Debug, Default)]
 pub struct Setup<'a> {
     /// Labels of sockets that the generation before uses; none: new ones.

@@ -101,7 +101,6 @@ pub enum TrialSubject {
     },
 }
 
-/// Where a rule is in its trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleProgress {
     pub rule: String,
@@ -112,7 +111,6 @@ pub struct RuleProgress {
     pub state: RuleState,
 }
 
-/// How far a rule is in its trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {

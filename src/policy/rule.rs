@@ -62,7 +62,6 @@ pub struct Match {
     pub current: Vec<String>,
 }
 
-/// A cgroup as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupName {
@@ -76,7 +75,6 @@ pub enum CgroupName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub RangeInclusive<u16>);
 
-/// Which end began a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -86,7 +84,6 @@ pub enum Way {
     Out,
 }
 
-/// How the connections of a rule are divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// Shape: at least one; shares add up to [`Portion::ALL`]; in the order of the file, `keep` last.
@@ -102,7 +99,6 @@ pub struct Arm {
     pub portion: Portion,
 }
 
-/// What a connection gets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
@@ -144,7 +140,6 @@ pub struct RuleTrial {
     pub steps: Vec<RolloutStep>,
 }
 
-/// One step of a rising share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutStep {
     /// Share of the rule's connections that get the algorithm.
@@ -166,7 +161,6 @@ pub enum Undecided {
     Hold,
 }
 
-/// What happens when a limit is crossed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFail {
@@ -202,7 +196,6 @@ pub enum GuardMetric {
     AbnormalEnds,
 }
 
-/// How much of a metric is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowed {
@@ -358,7 +351,6 @@ impl fmt::Display for RolloutStep {
 }
 
 impl RuleTrial {
-    /// Whether something is measured.
     pub fn is_guarded(&self) -> bool {
         !self.limits.is_empty()
     }

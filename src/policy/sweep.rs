@@ -68,7 +68,6 @@ pub struct Sight {
     pub label: Option<SocketLabel>,
 }
 
-/// What a policy left at a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SocketLabel {
     /// Number of rule and arm.
@@ -77,7 +76,6 @@ pub struct SocketLabel {
     pub before: String,
 }
 
-/// What moving open connections did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
     /// Open connections that were looked at.

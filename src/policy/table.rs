@@ -220,7 +220,6 @@ impl CgroupTree {
         place.node
     }
 
-    /// What the root of the cgroups means.
     pub fn root(&self) -> CgroupPlace {
         CgroupPlace { rules: 0, node: ROOT_NODE }
     }
@@ -291,7 +290,6 @@ impl RuleTables {
         entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec())
     }
 
-    /// Rules by current algorithm.
     pub fn current_entries(&self) -> Vec<Entry> {
         entries(&self.currents, |name| padded(name, ALGORITHM_BYTES))
     }
@@ -316,7 +314,6 @@ impl CgroupPlace {
 }
 
 impl ArmEntry {
-    /// Its flags in the kernel program.
     pub fn flags(&self) -> u32 {
         if self.wants_ecn { WANTS_ECN } else { 0 }
     }

@@ -26,7 +26,6 @@ const NAP: Duration = Duration::from_millis(50);
 /// Finds what connections are set to at this moment, and what algorithms cost.
 pub type Look = Box<dyn FnMut() -> (Situation, Vec<Cost>) + Send>;
 
-/// How connections are counted.
 pub struct Settings {
     pub filter: Filter,
     /// Rules whose connections are shown; empty: all.
@@ -132,7 +131,6 @@ impl Exporter {
         Ok(exporter)
     }
 
-    /// What its numbers lack on this kernel.
     pub(super) fn notices(&self) -> &[String] {
         self.totals.notices()
     }

@@ -101,7 +101,6 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Nobody knows anything of it yet.
     pub(super) fn new(socket: u64) -> Flow {
         Flow { socket, sent_ns: 0 }
     }

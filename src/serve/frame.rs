@@ -73,7 +73,6 @@ impl Status {
     }
 }
 
-/// Algorithms side by side.
 #[derive(Debug, Serialize)]
 pub(super) struct Algorithms<'a> {
     status: &'a Status,

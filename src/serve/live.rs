@@ -34,7 +34,6 @@ const RECORDED_STEP_NS: u64 = 1_000_000_000;
 /// How soon a question is answered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a page watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     Overview,
@@ -43,7 +42,6 @@ pub(super) enum View {
     Flow(u64),
 }
 
-/// What pages want of the thread.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// To watch a view; no answer when too many sockets are watched already.

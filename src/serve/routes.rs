@@ -259,7 +259,6 @@ async fn join(asks: &SyncSender<Ask>, view: View) -> Option<Joined> {
     }
 }
 
-/// One page that reads a stream.
 struct Reader {
     asks: SyncSender<Ask>,
     view: View,

@@ -73,7 +73,6 @@ struct Frame<'a> {
     gone: Vec<u32>,
 }
 
-/// What the pages that watch the table know.
 #[derive(Debug, Default)]
 pub(super) struct SocketTable {
     sent: HashMap<u64, Sent>,

@@ -48,17 +48,14 @@ impl Pins {
         Pins { folder: mount.join("tccc") }
     }
 
-    /// The folder of all our pins.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where the link of this name is pinned.
     pub fn link(&self, name: &str) -> PathBuf {
         self.folder.join("links").join(name)
     }
 
-    /// Where the table of this name is pinned.
     pub fn map(&self, name: &str) -> PathBuf {
         self.folder.join("maps").join(name)
     }

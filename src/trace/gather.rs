@@ -54,7 +54,6 @@ pub enum Scope {
     Arms,
 }
 
-/// What the watching thread asks for.
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// What an algorithm keeps in a socket.
@@ -88,7 +87,6 @@ struct Gatherer {
 
 /// Pieces of the thread's work.
 const PIECES: usize = 4;
-/// A piece of the thread's work.
 type Piece = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
 
 /// Whoever waits for what is gathered has gone.

@@ -176,7 +176,6 @@ impl Tracer {
         self.watcher.unwatch_netns(inode)
     }
 
-    /// A handle on this tracer for other threads.
     pub fn watcher(&self) -> Watcher {
         self.watcher.clone()
     }
@@ -270,7 +269,6 @@ fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u3
     Ok(())
 }
 
-/// Loads the programs of one way to sample.
 fn keep_sampling(open: &mut OpenTcpTraceSkel<'_>, is_by_clock: bool) {
     let progs = &mut open.progs;
     progs.tccc_sweep.set_autoload(false);

@@ -104,7 +104,6 @@ pub struct Recorder {
     total: u64,
 }
 
-/// The file that is written.
 #[derive(Debug)]
 struct Part {
     file: File,

@@ -19,7 +19,6 @@ const LEAD_NS: u64 = 120_000_000_000;
 const BATCH_EVENTS: usize = 100_000;
 pub const SPEEDS: [f64; 2] = [0.01, 10_000.0];
 
-/// A recording that is played.
 #[derive(Debug)]
 pub struct Replay {
     reader: Reader<File>,

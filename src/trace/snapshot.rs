@@ -20,7 +20,6 @@ use crate::kernel::{iterate, namespaces};
 /// Passes over a namespace on kernels whose iterator may miss a socket while others come and go.
 const PASSES_MAX: usize = 4;
 
-/// Every socket that passed the filter.
 #[derive(Debug)]
 pub struct Sweep {
     /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table; not one moment, but

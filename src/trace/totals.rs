@@ -36,7 +36,6 @@ const LOOK_EVERY: u64 = 12;
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
 
-/// The sums as of one sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     /// When the sweep ended, CLOCK_MONOTONIC.
@@ -209,7 +208,6 @@ impl Totals {
     }
 }
 
-/// Keys and values of a map.
 fn entries(groups: &MapHandle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut entries = Vec::new();
     for key in groups.keys() {

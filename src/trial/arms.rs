@@ -66,7 +66,6 @@ impl GuardCell {
 impl Sub for GuardCell {
     type Output = GuardCell;
 
-    /// What was added since an earlier reading.
     fn sub(self, earlier: GuardCell) -> GuardCell {
         GuardCell { words: std::array::from_fn(|at| self.words[at].saturating_sub(earlier.words[at])) }
     }
@@ -83,7 +82,6 @@ pub fn connections_of(cells: &ArmCells) -> u64 {
     cells.iter().map(GuardCell::connections).sum()
 }
 
-/// How a metric of two arms is compared.
 pub fn effect_of(metric: GuardMetric) -> Effect {
     if metric == GuardMetric::RttInflation { Effect::Difference } else { Effect::LogRatio }
 }

@@ -64,7 +64,6 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
     ended
 }
 
-/// What one tick means.
 enum Tick {
     On,
     /// It is over, by this guard or by somebody else.

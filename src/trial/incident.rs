@@ -37,7 +37,6 @@ const BYTES_MAX: u64 = 64 << 20;
 const INTERVAL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(200);
 
-/// A limit that was crossed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
     pub schema: u32,
@@ -62,7 +61,6 @@ pub struct Incident {
     pub recordings: Vec<String>,
 }
 
-/// What an incident is about.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// Which limit was crossed, in one sentence.

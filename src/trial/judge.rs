@@ -11,7 +11,6 @@ use crate::model::guard::{
 use crate::policy::record::PolicyRecord;
 use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, SplitBy, Treatment};
 
-/// What the guard thinks of one rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleJudgement {
     pub rule: String,
@@ -67,7 +66,6 @@ pub enum LimitState {
     NotComparable,
 }
 
-/// What the arms of a generation did.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// Since the generation began, by the numbers of the arms.
@@ -77,7 +75,6 @@ pub struct Seen<'a> {
     pub ticks_per_s: f64,
 }
 
-/// Judges every rule that is on trial.
 pub fn judge(policy: &Policy, record: &PolicyRecord, seen: Seen) -> Vec<RuleJudgement> {
     let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
     tried.map(|rule| judge_rule(rule, record, seen)).collect()

@@ -101,7 +101,6 @@ fn phrase(judgement: &RuleJudgement, limit: &LimitJudgement) -> String {
     format!("rule \"{}\": \"{arm}\" crossed the limit {limit}: {metric} is {measured}", judgement.rule)
 }
 
-/// What the time means for a rule.
 enum Due {
     Later,
     Pass(String),
@@ -130,7 +129,6 @@ fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, 
     }
 }
 
-/// What all limits of a rule together show.
 enum Standing {
     Safe,
     Undecided,

@@ -18,7 +18,6 @@ pub const SCHEMA: u32 = 1;
 /// Points of the curves that are kept; when there are as many, every second one is dropped.
 const POINTS_MAX: usize = 720;
 
-/// A trial, as its guard sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialView {
     pub schema: u32,
@@ -56,7 +55,6 @@ pub struct RuleView {
     pub then: String,
 }
 
-/// One look at all limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Seconds since the trial began.

@@ -39,7 +39,6 @@ pub(super) struct Places {
     pub headings: Vec<(SocketColumn, Rect)>,
 }
 
-/// The state of the dashboard.
 #[derive(Debug, Default)]
 pub struct App {
     pub(super) live: Live,
@@ -129,7 +128,6 @@ impl App {
         self.wants_redraw = true;
     }
 
-    /// Row of the chosen socket.
     pub(super) fn selected_place(&self) -> Option<usize> {
         let selected = self.selected?;
         self.order.iter().position(|socket| *socket == selected)
@@ -203,12 +201,10 @@ impl App {
         self.view
     }
 
-    /// Whether the help lies over it.
     pub fn shows_help(&self) -> bool {
         self.shows_help
     }
 
-    /// Whether the reader left.
     pub fn is_done(&self) -> bool {
         self.is_done
     }

@@ -96,7 +96,6 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
     }
 }
 
-/// Points of a quantity within a span.
 fn series(socket: &Socket, from_ns: u64, value: impl Fn(&Past) -> Option<f64>) -> Vec<(f64, f64)> {
     let points = socket.history.points().filter(|past| past.time_ns >= from_ns);
     points.filter_map(|past| Some((past.time_ns as f64, value(past)?))).collect()

@@ -7,7 +7,6 @@ use ratatui::style::Style;
 use super::app::{App, Playing, View};
 use super::{number, paint};
 
-/// Where the parts of the screen are.
 pub(super) struct Areas {
     head: Rect,
     notice: Rect,

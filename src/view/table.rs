@@ -48,11 +48,9 @@ const SPARK_RANK: u8 = 7;
 const SPARK_WIDTHS: [u16; 2] = [12, 40];
 /// Time that a sparkline covers.
 const SPARK_NS: u64 = 60_000_000_000;
-/// The sign before each row.
 const SIGN_WIDTH: u16 = 2;
 const GAP: u16 = 1;
 
-/// The columns of one picture.
 struct Fitted {
     columns: Vec<&'static Shown>,
     /// Width of each of two sparklines: goodput and cwnd; 0: no room.
@@ -86,7 +84,6 @@ fn draw_nothing(buffer: &mut Buffer, app: &App, rows: Rect) {
     paint::text(buffer, paint::line(rows, 0), why, app.theme.faint());
 }
 
-/// Keeps the chosen row on the screen.
 fn scroll(app: &mut App, rows: usize) {
     let chosen = app.selected_place().unwrap_or(0);
     let last_top = app.order.len().saturating_sub(rows);

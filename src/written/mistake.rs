@@ -77,7 +77,6 @@ impl Mistakes {
         Mistakes { mistakes, left_out, reference }
     }
 
-    /// A file that gives no text.
     pub fn unreadable(file: &str, why: Unreadable, reference: &'static str) -> Self {
         let (line, expected) = match why {
             Unreadable::File(why) => (None, format!("cannot be read: {why}")),

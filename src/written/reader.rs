@@ -50,7 +50,6 @@ impl<'t> TomlTable<'t> {
         TomlTable { name: String::new(), span: 0..0, entries: file.get_ref() }
     }
 
-    /// The value under a key.
     pub fn field(&self, key: &str) -> Option<Field<'t>> {
         Some(Field { name: self.name_of(key), value: self.entries.get(key)? })
     }
@@ -125,7 +124,6 @@ impl<'a> Reader<'a> {
         &mut self.mistakes[index]
     }
 
-    /// A mistake in the value of a field.
     pub fn refuse(&mut self, field: &Field<'_>, expected: impl Into<String>) -> &mut Mistake {
         let given = given(self.text, field.value);
         let mistake = self.refuse_at(field.value.span().start, &field.name, expected);
@@ -153,7 +151,6 @@ impl<'a> Reader<'a> {
         text
     }
 
-    /// A text that `FromStr` reads.
     pub fn parsed<T: FromStr<Err = ParseError>>(&mut self, field: &Field<'_>, expected: &str) -> Option<T> {
         let text = self.text(field, expected)?;
         let refuse = |error: ParseError| self.refuse_parse(field, error);

@@ -77,7 +77,6 @@ fn build_program(folder: &Path) -> Result<()> {
     process::run("dist", process::program(&program).arg("assets").arg(folder))
 }
 
-/// Packs program and files for Debian.
 fn build_package() -> Result<PathBuf> {
     let said = process::output("dist", tools::DEB.command()?.args(["--no-build", "--package", "tccc"]))?;
     let Some(line) = said.lines().map(str::trim).find(|line| line.ends_with(".deb")) else {

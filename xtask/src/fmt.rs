@@ -15,7 +15,6 @@ pub struct Arguments {
     check: bool,
 }
 
-/// Write the layout or only compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Write,

@@ -4,7 +4,6 @@
 
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, state};
 
-/// One sender's congestion state.
 pub struct Kernel<C> {
     /// The fields of the socket.
     pub tcp: Tcp,
@@ -37,7 +36,6 @@ pub struct Acked {
 }
 
 impl<C: CongestionControl> Kernel<C> {
-    /// A socket that begins to use the algorithm.
     pub fn new(cc: C, tcp: Tcp) -> Self {
         let mut kernel = Kernel {
             tcp,
@@ -222,7 +220,6 @@ impl<C: CongestionControl> Kernel<C> {
         is_spurious
     }
 
-    /// Takes the latest reduction back.
     pub fn undo(&mut self) {
         if self.prior_ssthresh > 0 {
             self.tcp.snd_cwnd = self.cc.undo_cwnd(&mut self.tcp);

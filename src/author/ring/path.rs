@@ -6,7 +6,6 @@ use rand_pcg::rand_core::Rng;
 use super::native::INFINITE_SSTHRESH;
 use super::sender::INITIAL_CWND;
 
-/// A packet at the moment it is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Transmission {
     pub packet: u32,
@@ -17,7 +16,6 @@ pub struct Transmission {
     pub timeouts: u32,
 }
 
-/// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It arrives in its turn.

@@ -143,7 +143,6 @@ impl Subject<'_> {
         })
     }
 
-    /// Everything that the private state says by name.
     fn shown(&self, socket: &Socket) -> String {
         let private = socket.private();
         self.algorithm.layout.decode(&private).iter().map(|(name, value)| format!("{name}={value} ")).collect()

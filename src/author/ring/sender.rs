@@ -43,7 +43,6 @@ pub struct Round {
     pub now_us: u64,
 }
 
-/// One connection over one path.
 pub struct Sender<C> {
     pub kernel: Kernel<C>,
     path: Path,
@@ -61,7 +60,6 @@ pub struct Sender<C> {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    /// A connection that sends its first window.
     pub fn new(mut cc: C, path: Path) -> Self {
         cc.set_clock(START_US * 1000);
         let tcp = Tcp {

@@ -30,7 +30,6 @@ pub(crate) struct EventColumn {
     value: Get,
 }
 
-/// Where a value comes from.
 enum Get {
     Event(for<'a> fn(&'a Event) -> Option<FieldValue<'a>>),
     Row(for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>),
@@ -90,7 +89,6 @@ impl EventTable {
         Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
     }
 
-    /// A table of these rows.
     pub fn of_rows(rows: &[Row], limit: usize) -> Self {
         let widest = |column: &EventColumn| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
         let shown = COLUMNS.iter().filter(|it| it.shown.rank < Shown::MACHINE && !OF_STREAM.contains(&it.name));
@@ -117,7 +115,6 @@ impl EventTable {
         EventTable { columns: chosen.into_iter().map(|index| all[index]).collect(), hidden }
     }
 
-    /// Writes the names of the columns.
     pub fn write_header(&self, out: &mut dyn Write) -> io::Result<()> {
         self.write_line(out, |column| column.name.to_owned())
     }

@@ -34,7 +34,6 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Whether a connection in this arm is shown.
     pub fn passes(&self, given: Option<&RuleArm>) -> bool {
         self.rules.is_empty() || given.is_some_and(|given| self.rules.contains(&given.rule))
     }

@@ -24,7 +24,6 @@ pub struct Naming {
     pub is_recorded: bool,
 }
 
-/// What an algorithm's private state means.
 #[derive(Debug, Default)]
 pub struct Words {
     layout: StateLayout,

@@ -68,7 +68,6 @@ struct Document {
     connections: Vec<Explained>,
 }
 
-/// What is known of one connection.
 #[derive(Serialize)]
 struct Explained {
     local: SocketAddr,

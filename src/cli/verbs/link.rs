@@ -274,7 +274,6 @@ fn wait_for_end(link: &dyn Link, stop: &mut UnixStream, duration: Option<Duratio
     Ok(())
 }
 
-/// What is printed at the end.
 #[derive(Debug, Serialize)]
 struct Summary {
     schema: u32,

@@ -98,7 +98,6 @@ struct Document {
     stale_processes: Vec<Left>,
 }
 
-/// A process that a killed run left.
 #[derive(Serialize)]
 struct Left {
     pid: u32,

@@ -18,7 +18,6 @@ pub fn ready(status: &str) {
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(status)]); // nobody listens without systemd
 }
 
-/// Says that this process ends.
 pub fn stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
 }

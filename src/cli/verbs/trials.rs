@@ -21,7 +21,6 @@ use crate::trial::{self, guard, journal};
 
 /// Incidents that are listed, latest first.
 const INCIDENTS_MAX: usize = 50;
-/// Largest incident that is shown.
 const DOCUMENT_BYTES_MAX: u64 = 8 << 20;
 
 /// The trials of this host, read anew for each document; nothing of it needs a privilege but the lease.
@@ -104,7 +103,6 @@ struct IncidentLine {
 }
 
 impl HostTrials {
-    /// The trials of this host.
     pub fn new() -> Self {
         HostTrials { store: Store::of_host() }
     }

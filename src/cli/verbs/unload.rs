@@ -203,7 +203,6 @@ fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
     Ok(())
 }
 
-/// Who holds sockets, as a table.
 pub fn holder_rows(holders: &[Holder]) -> Vec<Vec<String>> {
     let mut rows = vec![row(["pid", "command", "sockets", "listening", "netns"])];
     rows.extend(holders.iter().map(|holder| {

@@ -11,7 +11,6 @@ use crate::kernel::btf::{RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{bpf, bpffs, cgroup};
 
-/// How much the lack of something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
@@ -21,7 +20,6 @@ pub enum Weight {
     Useful,
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub what: &'static str,

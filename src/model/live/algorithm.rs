@@ -13,7 +13,6 @@ const RECENT_NS: u64 = 30_000_000_000;
 /// Callbacks an ops table can have, generously.
 const CALLBACKS_MAX: usize = 32;
 
-/// One algorithm, over all of its sockets.
 #[derive(Debug, Clone, Default)]
 pub struct Algorithm {
     /// What it keeps in a socket; none when nobody knows.
@@ -27,7 +26,6 @@ pub struct Algorithm {
     costs: BTreeMap<String, Cost>,
 }
 
-/// What sockets did since the source began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub delivered_pkts: u64,

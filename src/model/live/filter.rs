@@ -42,7 +42,6 @@ impl Words {
         text.split_whitespace().map(parse_word).collect::<Result<_, _>>().map(Words)
     }
 
-    /// Whether nothing was asked for.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -7,7 +7,6 @@ pub const BOUNDS_US: [u32; 42] = [
     2_000_000, 3_000_000, 5_000_000, 7_000_000, 10_000_000, 15_000_000, 20_000_000, 30_000_000, 50_000_000, 70_000_000,
 ];
 
-/// How often each size of RTT was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histogram {
     /// Samples per bin, in the order of [`BOUNDS_US`], then those above.

@@ -9,7 +9,6 @@ use crate::trace::event::CaState;
 const POINTS_OF_ONE: (usize, usize) = (48, 4096);
 const MARKS_OF_ONE: (usize, usize) = (8, 512);
 
-/// One moment of a socket, small.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Past {
     /// CLOCK_MONOTONIC, nanoseconds.
@@ -29,7 +28,6 @@ pub struct Past {
     pub ca_state: CaState,
 }
 
-/// Something that happened to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// CLOCK_MONOTONIC, nanoseconds: the first of those that are shown as one.
@@ -39,7 +37,6 @@ pub struct Mark {
     pub count: u32,
 }
 
-/// What can happen to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
     /// Packets were marked lost or retransmitted.

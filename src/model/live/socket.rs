@@ -14,7 +14,6 @@ const RETRANS_WINDOW_NS: u64 = 10_000_000_000;
 const IDLE_NS: u64 = 2_000_000_000;
 const IDLE_GAPS: u64 = 3;
 
-/// The process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pub pid: u32,

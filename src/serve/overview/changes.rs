@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 pub(super) const CHANGES_MAX: usize = 64;
 const WORDS_MAX: usize = 200;
 
-/// An algorithm that connections can choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
     pub name: String,

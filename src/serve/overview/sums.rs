@@ -7,7 +7,6 @@ use crate::trace::arrival::RuleArm;
 use crate::trace::totals::Group;
 use crate::trace::totals::RttCounts;
 
-/// Which connections a line is of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::serve) enum Key {
     Host,

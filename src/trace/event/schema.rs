@@ -9,7 +9,6 @@ const RECORD_BYTES_MAX: usize = 4096;
 /// An event of any version has fewer fields.
 const FIELDS_MAX: usize = 256;
 
-/// Where a field lies in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldPlace {
     /// Its name in `trace_event.h`.
@@ -100,7 +99,6 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Bytes of one recorded event.
     pub fn record_bytes(&self) -> usize {
         self.bytes
     }

@@ -17,7 +17,6 @@ const MAGIC: [u8; 4] = *b"TCBK";
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 
-/// What a block holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// What the recording is of, as JSON.
@@ -66,7 +65,6 @@ pub(super) struct Header {
     checksum: u32,
 }
 
-/// What comes next in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A block; its payload follows.
@@ -77,7 +75,6 @@ pub(super) enum Next {
     Rest,
 }
 
-/// A block ready to be written.
 pub(super) fn pack(kind: Kind, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(raw);
     let (codec, payload) = if packed.len() < raw.len() { (LZ4, packed.as_slice()) } else { (PLAIN, raw) };

@@ -28,7 +28,6 @@ const LAYOUT_ITEMS_MAX: usize = 256;
 /// Longest line of a layout: what its many names may take together.
 const LAYOUT_BYTES_MAX: usize = 64 << 10;
 
-/// What a block gave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Shape: in the order in which they were handed over; nearly sorted by time.
@@ -36,7 +35,6 @@ pub enum Content {
     Facts(Vec<Fact>),
 }
 
-/// What could not be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Blocks whose content is not what was written.
@@ -50,7 +48,6 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Whether anything could not be read.
     pub fn is_any(&self) -> bool {
         *self != Damage::default()
     }
@@ -132,7 +129,6 @@ impl<R: Read + Seek> Reader<R> {
         &self.head
     }
 
-    /// What could not be read so far.
     pub fn damage(&self) -> Damage {
         self.damage
     }

@@ -28,7 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// What absolute limits are about.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What the guard knows of one generation.
 pub(super) struct TrialWatch {
     pub(super) generation: u32,
     lease: MapHandle,

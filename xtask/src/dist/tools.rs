@@ -7,7 +7,6 @@ use anyhow::Result;
 
 use crate::process;
 
-/// A program that cargo builds.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
     name: &'static str,

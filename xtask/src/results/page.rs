@@ -37,7 +37,6 @@ Verdicts count cells with a published or expected value, of the engine with the 
 
 ";
 
-/// One row a scenario.
 fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
     let mut text = String::from(
         "| scenario | seed | runs of each cell: real kernel | virtual time | verdicts within |\n\

@@ -5,7 +5,6 @@ use serde_json::Value;
 /// Columns of a table behind the place: heading, and the engine's name in a report.
 const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
 
-/// The beginning of the document.
 pub fn head(paper: &str) -> String {
     format!(
         "# Results: {paper}\n\n<!-- made by `cargo xtask results {paper}`; do not edit -->\n\nMeans with half of their \

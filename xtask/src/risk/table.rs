@@ -27,7 +27,6 @@ pub struct Figure {
     engine: String,
 }
 
-/// What was measured of one algorithm.
 #[derive(Deserialize)]
 pub struct Entry {
     pub code: Option<String>,

@@ -2,7 +2,6 @@
 //!
 //! Not a parser: it relies on the formatters having run, which CI checks first.
 
-/// How a file is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// Raw strings, nested comments, lifetimes.
@@ -33,7 +32,6 @@ enum Within {
 }
 
 impl Scanned {
-    /// Splits a whole file.
     pub fn new(text: &str, language: Language) -> Self {
         let mut scanner = Scanner { language, within: Within::Code, literal: None, scanned: Scanned::default() };
         scanner.next_line();

@@ -43,7 +43,6 @@ impl Tree {
 }
 
 impl SourceFile {
-    /// A file with this content.
     pub fn new(path: &str, text: &str) -> Self {
         SourceFile { path: path.into(), text: text.into(), bytes: text.len() as u64, scanned: OnceCell::new() }
     }

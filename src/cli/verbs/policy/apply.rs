@@ -141,7 +141,6 @@ fn guard_all(policy: &mut Policy, limits: &[GuardLimit]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Says what applying a policy did.
 fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     let generation = &applied.generation;
     applied.loaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" loaded"))?;
@@ -164,7 +163,6 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     Ok(())
 }
 
-/// Says what became of open connections.
 pub(super) fn write_moves(out: &mut impl io::Write, moves: &Moves) -> io::Result<()> {
     let Moves { seen, moved, already, chosen, failed } = moves;
     writeln!(

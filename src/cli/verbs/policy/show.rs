@@ -129,7 +129,6 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
     Ok(())
 }
 
-/// The conditions of a rule in one phrase.
 fn conditions(rule: &Rule) -> String {
     const SHOWN: usize = 2;
     let when = &rule.when;

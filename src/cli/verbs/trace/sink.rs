@@ -47,7 +47,6 @@ impl Options {
     }
 }
 
-/// Takes what a source hands over.
 pub struct Sink {
     recorder: Option<Recorder>,
     stream: Option<Stream>,
