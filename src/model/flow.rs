@@ -16,10 +16,13 @@ pub struct Point {
     /// Lowest RTT of the kernel's window, microseconds.
     pub min_rtt_us: Option<u32>,
     pub inflight_pkts: u32,
+    /// Delivered so far, packets.
     pub delivered_pkts: u32,
     /// Acknowledged so far without a gap, bytes.
     pub bytes_acked: u64,
+    /// Marked lost so far, packets.
     pub lost_pkts: u32,
+    /// Retransmitted so far, packets.
     pub retrans_pkts: u32,
     pub ca_state: CaState,
 }

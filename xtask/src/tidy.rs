@@ -21,6 +21,7 @@ pub struct Finding {
     line: usize,
     /// What is wrong and what would be right.
     message: String,
+    /// Warns only.
     is_soft: bool,
 }
 

@@ -17,10 +17,12 @@ impl<'n> Connection<'n> {
         Connection { kernel: operations::connect(native.socket(0xaa), start), now_us: 0 }
     }
 
+    /// The window, packets.
     pub fn cwnd(&self) -> u32 {
         self.kernel.tcp.snd_cwnd
     }
 
+    /// The threshold, packets.
     pub fn ssthresh(&self) -> u32 {
         self.kernel.tcp.snd_ssthresh
     }
@@ -38,6 +40,7 @@ impl<'n> Connection<'n> {
         operations::apply(&mut self.kernel, operation, self.now_us * 1000);
     }
 
+    /// One ACK for so many packets.
     pub fn ack(&mut self, packets: u32, rtt_us: u32) {
         self.apply(Operation::Ack { packets, rtt_us });
     }

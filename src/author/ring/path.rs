@@ -10,6 +10,7 @@ use super::sender::INITIAL_CWND;
 pub struct Transmission {
     pub packet: u32,
     pub is_again: bool,
+    /// The sender's window, packets.
     pub cwnd: u32,
     /// The round trip, from 1.
     pub round: u32,

@@ -36,6 +36,7 @@ type Arrival = Reverse<(u64, u64, u32, u64, bool)>;
 /// The window at the end of a round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
+    /// The window, packets.
     pub cwnd: u32,
     /// The threshold, packets; none before the first.
     pub ssthresh: Option<u32>,

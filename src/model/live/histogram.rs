@@ -11,6 +11,7 @@ pub const BOUNDS_US: [u32; 42] = [
 pub struct Histogram {
     /// Samples per bin, in the order of [`BOUNDS_US`], then those above.
     pub counts: [u64; BOUNDS_US.len() + 1],
+    /// Sum of all samples, microseconds.
     pub sum_us: u64,
 }
 

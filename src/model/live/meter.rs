@@ -7,6 +7,7 @@ use crate::trace::event::Event;
 pub struct Moment {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
+    /// Payload acknowledged so far.
     pub bytes_acked: u64,
     pub bytes_received: u64,
     /// Packets delivered so far; wraps.

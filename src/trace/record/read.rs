@@ -32,6 +32,7 @@ const LAYOUT_BYTES_MAX: usize = 64 << 10;
 pub enum Content {
     /// Shape: in the order in which they were handed over; nearly sorted by time.
     Events(Vec<Event>),
+    /// In the same order.
     Facts(Vec<Fact>),
 }
 
