@@ -42,15 +42,18 @@ pub struct Check {
     pub seconds: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A group of checks, as `tccc check --only` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Group {
-    /// Header, name, tunables, phases, callbacks.
+    /// Header, name, tunables, phases, callbacks
     Rules,
+    /// The kernel's verifier
     Verifier,
-    /// The native build under random connections.
+    /// The native build under random connections
     Properties,
-    /// Inputs led by coverage.
+    /// The fuzzer of clang
     Fuzzer,
+    /// Frama-C
     Proof,
 }
 

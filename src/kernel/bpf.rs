@@ -1,8 +1,8 @@
 //! What every BPF object has in common: numbers, descriptors, pins and links.
 
 use std::ffi::CString;
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -36,6 +36,18 @@ pub fn pin(object: &OwnedFd, path: &Path) -> Result<()> {
     // SAFETY: the descriptor is open, the string ends with a zero and outlives the call.
     checked(unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), text.as_ptr()) })
         .with_context(|| format!("pin at {}", path.display()))
+}
+
+/// Removes a pin; one that does not exist is no error.
+///
+/// Errors: read-only; not permitted.
+pub fn remove_pin(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove the pin {}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Number of the map.

@@ -3,7 +3,6 @@
 //! The code before stays pinned, for [`rollback`]. Killed between any two steps, the next command continues: which code is
 //! registered is what the kernel's link points to, and the record knows all codes that it may be.
 
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -182,7 +181,7 @@ fn bring_to_end(record: Record, registered: u32, pins: &Pins) -> Result<Record> 
     let name = record.name.clone();
     let Some(next) = record.next.clone() else { return Ok(record) };
     if next.map_id != registered {
-        remove_pin(&pins.next(&name))?;
+        bpf::remove_pin(&pins.next(&name))?;
         return Ok(Record { next: None, ..record });
     }
     if record.map_id == registered {
@@ -193,7 +192,7 @@ fn bring_to_end(record: Record, registered: u32, pins: &Pins) -> Result<Record> 
         replace_pin(&old_map, &pins.previous(&name))?;
     }
     replace_pin(&map, &pins.map(&name))?;
-    remove_pin(&pins.next(&name))?;
+    bpf::remove_pin(&pins.next(&name))?;
     Ok(Record { previous: Some(record.code()), ..record.with_code(next) })
 }
 
@@ -255,18 +254,9 @@ fn swap_companion(record: &Record, verified: &mut Verified, before: &Change, pin
 }
 
 /// Pins in the place of whatever is pinned there.
-fn replace_pin(object: &OwnedFd, path: &PathBuf) -> Result<()> {
-    remove_pin(path)?;
+fn replace_pin(object: &OwnedFd, path: &Path) -> Result<()> {
+    bpf::remove_pin(path)?;
     bpf::pin(object, path)
-}
-
-fn remove_pin(path: &PathBuf) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove the pin {}", path.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// After the link points to other code: pins and record, who may choose the name, defaults.

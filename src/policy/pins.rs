@@ -119,7 +119,7 @@ impl PolicyPins {
         let folder = self.generation(number);
         let array = self.open(number, "fallback").and_then(|array| bpf::map_id(&array)).ok();
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            remove(&entry.path())?;
+            bpf::remove_pin(&entry.path())?;
         }
         if let Some(array) = array {
             bpf::await_map_gone(array, CLEARED_WITHIN);
@@ -140,11 +140,11 @@ impl PolicyPins {
         if let Ok(link) = bpf::open_pin(&self.link()) {
             bpf::detach_link(&link);
         }
-        remove(&self.link())?;
+        bpf::remove_pin(&self.link())?;
         for number in self.generations() {
             self.remove_generation(number)?;
         }
-        remove(&self.labels())?;
+        bpf::remove_pin(&self.labels())?;
         for folder in [&self.folder.join("generations"), &self.folder] {
             let _ = fs::remove_dir(folder); // one that holds something of another stays
         }
@@ -156,15 +156,6 @@ fn make(folder: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             Err(error).with_context(|| format!("pin in {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn remove(pin: &Path) -> Result<()> {
-    match fs::remove_file(pin) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove the pin {}", pin.display()))
         }
         _ => Ok(()),
     }

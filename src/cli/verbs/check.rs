@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::author::report::{Check, Group, Inspection, Outcome};
@@ -38,40 +37,13 @@ pub struct Args {
     file: PathBuf,
     /// These checks alone; may be given several times
     #[arg(long, value_name = "CHECKS", value_enum)]
-    only: Vec<Only>,
+    only: Vec<Group>,
     /// How long the fuzzer looks, whole seconds; 0s: not at all
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     fuzz: Duration,
     /// How the result is printed
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-}
-
-/// A group of checks, as `--only` names it.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Only {
-    /// Header, name, tunables, phases, callbacks
-    Rules,
-    /// The kernel's verifier
-    Verifier,
-    /// The native build under random connections
-    Properties,
-    /// The fuzzer of clang
-    Fuzzer,
-    /// Frama-C
-    Proof,
-}
-
-impl From<Only> for Group {
-    fn from(only: Only) -> Group {
-        match only {
-            Only::Rules => Group::Rules,
-            Only::Verifier => Group::Verifier,
-            Only::Properties => Group::Properties,
-            Only::Fuzzer => Group::Fuzzer,
-            Only::Proof => Group::Proof,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -101,8 +73,7 @@ impl Args {
                 written = write_check(&mut io::stdout().lock(), check);
             }
         };
-        let only: Vec<Group> = self.only.iter().copied().map(Group::from).collect();
-        let inspection = Inspection { file: &self.file, only: &only, fuzz: self.fuzz, ring, tell: &mut tell };
+        let inspection = Inspection { file: &self.file, only: &self.only, fuzz: self.fuzz, ring, tell: &mut tell };
         let (algorithm, checks) = inspection.run()?;
         written?;
         let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
