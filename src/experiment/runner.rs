@@ -29,6 +29,7 @@ use crate::experiment::schedule;
 use crate::experiment::traffic::iperf3_version;
 use crate::failure::Failure;
 use crate::kernel::cgroup::{self, RunCgroup};
+use crate::kernel::privilege;
 use crate::model::run::{At, Calibration, Engine, HostRecord, RESULT_SCHEMA};
 
 use attempt::Bench;
@@ -146,10 +147,10 @@ pub struct Outcome {
 
 /// Checks what every experiment needs of this host, whatever its scenario, and returns the version of iperf3.
 ///
-/// Errors: iperf3, root or cgroup v2 is missing.
+/// Errors: iperf3, a capability or cgroup v2 is missing.
 pub fn check_host() -> Result<String> {
     let iperf3 = iperf3_version()?;
-    require_root()?;
+    privilege::require("run experiments", &privilege::FOR_EXPERIMENT)?;
     cgroup::mount_point()?;
     Ok(iperf3)
 }
@@ -208,14 +209,6 @@ pub fn run(scenario: &Scenario, plan: &Plan, options: &Options<'_>, tell: &mut d
     let mut queue = Queue::new(plan, to_do, Limit::of(options.jobs, processors()), finished.len());
     std::thread::scope(|scope| queue.carry_out(scope, &bench, tell))?;
     Ok(Outcome { outside, notices, ..queue.outcome })
-}
-
-fn require_root() -> Result<()> {
-    if nix::unistd::geteuid().is_root() {
-        return Ok(());
-    }
-    let unmet = Failure::unmet("cannot run experiments: namespaces, cgroups and BPF programs need root");
-    Err(unmet.hint("run it with `sudo`; `--dry-run` shows the plan without").into())
 }
 
 /// Processors this process may use.

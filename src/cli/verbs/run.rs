@@ -54,7 +54,7 @@ use crate::policy::change;
 /// Exit codes: 0 done; 1 failed; 2 wrong request, which fails everywhere; 3 the path is not what the scenario asks; 4 this
 /// host lacks something; 5 try again: interrupted, the result directory is in use, or other work delayed every attempt.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("run", ""))]
+#[command(after_long_help = capabilities::of("run", " Other engines, and --dry-run, need none."))]
 pub struct Args {
     /// Scenario files, or folders of them; scenarios/REFERENCE.md describes them
     #[arg(required = true, value_name = "SCENARIO")]

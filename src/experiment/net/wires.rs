@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::LinkEnd;
-use crate::failure::Failure;
 use crate::kernel::netlink::{
     VethEnd, create_veth, delete_interface, is_operational, send_drops, set_up, stop_ipv6_autoconfiguration,
 };
 use crate::kernel::netns::Netns;
 use crate::kernel::offload::turn_offloads_off;
+use crate::kernel::privilege;
 
 /// Locally administered addresses: one that both ends share, one for the link's own halves.
 pub const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
@@ -45,10 +45,7 @@ impl Wires {
     /// Errors: no root; an interface of that name exists.
     /// Side effects: a namespace and two pairs of interfaces that live as long as this value.
     pub fn create(mtu: u32, ends: [LinkEnd; 2]) -> Result<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            let unmet = Failure::unmet("creating interfaces needs root");
-            return Err(unmet.hint("run it with `sudo`").into());
-        }
+        privilege::require("create the interfaces of a link", &privilege::FOR_LINK)?;
         let wires = Wires { own: Netns::create()?, ends, drops_before: Mutex::default() };
         for (own_name, end) in OWN_NAMES.into_iter().zip(&wires.ends) {
             let own = VethEnd { netns: &wires.own, name: own_name, mac: Some(OWN_MAC), arp: false };
