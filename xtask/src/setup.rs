@@ -96,7 +96,7 @@ const fn package(name: &'static str, content: Content, why: &'static str) -> Pac
 }
 
 /// Names are the same on Debian 12 and 13.
-const PACKAGES: [Package; 37] = [
+const PACKAGES: [Package; 39] = [
     package("clang", Content::Program("clang"), "compiles the BPF programs, and the algorithms for the host ring"),
     package("gcc", Content::Program("cc"), "compiles libbpf, and links Rust programs"),
     package("libc6-dev", Content::File("/usr/include/stdio.h"), "C headers for libbpf and the host ring"),
@@ -214,6 +214,12 @@ const PACKAGES: [Package; 37] = [
         purposes: &[Purpose::Test, Purpose::Ci, Purpose::Dist],
     },
     Package {
+        name: "systemd",
+        why: "tells how far the units are exposed",
+        content: Content::Program("systemd-analyze"),
+        purposes: &[Purpose::Test, Purpose::Ci],
+    },
+    Package {
         name: "nmap",
         why: "scans the port of `tccc serve` as attackers do",
         content: Content::Program("nmap"),
@@ -229,6 +235,12 @@ const PACKAGES: [Package; 37] = [
         name: "mmdebstrap",
         why: "makes the clean Debian that the package is tried in",
         content: Content::Program("mmdebstrap"),
+        purposes: &[Purpose::Dist],
+    },
+    Package {
+        name: "e2fsprogs",
+        why: "makes the disk of the machine that the package is tried in",
+        content: Content::Program("mke2fs"),
         purposes: &[Purpose::Dist],
     },
     Package {
@@ -277,7 +289,7 @@ const PACKAGES: [Package; 37] = [
 ];
 
 /// Packages without which tests skip and nothing fails: a machine that cannot have them is not held up.
-const SKIPPABLE: [&str; 3] = ["mininet", "net-tools", "ns2"];
+const SKIPPABLE: [&str; 4] = ["mininet", "net-tools", "ns2", "systemd"];
 
 /// Installs on its own: `cargo xtask setup`.
 pub fn run(arguments: &Arguments) -> Result<()> {
