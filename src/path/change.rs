@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::link::Direction;
 use super::loss::LossModel;
-use super::{DELAY_MAX, Direction, RATE_RANGE};
+use super::range::{DELAY_MAX, RATE_RANGE};
 use crate::units::{BitsPerSec, ParseError, duration_text, format_duration, some_duration_text};
 
 /// Most changes of a direction.

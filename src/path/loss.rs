@@ -74,7 +74,6 @@ impl PartialEq for LossPositions {
 /// A loss model as it is written: complete, or in a file that is still to be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LossText {
-    /// Complete.
     Model(LossModel),
     /// Positions in the file of this name.
     File(String),
@@ -261,9 +260,7 @@ impl Default for LossModel {
 /// How many of a number of packets a model loses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedLosses {
-    /// Mean.
     pub mean: f64,
-    /// Variance.
     pub variance: f64,
 }
 

@@ -119,11 +119,9 @@ impl RateTrace {
 /// A rate as it is written: a number, a trace in a file that is still to be read, or one that is generated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateText {
-    /// A number.
     Rate(BitsPerSec),
     /// The trace in the file of this name.
     File(String),
-    /// A generated trace.
     Cellular(Cellular),
 }
 

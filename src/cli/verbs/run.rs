@@ -26,24 +26,24 @@ use self::publish::Publication;
 use self::stop::Stop;
 use super::capabilities;
 use crate::cli::output::{Format, note};
-use crate::experiment::algorithms;
-use crate::experiment::cost::Jobs;
-use crate::experiment::net::LinkDriver;
-use crate::experiment::net::mininet::Mininet;
-use crate::experiment::net::netem::{self, Netem};
-use crate::experiment::net::netns::Namespaces;
-use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::part::{Part, Shard};
-use crate::experiment::plan::{Choices, Plan, PlannedRun, RUNS_MAX};
-use crate::experiment::results::ResultDir;
-use crate::experiment::runner::{self, Forecast};
-use crate::experiment::scenario::{Profile, Scenario};
-use crate::experiment::virtual_time::guest::Guest;
-use crate::experiment::{ns2, virtual_time};
+use crate::emulate::LinkDriver;
+use crate::emulate::mininet::Mininet;
+use crate::emulate::netem::{self, Netem};
+use crate::emulate::netns::Namespaces;
+use crate::emulate::tunlink::TunLink;
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
+use crate::lab::cost::Jobs;
+use crate::lab::part::{Part, Shard};
+use crate::lab::plan::{Choices, Plan, PlannedRun};
+use crate::lab::results::ResultDir;
+use crate::lab::runner;
+use crate::lab::work::Forecast;
 use crate::model::run::Engine;
 use crate::policy::change;
+use crate::scenario::{Profile, RUNS_MAX, Scenario, algorithm};
+use crate::virtual_time::guest::Guest;
+use crate::{ns2, virtual_time};
 
 /// Run experiments: scenario to plan to runs to result directory
 ///
@@ -288,9 +288,9 @@ fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {
-        EngineChoice::Kernel => algorithms::check(&scenario, Engine::Kernel, cells())?,
+        EngineChoice::Kernel => algorithm::check(&scenario, Engine::Kernel, cells())?,
         EngineChoice::Virtual => {
-            algorithms::check(&scenario, Engine::Virtual, cells())?;
+            algorithm::check(&scenario, Engine::Virtual, cells())?;
             virtual_time::check(&scenario, cells())?;
         }
         EngineChoice::Ns2 => ns2::check(&plan)?,
@@ -376,7 +376,7 @@ impl Args {
     /// What these runs take, where some are finished.
     fn forecast_beside(&self, one: &Planned, runs: &[&PlannedRun], finished: &BTreeSet<String>) -> Forecast {
         match self.engine {
-            EngineChoice::Kernel => Forecast::new(&one.plan, runs, finished, self.jobs),
+            EngineChoice::Kernel => runner::forecast(&one.plan, runs, finished, self.jobs),
             EngineChoice::Virtual => virtual_time::forecast(&one.plan, runs, finished, self.jobs),
             EngineChoice::Ns2 => ns2::forecast(&one.plan, runs, finished, self.jobs),
         }

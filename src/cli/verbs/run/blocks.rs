@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Args, EngineChoice, Planned};
 use crate::catalog;
-use crate::experiment::block::blocks;
-use crate::experiment::cost;
+use crate::lab::block::blocks;
+use crate::lab::cost;
 
 const SCHEMA: u32 = 1;
 

@@ -7,13 +7,14 @@ use anyhow::Result;
 
 use super::Planned;
 use super::progress::Display;
-use crate::experiment::cost::Jobs;
-use crate::experiment::net::Network;
-use crate::experiment::part::Part;
-use crate::experiment::runner::{self, Options, Outcome};
-use crate::experiment::virtual_time::guest::Guest;
-use crate::experiment::{ns2, virtual_time};
+use crate::emulate::Network;
+use crate::lab::cost::Jobs;
+use crate::lab::part::Part;
+use crate::lab::runner;
+use crate::lab::work::{Outcome, Work};
 use crate::report;
+use crate::virtual_time::guest::Guest;
+use crate::{ns2, virtual_time};
 
 /// What carries the runs out, ready.
 pub(super) enum Carrier {
@@ -43,20 +44,11 @@ impl Call<'_> {
             return Ok(Outcome::default());
         }
         let mut tell = |progress| display.show(&progress);
+        let work = Work { scenario, plan, part, out: out.clone(), jobs, stop };
         let outcome = match &self.carrier {
-            Carrier::Kernel(network) => {
-                let network = network.as_ref();
-                let options = Options { out: out.clone(), part, jobs, network, stop };
-                runner::run(scenario, plan, &options, &mut tell)
-            }
-            Carrier::Virtual(guest) => {
-                let options = virtual_time::Options { out: out.clone(), part, jobs, guest, stop };
-                virtual_time::run(scenario, plan, &options, &mut tell)
-            }
-            Carrier::Ns2 => {
-                let options = ns2::Options { out: out.clone(), part, jobs, stop };
-                ns2::run(scenario, plan, &options, &mut tell)
-            }
+            Carrier::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
+            Carrier::Virtual(guest) => virtual_time::run(&work, guest, &mut tell),
+            Carrier::Ns2 => ns2::run(&work, &mut tell),
         };
         display.end();
         let outcome = outcome?;
