@@ -1,13 +1,13 @@
 //! How a scenario's network is built: the traits [`Network`], [`LinkDriver`] and [`Link`], and what stands behind them.
 
-pub mod layout;
+pub(crate) mod layout;
 mod link;
 pub mod mininet;
 pub mod netem;
 pub mod netns;
 pub mod topology;
 pub mod tunlink;
-pub mod wires;
+pub(crate) mod wires;
 
 use anyhow::Result;
 

@@ -1,20 +1,20 @@
 //! Plans and what carries them out on the kernel of this host: calibrate, register, trace, send, measure, keep.
 
-pub mod algorithms;
-pub mod block;
+mod algorithms;
+pub(crate) mod block;
 pub mod busy;
-pub mod calibrate;
-pub mod conditions;
+mod calibrate;
+mod conditions;
 pub mod cost;
-pub mod follow;
+mod follow;
 pub mod layout;
-pub mod measure;
+pub(crate) mod measure;
 pub mod part;
 pub mod plan;
-pub mod pool;
+pub(crate) mod pool;
 mod record;
-pub mod results;
+pub(crate) mod results;
 pub mod runner;
-pub mod schedule;
+mod schedule;
 pub mod traffic;
 pub mod work;

@@ -42,7 +42,7 @@ pub fn check(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// What is left of a part when these runs are finished, as [`crate::lab::runner::forecast`] for the kernel.
-pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
     let time = |run: &PlannedRun| Duration::from_secs_f64(cost::packets(&plan.cells[run.cell]) / PACKETS_PER_S);
     pool::forecast(part, finished, jobs, &time)
 }
@@ -51,7 +51,7 @@ pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, 
 ///
 /// Errors: ns-2 is missing or lacks an agent; the directory holds another plan or runs of another ns-2; `stop` was set.
 /// Side effects: processes that do not outlive the call; the result directory.
-pub fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+pub(crate) fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
     let spec = work.scenario.ns2.as_ref().ok_or_else(|| anyhow!("the scenario has no [ns2]"))?;
     let version = process::version()?;
     let Begun { results, to_do, .. } = work.begin(forecast, tell)?;

@@ -5,16 +5,17 @@
 pub mod acks;
 mod cellular;
 pub mod change;
-pub mod draws;
+pub(crate) mod draws;
 mod link;
 pub mod loss;
-pub mod named;
+mod named;
 mod range;
 pub mod rate_trace;
 pub mod reorder;
-pub mod route;
-pub mod steps;
-pub mod trace_file;
+pub(crate) mod route;
+pub(crate) mod steps;
+pub(crate) mod trace_file;
 
-pub use self::link::{Direction, LinkConfig, OutOfRange, QueueLimit};
-pub use self::range::{MTU_RANGE, RATE_RANGE};
+pub(crate) use self::link::QueueLimit;
+pub use self::link::{Direction, LinkConfig};
+pub(crate) use self::range::{MTU_RANGE, RATE_RANGE};

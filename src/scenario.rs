@@ -3,7 +3,7 @@
 //! `scenarios/REFERENCE.md` describes the file for those who write one. Reading is strict: every mistake is named with
 //! its file, line, field and what is allowed there.
 
-pub mod algorithm;
+pub(crate) mod algorithm;
 mod bottleneck;
 mod document;
 mod measurable;

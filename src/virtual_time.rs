@@ -5,19 +5,19 @@
 //! scenario and seed give the same results to the byte, however busy the host is.
 
 mod algorithms;
-pub mod archive;
+mod archive;
 mod bytes;
-pub mod checks;
-pub mod flow;
+pub(crate) mod checks;
+mod flow;
 pub mod guest;
 pub mod image;
-pub mod inside;
+pub(crate) mod inside;
 pub mod job;
 mod limits;
-pub mod link;
-pub mod modules;
+pub(crate) mod link;
+mod modules;
 pub mod process;
-pub mod recipe;
+mod recipe;
 mod sandbox;
 mod scratch;
 mod setting;
@@ -73,7 +73,7 @@ pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>)
 }
 
 /// What is left of a part when these runs are finished, as [`crate::lab::runner::forecast`] for the kernel.
-pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
     pool::forecast(part, finished, jobs, &|run| expected(&plan.cells[run.cell]))
 }
 
@@ -87,7 +87,7 @@ fn expected(cell: &Cell) -> Duration {
 /// Errors: the guest lacks what a flow asks; the compiler is missing or refuses a module; the directory holds another
 /// plan, or runs of another guest; `stop` was set; every run fails.
 /// Side effects: processes that do not outlive the call; the result directory; modules in the user's cache.
-pub fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
     let Begun { results, to_do, .. } = work.begin(forecast, tell)?;
     let plan = work.plan;
     if to_do.is_empty() {

@@ -68,7 +68,7 @@ impl Netem {
     /// The driver, on a kernel that has netem.
     ///
     /// Errors: this kernel has none, before anything is built.
-    pub fn on_this_kernel() -> Result<Self> {
+    pub(crate) fn on_this_kernel() -> Result<Self> {
         if has_netem() { Ok(Netem) } else { Err(lacking("the links").into()) }
     }
 }
@@ -76,7 +76,7 @@ impl Netem {
 /// Whether a link's directions can be built.
 ///
 /// Errors: something that the kernel's netem has no parameter for.
-pub fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
+pub(crate) fn check_expressible(directions: &[Direction; 2]) -> Result<(), Failure> {
     match directions.iter().find_map(inexpressible) {
         Some(what) => Err(Failure::unmet(format!("cannot emulate {what}")).hint(OTHER_DRIVER)),
         None => Ok(()),

@@ -90,7 +90,7 @@ impl Limit {
 
 /// Bits per second that a run of this cell is expected to send, times the links it crosses; flows that share a link
 /// send no more than it carries.
-pub fn traffic_bps(cell: &Cell) -> f64 {
+pub(crate) fn traffic_bps(cell: &Cell) -> f64 {
     hops(cell).map(|hop| sent_bps(cell, &hop).min(rate_bps(cell, &hop))).sum()
 }
 
@@ -100,7 +100,7 @@ pub fn packets(cell: &Cell) -> f64 {
 }
 
 /// What a run of this cell counts for: its traffic, less where it costs less.
-pub fn load_bps(cell: &Cell) -> f64 {
+pub(crate) fn load_bps(cell: &Cell) -> f64 {
     let load = |hop: Hop| {
         let (sent, rate) = (sent_bps(cell, &hop), rate_bps(cell, &hop));
         let is_short = || queue_time(cell, &hop).is_some_and(|time| time < SHORT_QUEUE);
@@ -125,7 +125,7 @@ fn sent_bps(cell: &Cell, hop: &Hop) -> f64 {
 }
 
 /// How long a full queue takes to empty at the link's highest rate; none where nothing limits it.
-pub fn queue_time(cell: &Cell, hop: &Hop) -> Option<Duration> {
+pub(crate) fn queue_time(cell: &Cell, hop: &Hop) -> Option<Duration> {
     let rate = hop.direction(&cell.links).fastest_rate()?;
     let bytes = match cell.links[hop.link].config(cell.mtu).queue_limits().ok()?[hop.side] {
         QueueLimit::Packets(packets) => u64::from(packets) * u64::from(cell.mtu),
@@ -148,7 +148,7 @@ fn way_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
 /// What an endless flow sends where no link on its way has a rate: its window in each round trip.
 ///
 /// None: one has.
-pub fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
+pub(crate) fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
     way_bps(cell, flow).is_infinite().then(|| flow_bps(cell, flow))
 }
 
@@ -172,14 +172,14 @@ fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
 }
 
 /// Round trip of a flow's empty path.
-pub fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
+pub(crate) fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = RoundTrip::between(&cell.links, &flow.from, &flow.to);
     way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())
 }
 
 /// Longest that a flow's empty path may hold up a packet behind the one before it: its delays, what holding back adds to
 /// them, and the longest outage of its links.
-pub fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
+pub(crate) fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
     let way = way(cell, flow);
     let on_link = |hop: &Hop| {
         let direction = hop.direction(&cell.links);
@@ -190,7 +190,7 @@ pub fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
 }
 
 /// Longest round trip of a cell's flows.
-pub fn longest_round_trip(cell: &Cell) -> Duration {
+pub(crate) fn longest_round_trip(cell: &Cell) -> Duration {
     cell.flows.iter().map(|flow| round_trip(cell, flow)).max().unwrap_or_default()
 }
 
@@ -198,12 +198,12 @@ pub fn longest_round_trip(cell: &Cell) -> Duration {
 const CALIBRATION: Duration = Duration::from_secs(4);
 
 /// How long the empty path of this cell takes to measure.
-pub fn calibration_time(cell: &Cell) -> Duration {
+pub(crate) fn calibration_time(cell: &Cell) -> Duration {
     CALIBRATION + longest_round_trip(cell) * EXTRA_ROUND_TRIPS
 }
 
 /// How long one run of this cell takes from start to end.
-pub fn run_time(cell: &Cell) -> Duration {
+pub(crate) fn run_time(cell: &Cell) -> Duration {
     let last = cell.flows.iter().map(|flow| end(cell, flow)).max().unwrap_or(cell.duration);
     last.min(cell.duration) + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
 }

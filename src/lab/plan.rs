@@ -97,7 +97,7 @@ impl Plan {
     }
 
     /// The same plan with this many repeats at most: repeats depend on the seed and not on how many there are.
-    pub fn limited_to(&self, repeats: u32) -> Plan {
+    pub(crate) fn limited_to(&self, repeats: u32) -> Plan {
         let mut plan = Plan { repeats: self.repeats.min(repeats), ..self.clone() };
         plan.runs.retain(|run| run.repeat < plan.repeats);
         plan
@@ -119,7 +119,7 @@ impl Plan {
     }
 
     /// The links of a run, with their seeds.
-    pub fn link_configs(&self, run: &PlannedRun) -> Vec<LinkConfig> {
+    pub(crate) fn link_configs(&self, run: &PlannedRun) -> Vec<LinkConfig> {
         let cell = &self.cells[run.cell];
         let links = cell.links.iter().enumerate().map(|(index, link)| {
             let mut config = link.config(cell.mtu);
@@ -141,7 +141,7 @@ fn file_name(text: &str) -> String {
 /// One well-mixed number from two: the output function of SplitMix64.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014, figure 16.
-pub fn mix(seed: u64, number: u64) -> u64 {
+pub(crate) fn mix(seed: u64, number: u64) -> u64 {
     let golden_ratio = 0x9e37_79b9_7f4a_7c15_u64;
     let z = seed.wrapping_add(golden_ratio.wrapping_mul(number.wrapping_add(1)));
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

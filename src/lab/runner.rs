@@ -33,7 +33,7 @@ use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{Calibration, HostRecord};
 
 /// What is left of a part when these runs are finished.
-pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
     let to_do: Vec<&PlannedRun> = part.iter().copied().filter(|run| !finished.contains(&run.id)).collect();
     let paths = distinct_paths(plan, &to_do);
     let measuring: Duration = paths.iter().map(|run| cost::calibration_time(&plan.cells[run.cell])).sum();
@@ -51,7 +51,7 @@ pub fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, 
 /// Checks what every experiment needs of this host, whatever its scenario, and returns the version of iperf3.
 ///
 /// Errors: iperf3, a capability or cgroup v2 is missing.
-pub fn check_host() -> Result<String> {
+pub(crate) fn check_host() -> Result<String> {
     let iperf3 = iperf3_version()?;
     privilege::require("run experiments", &privilege::FOR_EXPERIMENT)?;
     cgroup::mount_point()?;

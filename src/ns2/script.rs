@@ -232,7 +232,7 @@ fn datagrams(text: &mut String, index: usize, flow: &FlowSpec) {
 }
 
 /// Payload bytes of a full segment.
-pub fn payload_bytes(cell: &Cell) -> u32 {
+pub(crate) fn payload_bytes(cell: &Cell) -> u32 {
     cell.mtu.saturating_sub(HEADER_BYTES).max(1)
 }
 

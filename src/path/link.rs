@@ -73,7 +73,7 @@ const DEFAULT_QUEUE: QueueSize = QueueSize::Packets(1000);
 
 /// A field of a link that is outside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutOfRange {
+pub(crate) struct OutOfRange {
     /// 0 or 1, as in [`LinkConfig::directions`].
     pub direction: usize,
     /// Its name: `rate`.
@@ -84,7 +84,7 @@ pub struct OutOfRange {
 
 /// How much a drop-tail queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueLimit {
+pub(crate) enum QueueLimit {
     Packets(u32),
     /// Bytes of whole IP packets.
     Bytes(u64),
@@ -105,7 +105,7 @@ impl LinkConfig {
     }
 
     /// The first field of a direction that is outside its range; none when all are within.
-    pub fn out_of_range(&self) -> Option<OutOfRange> {
+    pub(crate) fn out_of_range(&self) -> Option<OutOfRange> {
         let of = |direction: usize| {
             let out = self.directions[direction].out_of_range().or_else(|| self.queue_out_of_range(direction));
             let (field, wrong) = out.or_else(|| self.mark_out_of_range(direction))?;
@@ -146,14 +146,14 @@ impl LinkConfig {
     }
 
     /// What has to wait in the queue of a direction for a packet to be marked; none where nothing marks.
-    pub fn mark_limit(&self, direction: usize) -> Option<QueueLimit> {
+    pub(crate) fn mark_limit(&self, direction: usize) -> Option<QueueLimit> {
         self.limit_of(direction, self.directions[direction].mark?).ok()
     }
 
     /// How much the queues of the two directions hold.
     ///
     /// Errors: a queue in BDP without a rate.
-    pub fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
+    pub(crate) fn queue_limits(&self) -> Result<[QueueLimit; 2]> {
         let limit = |number| self.queue_limit(number).map_err(|wrong| Failure::usage(format!("queue = {wrong}")));
         Ok([limit(0)?, limit(1)?])
     }
@@ -211,7 +211,7 @@ impl Default for Direction {
 
 impl Direction {
     /// The first thing beyond rate, delay, queue and independent losses that it asks for.
-    pub fn beyond_plain(&self) -> Option<&'static str> {
+    pub(crate) fn beyond_plain(&self) -> Option<&'static str> {
         let Direction {
             rate: _,
             delay: _,
@@ -244,7 +244,7 @@ impl Direction {
     }
 
     /// Longest that a packet may be held at the end, after the delay.
-    pub fn held_up(&self) -> Duration {
+    pub(crate) fn held_up(&self) -> Duration {
         let reorder = self.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
         reorder.max(self.acks.map_or(Duration::ZERO, |acks| acks.time))
     }

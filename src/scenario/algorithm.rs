@@ -1,6 +1,6 @@
 //! What a flow names as its algorithm: one of the catalogue, one of the kernel's own, or a source file beside the scenario.
 
-pub mod source;
+pub(crate) mod source;
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::emulate::layout::Layout;
 
 /// The job, written by the host.
-pub const JOB: &str = "job.json";
+pub(crate) const JOB: &str = "job.json";
 /// Written by the guest at its end: [`WELL`], or what went wrong.
 pub const END: &str = "end";
 /// The program that the guest runs instead of a job, where the folder has this.
@@ -17,9 +17,9 @@ pub const PROGRAM: &str = "program.json";
 /// What that program says.
 pub const OUTPUT: &str = "output";
 /// The end of a job that was done.
-pub const WELL: &str = "well";
+pub(crate) const WELL: &str = "well";
 /// The laboratory's files, in the guest's /proc/tccc and, once all is over, in the shared folder.
-pub const LINKS: &str = "links";
+pub(crate) const LINKS: &str = "links";
 /// See [`LINKS`].
 pub const FLOWS: &str = "flows";
 /// See [`LINKS`].

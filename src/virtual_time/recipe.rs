@@ -4,9 +4,6 @@
 
 use sha2::{Digest, Sha256};
 
-/// The series of the kernel: the Debian package is `linux-source-` with this behind it.
-pub const SERIES: &str = "6.12";
-
 /// A file of the recipe: its name in `bpf/guest`, and what it holds.
 pub struct Ingredient {
     pub name: &'static str,

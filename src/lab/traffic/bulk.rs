@@ -77,7 +77,7 @@ fn iperf3(arguments: &[&str]) -> Task {
 /// The version of iperf3 on this host: `3.12` of the `iperf 3.12` that it prints.
 ///
 /// Errors: it is not installed.
-pub fn iperf3_version() -> Result<String> {
+pub(crate) fn iperf3_version() -> Result<String> {
     let output = match Command::new("iperf3").arg("--version").stdin(Stdio::null()).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let failure = Failure::unmet("iperf3 is not installed, and experiments send their traffic with it");
