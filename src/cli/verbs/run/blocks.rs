@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Args, EngineChoice, Planned};
+use super::args::{Args, EngineChoice};
+use super::planned::Planned;
 use crate::catalog;
 use crate::lab::block::blocks;
 use crate::lab::cost;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::args::{Args, EngineChoice};
+use super::planned::Planned;
 use super::progress;
-use super::{Args, EngineChoice, Planned};
 use crate::cli::output::warn;
 use crate::lab::part::Part;
 use crate::lab::results::ResultDir;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::Planned;
+use super::planned::Planned;
 use crate::failure::Failure;
 
 /// The result directories: as asked, or new ones named after scenario and time; below one for several scenarios, by
