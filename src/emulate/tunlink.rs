@@ -24,21 +24,19 @@ use crate::kernel::netlink::interface_index;
 use crate::model::run::LinkCounters;
 use crate::path::LinkConfig;
 
-mod ack;
+pub(crate) mod ack;
 mod clock;
 mod engine;
-mod gate;
-mod lane;
+pub(crate) mod gate;
+pub(crate) mod lane;
 mod mark;
 mod meter;
 mod moments;
-mod pool;
-mod port;
+pub(crate) mod pool;
+pub(crate) mod port;
 mod priority;
 mod serialiser;
-mod shaper;
-#[cfg(test)]
-mod twin;
+pub(crate) mod shaper;
 
 /// Above ordinary work, below the kernel's own real-time threads.
 const REAL_TIME_PRIORITY: i32 = 10;

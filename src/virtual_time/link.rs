@@ -262,3 +262,5 @@ fn generator_of(generator: &Pcg64) -> serde_json::Result<Generator> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod twin;

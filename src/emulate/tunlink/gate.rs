@@ -13,7 +13,7 @@ use crate::path::acks::{AckHold, AckKind};
 
 /// The gate of one direction.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     hold: Option<AckHold>,
     /// When the batch leaves at the latest; none where no ACK is held.
     release: Option<u64>,
@@ -25,38 +25,38 @@ pub(super) struct Gate {
 
 /// A packet that comes to the gate.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Comer {
+pub(crate) struct Comer {
     /// When it comes: never before an earlier one.
-    pub(super) due: u64,
+    pub(crate) due: u64,
     /// None: it is anything but a pure acknowledgement.
-    pub(super) ack: Option<Ack>,
+    pub(crate) ack: Option<Ack>,
     /// Whether it begins a batch where there is none.
-    pub(super) begins_batch: bool,
+    pub(crate) begins_batch: bool,
 }
 
 /// What became of a packet at the gate, and of others because of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Passed {
+pub(crate) struct Passed {
     /// Packets that it overtakes that no other has.
-    pub(super) reordered: u64,
-    pub(super) is_held: bool,
+    pub(crate) reordered: u64,
+    pub(crate) is_held: bool,
     /// Held ones that were dropped because of it.
-    pub(super) thinned: u64,
+    pub(crate) thinned: u64,
 }
 
 impl Gate {
     /// A gate that holds nothing yet; without a description it never does.
-    pub(super) fn new(hold: Option<AckHold>) -> Self {
+    pub(crate) fn new(hold: Option<AckHold>) -> Self {
         Gate { hold, release: None, came: 0, held: VecDeque::new() }
     }
 
     /// Whether it matters which packets are acknowledgements.
-    pub(super) fn minds_acks(&self) -> bool {
+    pub(crate) fn minds_acks(&self) -> bool {
         self.hold.is_some()
     }
 
     /// Puts a packet into its place in the line. Slots of packets that are dropped go to `drop`.
-    pub(super) fn line_up(&mut self, line: &mut Line, comer: Comer, frame: Frame, drop: impl FnMut(Slot)) -> Passed {
+    pub(crate) fn line_up(&mut self, line: &mut Line, comer: Comer, frame: Frame, drop: impl FnMut(Slot)) -> Passed {
         let Some(hold) = self.hold else {
             return Passed { reordered: line_up(line, comer.due, frame), ..Passed::default() };
         };

@@ -37,15 +37,15 @@ const LISTEN_PACKETS: usize = 3;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parcel {
-    pub(super) due: u64,
-    pub(super) slot: Slot,
-    pub(super) len: u32,
+pub(crate) struct Parcel {
+    pub(crate) due: u64,
+    pub(crate) slot: Slot,
+    pub(crate) len: u32,
     is_overtaken: bool,
 }
 
 /// The packets on their way, in the order in which they leave.
-pub(super) type Line = VecDeque<Parcel>;
+pub(crate) type Line = VecDeque<Parcel>;
 
 /// What a packet meets between its two ports.
 struct Way {
@@ -169,7 +169,7 @@ impl Lane {
 }
 
 /// Puts a packet in its place; returns how many it overtakes that no other has: of those held back, few at any time.
-pub(super) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
+pub(crate) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
     let parcel = Parcel { due, slot: frame.slot, len: frame.len, is_overtaken: false };
     if line.back().is_none_or(|last| last.due <= due) {
         line.push_back(parcel);

@@ -31,8 +31,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("lab", &["scenario", "emulate", "path", "kernel", "catalog", "loader", "trace", "trace::event", "model"]),
     ("ns2", &["lab", "scenario", "path", "trace::event", "model"]),
     ("virtual_time", &["lab", "scenario", "emulate", "path", "kernel", "catalog", "trace", "trace::event", "model"]),
-    // A test: the C of virtual time beside the emulator.
-    ("emulate::tunlink::twin", &["emulate", "virtual_time", "path", "model"]),
     ("report", &["model", "trace::event", "scenario"]),
     ("trial", &["catalog", "kernel", "loader", "model", "policy", "state", "trace", "trace::arrival", "trace::event"]),
     ("declaration", &["catalog", "kernel", "loader", "policy", "state", "trial", "written"]),

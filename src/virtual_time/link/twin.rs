@@ -12,12 +12,12 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
-use super::ack::Ack;
-use super::gate::{Comer, Gate, Passed};
-use super::lane::Line;
-use super::pool::Slot;
-use super::port::Frame;
-use super::shaper::{Shaper, Traits, Verdict};
+use crate::emulate::tunlink::ack::Ack;
+use crate::emulate::tunlink::gate::{Comer, Gate, Passed};
+use crate::emulate::tunlink::lane::Line;
+use crate::emulate::tunlink::pool::Slot;
+use crate::emulate::tunlink::port::Frame;
+use crate::emulate::tunlink::shaper::{Shaper, Traits, Verdict};
 use crate::model::run::LinkCounters;
 use crate::path::draws::Stream;
 use crate::path::{Direction, LinkConfig};
@@ -195,7 +195,7 @@ fn plain(verdict: NativeVerdict) -> Option<Verdict> {
     })
 }
 
-/// One direction in Rust: what [`super::lane::Lane`] does between its sockets.
+/// One direction in Rust: what [`crate::emulate::tunlink::lane::Lane`] does between its sockets.
 struct Emulated {
     shaper: Shaper,
     gate: Gate,
