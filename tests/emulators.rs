@@ -16,9 +16,9 @@ use std::time::Duration;
 use common::{HostSnapshot, needs, tccc};
 use link_lab::{Arrival, Lab, MTU, limited, plain, receive_during};
 use serde_json::Value;
-use tccc::experiment::net::LinkDriver;
-use tccc::experiment::net::netem::Netem;
-use tccc::experiment::net::tunlink::TunLink;
+use tccc::emulate::LinkDriver;
+use tccc::emulate::netem::Netem;
+use tccc::emulate::tunlink::TunLink;
 use tccc::path::Direction;
 use tccc::units::{QueueSize, Share};
 

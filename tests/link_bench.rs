@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::needs;
 use link_lab::{Lab, MTU, limited, link_cpu_time, plain, receive_during};
-use tccc::experiment::net::tunlink::TunLink;
+use tccc::emulate::tunlink::TunLink;
 use tccc::model::run::LinkCounters;
 use tccc::units::{QueueSize, Share};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::needs;
 use link_lab::{Lab, MTU, plain, receive_during, survivors, wall_nanos};
-use tccc::experiment::net::netem::Netem;
-use tccc::experiment::net::tunlink::TunLink;
+use tccc::emulate::netem::Netem;
+use tccc::emulate::tunlink::TunLink;
 use tccc::path::Direction;
 use tccc::path::change::Change;
 use tccc::path::loss::{LossModel, LossText};

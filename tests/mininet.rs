@@ -17,14 +17,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbox::{Bpffs, check, in_sandbox, run, stdout};
 use serde_json::Value;
-use tccc::experiment::net::Network;
-use tccc::experiment::net::layout::Layout;
-use tccc::experiment::net::mininet::Mininet;
-use tccc::experiment::net::netns::Namespaces;
-use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::plan::{Choices, Plan};
-use tccc::experiment::scenario::Scenario;
+use tccc::emulate::Network;
+use tccc::emulate::mininet::Mininet;
+use tccc::emulate::netns::Namespaces;
+use tccc::emulate::tunlink::TunLink;
 use tccc::kernel::process::{OWNER, Process};
+use tccc::lab::layout::settings_in_force;
+use tccc::lab::plan::{Choices, Plan};
+use tccc::scenario::Scenario;
 
 /// What [`small`] asks for.
 const RUNS: usize = 3;
@@ -57,11 +57,10 @@ fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
     needs!(root, tun, mininet);
     let scenario = Scenario::parse("small.toml", &small()).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
-    let (cell, links) = (&plan.cells[0], plan.link_configs(&plan.runs[0]));
     let arrived = |network: &dyn Network| {
-        let topology = network.build(&Layout::new(cell, &links, plan.profile)).unwrap();
+        let topology = network.build(&plan.layout(&plan.runs[0])).unwrap();
         assert_eq!(topology.offloads().unwrap(), "off");
-        let settings = topology.settings_in_force().unwrap();
+        let settings = settings_in_force(&topology).unwrap();
         (numbers_that_arrive(&topology, ["a", "c"], 400).unwrap(), settings)
     };
     let own = arrived(&Namespaces::new(Box::new(TunLink)));

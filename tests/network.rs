@@ -13,19 +13,19 @@ use anyhow::Result;
 use common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
 use common::need::quiet_attempt;
 use common::{HostSnapshot, TCCC, needs, poll_until, tccc};
-use tccc::experiment::cost::Jobs;
-use tccc::experiment::net::layout::Layout;
-use tccc::experiment::net::netns::Namespaces;
-use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Link, LinkDriver, LinkEnd, Network};
-use tccc::experiment::part::Part;
-use tccc::experiment::plan::{Choices, Plan};
-use tccc::experiment::runner::{self, Options};
-use tccc::experiment::scenario::{Profile, Scenario};
+use tccc::emulate::netns::Namespaces;
+use tccc::emulate::tunlink::TunLink;
+use tccc::emulate::{Link, LinkDriver, LinkEnd, Network};
 use tccc::failure::{Failure, Kind};
 use tccc::kernel::cgroup;
+use tccc::lab::cost::Jobs;
+use tccc::lab::part::Part;
+use tccc::lab::plan::{Choices, Plan};
+use tccc::lab::runner;
+use tccc::lab::work::Work;
 use tccc::model::run::{RunRecord, RunStatus};
 use tccc::path::LinkConfig;
+use tccc::scenario::Scenario;
 use tccc::trace::event::{Event, EventKind};
 use tccc::units::BitsPerSec;
 
@@ -365,12 +365,10 @@ fn runs_of_one_repeat_meet_the_same_losses() {
     let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let losses = |variant: &str, repeat: u32| {
-        let of = |run: &&tccc::experiment::plan::PlannedRun| {
-            run.repeat == repeat && plan.cells[run.cell].at["variant"] == variant
-        };
+        let of =
+            |run: &&tccc::lab::plan::PlannedRun| run.repeat == repeat && plan.cells[run.cell].at["variant"] == variant;
         let run = plan.runs.iter().find(of).unwrap();
-        let layout = Layout::new(&plan.cells[run.cell], &plan.link_configs(run), Profile::Paper);
-        let topology = Namespaces::new(Box::new(TunLink)).build(&layout).unwrap();
+        let topology = Namespaces::new(Box::new(TunLink)).build(&plan.layout(run)).unwrap();
         numbers_that_arrive(&topology, ["a", "c"], 600).unwrap()
     };
     let first = losses("capped", 0);
@@ -404,14 +402,9 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let stop = AtomicBool::new(false);
-    let options = Options {
-        out: out.clone(),
-        part: &Part::default(),
-        jobs: Jobs::Auto,
-        network: &Namespaces::new(Box::new(Half)),
-        stop: &stop,
-    };
-    let error = runner::run(&scenario, &plan, &options, &mut |_| {}).unwrap_err();
+    let (part, jobs) = (&Part::default(), Jobs::Auto);
+    let work = Work { scenario: &scenario, plan: &plan, part, out: out.clone(), jobs, stop: &stop };
+    let error = runner::run(&work, &Namespaces::new(Box::new(Half)), &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
     assert_eq!(failure.kind, Kind::Outside);
     // Half of what is asked, which may be a thousandth below.

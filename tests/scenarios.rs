@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use tccc::catalog;
 use tccc::catalog::risk::QUESTIONS;
-use tccc::experiment::plan::{Choices, Plan};
-use tccc::experiment::scenario::{Cell, Scenario};
+use tccc::lab::plan::{Choices, Plan};
 use tccc::model::flow::SERIES;
 use tccc::model::metrics::METRICS;
 use tccc::model::run::Engine;
+use tccc::scenario::{Cell, Scenario};
 
 /// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
 const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];

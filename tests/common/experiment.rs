@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use tccc::experiment::net::topology::Topology;
+use tccc::emulate::topology::Topology;
 
 /// The links of small scenarios: from `a` over `b` to `c`, with this loss on the second.
 pub fn two_links(loss: &str) -> String {

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::time::Duration;
 
-use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{LinkDriver as _, LinkEnd};
+use tccc::emulate::tunlink::TunLink;
+use tccc::emulate::{LinkDriver as _, LinkEnd};
 use tccc::kernel::netlink;
 use tccc::kernel::netns::Netns;
 use tccc::path::{Direction, LinkConfig};
@@ -15,7 +15,7 @@ const INTERFACES: [&str; 2] = ["kgt0", "kgt1"];
 pub struct Link {
     pub peers: Netns,
     pub addresses: Vec<Ipv4Addr>,
-    _link: Box<dyn tccc::experiment::net::Link>,
+    _link: Box<dyn tccc::emulate::Link>,
 }
 
 impl Link {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::sockopt::{Linger, RcvBufForce, ReceiveTimestampns, UdpGsoSegment};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt};
 use nix::time::{ClockId, clock_gettime};
-use tccc::experiment::net::{Link, LinkDriver, LinkEnd};
+use tccc::emulate::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
 use tccc::path::{Direction, LinkConfig};

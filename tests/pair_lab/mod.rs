@@ -19,8 +19,8 @@ use nix::sys::socket::{
     recvmsg, setsockopt, socket,
 };
 use tccc::catalog;
-use tccc::experiment::net::tunlink::TunLink;
-use tccc::experiment::net::{Link, LinkDriver, LinkEnd};
+use tccc::emulate::tunlink::TunLink;
+use tccc::emulate::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::cgroup;
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::capabilities;
 use crate::cli::output::Format;
 use crate::cli::output::plain::{row, write_columns};
-use crate::experiment::virtual_time;
 use crate::failure::Failure;
 use crate::kernel::probe::checks::{self, Check};
+use crate::virtual_time;
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
