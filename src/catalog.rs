@@ -87,7 +87,6 @@ pub struct Algorithm {
     pub callbacks: Vec<Callback>,
     /// The program it needs beside it.
     pub companion: Option<Companion>,
-    /// The object file itself.
     pub object: Cow<'static, [u8]>,
 }
 

@@ -15,13 +15,11 @@ use crate::catalog::{Algorithm, Setting};
 use crate::loader::Request;
 use crate::policy::rule::Policy;
 
-/// Where the files are.
 pub const FOLDER: &str = "/etc/tccc";
 
 /// Everything that the files of a folder declare together.
 #[derive(Debug, Default)]
 pub struct Declaration {
-    /// The folder.
     pub folder: PathBuf,
     /// Its files, in the order they are read.
     pub files: Vec<PathBuf>,
@@ -33,19 +31,14 @@ pub struct Declaration {
     pub algorithms: BTreeMap<String, Declared>,
 }
 
-/// A policy file with its rules.
 #[derive(Debug)]
 pub struct DeclaredPolicy {
-    /// The file.
     pub file: PathBuf,
-    /// Its rules.
     pub policy: Policy,
 }
 
-/// An algorithm that is to be loaded.
 #[derive(Debug)]
 pub struct Declared {
-    /// Its code.
     pub algorithm: Cow<'static, Algorithm>,
     /// The object file, where it is not one of the catalogue.
     pub file: Option<PathBuf>,
@@ -60,7 +53,6 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What the loader is asked for.
     pub fn request<'a>(&'a self, name: &'a str) -> Request<'a> {
         Request {
             algorithm: &self.algorithm,

@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod congestion;
 pub mod flock;
+pub mod iterate;
 pub mod libbpf_log;
 pub mod namespaces;
 pub mod netlink;

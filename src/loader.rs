@@ -32,7 +32,6 @@ pub use object::{Verified, digest, verify};
 pub use receiver::load_receiver;
 pub use unload::{Unloaded, drain, give_back_default, ours, plan, unload, unload_all, unload_with_policy};
 
-/// What is to be registered.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The algorithm: of the catalogue, or read from a user's file.
@@ -141,17 +140,10 @@ fn record_of(request: &Request, map_id: u32) -> Record {
         tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         generation: 1,
-        previous_default: None,
         owner: Owner::this_process(),
         map_id,
         layout: algorithm.layout.clone(),
-        companion: None,
-        receiver: false,
-        previous: None,
-        next: None,
-        with_policy: false,
-        declared: None,
-        unconfirmed: None,
+        ..Record::default()
     }
 }
 

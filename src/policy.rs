@@ -9,7 +9,6 @@ pub mod decide;
 pub mod file;
 pub mod generation;
 pub mod hash;
-pub mod iterate;
 pub mod label;
 pub mod limit;
 pub mod pins;

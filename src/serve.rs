@@ -40,9 +40,7 @@ use gate::Gate;
 use live::Watching;
 use routes::Served;
 
-/// What is served, where, and to whom.
 pub struct Settings {
-    /// Where it listens.
     pub listen: Listen,
     /// Names other than addresses and `localhost` by which this server may be asked for.
     pub names: Vec<String>,
@@ -52,7 +50,7 @@ pub struct Settings {
     pub exporter: Option<ExporterSettings>,
     /// Makes what the page shows; none: there is no page.
     pub source: Option<MakeSource>,
-    /// What the page is told of trials; none: nothing.
+    /// What the page shows of trials; none: nothing.
     pub trials: Option<Arc<dyn Trials>>,
     /// Time between two frames of a page.
     pub refresh: Duration,
@@ -60,7 +58,6 @@ pub struct Settings {
     pub pulse: Pulse,
 }
 
-/// Where a server listens.
 #[derive(Debug)]
 pub enum Listen {
     /// An address and port; port 0 takes a free one.
@@ -69,12 +66,11 @@ pub enum Listen {
     On(std::net::TcpListener),
 }
 
-/// Whether the web page is in this binary.
 pub fn has_page() -> bool {
     page::is_bundled()
 }
 
-/// Serves until `stop` is set; `began` is told the address once everything works, and what the exporter's numbers lack.
+/// Serves until `stop` is set; `began` gets the address once everything works, and what the exporter's numbers lack.
 ///
 /// Errors: the address cannot be listened on; a need of the tracer is missing; the source is broken.
 /// Side effects: those of the source and of the exporter, as long as it serves; more open files are allowed to this

@@ -21,23 +21,21 @@ pub use lock::{Locked, Subject, is_held};
 
 /// Where the records are; empty after a reboot, as the kernel's registrations are.
 pub const FOLDER: &str = "/run/tccc";
-/// Version of a record.
 pub const RECORD_SCHEMA: u32 = 1;
 /// Ending of a record that is not written to its end.
 const UNFINISHED: &str = "new";
 
-/// Who keeps an algorithm registered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Owner {
     /// A pin in the BPF file system.
+    #[default]
     Pinned,
     /// A process, such as an experiment: it ends with it.
     Process(Process),
 }
 
 impl Owner {
-    /// This process.
     pub fn this_process() -> Self {
         Owner::Process(Process::this().unwrap_or(Process { pid: std::process::id(), started: 0 }))
     }
@@ -51,7 +49,6 @@ impl Owner {
     }
 }
 
-/// A program attached to a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Which one: a file stem in `bpf/option`.
@@ -72,15 +69,12 @@ pub struct Unconfirmed {
 /// Code that has, had or is about to have a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
-    /// The algorithm's id.
     pub algorithm: String,
-    /// The algorithm's title.
     pub title: String,
     /// The user's own object file.
     pub file: Option<PathBuf>,
     /// SHA-256 of the object.
     pub digest: String,
-    /// Tunables that were set.
     pub tunables: BTreeMap<String, i128>,
     /// When it was registered first, RFC 3339.
     pub since: String,
@@ -92,25 +86,19 @@ pub struct Code {
     pub layout: StateLayout,
 }
 
-/// The declaration that wants an algorithm loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredIn {
-    /// The folder of its files.
     pub folder: PathBuf,
     /// It also wants the algorithm as the default.
     pub default: bool,
 }
 
 /// One algorithm that tccc registered, or was about to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Version of this form.
     pub schema: u32,
-    /// Its name in the kernel.
     pub name: String,
-    /// The algorithm's id.
     pub algorithm: String,
-    /// The algorithm's title.
     pub title: String,
     /// The user's own object file; none for an algorithm that this binary carries.
     pub file: Option<PathBuf>,
@@ -154,7 +142,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// The code that it is of.
     pub fn code(&self) -> Code {
         Code {
             algorithm: self.algorithm.clone(),
@@ -184,19 +171,16 @@ impl Record {
     }
 }
 
-/// The folder of records.
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    /// The store of this host.
     pub fn of_host() -> Self {
         Self::at(Path::new(FOLDER))
     }
 
-    /// A store in another folder.
     pub fn at(folder: &Path) -> Self {
         Store { folder: folder.to_owned() }
     }
@@ -222,12 +206,10 @@ impl Store {
         names.filter(|name| crate::catalog::check_name(name).is_ok()).collect()
     }
 
-    /// The record of this name.
     pub fn record(&self, name: &str) -> Option<Record> {
         read(&self.path(name))
     }
 
-    /// Whether these are the records of this host.
     fn is_of_host(&self) -> bool {
         self.folder == Path::new(FOLDER)
     }
@@ -237,7 +219,6 @@ impl Store {
             .hint("run as root, or make the folder writable for you")
     }
 
-    /// Where records are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -266,24 +247,10 @@ mod tests {
         Record {
             schema: RECORD_SCHEMA,
             name: name.into(),
-            algorithm: "dtcp".into(),
-            title: String::new(),
-            file: None,
-            digest: String::new(),
             tunables: BTreeMap::from([("keep".into(), 3)]),
-            since: "2026-01-05T10:12:00Z".into(),
-            generation: 1,
             previous_default: Some("cubic".into()),
             owner: Owner::this_process(),
-            map_id: 7,
-            layout: StateLayout::default(),
-            companion: None,
-            receiver: false,
-            previous: None,
-            next: None,
-            with_policy: false,
-            declared: None,
-            unconfirmed: None,
+            ..Record::default()
         }
     }
 

@@ -51,7 +51,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What is on trial.
     pub subject: TrialSubject,
     /// The rules, those that the trial adds included.
     pub policy: Policy,
@@ -119,18 +118,15 @@ pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Ap
 fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
     TrialRecord {
         subject: plan.subject.clone(),
-        generation: 0,
-        previous: None,
         began_ns,
         deadline_ns: plan.patience.map(|patience| began_ns + patience.as_nanos() as u64),
         lease_ns: LEASE.as_nanos() as u64,
         guard,
         live: plan.live,
         loaded: plan.loaded.clone(),
-        paused: false,
-        confirmed: false,
         policy: Some(file::digest(&plan.policy)),
         rules: progress_of(&plan.policy, began_ns),
+        ..TrialRecord::default()
     }
 }
 

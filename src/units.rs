@@ -203,7 +203,6 @@ impl fmt::Display for QueueSize {
     }
 }
 
-/// An amount of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
@@ -344,12 +343,12 @@ pub mod duration_text {
 pub mod some_duration_text {
     use super::*;
 
-    /// Writes `40ms`, or nothing's sign.
+    /// Writes `40ms`, or null.
     pub fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         time.map(format_duration).serialize(serializer)
     }
 
-    /// Reads `40ms`, or nothing's sign.
+    /// Reads `40ms`, or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         let text = Option::<TextOrNumber>::deserialize(deserializer)?;
         text.map(|text| parse_duration(&text.0).map_err(serde::de::Error::custom)).transpose()

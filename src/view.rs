@@ -34,12 +34,10 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long more of them are waited for: what waits is not looked at in no time at all.
 const MORE: Duration = Duration::from_millis(1);
 
-/// How the dashboard is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Time between two pictures; a key is answered at once.
     pub refresh: Duration,
-    /// Colours and signs.
     pub theme: Theme,
 }
 
@@ -77,7 +75,6 @@ fn answer_keys(app: &mut App, source: &mut dyn Source) -> Result<()> {
     Ok(())
 }
 
-/// Draws the whole screen.
 pub fn draw(frame: &mut Frame, app: &mut App) {
     let areas = frame::areas(frame.area(), app);
     frame::draw(frame, app, &areas);

@@ -21,9 +21,7 @@ const FLAGS: [&str; 8] = [
 /// Longer inputs than this hold more operations than the target takes.
 const INPUT_BYTES_MAX: usize = 2048;
 
-/// What fuzzing one algorithm gave.
 pub struct Fuzzed {
-    /// Inputs that were tried.
     pub runs: u64,
     /// Edges of the program that some input of the corpus takes.
     pub edges: u64,

@@ -12,7 +12,6 @@ const NEEDED: [&[&str]; 3] = [&["ssthresh"], &["undo_cwnd"], &["cong_avoid", "co
 pub struct Rule {
     /// Its name in the output of `tccc check`.
     pub name: &'static str,
-    /// A phrase for each fault.
     pub faults: Vec<String>,
 }
 

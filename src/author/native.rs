@@ -18,11 +18,9 @@ const CPU_SECONDS: u64 = 30;
 /// A native build and the object of the same file.
 #[derive(Debug, Clone, Copy)]
 pub struct Build<'a> {
-    /// The library.
     pub library: &'a Path,
     /// What it does at undefined behaviour.
     pub sanitizer: Sanitizer,
-    /// The object.
     pub object: &'a Path,
 }
 

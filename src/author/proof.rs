@@ -29,9 +29,7 @@ pub struct Proof {
     pub asserts: usize,
     /// Statements of the algorithm that some input reaches.
     pub reached: usize,
-    /// Statements of the algorithm.
     pub statements: usize,
-    /// How long it took.
     pub time: Duration,
 }
 

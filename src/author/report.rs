@@ -19,25 +19,19 @@ use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
 
-/// How the name of an algorithm's file ends.
 const SOURCE_ENDING: &str = ".bpf.c";
 
-/// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It holds.
     Passed,
-    /// It does not.
     Failed,
     /// This host lacks a need, or the file does.
     Skipped,
 }
 
-/// One check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What was checked.
     pub name: String,
     /// How it went.
     pub outcome: Outcome,
@@ -45,26 +39,21 @@ pub struct Check {
     ///
     /// Shape: one phrase a finding; at least one unless it passed.
     pub details: Vec<String>,
-    /// How long it took.
     pub seconds: f64,
 }
 
-/// A group of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Header, name, tunables, phases, callbacks.
     Rules,
-    /// The kernel's verifier.
     Verifier,
     /// The native build under random connections.
     Properties,
     /// Inputs led by coverage.
     Fuzzer,
-    /// Frama-C.
     Proof,
 }
 
-/// What is asked for.
 pub struct Inspection<'a> {
     /// The file: `FILE.bpf.c`, `FILE.bpf.o` or `FILE.bpf.o:TABLE`.
     pub file: &'a Path,
@@ -74,14 +63,13 @@ pub struct Inspection<'a> {
     pub fuzz: Duration,
     /// Makes a process of this program that checks one property.
     pub ring: fn() -> Result<Command>,
-    /// Is told each check as it ends.
+    /// Takes each check as it ends.
     pub tell: &'a mut dyn FnMut(&Check),
 }
 
 /// What a check found, and what it needs that is not here.
 type Found = Result<Findings>;
 
-/// What one check found.
 struct Findings {
     wrong: Vec<String>,
     seen: Vec<String>,
@@ -154,7 +142,6 @@ impl Inspection<'_> {
         name.trim_end_matches(SOURCE_ENDING).to_owned()
     }
 
-    /// Runs one check and tells how it went.
     fn add(&mut self, checks: &mut Vec<Check>, name: &str, check: impl FnOnce() -> Found) {
         let start = Instant::now();
         let (outcome, details) = match check() {

@@ -7,14 +7,11 @@ use anyhow::{Context, Result};
 use super::compile::Bench;
 use crate::catalog::{Algorithm, Tunable, TunableKind};
 
-/// One algorithm.
 #[derive(Debug)]
 pub struct Subject<'a> {
     /// What messages and files call it.
     pub id: String,
-    /// Its file.
     pub source: PathBuf,
-    /// The headers.
     pub bench: &'a Bench,
     tunables: Vec<Tunable>,
     phases: usize,
@@ -48,7 +45,6 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The type in C.
 fn kind(tunable: &Tunable) -> String {
     match tunable.kind {
         TunableKind::Unsigned => format!("u{}", 8 * tunable.size),

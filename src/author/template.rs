@@ -13,7 +13,6 @@ use crate::failure::Failure;
 
 /// The template's algorithm, in every file and file name.
 const PLACEHOLDER: &str = "mine";
-/// Where the template lies in `bpf`.
 const FOLDER: &str = "template/";
 /// How headers of the policy, the tracer and companions begin, which no algorithm includes.
 const NOT_FOR_ALGORITHMS: [&str; 3] = ["policy_", "trace_", "sock_ops"];

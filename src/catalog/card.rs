@@ -17,7 +17,6 @@ pub struct Card {
 }
 
 impl Card {
-    /// The text under a heading.
     pub fn section(&self, heading: &str) -> Option<&str> {
         self.sections.iter().find(|(name, _)| name == heading).map(|(_, text)| text.as_str())
     }

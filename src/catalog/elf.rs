@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::btf::{NAMES_MAX, text_at, u16_at, u32_at};
 
-/// `e_machine` of BPF.
 const EM_BPF: u16 = 247;
 const SHT_SYMTAB: u32 = 2;
 const SHT_NOBITS: u32 = 8;
@@ -18,7 +17,6 @@ const REL_BYTES: usize = 16;
 /// Relocations of one range that are looked at: an ops table has some tens of members.
 const REFERENCES_MAX: usize = 1024;
 
-/// One section of the file.
 #[derive(Debug)]
 pub struct Section<'a> {
     pub name: &'a str,
@@ -28,7 +26,6 @@ pub struct Section<'a> {
     info: u32,
 }
 
-/// A named place in a section.
 #[derive(Debug)]
 pub struct Symbol<'a> {
     pub name: &'a str,
@@ -37,7 +34,6 @@ pub struct Symbol<'a> {
     is_section: bool,
 }
 
-/// A BPF object file, taken apart.
 #[derive(Debug)]
 pub struct Elf<'a> {
     pub sections: Vec<Section<'a>>,
@@ -70,7 +66,6 @@ impl<'a> Elf<'a> {
         self.sections.iter().position(|section| section.name == name)
     }
 
-    /// The place with this name.
     pub fn symbol(&self, name: &str) -> Option<&Symbol<'a>> {
         self.symbols.iter().find(|symbol| symbol.name == name && !symbol.is_section)
     }

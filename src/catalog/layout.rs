@@ -19,7 +19,6 @@ const TEXT_LIMIT: usize = 1 << 20;
 /// The kernel's structs that are not called by their algorithm's name: tcp_cubic.c began as a copy of tcp_bic.c.
 const KERNEL_STRUCTS: [(&str, &str); 2] = [("cubic", "bictcp"), ("bic", "bictcp")];
 
-/// One phase of an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// First byte of the state while in this phase.
@@ -28,7 +27,6 @@ pub struct Phase {
     pub name: String,
 }
 
-/// How the bytes of a field are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldKind {
@@ -36,18 +34,14 @@ pub enum FieldKind {
     Unsigned,
     /// Whole number in two's complement.
     Signed,
-    /// Truth value.
     Bool,
     /// A number with names for some of its values.
     Enum {
-        /// Value and name.
         names: Vec<(i64, String)>,
     },
     /// Several numbers of equal size.
     Array {
-        /// Bytes of one of them.
         element_size: usize,
-        /// How each is read.
         element: Box<FieldKind>,
     },
     /// Anything else: shown as bytes.
@@ -66,14 +60,12 @@ pub struct Field {
     /// First bit and number of bits, when it does not fill its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<(u32, u32)>,
-    /// How it is read.
     pub kind: FieldKind,
 }
 
 /// The private state of an algorithm: 104 bytes of every socket that uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateLayout {
-    /// Bytes used.
     pub size: usize,
     /// The algorithm's own phases; empty when it declares none.
     pub phases: Vec<Phase>,
@@ -81,7 +73,6 @@ pub struct StateLayout {
     pub fields: Vec<Field>,
 }
 
-/// The value of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -110,7 +101,7 @@ impl fmt::Display for Value {
 impl StateLayout {
     /// The name of the phase that the state is in.
     ///
-    /// None: when the algorithm declares no phases or the byte is none of them.
+    /// None: the algorithm declares no phases, or none with this byte.
     pub fn phase_name(&self, state: &[u8]) -> Option<&str> {
         let value = state.first()?;
         self.phases.iter().find(|phase| phase.value == *value).map(|phase| phase.name.as_str())
@@ -177,7 +168,7 @@ impl StateLayout {
 /// Size in bytes and fields of a struct.
 fn fields_of<'a>(btf: &Btf<'a>, state: Type<'a>) -> Option<(usize, Vec<Field>)> {
     let mut found = Found::default();
-    add_members(btf, state, Place { prefix: "", offset: 0, depth: 0 }, &mut found)?;
+    add_members(btf, state, Nested { prefix: "", offset: 0, depth: 0 }, &mut found)?;
     Some((state.size_or_type as usize, found.fields))
 }
 
@@ -187,19 +178,16 @@ fn phase((name, value): (&str, i64)) -> Option<Phase> {
     Some(Phase { value: u8::try_from(value).ok()?, name })
 }
 
-/// Where the members of a nested struct go.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct Nested<'p> {
     prefix: &'p str,
     offset: usize,
     depth: usize,
 }
 
-/// What was found so far.
 #[derive(Default)]
 struct Found {
     fields: Vec<Field>,
-    /// Members looked at.
     members: usize,
     /// Bytes of names.
     text: usize,
@@ -214,7 +202,7 @@ impl Found {
     }
 }
 
-fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
     for member in of.members()? {
         let inner = btf.resolve(member.type_id)?;
         let offset = at.offset.checked_add(member.offset())?;
@@ -223,7 +211,7 @@ fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) ->
             ("", name) => name.to_owned(),
             (prefix, name) => format!("{prefix}.{name}"),
         };
-        add_type(btf, inner, Place { prefix: &name, offset, depth: at.depth }, found)?;
+        add_type(btf, inner, Nested { prefix: &name, offset, depth: at.depth }, found)?;
         if member.bits != 0 {
             set_bits(found.fields.last_mut()?, &member);
         }
@@ -231,12 +219,12 @@ fn add_members<'a>(btf: &Btf<'a>, of: Type<'a>, at: Place, found: &mut Found) ->
     Some(())
 }
 
-fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
     found.members += 1;
     if found.members > MEMBER_LIMIT || found.fields.len() >= FIELD_LIMIT || at.depth > DEPTH_LIMIT {
         return None;
     }
-    let deeper = Place { depth: at.depth + 1, ..at };
+    let deeper = Nested { depth: at.depth + 1, ..at };
     match inner.kind {
         Kind::Struct | Kind::Union => add_members(btf, inner, deeper, found),
         Kind::Array => add_array(btf, inner, deeper, found),
@@ -248,7 +236,7 @@ fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Place, found: &mut Found) ->
 }
 
 /// An array of numbers is one field; an array of anything else is taken apart as `name[0]`, `name[1]` …
-fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -> Option<()> {
+fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Nested, found: &mut Found) -> Option<()> {
     let (element, count) = array.elements()?;
     let element = btf.resolve(element)?;
     let count = usize::try_from(count).ok().filter(|&count| count <= FIELD_LIMIT)?;
@@ -261,7 +249,7 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Place, found: &mut Found) -
     for index in 0..count {
         let prefix = format!("{}[{index}]", at.prefix);
         let offset = at.offset.checked_add(size.checked_mul(index)?)?;
-        add_type(btf, element, Place { prefix: &prefix, offset, depth: at.depth }, found)?;
+        add_type(btf, element, Nested { prefix: &prefix, offset, depth: at.depth }, found)?;
     }
     Some(())
 }
@@ -307,7 +295,6 @@ impl Field {
 }
 
 impl FieldKind {
-    /// Bytes of the names of its values.
     fn text_bytes(&self) -> usize {
         match self {
             FieldKind::Enum { names } => names.iter().map(|(_, name)| name.len() + size_of::<(i64, String)>()).sum(),

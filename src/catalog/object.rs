@@ -20,7 +20,6 @@ pub const OPS_TYPE: &str = "tcp_congestion_ops";
 const RESERVED: &str = "default";
 /// Variables of a section that are looked at for an ops table.
 const VARIABLES_MAX: usize = 256;
-/// Most tunables of an algorithm.
 const TUNABLES_MAX: usize = 256;
 /// Most former names of a tunable.
 const FORMER_MAX: usize = 8;
@@ -28,8 +27,7 @@ const FORMER_MAX: usize = 8;
 const LICENCES: [&str; 6] =
     ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
-/// The variable that is the ops table.
-struct Table<'a> {
+struct OpsVariable<'a> {
     id: u32,
     variable: &'a str,
     section: usize,
@@ -70,10 +68,10 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
     Ok(found)
 }
 
-fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<Table<'a>, String> {
+fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<OpsVariable<'a>, String> {
     let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name().starts_with(".struct_ops"));
     let ids = sections.flat_map(|(_, section)| section.section_variables()).take(VARIABLES_MAX);
-    let tables: Vec<Table> = ids.filter_map(|id| table(elf, btf, id)).collect();
+    let tables: Vec<OpsVariable> = ids.filter_map(|id| table(elf, btf, id)).collect();
     let names = tables.iter().map(|table| shown(table.variable)).collect::<Vec<_>>().join(", ");
     match (tables.len(), wanted) {
         (0, _) => Err("it has no ops table: no variable of type tcp_congestion_ops in .struct_ops or \
@@ -88,7 +86,7 @@ fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<T
     }
 }
 
-fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<Table<'a>> {
+fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<OpsVariable<'a>> {
     let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
     let kind = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Struct)?;
     // A flavour such as tcp_congestion_ops___v6 is the same table to the kernel.
@@ -96,7 +94,7 @@ fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<Table<'a>> {
         return None;
     }
     let &Symbol { section, offset, .. } = elf.symbol(variable.name())?;
-    Some(Table { id, variable: variable.name(), section, offset, kind })
+    Some(OpsVariable { id, variable: variable.name(), section, offset, kind })
 }
 
 fn check_licence(elf: &Elf) -> Result<(), String> {
@@ -112,7 +110,7 @@ fn check_licence(elf: &Elf) -> Result<(), String> {
 }
 
 /// The name in the ops table, which the kernel will know the algorithm by; else the table's own.
-fn kernel_name(elf: &Elf, table: &Table) -> Result<String, String> {
+fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let start = members.iter().find(|member| member.name == "name").map(|member| member.offset());
     let bytes = start.and_then(|start| {
@@ -197,7 +195,7 @@ fn companion(btf: &Btf) -> Option<Companion> {
 }
 
 /// The members of the ops table that point at a program.
-fn callbacks(elf: &Elf, table: &Table) -> Result<Vec<Callback>, String> {
+fn callbacks(elf: &Elf, table: &OpsVariable) -> Result<Vec<Callback>, String> {
     let members = table.kind.members().ok_or("the type of its ops table is damaged")?;
     let end = table.offset.saturating_add(table.kind.size_or_type as usize);
     let mut found: Vec<(usize, Callback)> = elf

@@ -4,10 +4,10 @@
 //! interval. `scenarios/safety/README.md` gives the rule by which figures become low, medium or high, with its reasons.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::source;
 use super::{Algorithm, Setting};
@@ -15,7 +15,6 @@ use super::{Algorithm, Setting};
 #[cfg(test)]
 mod tests;
 
-/// The measurements in the tree.
 static MEASURED: &str = include_str!("../../scenarios/safety/risk.json");
 /// A figure that is worse than Reno's by this factor makes the risk medium.
 pub const MEDIUM_FROM: f64 = 1.25;
@@ -23,19 +22,19 @@ pub const MEDIUM_FROM: f64 = 1.25;
 pub const HIGH_FROM: f64 = 2.0;
 
 /// How much an operator risks who gives an algorithm to connections that did not ask for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Level {
     /// No figure is worse than Reno's by [`MEDIUM_FROM`].
-    #[serde(rename = "low")]
     Low,
     /// At least one is, none by [`HIGH_FROM`].
-    #[serde(rename = "medium")]
     Medium,
     /// At least one is worse by [`HIGH_FROM`].
-    #[serde(rename = "high")]
     High,
     /// A question has no figure.
     #[serde(rename = "not measured")]
+    #[strum(serialize = "not measured")]
     NotMeasured,
 }
 
@@ -46,18 +45,6 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Level::Low => "low",
-            Level::Medium => "medium",
-            Level::High => "high",
-            Level::NotMeasured => "not measured",
-        })
-    }
-}
-
-/// What a ratio says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Worse {
@@ -72,7 +59,6 @@ pub enum Worse {
 pub struct Question {
     /// Stem of its file in `scenarios/safety`.
     pub id: &'static str,
-    /// Which ratios are bad.
     pub worse: Worse,
     /// What the ratio is of, in a table.
     pub what: &'static str,
@@ -166,11 +152,9 @@ impl Question {
     }
 }
 
-/// A measured ratio, as the tree keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Id of the question.
     pub question: String,
     /// The cell of its scenario: `queue 1bdp`; empty where it has one cell.
     pub at: String,
@@ -180,7 +164,7 @@ pub struct Figure {
     pub ci95: Option<[f64; 2]>,
     /// Runs.
     pub n: u32,
-    /// What the runs were carried out by: `virtual` or `kernel`.
+    /// The engine of the runs: `virtual` or `kernel`.
     pub engine: String,
 }
 
@@ -215,7 +199,6 @@ impl Figure {
         format!("{:.2}{interval}", self.ratio)
     }
 
-    /// The finding, with its interval and its place.
     pub fn sentence(&self) -> String {
         let Some(question) = self.question() else { return self.what() };
         let (scale, unit) = match question.worse {
@@ -232,7 +215,6 @@ impl Figure {
     }
 }
 
-/// What was measured of one algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -242,20 +224,16 @@ pub struct Entry {
     pub figures: Vec<Figure>,
 }
 
-/// The table in the tree.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct Measurements {
     schema: u32,
     algorithms: BTreeMap<String, Entry>,
 }
 
-/// What is known of an algorithm's risk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Risk {
-    /// The word.
     pub level: Level,
-    /// Why, in one sentence.
     pub sentence: String,
     /// Whether the figures are of the code that this program carries.
     pub of_this_code: bool,
@@ -264,7 +242,6 @@ pub struct Risk {
 }
 
 impl Risk {
-    /// Of an algorithm as it comes.
     pub fn of(algorithm: &Algorithm) -> Risk {
         let carried = super::all().iter().find(|carried| carried.id == algorithm.id);
         let is_carried = carried.is_some_and(|carried| carried.object == algorithm.object);
@@ -318,7 +295,7 @@ impl Risk {
 pub fn measured() -> &'static BTreeMap<String, Entry> {
     static MEASUREMENTS: OnceLock<BTreeMap<String, Entry>> = OnceLock::new();
     MEASUREMENTS.get_or_init(|| {
-        let table: Table =
+        let table: Measurements =
             serde_json::from_str(MEASURED).unwrap_or_else(|why| panic!("scenarios/safety/risk.json: {why}"));
         table.algorithms
     })

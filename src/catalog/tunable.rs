@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::nearest::nearest;
 
-/// How a tunable's value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TunableKind {
@@ -22,13 +21,11 @@ pub enum TunableKind {
 pub struct Tunable {
     /// Its name in C and on the command line.
     pub name: String,
-    /// How it is stored.
     pub kind: TunableKind,
     /// Bytes it takes: 1, 2, 4 or 8.
     pub size: usize,
     /// Where its bytes stand in the object's `.rodata`.
     pub offset: usize,
-    /// Value when nothing is set.
     pub default: i128,
     /// Lowest value allowed.
     pub low: i128,
@@ -46,13 +43,11 @@ pub struct Tunable {
 /// A checked value for one tunable, ready to be written before the object is loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The tunable's name.
     pub name: String,
     /// In the tunable's unit.
     pub value: i128,
     /// Where its bytes stand in the object's `.rodata`.
     pub offset: usize,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 

@@ -1,9 +1,11 @@
 //! What verbs print: sockets and streams in every format, tables, and messages. It knows no verb.
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Result;
 use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::plain::plain_lines;
 
@@ -24,6 +26,9 @@ pub fn set_quiet(is_quiet: bool) {
     QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
+/// Version of the JSON that verbs print.
+pub const SCHEMA: u32 = 1;
+
 /// How a query prints its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -31,6 +36,30 @@ pub enum Format {
     Table,
     /// One JSON document with a schema number
     Json,
+}
+
+impl Format {
+    /// Prints a document as JSON, or as `table` writes it.
+    ///
+    /// Errors: stdout cannot be written.
+    pub fn print<D: Serialize>(
+        self,
+        document: &D,
+        table: impl FnOnce(&mut StdoutLock<'static>, &D) -> io::Result<()>,
+    ) -> Result<()> {
+        let mut out = io::stdout().lock();
+        match self {
+            Format::Json => write_json(&mut out, document),
+            Format::Table => Ok(table(&mut out, document)?),
+        }
+    }
+}
+
+/// Writes one JSON document.
+///
+/// Errors: `out` cannot be written.
+pub fn write_json(out: &mut impl Write, document: &impl Serialize) -> Result<()> {
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(document)?)?)
 }
 
 /// Writes to stderr. What nobody can read there, on a closed pipe or a full disk, is lost, and the work goes on.

@@ -25,7 +25,6 @@ pub struct Difference {
     pub cure: Cure,
 }
 
-/// What makes something as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
     /// A step of [`super::carry_out`].
@@ -34,10 +33,8 @@ pub enum Cure {
     Person(String),
 }
 
-/// One change of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Load an algorithm.
     Load(String),
     /// Unload what is left of it or is otherwise than declared, then load it.
     Reload(String),
@@ -45,11 +42,9 @@ pub enum Step {
     Upgrade(String),
     /// Keep an algorithm that a policy loaded, whatever becomes of the policy.
     Keep(String),
-    /// Apply the declared policy.
     ApplyPolicy,
     /// Remove a policy that was declared and is no more.
     RemovePolicy,
-    /// Make it the default.
     SetDefault(String),
     /// Put the default back that was there before this one.
     RestoreDefault(String),
@@ -58,7 +53,6 @@ pub enum Step {
 }
 
 impl Step {
-    /// What it will do, as a phrase.
     pub fn phrase(&self) -> String {
         match self {
             Step::Load(name) => format!("load \"{name}\""),
@@ -93,9 +87,10 @@ pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Dif
     let undeclared = |it: &&Instance| {
         declared_here(declaration, it.record.as_ref()).is_some() && !declaration.algorithms.contains_key(&it.name)
     };
-    let undeclared = instances.iter().filter(undeclared).map(|it| {
-        step(format!("\"{}\" is loaded and is not declared any more", it.name), Step::Unload(it.name.clone()))
-    });
+    let undeclared = instances
+        .iter()
+        .filter(undeclared)
+        .map(|it| step(format!("\"{}\" is loaded and is no longer declared", it.name), Step::Unload(it.name.clone())));
     differences.extend(undeclared);
     Ok(differences)
 }
@@ -132,7 +127,7 @@ fn of_algorithm(
             let pid = instance.owner_pid().unwrap_or_default();
             return Some(person(format!("\"{name}\" is registered by a tccc run (pid {pid})"), "wait until it ends"));
         }
-        Standing::Leftover => return Some(step(format!("something of \"{name}\" is left"), Step::Reload(name))),
+        Standing::Leftover => return Some(step(format!("parts of \"{name}\" are left"), Step::Reload(name))),
         Standing::Pinned => {}
     }
     let Some(record) = &instance.record else {
@@ -146,7 +141,7 @@ fn of_algorithm(
         return Some(step(format!("the companion of \"{name}\" is not as declared"), Step::Reload(name)));
     }
     if record.companion.is_some() && !instance.is_companion_attached {
-        return Some(step(format!("the companion of \"{name}\" is attached no more"), Step::Reload(name)));
+        return Some(step(format!("the companion of \"{name}\" is no longer attached"), Step::Reload(name)));
     }
     let change = if features.link_update { Step::Upgrade(name.clone()) } else { Step::Reload(name.clone()) };
     if record.digest != loader::digest_of(&declared.algorithm) || !instance.is_as_recorded() {
@@ -181,7 +176,7 @@ fn of_policy(declaration: &Declaration) -> Result<Option<Difference>> {
     let is_ours = |generation: &GenerationRecord| generation.file.as_ref().is_some_and(|file| declaration.owns(file));
     let Some(DeclaredPolicy { file, policy }) = &declaration.policy else {
         let undeclared = standing.generation.filter(is_ours);
-        let what = "the policy is not declared any more";
+        let what = "the policy is no longer declared";
         return Ok(undeclared.map(|_| step(what.to_owned(), Step::RemovePolicy)));
     };
     let now = standing.generation.map(|it| it.policy);
@@ -247,7 +242,7 @@ fn of_default(declaration: &Declaration, now: &str, instances: &[Instance]) -> R
     let stays = instances.iter().find(set_by_us).filter(|it| declaration.algorithms.contains_key(&it.name));
     Ok(stays.map(|it| {
         step(
-            format!("\"{}\" is the default, and no default is declared any more", it.name),
+            format!("\"{}\" is the default, and a default is no longer declared", it.name),
             Step::RestoreDefault(it.name.clone()),
         )
     }))

@@ -15,9 +15,8 @@ use crate::bounded;
 use crate::catalog::{self, Algorithm};
 use crate::failure::Failure;
 use crate::policy::file::read as read_policy;
-use crate::written::{Field, Mistake, Mistakes, Reader, Table, text};
+use crate::written::{Field, Mistake, Mistakes, Reader, TomlTable, text};
 
-/// Describes every field.
 const REFERENCE: &str = "scenarios/policy/declared/README.md";
 const FIELDS: [&str; 4] = ["version", "default", "policy", "algorithm"];
 const ALGORITHM_FIELDS: [&str; 5] = ["use", "tunables", "cgroup", "receiver", "accept_risk"];
@@ -31,7 +30,6 @@ struct Given {
     at: Mistake,
 }
 
-/// What the files say of one algorithm.
 #[derive(Debug, Default)]
 struct Entry {
     /// Where it is named first.
@@ -43,7 +41,6 @@ struct Entry {
     accepts_risk: bool,
 }
 
-/// What the files read so far say.
 #[derive(Debug, Default)]
 struct SoFar {
     default: Option<Given>,
@@ -175,7 +172,7 @@ impl Reader<'_> {
     /// Reads one file of a declaration in `folder`.
     fn declaration(&mut self, folder: &Path, so_far: &mut SoFar) {
         let Some(document) = self.syntax() else { return };
-        let document = Table::whole(&document);
+        let document = TomlTable::whole(&document);
         if !self.is_known_version(&document, &FIELDS) {
             return;
         }
@@ -206,7 +203,7 @@ impl Reader<'_> {
         }
     }
 
-    fn algorithm(&mut self, name: &str, table: &Table<'_>, folder: &Path, entry: &mut Entry) {
+    fn algorithm(&mut self, name: &str, table: &TomlTable<'_>, folder: &Path, entry: &mut Entry) {
         self.refuse_unknown(table, &ALGORITHM_FIELDS);
         let place = self.place(table.span.start, &table.name);
         entry.at.get_or_insert_with(|| place.clone());

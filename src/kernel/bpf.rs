@@ -98,45 +98,30 @@ pub(super) fn text(bytes: &[u8]) -> String {
 ///
 /// Errors: not a program.
 pub fn program_id(program: &impl AsRawFd) -> Result<u32> {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
-        .context("ask for the number of a program")?;
-    Ok(info.id)
+    Ok(program_info(program).context("ask for the number of a program")?.id)
 }
 
 /// Name of the program with this number.
 ///
 /// None: it is gone, or may not be looked at.
 pub fn program_name(id: u32) -> Option<String> {
-    let program = open_program(id).ok()?;
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    let answer = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
-    (answer == 0).then(|| text(&info.name.map(|byte| byte as u8)))
+    let info = program_info(&open_program(id).ok()?).ok()?;
+    Some(text(&info.name.map(|byte| byte as u8)))
 }
 
 /// Numbers of the program and of the cgroup of a link.
 ///
 /// Errors: not a link to a cgroup.
 pub fn cgroup_link(link: &OwnedFd) -> Result<CgroupLink> {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) })
-        .context("ask what a link attaches")?;
+    let info = link_info(link).context("ask what a link attaches")?;
     anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP, "the link is not to a cgroup");
     // SAFETY: the kernel filled this arm of the union, as its type says.
     let cgroup = unsafe { info.__bindgen_anon_1.cgroup.cgroup_id };
     Ok(CgroupLink { program: info.prog_id, cgroup })
 }
 
-/// What a link to a cgroup attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupLink {
-    /// Number of the program.
     pub program: u32,
     /// Kernel id of the cgroup; 0 once the link was detached or the cgroup is gone.
     pub cgroup: u64,
@@ -183,7 +168,6 @@ pub fn sock_ops_of(cgroup: &File) -> io::Result<AttachedPrograms> {
     Ok(AttachedPrograms { ids: ids[..count as usize].to_vec(), allows_others })
 }
 
-/// Programs of one kind at a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedPrograms {
     /// Their numbers, in the order in which they run.
@@ -222,14 +206,7 @@ pub fn cgroup_links_of(programs: &[u32]) -> io::Result<Vec<OwnedFd>> {
 
 /// Whether a link to a cgroup still has it: links outlive the cgroup, which then has taken the program with it.
 pub fn is_attached_to_cgroup(link: &OwnedFd) -> bool {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    let answer = unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) };
-    // SAFETY: the kernel filled this arm of the union, as its type says.
-    answer == 0
-        && info.type_ == libbpf_sys::BPF_LINK_TYPE_CGROUP
-        && unsafe { info.__bindgen_anon_1.cgroup.cgroup_id } != 0
+    cgroup_link(link).is_ok_and(|link| link.cgroup != 0)
 }
 
 /// Ends a link's registration even if another process has the link open; kernels before 6.11 cannot, which is no error.
@@ -245,6 +222,22 @@ pub(super) fn map_info(map: &OwnedFd) -> io::Result<libbpf_sys::bpf_map_info> {
     let mut length = size_of::<libbpf_sys::bpf_map_info>() as u32;
     // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
     checked(unsafe { libbpf_sys::bpf_map_get_info_by_fd(map.as_raw_fd(), &raw mut info, &raw mut length) })?;
+    Ok(info)
+}
+
+pub(super) fn program_info(program: &impl AsRawFd) -> io::Result<libbpf_sys::bpf_prog_info> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })?;
+    Ok(info)
+}
+
+pub(super) fn link_info(link: &OwnedFd) -> io::Result<libbpf_sys::bpf_link_info> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
+    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) })?;
     Ok(info)
 }
 

@@ -13,7 +13,6 @@ use memmap2::Mmap;
 use crate::btf::{Btf, Index, Kind, Member};
 use crate::failure::Failure;
 
-/// Where the running kernel shows its types.
 pub const RUNNING_KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
 /// Where the kernel shows the types of an algorithm's module, while it is loaded.
@@ -84,7 +83,6 @@ impl Types {
         Ok(Types { bytes, index })
     }
 
-    /// The types themselves.
     pub fn view(&self) -> Btf<'_> {
         Btf::indexed(&self.bytes, &self.index)
     }

@@ -51,7 +51,6 @@ impl RunCgroup {
         self.path.join("cgroup.procs")
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

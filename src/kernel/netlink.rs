@@ -18,10 +18,8 @@ use crate::kernel::netns::Netns;
 /// Longest interface name, characters: the kernel's IFNAMSIZ without the closing zero.
 pub const INTERFACE_NAME_MAX: usize = 15;
 
-/// One end of a veth pair.
 #[derive(Debug, Clone, Copy)]
 pub struct VethEnd<'a> {
-    /// The namespace it is created in.
     pub netns: &'a Netns,
     /// The interface's name, at most [`INTERFACE_NAME_MAX`] characters.
     pub name: &'a str,

@@ -19,7 +19,6 @@ use crate::failure::Failure;
 /// Type of the file system that namespaces are files of.
 const NSFS_MAGIC: FsType = FsType(libc::NSFS_MAGIC);
 
-/// An open network namespace.
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,
@@ -179,7 +178,7 @@ mod tests {
     use super::*;
     use crate::failure::Kind;
 
-    /// Who may not go anywhere is told so, and is where it was.
+    /// A process without the right to enter gets an error and stays where it was.
     #[test]
     fn thread_comes_back_also_from_work_that_panics_and_stays_where_it_may_not_go() {
         let home = Netns::current().unwrap().inode();

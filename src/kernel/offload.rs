@@ -31,7 +31,6 @@ const ETHTOOL_SGSO: u32 = 0x24;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// `struct ethtool_value`.
 #[repr(C)]
 struct EthtoolValue {
     command: u32,

@@ -38,7 +38,6 @@ pub const FOR_EXPERIMENT: [Capability; 4] =
     [Capability::DacOverride, Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin];
 
 impl Capability {
-    /// Its name in manuals.
     pub fn name(self) -> &'static str {
         match self {
             Capability::DacOverride => "CAP_DAC_OVERRIDE",

@@ -34,7 +34,6 @@ pub struct Slot {
     pub offset: usize,
 }
 
-/// What the kernel offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     /// Congestion control can be a BPF program at all.

@@ -25,9 +25,8 @@ const NS_PER_TICK: i64 = 10_000_000;
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// One process, told from later ones with the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
     /// Clock ticks from boot to its start.
     pub started: u64,
@@ -55,7 +54,6 @@ impl Process {
         }
     }
 
-    /// Whether it still runs.
     pub fn lives(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
@@ -138,11 +136,8 @@ fn start_time(pid: u32) -> Option<u64> {
 /// Why a process does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// It is gone.
     Gone,
-    /// A signal stopped it.
     Stopped,
-    /// A debugger holds it.
     Traced,
     /// Its cgroup, or one above it, is frozen: the folder of that one.
     Frozen(PathBuf),
@@ -151,7 +146,6 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// How a process stands now.
     pub fn of(pid: u32) -> Self {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let letter = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());

@@ -33,17 +33,14 @@ const TCP_LISTEN: u8 = 10;
 pub struct Holder {
     /// The process; none for sockets that their process has closed already.
     pub pid: Option<u32>,
-    /// Its command.
     pub command: String,
     /// Inode of the network namespace.
     pub netns: u32,
-    /// Connections.
     pub sockets: usize,
     /// Listening sockets: connections they accept use the algorithm too.
     pub listening: usize,
 }
 
-/// A TCP socket and its algorithm.
 struct Choice {
     algorithm: String,
     cookie: u64,
@@ -76,11 +73,8 @@ pub fn holders() -> Result<BTreeMap<String, Vec<Holder>>> {
 /// A socket and the process that holds it; the first that is found when several do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
-    /// Socket cookie.
     pub cookie: u64,
-    /// The process.
     pub pid: u32,
-    /// Its command.
     pub command: String,
 }
 
@@ -145,7 +139,6 @@ fn choices(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<Choice>> {
     Ok(found)
 }
 
-/// The TCP sockets of this thread's namespace.
 fn dump(netns: u32) -> io::Result<Vec<Choice>> {
     let diag = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
     bind(diag.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
@@ -208,7 +201,6 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_ne_bytes(word.try_into().expect("four bytes")))
 }
 
-/// What the processes of this host have open.
 #[derive(Debug, Default)]
 struct Descriptors {
     /// Inode of a socket to a process that holds it.

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
 
-use super::bpf::{self, checked, map_info, open_map, open_program, owned, text};
+use super::bpf::{self, checked, link_info, map_info, open_map, open_program, owned, program_info, text};
 use super::probe::Features;
 
 /// Bytes of a name with its closing zero: the kernel's TCP_CA_NAME_MAX.
@@ -23,10 +23,8 @@ const NEEDS_ECN: u32 = 2;
 
 /// A congestion control table in the kernel.
 #[derive(Debug)]
-pub struct Table {
-    /// The map that holds it.
+pub struct OpsTable {
     pub map: OwnedFd,
-    /// The map's number.
     pub map_id: u32,
     /// The map's name: the variable in the source, usually the algorithm's id.
     pub map_name: String,
@@ -56,7 +54,7 @@ pub struct ProgramCost {
 /// Every congestion control table that is in the kernel as a map.
 ///
 /// Errors: not permitted to list maps (needs CAP_SYS_ADMIN).
-pub fn tables(features: &Features) -> Result<Vec<Table>> {
+pub fn tables(features: &Features) -> Result<Vec<OpsTable>> {
     let mut found = Vec::new();
     let mut id = 0;
     loop {
@@ -71,7 +69,7 @@ pub fn tables(features: &Features) -> Result<Vec<Table>> {
 }
 
 /// The table in this map; none when it is another kind of map or was never filled.
-pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
+pub fn table_of(map: OwnedFd, features: &Features) -> Option<OpsTable> {
     let info = map_info(&map).ok()?;
     let value = (info.type_ == libbpf_sys::BPF_MAP_TYPE_STRUCT_OPS).then(|| map_value(&map, &info).ok())??;
     let name_at = features.slots.get("name")?.offset;
@@ -82,7 +80,7 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
     }
     let callbacks = features.slots.iter().filter(|(_, slot)| slot.parameters.is_some());
     let programs = callbacks.filter_map(|(name, slot)| Some((name.clone(), word(slot.offset).filter(|&id| id != 0)?)));
-    Some(Table {
+    Some(OpsTable {
         map_id: info.id,
         map_name: text(&info.name.map(|byte| byte as u8)),
         name,
@@ -98,11 +96,7 @@ pub fn table_of(map: OwnedFd, features: &Features) -> Option<Table> {
 ///
 /// Errors: not a struct_ops link.
 pub fn link_target(link: &OwnedFd) -> Result<LinkTarget> {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) })
-        .context("ask what a link registers")?;
+    let info = link_info(link).context("ask what a link registers")?;
     anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_STRUCT_OPS, "the link is not of the struct_ops kind");
     // SAFETY: the kernel filled this arm of the union, as its type says.
     let map_id = unsafe { info.__bindgen_anon_1.struct_ops.map_id };
@@ -116,10 +110,8 @@ pub fn links() -> Result<Vec<LinkTarget>> {
     bpf::look_at_links(|link| link_target(&link).ok()).context("list the kernel's BPF links")
 }
 
-/// What a link holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkTarget {
-    /// The link's number.
     pub link_id: u32,
     /// Number of the map it registers; 0 once the link was detached.
     pub map_id: u32,
@@ -185,11 +177,7 @@ pub fn program_cost(id: u32) -> Result<ProgramCost> {
 ///
 /// Errors: not a program.
 pub fn cost_of(program: &impl AsRawFd) -> Result<ProgramCost> {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
-        .context("ask for the cost of a BPF program")?;
+    let info = program_info(program).context("ask for the cost of a BPF program")?;
     Ok(ProgramCost { verified_instructions: info.verified_insns, calls: info.run_cnt, nanoseconds: info.run_time_ns })
 }
 

@@ -13,7 +13,6 @@ use crate::kernel::probe::Features;
 
 const POINTER_BYTES: usize = size_of::<usize>();
 
-/// A callback that the object provides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provided {
     /// Name of the member, with the `___N` of a form.
@@ -27,11 +26,9 @@ pub struct Provided {
 /// What becomes of a provided callback on this kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// Used as it is.
     Kept,
     /// Used as this member.
     MovedTo(String),
-    /// Left out.
     LeftOut,
 }
 

@@ -37,7 +37,6 @@ impl Guard {
         Ok(Guard { process: Some(process), unconfirmed: Unconfirmed { until_ns, guard } })
     }
 
-    /// What is to be recorded with the registration.
     pub fn unconfirmed(&self) -> Unconfirmed {
         self.unconfirmed
     }

@@ -29,10 +29,8 @@ pub struct Options {
     pub unconfirmed: Option<Unconfirmed>,
 }
 
-/// What was done, or would be.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The record of it.
     pub record: Record,
     /// A phrase for each callback that had to be adapted to this kernel.
     pub adapted: Vec<String>,
@@ -84,7 +82,6 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     Ok(loaded)
 }
 
-/// What will be changed, in order.
 fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) -> Result<Vec<String>> {
     let name = &record.name;
     let kept = if features.links { pins.link(name) } else { pins.map(name) };
@@ -133,7 +130,7 @@ fn check_free(name: &str, options: Options, store: &Store, features: &Features) 
                 Err(Failure::failed(what).hint("`--as NAME` loads it under another name").into())
             }
             Standing::Leftover if instance.is_registered && instance.is_of_the_dead() => Ok(None), // the sweep removes it
-            Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded and something of it is left"))
+            Standing::Leftover => Err(Failure::failed(format!("\"{name}\" was loaded, and parts of it are left"))
                 .hint(format!("`tccc unload {name}` removes it; `tccc status` shows it"))
                 .into()),
         };

@@ -132,7 +132,6 @@ fn open(request: &Request) -> Result<OpenObject> {
     })
 }
 
-/// The object's own type information.
 fn types_of(object: &OpenObject) -> Result<Types> {
     let mut length = 0u32;
     // SAFETY: the object is open; its type information and the bytes of it live as long as the object.
@@ -258,7 +257,6 @@ impl Verified {
         }
     }
 
-    /// The map that holds the table.
     pub(super) fn map(&self) -> Result<OwnedFd> {
         let table = self.object.maps().find(|map| is_table(map, &self.table));
         Ok(table.context("find the ops table")?.as_fd().try_clone_to_owned()?)

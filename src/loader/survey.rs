@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::Result;
 
 use crate::kernel::probe::Features;
-use crate::kernel::struct_ops::{self, Table};
+use crate::kernel::struct_ops::{self, OpsTable};
 use crate::kernel::{bpf, congestion, process};
 use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
@@ -13,25 +13,21 @@ use crate::state::{Owner, Record, Store};
 /// One name that tccc registered, or was about to.
 #[derive(Debug)]
 pub struct Instance {
-    /// Its name in the kernel.
     pub name: String,
     /// What was written down; none when the records were lost.
     pub record: Option<Record>,
-    /// A link is pinned.
     pub has_link_pin: bool,
-    /// A table is pinned.
     pub has_map_pin: bool,
     /// The attachment of its companion program is pinned.
     pub has_companion_pin: bool,
     /// The companion program runs: it is attached to a cgroup that exists.
     pub is_companion_attached: bool,
     /// The table in the kernel; none when it is gone or may not be looked at.
-    pub table: Option<Table>,
+    pub table: Option<OpsTable>,
     /// Sockets can choose it.
     pub is_registered: bool,
 }
 
-/// How an instance stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Registered, and kept by a pin.
@@ -43,7 +39,6 @@ pub enum Standing {
 }
 
 impl Instance {
-    /// How it stands.
     pub fn standing(&self) -> Standing {
         let is_pinned = self.has_link_pin || (self.has_map_pin && self.is_map_held());
         if self.is_receiver() {
@@ -91,7 +86,6 @@ impl Instance {
         self.record.as_ref().map_or(map, |record| record.algorithm.as_str())
     }
 
-    /// The process that keeps it.
     pub fn owner_pid(&self) -> Option<u32> {
         match self.record.as_ref()?.owner {
             Owner::Process(process) => Some(process.pid),

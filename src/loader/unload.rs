@@ -23,10 +23,8 @@ const BUSY_WITHIN: Duration = Duration::from_secs(1);
 /// The kernel always has it.
 const LAST_RESORT: &str = "reno";
 
-/// What was undone.
 #[derive(Debug, Default)]
 pub struct Unloaded {
-    /// The name.
     pub name: String,
     /// The algorithm that is the host's default now, when that was changed back.
     pub default_restored: Option<String>,

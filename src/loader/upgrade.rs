@@ -25,10 +25,8 @@ const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
 /// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
 const ONLY_IN_THE_FIRST: &str = "net.ipv4.tcp_mem";
 
-/// What an upgrade or a rollback did.
 #[derive(Debug)]
 pub struct Upgraded {
-    /// The record now.
     pub record: Record,
     /// A phrase for each callback that had to be adapted to this kernel.
     pub adapted: Vec<String>,

@@ -4,22 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::trace::event::{CaState, Event};
 
-/// One moment of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// Seconds since the flow's first event.
     pub time_s: f64,
-    /// Congestion window, packets.
     pub cwnd_pkts: u32,
     /// Slow-start threshold; none before the first reduction.
     pub ssthresh_pkts: Option<u32>,
-    /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
-    /// Latest RTT sample, microseconds.
     pub rtt_us: Option<u32>,
     /// Lowest RTT of the kernel's window, microseconds.
     pub min_rtt_us: Option<u32>,
-    /// Packets in flight.
     pub inflight_pkts: u32,
     /// Delivered so far, packets.
     pub delivered_pkts: u32,
@@ -29,7 +24,6 @@ pub struct Point {
     pub lost_pkts: u32,
     /// Retransmitted so far, packets.
     pub retrans_pkts: u32,
-    /// Congestion state.
     pub ca_state: CaState,
 }
 
@@ -40,7 +34,6 @@ pub struct Series {
     pub name: &'static str,
     /// Heading for people, without the unit.
     pub title: &'static str,
-    /// Unit of the value.
     pub unit: &'static str,
     /// Its points: seconds since the flow's first event, and the value. A gap is where a moment has none.
     pub points: fn(&Flow) -> Vec<(f64, f64)>,
@@ -100,7 +93,6 @@ impl Series {
 /// were dropped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
-    /// Socket cookie.
     pub socket: u64,
     /// Kernel name of its algorithm at its last event.
     pub algorithm: String,
@@ -108,12 +100,10 @@ pub struct Flow {
     pub mss_bytes: u32,
     /// Its first event on the host's monotonic clock, seconds: flows of one run lie on one time by it.
     pub start_s: f64,
-    /// Its moments.
     pub points: Vec<Point>,
 }
 
 impl Flow {
-    /// Seconds from the first to the last event.
     pub fn length_s(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.time_s)
     }
@@ -216,41 +206,10 @@ fn point_of(event: &Event, start_ns: u64) -> Point {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::event::{EventKind, PRIVATE_BYTES};
+    use crate::model::live::samples::sample;
 
     fn event(socket: u64, time_ns: u64, cwnd_pkts: u32) -> Event {
-        let address = "10.0.0.1:5201".parse().unwrap();
-        Event {
-            kind: EventKind::Sample,
-            time_ns,
-            socket,
-            cgroup: 0,
-            netns: 0,
-            uid: 0,
-            local: address,
-            remote: address,
-            algorithm: "reno".into(),
-            cwnd_pkts,
-            ssthresh_pkts: None,
-            srtt_us: Some(40_000),
-            min_rtt_us: None,
-            rtt_us: None,
-            rto_us: 200_000,
-            inflight_pkts: 0,
-            delivered_pkts: 0,
-            delivered_ce_pkts: 0,
-            lost_pkts: 0,
-            retrans_pkts: 0,
-            bytes_acked: 0,
-            bytes_received: 0,
-            mss_bytes: 1460,
-            pacing_rate_bps: None,
-            ca_state: CaState::Open,
-            prior_ca_state: CaState::Open,
-            tcp_state: 1,
-            app_limited: false,
-            private_state: [0; PRIVATE_BYTES],
-        }
+        Event { cwnd_pkts, mss_bytes: 1460, ..sample(socket, time_ns) }
     }
 
     #[test]

@@ -50,7 +50,6 @@ pub struct ArmSums {
     pub folds: [Sums; FOLDS],
 }
 
-/// How the arms are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Logarithm of the treated arm's ratio over the control arm's ratio.
@@ -70,7 +69,6 @@ pub struct Estimate {
     pub folds: f64,
 }
 
-/// Why nothing can be said yet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotYet {
@@ -85,10 +83,7 @@ pub enum NotYet {
         seen: f64,
     },
     /// The peers, or those with events, are in fewer than [`PEER_FOLDS_MIN`] folds.
-    FewPeers {
-        /// Folds with data.
-        folds: usize,
-    },
+    FewPeers { folds: usize },
     /// All folds give the same effect, or a sum is not a number: there is no spread to judge by.
     NoSpread,
 }
@@ -203,7 +198,6 @@ impl ArmSums {
         self.folds[fold % FOLDS] += sums;
     }
 
-    /// The sums over all folds.
     pub fn total(&self) -> Sums {
         let mut total = Sums::default();
         self.folds.iter().for_each(|&fold| total += fold);

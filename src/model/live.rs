@@ -39,7 +39,6 @@ const ALGORITHMS_MAX: usize = 256;
 /// Arms of policies; a host numbers as many.
 const ARMS_MAX: usize = 4096;
 
-/// The state of a host.
 #[derive(Debug, Default, Clone)]
 pub struct Live {
     sockets: HashMap<u64, Socket>,
@@ -58,7 +57,6 @@ pub struct Live {
 /// What was seen and what was not, since the source began.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Events taken in.
     pub events: u64,
     /// Events the tracer could not send.
     pub dropped: u64,
@@ -66,14 +64,12 @@ pub struct Counts {
     pub untracked: u64,
     /// Processes whose network namespace the last sweep could not look at.
     pub hidden: u64,
-    /// Connections that ended.
     pub closed: u64,
     /// Names of owners, cgroups and arms for which there was no room.
     pub unnamed: u64,
 }
 
 impl Live {
-    /// Takes in what a source handed over.
     pub fn apply(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::Event(event) => self.apply_event(event),
@@ -111,7 +107,6 @@ impl Live {
         self.counts
     }
 
-    /// Connections that are open.
     pub fn open_sockets(&self) -> usize {
         self.sockets.values().filter(|socket| socket.closed_ns.is_none()).count()
     }
@@ -121,7 +116,6 @@ impl Live {
         self.sockets.values()
     }
 
-    /// One socket by its cookie.
     pub fn socket(&self, socket: u64) -> Option<&Socket> {
         self.sockets.get(&socket)
     }
@@ -131,7 +125,6 @@ impl Live {
         self.algorithms.iter().map(|(name, algorithm)| (name.as_str(), algorithm))
     }
 
-    /// One algorithm by its kernel name.
     pub fn algorithm(&self, name: &str) -> Option<&Algorithm> {
         self.algorithms.get(name)
     }
@@ -161,7 +154,6 @@ impl Live {
         self.phase_name(&socket.latest.algorithm, socket.latest.private_state[0])
     }
 
-    /// The name of a phase by its number.
     pub fn phase_name(&self, algorithm: &str, phase: u8) -> Option<&str> {
         self.algorithms.get(algorithm)?.layout.as_ref()?.phase_name(&[phase])
     }

@@ -20,7 +20,6 @@ use crate::model::run::FlowRecord;
 /// No quantity of a run is larger in its unit: what a broken record gives beyond is no value, so that sums stay finite.
 const LARGEST: f64 = 1e18;
 
-/// What a metric is computed from.
 #[derive(Clone, Copy)]
 pub enum Computed {
     /// From the end-of-run records of the flows.
@@ -46,7 +45,6 @@ pub enum Flows {
     Beside,
 }
 
-/// What a metric gave in one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
     /// In the metric's unit.
@@ -72,7 +70,6 @@ pub struct Metric {
     pub needs: &'static str,
     /// The flows that a scenario must have for it to have a value.
     pub flows: Flows,
-    /// How it is computed.
     pub computed: Computed,
 }
 

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::metrics::Metric;
 
-/// One finding worth a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Notice {
     /// What was found, with its numbers.
@@ -18,7 +17,6 @@ impl Notice {
         Notice { cause: cause.into(), advice: advice.into() }
     }
 
-    /// Too few runs for an interval.
     pub fn few_runs(n: usize) -> Self {
         let cause = match n {
             1 => "1 run only: no interval can be given".to_owned(),
@@ -27,12 +25,10 @@ impl Notice {
         Notice::new(cause, "repeat with --runs 5 or more")
     }
 
-    /// Nothing was measured here.
     pub fn not_measured() -> Self {
         Notice::new("no finished run of this cell", "`tccc run` on the same directory resumes it")
     }
 
-    /// The variant is in the published table only.
     pub fn published_only() -> Self {
         Notice::new(
             "published only: the scenario does not measure this variant",
@@ -40,7 +36,6 @@ impl Notice {
         )
     }
 
-    /// Runs that failed.
     pub fn failed_runs(failed: usize, why: &str) -> Self {
         Notice::new(
             format!("{} failed and {} not part of the result: {why}", runs(failed), is_are(failed)),
@@ -48,7 +43,6 @@ impl Notice {
         )
     }
 
-    /// Runs whose link stayed late.
     pub fn late_runs(late: usize) -> Self {
         Notice::new(
             format!("{} had a late link or sender and {} not part of the result", runs(late), is_are(late)),
@@ -56,9 +50,8 @@ impl Notice {
         )
     }
 
-    /// Runs that counted only after repeats because the link had been late.
     pub fn repeated_for_lateness(repeated: usize, attempts: u32) -> Self {
-        let attempts = if attempts == 1 { "1 late attempt".to_owned() } else { format!("{attempts} late attempts") };
+        let attempts = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
         Notice::new(
             format!(
                 "{} had to be repeated because an emulated link or a sender was late: {attempts} left out",
@@ -68,7 +61,6 @@ impl Notice {
         )
     }
 
-    /// Runs in which a flow took long to begin.
     pub fn began_late(late: usize, more_than_s: f64) -> Self {
         Notice::new(
             format!(
@@ -79,7 +71,6 @@ impl Notice {
         )
     }
 
-    /// Runs without a partner at the baseline: their ratio is taken over the others.
     pub fn unpaired_runs(unpaired: usize) -> Self {
         Notice::new(
             format!("{} without a run of the baseline on the same seed: left out of the ratio", runs(unpaired)),
@@ -87,7 +78,6 @@ impl Notice {
         )
     }
 
-    /// Trace events that were dropped.
     pub fn dropped_events(dropped: u64) -> Self {
         Notice::new(
             format!("{dropped} trace events were dropped: steps in the cwnd plot may be missing"),
@@ -95,7 +85,6 @@ impl Notice {
         )
     }
 
-    /// A run without its event file.
     pub fn missing_events(run: &str) -> Self {
         Notice::new(
             format!("run \"{run}\" has no events.jsonl"),
@@ -103,7 +92,6 @@ impl Notice {
         )
     }
 
-    /// An event file in which nothing is, of a run whose sockets were traced.
     pub fn empty_events(run: &str) -> Self {
         Notice::new(
             format!("the events.jsonl of run \"{run}\" holds no event"),
@@ -111,7 +99,6 @@ impl Notice {
         )
     }
 
-    /// An event file that ends in the middle of a line.
     pub fn truncated_events(run: &str) -> Self {
         Notice::new(
             format!("the events of run \"{run}\" end in the middle of a line: read up to the last whole line"),
@@ -119,7 +106,6 @@ impl Notice {
         )
     }
 
-    /// A line of an event file that is no event.
     pub fn unreadable_events(run: &str, lines: usize) -> Self {
         Notice::new(
             format!("{lines} unreadable lines in the events of run \"{run}\" were left out"),
@@ -127,12 +113,10 @@ impl Notice {
         )
     }
 
-    /// A run folder without a finished record.
     pub fn unfinished_run(run: &str) -> Self {
         Notice::new(format!("run \"{run}\" was not finished"), "`tccc run` on the same directory resumes it")
     }
 
-    /// Packets the emulator could not carry.
     pub fn emulator_failed(packets: u64) -> Self {
         Notice::new(
             format!("the emulator itself failed to carry {packets} packets, which is not a property of the path"),
@@ -140,7 +124,6 @@ impl Notice {
         )
     }
 
-    /// Cells of the scenario that have neither a run nor a number of the source.
     pub fn cells_left_out(cells: usize) -> Self {
         Notice::new(
             format!("{cells} cells of the scenario have no finished run yet and are left out"),
@@ -148,7 +131,6 @@ impl Notice {
         )
     }
 
-    /// Cells whose runs have nothing to compute a metric from.
     pub fn metric_undefined(metric: &Metric, cells: usize) -> Self {
         let (name, cells) = (metric.name, if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") });
         Notice::new(
@@ -157,7 +139,6 @@ impl Notice {
         )
     }
 
-    /// Runs that ended before what a metric waits for.
     pub fn cut_off(cut_off: usize, n: usize) -> Self {
         Notice::new(
             format!("{cut_off} of {} ended before: they count with the time there was", runs(n)),
@@ -179,7 +160,6 @@ impl Notice {
         Notice::new(cause, advice)
     }
 
-    /// Receivers that acknowledge every other segment, beside numbers of simulators that acknowledge each.
     pub fn delayed_acknowledgements() -> Self {
         Notice::new(
             "receivers acknowledge every other segment or after 40 ms, the simulators' acknowledge each",
@@ -187,7 +167,6 @@ impl Notice {
         )
     }
 
-    /// Windows that are looked at while the kernel recovers.
     pub fn window_in_recovery() -> Self {
         Notice::new(
             "proportional rate reduction brings cwnd down over a round trip, the simulators' at once, and during recovery \
@@ -196,7 +175,6 @@ impl Notice {
         )
     }
 
-    /// Several directories that are parts of one experiment.
     pub fn merged(directories: &[String]) -> Self {
         let cause = format!("{}{} directories: {}", Notice::MERGED, directories.len(), directories.join(", "));
         Notice::new(cause, "each measured its own empty path; the calibration lists all")
@@ -204,7 +182,6 @@ impl Notice {
 
     const MERGED: &'static str = "merged from ";
 
-    /// Runs under conditions that the scenario's numbers are not for.
     pub fn other_profile(measured: &str, scenario: &str) -> Self {
         Notice::new(
             format!(
@@ -214,7 +191,6 @@ impl Notice {
         )
     }
 
-    /// The kernel's loss recovery is not the simulator's.
     pub fn recovery_differs() -> Self {
         Notice::new(
             "recovery in this kernel is PRR on SACK, the simulators' is classic SACK or NewReno; whether it finds losses \
@@ -224,7 +200,6 @@ impl Notice {
         )
     }
 
-    /// A calibrated quantity that was within its range only when measured again.
     pub fn calibration_repeated(quantity: &str, attempts: u32) -> Self {
         Notice::new(
             format!("the empty path's {quantity} was within its range only at attempt {attempts}"),

@@ -11,7 +11,6 @@ use crate::trace::event::{CaState, Event, EventKind};
 /// Connections that are folded; the events of further ones are counted.
 const FLOWS_MAX: usize = 100_000;
 
-/// What a recording holds, connection by connection.
 #[derive(Debug, Default)]
 pub struct Recap {
     flows: BTreeMap<u64, Folded>,

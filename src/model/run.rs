@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 pub use self::calibration::{Calibration, Quantity};
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
 /// Folders of runs in progress begin with this; the next start of the experiment removes what is left of them.
 pub const UNFINISHED: &str = ".unfinished-";
 
-/// Counters of one direction of a link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
     /// Packets that entered the link.
@@ -84,7 +84,6 @@ pub struct Moments {
 /// Lateness from which on it is a stall, nanoseconds: far above the usual, and shorter than nearly every queue lasts.
 pub const STALL_MIN_NS: u64 = 500_000;
 
-/// A time in which packets were held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
     /// When the last of them left, nanoseconds.
@@ -109,9 +108,10 @@ pub struct Lateness {
 /// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
 pub type At = BTreeMap<String, String>;
 
-/// What carried out the runs of a result directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What made the runs of a result directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Engine {
     /// Linux itself, over emulated links: what tccc measures. Older records say nothing and are of it.
     #[default]
@@ -126,15 +126,10 @@ pub enum Engine {
 impl Engine {
     /// The word options, files and reports use.
     pub fn name(self) -> &'static str {
-        match self {
-            Engine::Kernel => "kernel",
-            Engine::Ns2 => "ns2",
-            Engine::Virtual => "virtual",
-        }
+        self.into()
     }
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -149,7 +144,6 @@ pub enum RunStatus {
 /// One finished run: `runs/<id>/run.json`. Events lie beside it in `events.jsonl`, iperf3's output in `flow-N.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Version of this file.
     pub schema: u32,
     /// Unique in its directory; also the folder's name.
     pub id: String,
@@ -162,7 +156,6 @@ pub struct RunRecord {
     /// What carried it out.
     #[serde(default)]
     pub engine: Engine,
-    /// How it ended.
     pub status: RunStatus,
     /// Why it is not `Done`.
     pub why: Option<String>,
@@ -182,10 +175,8 @@ pub struct RunRecord {
     pub events_dropped: u64,
 }
 
-/// One flow of a run, at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// The scenario's name for it.
     pub name: String,
     /// Kernel name of the algorithm it ran.
     pub algorithm: String,
@@ -202,13 +193,11 @@ pub struct FlowRecord {
     pub received_bytes: u64,
     /// New payload bytes per second at the receiver, as bits per second.
     pub goodput_bps: f64,
-    /// Packets retransmitted.
     pub retrans_pkts: u64,
-    /// Packets marked lost.
     pub lost_pkts: u64,
     /// Payload bytes per packet.
     pub mss_bytes: u32,
-    /// When its time began, by the clock of what the links do by time, seconds: a little after its start, which takes a
+    /// When its time began, on the clock of timed changes of links, seconds: a little after its start, which takes a
     /// handshake. Older records lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_s: Option<f64>,
@@ -247,32 +236,27 @@ pub fn sack_unless_said() -> bool {
     true
 }
 
-/// One link of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// "s-r".
     pub name: String,
-    /// Driver that built it.
     pub driver: String,
-    /// Counters of both directions.
     pub counters: [LinkCounters; 2],
 }
 
 /// The machine and tools of a result directory: `host.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostRecord {
-    /// Version of this file.
     pub schema: u32,
-    /// What carried out every run of the directory.
+    /// What made every run of the directory.
     #[serde(default)]
     pub engine: Engine,
     /// `uname -r`.
     pub kernel: String,
-    /// Number of processors.
     pub cpus: u32,
-    /// Link driver; `ns2` where the simulator carried out the runs.
+    /// Link driver; `ns2` where the simulator made the runs.
     pub link: String,
-    /// `netns` or `mininet`; `ns2` where the simulator carried out the runs.
+    /// `netns` or `mininet`; `ns2` where the simulator made the runs.
     pub network: String,
     /// Offloads on the path as they were measured, as one phrase: "off" or what is on.
     pub offloads: String,

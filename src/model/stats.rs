@@ -85,7 +85,6 @@ pub fn students_interval(values: &[f64]) -> Option<[f64; 2]> {
 /// A ratio of two means over the same repeats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedRatio {
-    /// Number of pairs.
     pub n: usize,
     /// Mean of the first over mean of the second.
     pub ratio: f64,

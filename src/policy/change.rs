@@ -26,12 +26,10 @@ use crate::state::{Store, Subject};
 /// How often an algorithm is loaded again that somebody else unloads at the same time.
 const LOADS_MAX: usize = 5;
 
-/// What applying a policy did.
 #[derive(Debug)]
 pub struct Applied {
     /// The generation that decides now.
     pub generation: GenerationRecord,
-    /// Algorithms that were loaded for it.
     pub loaded: Vec<String>,
     /// Algorithms that were loaded for an earlier policy and that no rule names any more.
     pub unloaded: Vec<String>,
@@ -39,7 +37,6 @@ pub struct Applied {
     pub moves: Option<Moves>,
 }
 
-/// What removing the policy did.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// There was one.
@@ -192,14 +189,11 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     Ok(changes)
 }
 
-/// The policy of this host as it stands.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// The generation that decides.
     pub generation: Option<GenerationRecord>,
     /// What it did; none where that may not be looked at.
     pub counts: Option<PolicyCounts>,
-    /// The trial that goes on.
     pub trial: Option<TrialRecord>,
     /// What is not as it was asked: a phrase each.
     pub drift: Vec<String>,
@@ -244,7 +238,7 @@ fn without_policy(pins: Option<&PolicyPins>, record: &PolicyRecord) -> Vec<Strin
     } else if pins.is_some_and(|pins| !pins.may_be_seen()) {
         "its pins may not be looked at: only root can".to_owned()
     } else if has_pins || !record.generations.is_empty() {
-        format!("something of a policy is left that decides nothing: {REMOVE} removes it")
+        format!("parts of a policy that decides nothing are left: {REMOVE} removes them")
     } else {
         return Vec::new();
     };
@@ -256,7 +250,7 @@ fn drift_of(generation: &GenerationRecord, pins: &PolicyPins) -> Vec<String> {
     let available = congestion::available().unwrap_or_default();
     let gone = resolve::algorithms(&generation.policy).into_iter().filter(|name| !available.contains(name));
     let mut drift: Vec<String> =
-        gone.map(|name| format!("a rule of the policy gives \"{name}\", which is not registered any more")).collect();
+        gone.map(|name| format!("a rule of the policy gives \"{name}\", which is no longer registered")).collect();
     let names = generation.policy.rules.iter().flat_map(|rule| &rule.when.netns);
     let lost = names.filter(|name| Netns::find(name).is_err());
     drift.extend(

@@ -35,7 +35,6 @@ pub struct ArmCounts {
     pub over_route: u64,
 }
 
-/// What a generation did so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyCounts {
     /// Shape: rule by rule, arm by arm, as in the policy.

@@ -14,7 +14,6 @@ pub struct Connection {
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Which end began it.
     pub way: Option<Way>,
     /// Path of its cgroup below the mount.
     pub cgroup: Option<String>,
@@ -43,7 +42,6 @@ pub enum Mismatch {
     Current,
 }
 
-/// What a policy says of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'a> {
     /// The rules before the one that decides, each with why it does not match; all rules when none decides.
@@ -118,20 +116,11 @@ fn contains(name: &CgroupName, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::rule::{Portion, Ports, SplitBy, Treatment};
+    use crate::policy::rule::{Portion, Ports, SplitBy};
 
     fn rule(name: &str, when: Match) -> Rule {
-        let arm =
-            |name: &str, hundredths| Arm { treatment: Treatment::Algorithm(name.into()), portion: Portion(hundredths) };
-        Rule {
-            name: name.to_owned(),
-            line: 1,
-            when,
-            split: Split { arms: vec![arm("dtcp", 5000), arm("cct", 5000)], by: SplitBy::Connection },
-            overrides: false,
-            overrides_route: true,
-            trial: None,
-        }
+        let arm = |name: &str, hundredths| Arm { treatment: name.into(), portion: Portion(hundredths) };
+        Rule::new(name, when, Split { arms: vec![arm("dtcp", 5000), arm("cct", 5000)], by: SplitBy::Connection })
     }
 
     fn connection(port: u16) -> Connection {

@@ -15,11 +15,10 @@ use std::path::Path;
 
 use super::rule::{ARMS_MAX, Match, Policy, RULE_NAME_MAX, RULES_MAX, Rule};
 use crate::loader;
-use crate::written::{Field, Mistakes, Reader, Table, text};
+use crate::written::{Field, Mistakes, Reader, TomlTable, text};
 
 pub use self::write::write;
 
-/// Describes every field.
 const REFERENCE: &str = "scenarios/policy/README.md";
 /// Largest text of a policy, bytes: one with as many prefixes as it may have, written out.
 const TEXT_MAX: usize = 8 << 20;
@@ -47,7 +46,6 @@ const RULE_FIELDS: [&str; 19] = [
     "steps",
 ];
 
-/// What the rules read so far have used.
 #[derive(Debug, Default)]
 struct SoFar {
     /// Names, with the line of their rule.
@@ -91,7 +89,7 @@ impl Reader<'_> {
             return None;
         }
         let document = self.syntax()?;
-        let document = Table::whole(&document);
+        let document = TomlTable::whole(&document);
         if !self.is_known_version(&document, &FIELDS) {
             return None;
         }
@@ -103,7 +101,7 @@ impl Reader<'_> {
     }
 
     /// Finds the `[[rule]]` tables, at most as many as there may be.
-    fn rule_tables<'t>(&mut self, document: &Table<'t>) -> Vec<Table<'t>> {
+    fn rule_tables<'t>(&mut self, document: &TomlTable<'t>) -> Vec<TomlTable<'t>> {
         let Some(field) = document.field("rule") else {
             if !document.misspells(&["rule"], &FIELDS) {
                 let mistake = self.refuse_at(0, "rule", format!("expected 1 to {RULES_MAX} rules, [[rule]]"));
@@ -132,7 +130,7 @@ impl Reader<'_> {
     }
 
     /// Reads one rule; none when something in it is wrong.
-    fn rule(&mut self, rule: &Table<'_>, so_far: &mut SoFar) -> Option<Rule> {
+    fn rule(&mut self, rule: &TomlTable<'_>, so_far: &mut SoFar) -> Option<Rule> {
         let mistakes_before = self.mistakes.len();
         let line = self.line_of(rule.span.start);
         self.refuse_unknown(rule, &RULE_FIELDS);
@@ -154,7 +152,7 @@ impl Reader<'_> {
         Some(Rule { name, line, when, split, overrides, overrides_route: true, trial })
     }
 
-    fn name(&mut self, rule: &Table<'_>, line: usize, so_far: &mut SoFar) -> Option<String> {
+    fn name(&mut self, rule: &TomlTable<'_>, line: usize, so_far: &mut SoFar) -> Option<String> {
         let expected = format!("a name of 1 to {RULE_NAME_MAX} letters, digits, _, . and -");
         let Some(field) = rule.field("name") else {
             if !rule.misspells(&["name"], &RULE_FIELDS) {
@@ -176,7 +174,7 @@ impl Reader<'_> {
     }
 
     /// Refuses a rule below one without conditions.
-    fn check_reached(&mut self, rule: &Table<'_>, so_far: &SoFar) {
+    fn check_reached(&mut self, rule: &TomlTable<'_>, so_far: &SoFar) {
         if let Some((name, line)) = &so_far.for_all {
             let expected = format!("never reached: the rule \"{name}\" at line {line} matches every connection");
             self.refuse_at(rule.span.start, &rule.name, expected).hint =
@@ -185,7 +183,7 @@ impl Reader<'_> {
     }
 
     /// Refuses the rule whose arms are the first too many of the policy.
-    fn check_arms_of_all(&mut self, rule: &Table<'_>, arms: usize, so_far: &mut SoFar) {
+    fn check_arms_of_all(&mut self, rule: &TomlTable<'_>, arms: usize, so_far: &mut SoFar) {
         let before = so_far.arms;
         so_far.arms += arms;
         if before <= ARMS_MAX && so_far.arms > ARMS_MAX {

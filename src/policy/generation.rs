@@ -25,20 +25,18 @@ use crate::state::Locked;
 use crate::state::pins::Pins;
 
 /// What stands before the reason why something of a detached policy could not be removed.
-const LEFT: &str = "the policy decides no more, but something of it is left";
+const LEFT: &str = "the policy no longer decides, but parts of it are left";
 
 /// A policy that is to decide from now on.
 #[derive(Debug)]
 pub struct NewGeneration<'a> {
     /// Its rules, those of a trial included.
     pub policy: &'a Policy,
-    /// The file it is from.
     pub file: Option<&'a Path>,
     /// What it is to a trial.
     pub role: Role,
 }
 
-/// What a new generation is to a trial.
 #[derive(Debug)]
 pub enum Role {
     /// It decides for good, and no trial goes on.
@@ -51,10 +49,8 @@ pub enum Role {
     Concludes,
 }
 
-/// A trial as a new generation has it.
 #[derive(Debug)]
 pub struct NewTrial {
-    /// The trial.
     pub trial: TrialRecord,
     /// Until when it may decide at first, CLOCK_BOOTTIME, nanoseconds; none: a whole lease from when it is loaded.
     pub until_ns: Option<u64>,
@@ -192,7 +188,7 @@ fn attach_refusal(error: &io::Error, root: &Path, folder: &File) -> anyhow::Erro
             "cannot apply a policy: program {id} (\"{name}\") is attached to the cgroup {place} and allows no other \
              beside it"
         );
-        let hint = "whoever attached it has to use BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it";
+        let hint = "attach it with BPF_F_ALLOW_MULTI; `bpftool cgroup tree` shows it";
         return Failure::unmet(what).hint(hint).into();
     }
     Failure::unmet(format!("cannot apply a policy: the kernel refuses its program at the cgroup {place}: {error}"))

@@ -5,16 +5,17 @@ use std::collections::HashMap;
 use anyhow::Result;
 use libbpf_rs::Link;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use super::pins::PolicyPins;
-use super::{iterate, sweep};
-use crate::kernel::bpf;
+use super::sweep;
+use crate::kernel::{bpf, iterate};
 
 /// Bytes of `struct policy_mark`.
 const MARK_BYTES: usize = 16;
 
 /// What became of a connection that a rule matched; the kernel program has the same numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The arm says keep.
@@ -35,15 +36,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Outcome; 7] = [
-        Outcome::Kept,
-        Outcome::Set,
-        Outcome::Chosen,
-        Outcome::Routed,
-        Outcome::Locked,
-        Outcome::Missing,
-        Outcome::Failed,
-    ];
+    pub const ALL: &[Outcome] = Outcome::VARIANTS;
 
     pub(super) fn from_byte(byte: u8) -> Self {
         Self::ALL.get(usize::from(byte)).copied().unwrap_or(Outcome::Failed)
@@ -78,12 +71,15 @@ impl Labels {
     /// Errors: the iterator cannot be read.
     pub fn read(&self) -> Result<HashMap<u64, u32>> {
         let mut found = HashMap::new();
-        iterate::rows(&self.link, MARK_BYTES, |row| {
-            let cookie = u64::from_ne_bytes(row[..8].try_into().expect("eight bytes"));
-            let slot = u32::from_ne_bytes(row[8..12].try_into().expect("four bytes"));
-            if slot != 0 {
-                found.insert(cookie, slot);
+        iterate::rows(&self.link, MARK_BYTES, |rows| {
+            for row in rows.chunks_exact(MARK_BYTES) {
+                let cookie = u64::from_ne_bytes(row[..8].try_into().expect("eight bytes"));
+                let slot = u32::from_ne_bytes(row[8..12].try_into().expect("four bytes"));
+                if slot != 0 {
+                    found.insert(cookie, slot);
+                }
             }
+            Ok(())
         })?;
         Ok(found)
     }

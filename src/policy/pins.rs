@@ -39,12 +39,10 @@ impl PolicyPins {
         Pins::of_host().map(Self::of)
     }
 
-    /// The folder of all of them.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The link that attaches the policy.
     pub fn link(&self) -> PathBuf {
         self.folder.join("link")
     }
@@ -54,7 +52,6 @@ impl PolicyPins {
         self.folder.join("labels")
     }
 
-    /// A part of a generation.
     pub fn part(&self, number: u32, name: &str) -> PathBuf {
         self.generation(number).join(name)
     }
@@ -73,7 +70,6 @@ impl PolicyPins {
         numbers
     }
 
-    /// Whether anything is pinned.
     pub fn is_empty(&self) -> bool {
         !self.folder.exists()
     }

@@ -17,15 +17,12 @@ mod skeleton {
 }
 use skeleton::SelectSkel;
 
-/// Entries written at once.
 const BATCH: usize = 4096;
 
-/// How a generation is loaded.
 #[derive(Debug, Default)]
 pub struct Setup<'a> {
     /// Labels of sockets that the generation before uses; none: new ones.
     pub labels: Option<BorrowedFd<'a>>,
-    /// Number of the generation.
     pub number: u32,
     /// The trial's lease; none: it decides for good.
     pub lease: Option<Lease<'a>>,

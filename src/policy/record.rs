@@ -14,27 +14,23 @@ use crate::failure::Failure;
 use crate::kernel::process::Process;
 use crate::state::{Locked, Store};
 
-/// Version of the record.
 pub const RECORD_SCHEMA: u32 = 1;
-/// Most arms that labels are told apart by; the oldest that no generation has are forgotten.
+/// Most arms that labels distinguish; the oldest that no generation has are forgotten.
 const SLOTS_MAX: usize = 4096;
 
 /// Everything of the policy that is not in the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyRecord {
-    /// Version of this form.
     pub schema: u32,
     /// Shape: ascending numbers; the last may be one whose application was interrupted.
     pub generations: Vec<GenerationRecord>,
     /// Which arm each number in labels stands for: the first is number 1.
     pub slots: Vec<Slot>,
-    /// The trial that goes on.
     pub trial: Option<TrialRecord>,
     /// The trial of a generation that is about to decide.
     pub next_trial: Option<TrialRecord>,
 }
 
-/// One generation of the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GenerationRecord {
     /// One more than the generation before.
@@ -54,18 +50,14 @@ pub struct GenerationRecord {
 /// An arm, as labels number it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Slot {
-    /// Name of the rule.
     pub rule: String,
     /// The algorithm's kernel name, or `keep`.
     pub arm: String,
 }
 
-/// A trial that goes on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
-    /// What is on trial.
     pub subject: TrialSubject,
-    /// The generation on trial.
     pub generation: u32,
     /// The generation that decides again when the trial is over without success; none: no policy.
     pub previous: Option<u32>,
@@ -93,17 +85,13 @@ pub struct TrialRecord {
     pub rules: Vec<RuleProgress>,
 }
 
-/// What a trial tries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TrialSubject {
-    /// A policy file.
+    #[default]
     Policy,
     /// An algorithm as the host's default.
-    Default {
-        /// Its kernel name.
-        name: String,
-    },
+    Default { name: String },
     /// New code for a loaded algorithm.
     Upgrade {
         /// The name whose code is replaced when the trial succeeds.
@@ -113,24 +101,19 @@ pub enum TrialSubject {
     },
 }
 
-/// Where a rule is in its trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleProgress {
-    /// Name of the rule.
     pub rule: String,
     /// Index of the step that goes on; 0 without steps.
     pub step: usize,
     /// When the step began, CLOCK_BOOTTIME, nanoseconds.
     pub since_ns: u64,
-    /// How far it is.
     pub state: RuleState,
 }
 
-/// How far a rule is in its trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
-    /// The guard judges it.
     Judged,
     /// A limit was crossed and the rule says `freeze`: it stays as it is until a person decides.
     Frozen,
@@ -138,18 +121,13 @@ pub enum RuleState {
     Passed,
 }
 
-/// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialEnd {
-    /// What was on trial.
     pub subject: TrialSubject,
-    /// Its generation.
     pub generation: u32,
-    /// What became of it.
     pub result: TrialResult,
     /// When, RFC 3339.
     pub at: String,
-    /// Why, in one sentence.
     pub why: String,
     /// The folder of the incident, where a limit was crossed.
     pub incident: Option<PathBuf>,
@@ -158,11 +136,9 @@ pub struct TrialEnd {
     pub policy: Option<String>,
 }
 
-/// What became of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialResult {
-    /// It stays.
     Kept,
     /// Connections are decided as before.
     Reverted,
@@ -197,7 +173,6 @@ impl TrialSubject {
     }
 }
 
-/// Where the record is.
 pub fn path(store: &Store) -> PathBuf {
     folder(store).join("record.json")
 }
@@ -237,12 +212,10 @@ impl PolicyRecord {
         locked.write_document(&path, self)
     }
 
-    /// The generation with this number.
     pub fn generation(&self, number: u32) -> Option<&GenerationRecord> {
         self.generations.iter().find(|generation| generation.number == number)
     }
 
-    /// The number for the next generation.
     pub fn next_number(&self) -> u32 {
         self.generations.iter().map(|generation| generation.number).max().unwrap_or(0) + 1
     }
@@ -270,7 +243,6 @@ impl PolicyRecord {
     }
 }
 
-/// The arms of a policy.
 fn slots_of(policy: &Policy) -> impl Iterator<Item = Slot> {
     policy.rules.iter().flat_map(|rule| {
         rule.split.arms.iter().map(|arm| Slot { rule: rule.name.clone(), arm: arm.treatment.to_string() })

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 use crate::units::prefix::Prefix;
 use crate::units::{BitsPerSec, ParseError, format_duration};
@@ -34,9 +35,7 @@ pub struct Rule {
     pub name: String,
     /// Line of the file where the rule begins.
     pub line: usize,
-    /// Which connections it is for.
     pub when: Match,
-    /// What they get.
     pub split: Split,
     /// Also replaces an algorithm that a program chose by `setsockopt(TCP_CONGESTION)`.
     pub overrides: bool,
@@ -55,9 +54,7 @@ pub struct Match {
     pub netns: Vec<String>,
     /// Prefixes of the remote address.
     pub to: Vec<Prefix>,
-    /// Local ports.
     pub local_port: Vec<Ports>,
-    /// Remote ports.
     pub remote_port: Vec<Ports>,
     /// Which end began the connection; none for both.
     pub direction: Option<Way>,
@@ -65,7 +62,6 @@ pub struct Match {
     pub current: Vec<String>,
 }
 
-/// A cgroup as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupName {
@@ -79,7 +75,6 @@ pub enum CgroupName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub RangeInclusive<u16>);
 
-/// Which end began a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -89,7 +84,6 @@ pub enum Way {
     Out,
 }
 
-/// How the connections of a rule are divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// Shape: at least one; shares add up to [`Portion::ALL`]; in the order of the file, `keep` last.
@@ -101,13 +95,10 @@ pub struct Split {
 /// A part of a rule's connections, and what it gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
-    /// What the part gets.
     pub treatment: Treatment,
-    /// How large it is.
     pub portion: Portion,
 }
 
-/// What a connection gets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
@@ -149,7 +140,6 @@ pub struct RuleTrial {
     pub steps: Vec<RolloutStep>,
 }
 
-/// One step of a rising share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutStep {
     /// Share of the rule's connections that get the algorithm.
@@ -171,7 +161,6 @@ pub enum Undecided {
     Hold,
 }
 
-/// What happens when a limit is crossed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFail {
@@ -185,15 +174,14 @@ pub enum OnFail {
 /// A limit on a measured quantity of the connections that a rule changed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GuardLimit {
-    /// What is measured.
     pub metric: GuardMetric,
-    /// How much is allowed.
     pub allowed: Allowed,
 }
 
 /// A quantity that the guard measures of each arm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum GuardMetric {
     /// Share of the data segments that were retransmissions.
     Retransmitted,
@@ -208,7 +196,6 @@ pub enum GuardMetric {
     AbnormalEnds,
 }
 
-/// How much of a metric is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowed {
@@ -219,7 +206,6 @@ pub enum Allowed {
 }
 
 impl Portion {
-    /// Every connection.
     pub const ALL: Portion = Portion(10_000);
 
     /// Reads a number of percent.
@@ -260,13 +246,7 @@ impl GuardMetric {
 
     /// The word for it in limits, metrics and JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            GuardMetric::Retransmitted => "retransmitted",
-            GuardMetric::Timeouts => "timeouts",
-            GuardMetric::RttInflation => "rtt_inflation",
-            GuardMetric::Goodput => "goodput",
-            GuardMetric::AbnormalEnds => "abnormal_ends",
-        }
+        self.into()
     }
 
     /// Whether more of it is better.
@@ -275,9 +255,16 @@ impl GuardMetric {
     }
 }
 
-impl fmt::Display for GuardMetric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl Rule {
+    /// A rule as a file without options has it: routes yield to it, and programs do not.
+    pub fn new(name: impl Into<String>, when: Match, split: Split) -> Self {
+        Rule { name: name.into(), line: 0, when, split, overrides: false, overrides_route: true, trial: None }
+    }
+}
+
+impl From<&str> for Treatment {
+    fn from(name: &str) -> Self {
+        if name == "keep" { Treatment::Keep } else { Treatment::Algorithm(name.to_owned()) }
     }
 }
 
@@ -364,7 +351,6 @@ impl fmt::Display for RolloutStep {
 }
 
 impl RuleTrial {
-    /// Whether something is measured.
     pub fn is_guarded(&self) -> bool {
         !self.limits.is_empty()
     }

@@ -10,11 +10,10 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 use serde::Serialize;
 
-use super::iterate;
 use super::label::Outcome;
 use super::program::{fill, refusal, set_up};
 use super::table::RuleTables;
-use crate::kernel::{libbpf_log, namespaces};
+use crate::kernel::{iterate, libbpf_log, namespaces};
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from sweep.bpf.c")]
 mod skeleton {
@@ -32,18 +31,15 @@ const LOOK: &str = "look at open connections";
 /// The parts of a generation that sweeps use.
 #[derive(Debug)]
 pub struct Shared {
-    /// Labels of sockets.
     pub labels: OwnedFd,
     /// cgroups by their ids, as the generation keeps them.
     pub cgroups: OwnedFd,
-    /// Number of the generation.
     pub number: u32,
 }
 
 /// An open connection, and what the rules say of it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sight {
-    /// Socket cookie.
     pub cookie: u64,
     /// cgroup v2 id.
     pub cgroup: u64,
@@ -57,7 +53,6 @@ pub struct Sight {
     pub remote: SocketAddr,
     /// Something listens on its local port: others began it.
     pub is_in: bool,
-    /// Its algorithm.
     pub algorithm: String,
     /// A program chose the algorithm, or a policy did.
     pub is_chosen: bool,
@@ -73,18 +68,14 @@ pub struct Sight {
     pub label: Option<SocketLabel>,
 }
 
-/// What a policy left at a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SocketLabel {
     /// Number of rule and arm.
     pub slot: u32,
-    /// What became of it.
     pub outcome: Outcome,
-    /// The algorithm before.
     pub before: String,
 }
 
-/// What moving open connections did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
     /// Open connections that were looked at.
@@ -95,7 +86,6 @@ pub struct Moves {
     pub already: u64,
     /// Left alone: a program or a route chose their algorithm.
     pub chosen: u64,
-    /// The kernel refused.
     pub failed: u64,
 }
 
@@ -112,7 +102,11 @@ pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> 
     let link = skel.progs.tccc_sight.attach().context("attach the socket iterator")?;
     let mut sights = Vec::new();
     for netns in namespaces::all()?.reachable {
-        netns.run(|| iterate::rows(&link, SIGHT_BYTES, |row| sights.extend(decode(row))))?;
+        let mut take = |rows: &[u8]| {
+            sights.extend(rows.chunks_exact(SIGHT_BYTES).filter_map(decode));
+            Ok(())
+        };
+        netns.run(|| iterate::rows(&link, SIGHT_BYTES, &mut take))?;
     }
     Ok(sights)
 }
@@ -155,9 +149,7 @@ pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
 /// What giving sockets the latest code of their algorithm did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Refreshes {
-    /// Listening sockets.
     pub listening: u64,
-    /// Open connections.
     pub open: u64,
     /// Sockets that the kernel refused.
     pub failed: u64,

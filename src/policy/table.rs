@@ -32,13 +32,11 @@ pub const ROOT_NODE: u32 = 1;
 pub struct Resolved {
     /// A network namespace as a rule names it, to the kernel's cookie of it.
     pub netns: BTreeMap<String, u64>,
-    /// Algorithms that want ECN.
     pub want_ecn: BTreeSet<String>,
     /// Numbers of arms in labels: rule and algorithm (or `keep`) to number.
     pub slots: BTreeMap<(String, String), u32>,
 }
 
-/// The tables of one generation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleTables {
     /// Shape: in the order of the policy.
@@ -57,9 +55,7 @@ pub struct RuleTables {
     ///
     /// Shape: begins at 0, sorted; each ends where the next begins; neighbours differ.
     pub remotes: Vec<(u128, RuleSet)>,
-    /// Rules by local port.
     pub local_ports: BTreeMap<u16, RuleSet>,
-    /// Rules by remote port.
     pub remote_ports: BTreeMap<u16, RuleSet>,
     /// Rules by the cookie of the network namespace.
     pub netns: BTreeMap<u64, RuleSet>,
@@ -72,13 +68,10 @@ pub struct RuleTables {
 /// One rule, as the kernel program has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleEntry {
-    /// Salt of its split.
     pub salt: u64,
     /// Its first place in the table of arms.
     pub first_arm: u32,
-    /// How many arms it has.
     pub arms: u32,
-    /// What its split hashes.
     pub by: SplitBy,
     /// Bits.
     pub flags: u32,
@@ -93,24 +86,17 @@ pub struct ArmEntry {
     pub below: u32,
     /// Its number in labels.
     pub slot: u32,
-    /// Its algorithm wants ECN.
     pub wants_ecn: bool,
 }
 
 /// For each kind of condition the rules that have none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AnyRules {
-    /// Rules for every cgroup.
     pub cgroup: RuleSet,
-    /// Rules for every network namespace.
     pub netns: RuleSet,
-    /// Rules for every remote address.
     pub remote: RuleSet,
-    /// Rules for every local port.
     pub local_port: RuleSet,
-    /// Rules for every remote port.
     pub remote_port: RuleSet,
-    /// Rules for every current algorithm.
     pub current: RuleSet,
 }
 
@@ -234,7 +220,6 @@ impl CgroupTree {
         place.node
     }
 
-    /// What the root of the cgroups means.
     pub fn root(&self) -> CgroupPlace {
         CgroupPlace { rules: 0, node: ROOT_NODE }
     }
@@ -292,12 +277,10 @@ impl RuleTables {
         entries.collect()
     }
 
-    /// Rules by local port.
     pub fn local_port_entries(&self) -> Vec<Entry> {
         entries(&self.local_ports, |port| port.to_ne_bytes().to_vec())
     }
 
-    /// Rules by remote port.
     pub fn remote_port_entries(&self) -> Vec<Entry> {
         entries(&self.remote_ports, |port| port.to_ne_bytes().to_vec())
     }
@@ -307,7 +290,6 @@ impl RuleTables {
         entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec())
     }
 
-    /// Rules by current algorithm.
     pub fn current_entries(&self) -> Vec<Entry> {
         entries(&self.currents, |name| padded(name, ALGORITHM_BYTES))
     }
@@ -332,7 +314,6 @@ impl CgroupPlace {
 }
 
 impl ArmEntry {
-    /// Its flags in the kernel program.
     pub fn flags(&self) -> u32 {
         if self.wants_ecn { WANTS_ECN } else { 0 }
     }

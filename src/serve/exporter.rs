@@ -26,9 +26,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// Finds what connections are set to at this moment, and what algorithms cost.
 pub type Look = Box<dyn FnMut() -> (Situation, Vec<Cost>) + Send>;
 
-/// How connections are counted.
 pub struct Settings {
-    /// Which connections.
     pub filter: Filter,
     /// Rules whose connections are shown; empty: all.
     pub rules: BTreeSet<String>,
@@ -38,7 +36,7 @@ pub struct Settings {
     pub every: Duration,
     /// Finds algorithms and costs.
     pub look: Look,
-    /// Is told why sweeps fail, once while they do.
+    /// Takes the reason why sweeps fail, once while they do.
     pub warn: Box<dyn FnMut(&str) + Send>,
 }
 
@@ -93,7 +91,6 @@ impl Shelf {
         self.dropped.store(events, Ordering::Relaxed);
     }
 
-    /// Shows this from now on.
     fn put(&self, shown: Shown) {
         let answers = Answers { shown, openmetrics: OnceLock::new(), plain_text: OnceLock::new() };
         *self.answers.lock().expect("nobody panics with the shelf") = Some(Arc::new(answers));
@@ -134,7 +131,6 @@ impl Exporter {
         Ok(exporter)
     }
 
-    /// What its numbers lack on this kernel.
     pub(super) fn notices(&self) -> &[String] {
         self.totals.notices()
     }

@@ -24,7 +24,6 @@ struct Frame<'a> {
     moments: Moments,
     /// Time, "loss" or "timeout", packets or timeouts.
     marks: Vec<(f64, &'static str, u32)>,
-    /// Number and name.
     phases: Vec<(u8, &'a str)>,
     /// What the algorithm keeps in the socket, by name.
     state: Vec<(&'a str, String)>,
@@ -102,7 +101,6 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Nobody knows anything of it yet.
     pub(super) fn new(socket: u64) -> Flow {
         Flow { socket, sent_ns: 0 }
     }
@@ -114,7 +112,7 @@ impl Flow {
         frame
     }
 
-    /// Everything, for one who knows nothing; what it has more than the others, it is sent again and knows by its time.
+    /// Everything, for a page that knows nothing; it recognises moments that it gets twice by their time.
     pub(super) fn whole(&self, live: &Live, status: &Status) -> Bytes {
         self.frame("flow", live, status, 0)
     }

@@ -26,7 +26,6 @@ pub(super) fn millis(nanoseconds: u64) -> f64 {
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     title: String,
-    /// Time of the tick.
     pub now_ms: f64,
     /// Time between two frames: who hears nothing for much longer has lost the connection.
     refresh_ms: f64,
@@ -74,7 +73,6 @@ impl Status {
     }
 }
 
-/// Algorithms side by side.
 #[derive(Debug, Serialize)]
 pub(super) struct Algorithms<'a> {
     status: &'a Status,

@@ -17,7 +17,6 @@ const TOKEN_BYTES: usize = 32;
 const TOKEN_MIN: usize = 16;
 /// Longest, characters.
 pub const TOKEN_MAX: usize = 1024;
-/// Name of the cookie that holds the token.
 pub(super) const COOKIE: &str = "tccc_token";
 
 /// How the origin of a page begins that came through a TLS proxy.
@@ -91,7 +90,6 @@ const NO_TOKEN: Refusal = Refusal(
 const WRONG_TOKEN: Refusal =
     Refusal(StatusCode::UNAUTHORIZED, "the token is wrong: `tccc serve` printed the right one when it started");
 
-/// What is known of whoever may ask.
 #[derive(Debug)]
 pub(super) struct Gate {
     is_loopback: bool,

@@ -1,6 +1,6 @@
 //! The thread that watches the source and tells the pages: one frame per tick and view, whoever reads it or does not.
 //!
-//! Nothing here waits for a page: a queue that is full loses its oldest frame, and whoever reads it is told.
+//! Nothing here waits for a page: a queue that is full loses its oldest frame, and its reader learns that.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::frame::{self, Algorithms, Status};
 use super::overview::{self, Overview, Sampler};
 use super::past::{self, Quantity};
 use super::pulse::{Part, Pulse};
-use super::table::Table;
+use super::table::SocketTable;
 use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
 use crate::trace::source::Source;
@@ -34,7 +34,6 @@ const RECORDED_STEP_NS: u64 = 1_000_000_000;
 /// How soon a question is answered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a page watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     Overview,
@@ -43,7 +42,6 @@ pub(super) enum View {
     Flow(u64),
 }
 
-/// What pages want of the thread.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// To watch a view; no answer when too many sockets are watched already.
@@ -64,14 +62,13 @@ pub(super) fn channel() -> (SyncSender<Ask>, Receiver<Ask>) {
     sync_channel(WAITING_ASKS)
 }
 
-/// The thread's state.
 pub(super) struct Watching {
     source: Box<dyn Source>,
     live: Live,
     asks: Receiver<Ask>,
     refresh: Duration,
     shelf: Shelf,
-    table: Table,
+    table: SocketTable,
     overview: Audience,
     sockets: Audience,
     algorithms: Audience,
@@ -84,7 +81,7 @@ pub(super) struct Watching {
 impl Watching {
     pub(super) fn new(mut source: Box<dyn Source>, asks: Receiver<Ask>, refresh: Duration, shelf: Shelf) -> Watching {
         let [overview, sockets, algorithms] = [(); 3].map(|()| Audience::new());
-        let (live, table, flows) = (Live::default(), Table::default(), BTreeMap::new());
+        let (live, table, flows) = (Live::default(), SocketTable::default(), BTreeMap::new());
         let sampler = source.playback().map(|playback| {
             let (begin_ns, end_ns) = playback.span_ns();
             let step_ns = end_ns.saturating_sub(begin_ns) / overview::SLOTS as u64;

@@ -31,7 +31,6 @@ const RATE_POWERS: [usize; 2] = [10, 34];
 const MICROS_PER_SECOND: f64 = 1e6;
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// Everything that one scrape shows.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub counted: Counted,
@@ -46,18 +45,15 @@ pub(super) struct Shown {
     pub failed_sweeps: u64,
     /// What this process took of processors and memory.
     pub own: Own,
-    /// The kernel's release.
     pub kernel: String,
 }
 
-/// What this process takes of the host.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Own {
     pub cpu_s: f64,
     pub resident_bytes: u64,
 }
 
-/// The whole answer as OpenMetrics.
 pub(super) fn openmetrics(shown: &Shown) -> String {
     let mut ours = Registry::with_prefix("tccc");
     ours.register_collector(Box::new(Ours(shown.clone())));

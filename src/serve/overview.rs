@@ -55,7 +55,7 @@ pub(super) struct Overview {
     changes: VecDeque<Change>,
 }
 
-/// What a page is told. Columns of all series are as long as each other, and end with the newest value.
+/// What a page gets. Columns of all series are as long as each other, and end with the newest value.
 #[derive(Serialize)]
 struct Frame<'a> {
     status: &'a Status,
@@ -66,13 +66,13 @@ struct Frame<'a> {
     newest: u64,
     /// Number of the first value since the counting began.
     first: u64,
-    series: Vec<Line<'a>>,
+    series: Vec<SeriesLine<'a>>,
     /// Times and words, oldest first.
     changes: Vec<(f64, &'a str)>,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct SeriesLine<'a> {
     id: u32,
     /// "host", "algorithm", "arm", "other_algorithms" or "other_arms".
     kind: &'static str,
@@ -155,7 +155,6 @@ impl Overview {
         self.situation = Some(situation);
     }
 
-    /// The whole hour.
     pub(super) fn whole(&self, status: &Status) -> Bytes {
         self.frame("overview", status, SLOTS)
     }
@@ -182,7 +181,7 @@ impl Overview {
         )
     }
 
-    fn line<'a>(&self, key: &'a Key, series: &Series, values: usize) -> Line<'a> {
+    fn line<'a>(&self, key: &'a Key, series: &Series, values: usize) -> SeriesLine<'a> {
         let (kind, algorithm, given) = match key {
             Key::Host => ("host", None, None),
             Key::Algorithm(name) => ("algorithm", Some(name.as_str()), None),
@@ -191,7 +190,7 @@ impl Overview {
             Key::OtherArms => ("other_arms", None, None),
         };
         let seen: Vec<_> = series.ring.newest(self.newest, values).collect();
-        Line {
+        SeriesLine {
             id: series.id,
             kind,
             algorithm,

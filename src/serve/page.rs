@@ -1,7 +1,6 @@
 //! The page's files, in this binary: bundled by `cargo xtask web` before it was built, or a page that says that they were
 //! not.
 
-/// One file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File {
     pub path: &'static str,
@@ -16,7 +15,6 @@ const NOT_BUNDLED: &str = "<!doctype html><html lang=en><meta charset=utf-8><tit
     <p>This tccc was built without its web page: run `cargo xtask web` and build it again. \
     <a href=/metrics>/metrics</a> and `tccc top` work.\n";
 
-/// Whether the page is in this binary.
 pub(super) fn is_bundled() -> bool {
     !FILES.is_empty()
 }

@@ -18,7 +18,6 @@ const STEPS: usize = (HISTORY_NS / STEP_NS) as usize;
 /// A socket that said nothing for so many values has no goodput any more.
 const QUIET_STEPS: usize = 5;
 
-/// What is plotted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     Cwnd,
@@ -42,7 +41,6 @@ struct Document {
     /// Time of the first value.
     begin_ms: f64,
     step_ms: f64,
-    /// By cookie, as text.
     curves: BTreeMap<String, Vec<Option<f64>>>,
 }
 
@@ -61,7 +59,6 @@ pub(super) fn parse(query: &str) -> Option<(Quantity, Vec<u64>)> {
     (sockets.len() <= SOCKETS_MAX).then_some((quantity, sockets))
 }
 
-/// The document.
 pub(super) fn document(live: &Live, quantity: Quantity, sockets: &[u64]) -> Bytes {
     let begin_ns = live.now_ns().saturating_sub(HISTORY_NS);
     let known = sockets.iter().filter_map(|socket| live.socket(*socket));

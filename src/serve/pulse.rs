@@ -1,4 +1,4 @@
-//! Whether sampling goes on: what `/healthz` answers, and what systemd's watchdog is told.
+//! Whether sampling goes on: the answer of `/healthz`, and the sign for systemd's watchdog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// Beyond its own pace, a part may be late by this much on a busy host.
 const LATE: Duration = Duration::from_secs(10);
 
-/// What beats.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     /// The thread that watches sockets for the page.

@@ -31,7 +31,6 @@ const BODY_BYTES: usize = 1024;
 /// Nothing but our own files, and no script in the page itself.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// Said with every answer.
 const ALWAYS: [(&str, &str); 7] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
@@ -42,14 +41,13 @@ const ALWAYS: [(&str, &str); 7] = [
     ("cache-control", "no-store"),
 ];
 
-/// What answers need.
 pub(super) struct Served {
     pub gate: Gate,
     /// None: a recording has no metrics.
     pub shelf: Option<Shelf>,
     /// None: metrics only.
     pub asks: Option<SyncSender<Ask>>,
-    /// None: the page is told nothing of trials.
+    /// None: the page shows no trials.
     pub trials: Option<trials::Shelf>,
     pub streams: Arc<Semaphore>,
     pub pulse: Pulse,
@@ -68,7 +66,6 @@ impl Served {
 
 type Shared = State<Arc<Served>>;
 
-/// Every path.
 pub(super) fn router(served: Arc<Served>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
@@ -114,7 +111,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// A sentence.
 fn said(status: StatusCode, what: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{what}\n")).into_response()
 }
@@ -263,7 +259,6 @@ async fn join(asks: &SyncSender<Ask>, view: View) -> Option<Joined> {
     }
 }
 
-/// One page that reads a stream.
 struct Reader {
     asks: SyncSender<Ask>,
     view: View,
@@ -282,7 +277,7 @@ impl Reader {
         match self.frames.as_mut()?.recv().await {
             Ok(frame) => Some(frame),
             Err(RecvError::Closed) => None,
-            // What was missed cannot be made up: it is counted, and everything is sent again.
+            // What was missed cannot be made up: it is counted, and the page gets everything once more.
             Err(RecvError::Lagged(missed)) => {
                 self.joined = join(&self.asks, self.view).await;
                 self.joined.is_some().then(|| super::frame::encode("missed", &missed))
@@ -297,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// A page that reads slower than frames come loses frames, is told how many, and is sent everything again.
+    /// A page that reads slower than frames come loses frames. It learns how many, and gets everything once more.
     #[test]
     fn a_slow_reader_is_told_what_it_missed_and_begins_anew() {
         let (asks, asked) = super::super::live::channel();

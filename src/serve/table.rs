@@ -35,7 +35,6 @@ type Row<'a> = (
     bool,
 );
 
-/// What was sent of a socket.
 #[derive(Debug, Clone, PartialEq)]
 struct Sent {
     handle: u32,
@@ -74,14 +73,13 @@ struct Frame<'a> {
     gone: Vec<u32>,
 }
 
-/// What the pages that watch the table know.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct SocketTable {
     sent: HashMap<u64, Sent>,
     next: u32,
 }
 
-impl Table {
+impl SocketTable {
     /// Forgets everything: nobody watches.
     pub(super) fn clear(&mut self) {
         self.sent = HashMap::new();
@@ -116,7 +114,7 @@ impl Table {
         frame::encode("changes", &Frame { status, names, rows, gone })
     }
 
-    /// Everything as of the last call of [`Table::changes`], for one who knows nothing.
+    /// Everything as of the last call of [`SocketTable::changes`], for one who knows nothing.
     pub(super) fn whole(&self, live: &Live, status: &Status) -> Bytes {
         let known = || live.sockets().filter_map(|socket| Some((socket, self.sent.get(&socket.latest.socket)?)));
         let names = known().map(|(socket, sent)| name(live, socket, sent.handle)).collect();

@@ -1,4 +1,4 @@
-//! What a page is told of trials: the documents are made by whoever started the server, and read again at most once a second.
+//! What a page shows of trials: documents of whoever started the server, read again at most once a second.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,14 +17,13 @@ pub trait Trials: Send + Sync {
 
     /// One incident by its name.
     ///
-    /// None: there is none of that name, or it is too large.
+    /// None: no incident has that name, or it is too large.
     fn incident(&self, name: &str) -> Option<Vec<u8>>;
 }
 
 /// Whether a reader wants the earlier looks of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum History<'a> {
-    /// No.
     Without,
     /// Unless nothing was added since the look of this name.
     Since(&'a str),

@@ -28,7 +28,6 @@ const PRESENCE: &str = "presence";
 /// How often a held lock is asked for again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a lock protects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// One name: its record, its pins and its registration.
@@ -231,7 +230,6 @@ fn remove_unfinished(folder: &Path) {
 }
 
 impl Locked {
-    /// The records that the lock is about.
     pub fn store(&self) -> &Store {
         &self.store
     }

@@ -48,17 +48,14 @@ impl Pins {
         Pins { folder: mount.join("tccc") }
     }
 
-    /// The folder of all our pins.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where the link of this name is pinned.
     pub fn link(&self, name: &str) -> PathBuf {
         self.folder.join("links").join(name)
     }
 
-    /// Where the table of this name is pinned.
     pub fn map(&self, name: &str) -> PathBuf {
         self.folder.join("maps").join(name)
     }
@@ -86,7 +83,6 @@ impl Pins {
         [self.link(name), self.map(name), self.companion(name), self.previous(name), self.next(name)]
     }
 
-    /// Every name that is pinned.
     pub fn names(&self) -> BTreeSet<String> {
         let folders = self.folders();
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());

@@ -24,7 +24,6 @@ pub type ReadArms = Box<dyn FnMut() -> Result<Option<Labelled>> + Send>;
 pub struct LabelMap {
     /// The kernel's number of the map: another policy may have another map.
     pub id: u32,
-    /// The map.
     pub map: OwnedFd,
     /// What the numbers mean: the first is number 1.
     pub names: Vec<RuleArm>,
@@ -67,12 +66,10 @@ impl KnownArms {
         }
     }
 
-    /// The connection ended.
     pub fn forget(&mut self, socket: u64) {
         self.0.remove(&socket);
     }
 
-    /// The arm of a connection.
     pub fn arm(&self, socket: u64) -> Option<&RuleArm> {
         self.0.get(&socket)
     }
@@ -81,7 +78,7 @@ impl KnownArms {
 /// Sockets that are remembered at most: twice as many as are watched, because a close may be lost.
 const MET_MAX: usize = 800_000;
 
-/// Remembers which arms were told, so that each is told once.
+/// Remembers which arms were reported, so that each is reported once.
 pub(super) struct ArmBook {
     read: ReadArms,
     /// Sockets that somebody watches, with the number that was told of each; 0: none.
@@ -94,7 +91,7 @@ impl ArmBook {
         ArmBook { read, met: HashMap::new(), names: Vec::new() }
     }
 
-    /// From now on the arm of this socket is told.
+    /// From now on the arm of this socket is reported.
     pub(super) fn meet(&mut self, socket: u64) {
         if self.met.len() >= MET_MAX {
             self.met.clear();
@@ -102,7 +99,6 @@ impl ArmBook {
         self.met.entry(socket).or_insert(0);
     }
 
-    /// The connection ended.
     pub(super) fn leave(&mut self, socket: u64) {
         self.met.remove(&socket);
     }

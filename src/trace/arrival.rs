@@ -20,7 +20,6 @@ pub enum Arrival {
 /// The rule of a policy that decided a connection, and the arm of its split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RuleArm {
-    /// Name of the rule.
     pub rule: String,
     /// The algorithm's kernel name, or `keep`.
     pub arm: String,
@@ -34,22 +33,14 @@ pub struct RuleArm {
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
     /// What an algorithm keeps in a socket, by its type information.
-    Layout {
-        /// Kernel name.
-        algorithm: String,
-        /// Its fields and phases.
-        layout: StateLayout,
-    },
+    Layout { algorithm: String, layout: StateLayout },
     /// Who holds a socket.
     Owner {
-        /// Socket cookie.
         socket: u64,
         /// Process; the first that was found when several hold it.
         pid: u32,
-        /// Its command.
         command: String,
     },
-    /// What a cgroup is called.
     Cgroup {
         /// cgroup v2 id.
         cgroup: u64,
@@ -58,7 +49,6 @@ pub enum Fact {
     },
     /// Which rule and arm of a policy a connection is in; known about a second after the connection opened.
     Arm {
-        /// Socket cookie.
         socket: u64,
         /// Rule and arm; none: it is in none any more.
         given: Option<RuleArm>,
@@ -67,20 +57,16 @@ pub enum Fact {
     Cost {
         /// CLOCK_MONOTONIC, nanoseconds.
         time_ns: u64,
-        /// Kernel name.
         algorithm: String,
         /// Member of the ops table.
         callback: String,
-        /// Calls so far.
         calls: u64,
-        /// Time in them so far, nanoseconds.
         nanoseconds: u64,
     },
     /// Events that did not fit between kernel and reader since the source began.
     Dropped {
         /// CLOCK_MONOTONIC, nanoseconds.
         time_ns: u64,
-        /// So many so far.
         events: u64,
         /// Those of them that are of sockets beyond those that can be followed; none: an older tccc did not count them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +76,6 @@ pub enum Fact {
     Swept {
         /// CLOCK_MONOTONIC, nanoseconds: the sweep's begin.
         begin_ns: u64,
-        /// Its end.
         time_ns: u64,
         /// Processes whose network namespace could not be looked at; sockets outside `netns` may live on.
         hidden: u64,

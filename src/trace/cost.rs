@@ -11,13 +11,11 @@ use crate::kernel::struct_ops;
 /// closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// Kernel name.
     pub algorithm: String,
     /// Member of the ops table.
     pub callback: String,
     /// Calls while statistics were on.
     pub calls: u64,
-    /// Time in them, nanoseconds.
     pub nanoseconds: u64,
 }
 

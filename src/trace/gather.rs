@@ -49,13 +49,11 @@ pub struct Layouts {
 /// Which work the thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything.
     All,
     /// Arms of a policy alone: for whoever shows events as they are.
     Arms,
 }
 
-/// What the watching thread asks for.
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// What an algorithm keeps in a socket.
@@ -66,7 +64,6 @@ pub(super) enum Wanted {
     Nothing { socket: u64 },
 }
 
-/// What it gets.
 pub(super) enum Gathered {
     Arrivals(Vec<Arrival>),
     Notice(String),
@@ -90,7 +87,6 @@ struct Gatherer {
 
 /// Pieces of the thread's work.
 const PIECES: usize = 4;
-/// A piece of the thread's work.
 type Piece = fn(&mut Gatherer) -> Result<Vec<Arrival>>;
 
 /// Whoever waits for what is gathered has gone.
@@ -105,24 +101,28 @@ pub(super) fn start(
     let (wanted, requests) = mpsc::channel();
     let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
     let thread = std::thread::spawn(move || {
-        let gatherer = Gatherer {
+        let features = if scope == Scope::All { Features::probe().ok() } else { None };
+        Gatherer { features, ..Gatherer::new(filter, layouts, scope, to) }.run(&requests);
+    });
+    (wanted, gathered, thread)
+}
+
+impl Gatherer {
+    fn new(filter: Filter, layouts: Layouts, scope: Scope, to: SyncSender<Gathered>) -> Gatherer {
+        Gatherer {
             filter,
             scope,
             layouts: layouts.find,
-            features: if scope == Scope::All { Features::probe().ok() } else { None },
+            features: None,
             arms: ArmBook::new(layouts.arms),
             ownerless: HashMap::new(),
             nameless: HashSet::new(),
             named: HashSet::new(),
             due: [Instant::now(); PIECES],
             to,
-        };
-        gatherer.run(&requests);
-    });
-    (wanted, gathered, thread)
-}
+        }
+    }
 
-impl Gatherer {
     fn run(mut self, requests: &Receiver<Wanted>) {
         loop {
             match requests.recv_timeout(NAP) {
@@ -262,18 +262,9 @@ mod tests {
     #[test]
     fn cgroup_in_which_a_sweep_found_nothing_is_named_again_with_its_next_socket() {
         let (to, _gathered) = mpsc::sync_channel(WAITING_PARCELS);
-        let mut gatherer = Gatherer {
-            filter: Filter::default(),
-            scope: Scope::All,
-            layouts: Box::new(|_| None),
-            features: None,
-            arms: ArmBook::new(Box::new(|| Ok(None))),
-            ownerless: HashMap::new(),
-            nameless: HashSet::new(),
-            named: HashSet::from([7, 8]),
-            due: [Instant::now(); PIECES],
-            to,
-        };
+        let layouts = Layouts { find: Box::new(|_| None), arms: Box::new(|| Ok(None)) };
+        let mut gatherer = Gatherer::new(Filter::default(), layouts, Scope::All, to);
+        gatherer.named = HashSet::from([7, 8]);
         gatherer.forget_names(&[Event { cgroup: 7, ..sample(1, 1) }]);
         for cgroup in [7, 8] {
             assert!(gatherer.note(Wanted::Names { socket: 2, cgroup }).is_ok());

@@ -23,7 +23,6 @@ use crate::kernel::privilege::{self, Capability};
 pub const RING_BYTES: u32 = 4 << 20;
 /// Smallest ring: the kernel counts in whole pages.
 pub const RING_BYTES_MIN: u32 = 4 << 10;
-/// Largest ring.
 pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// Sockets that are followed at the same time: `FLOWS_MAX` of the kernel program.
 pub const SOCKETS_MAX: u32 = 1 << 17;
@@ -34,7 +33,7 @@ const NO_PLACE: u32 = 1;
 pub const LOSS_GAPS_PER_INTERVAL: u32 = 10;
 /// The reader is woken when this part of the ring is unread.
 const WAKE_PART: u32 = 4;
-/// Samples by the clock wait for the next tick when this part of the ring is unread: losses and closes find room.
+/// Samples by timer wait for the next tick when this part of the ring is unread: losses and closes find room.
 const YIELD_PART: u32 = 2;
 /// Events handed over before the drop count and a signal are looked at again.
 const BATCH_EVENTS: usize = 4096;
@@ -57,7 +56,6 @@ pub struct Tracer {
     _links: Vec<Link>,
 }
 
-/// How samples are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// At the first packet after each interval; zero: at every packet. A program runs at every packet of the host.
@@ -82,9 +80,7 @@ impl Tracer {
         let refused = match can_tick && tick::is_possible(&kernel, has) {
             true => match Tracer::load(filter, (sampling, ring_bytes), has) {
                 Ok(tracer) => return Ok(tracer),
-                Err(refused) => {
-                    Some(format!("samples are taken by packet, which costs more: by the clock, {refused:#}"))
-                }
+                Err(refused) => Some(format!("samples are taken by packet, which costs more: by a timer, {refused:#}")),
             },
             false => None,
         };
@@ -180,7 +176,6 @@ impl Tracer {
         self.watcher.unwatch_netns(inode)
     }
 
-    /// A handle on this tracer for other threads.
     pub fn watcher(&self) -> Watcher {
         self.watcher.clone()
     }
@@ -274,7 +269,6 @@ fn set_times(open: &mut OpenTcpTraceSkel<'_>, interval: Duration, ring_bytes: u3
     Ok(())
 }
 
-/// Loads the programs of one way to sample.
 fn keep_sampling(open: &mut OpenTcpTraceSkel<'_>, is_by_clock: bool) {
     let progs = &mut open.progs;
     progs.tccc_sweep.set_autoload(false);

@@ -43,9 +43,7 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 pub struct Head {
     /// Version of the program that wrote it.
     pub tccc: String,
-    /// Name of the host.
     pub host: String,
-    /// Release of its kernel.
     pub kernel: String,
     /// When it began, for people.
     pub started: String,
@@ -55,7 +53,6 @@ pub struct Head {
     pub monotonic_ns: u64,
     /// Time between samples of one socket, nanoseconds.
     pub interval_ns: u64,
-    /// Which sockets, in words.
     pub selection: String,
     /// Number of the file in a recording of several, from 1.
     pub part: u32,
@@ -66,7 +63,6 @@ pub struct Head {
 /// Ends a recording that was not cut: its last block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tail {
-    /// Events in this file.
     pub events: u64,
     /// Events that were dropped before they could be recorded, since the recording began.
     pub dropped: u64,
@@ -108,7 +104,6 @@ pub struct Recorder {
     total: u64,
 }
 
-/// The file that is written.
 #[derive(Debug)]
 struct Part {
     file: File,

@@ -17,10 +17,8 @@ use crate::failure::Failure;
 const LEAD_NS: u64 = 120_000_000_000;
 /// Events handed over by one poll at most, so that a viewer stays awake however fast it plays.
 const BATCH_EVENTS: usize = 100_000;
-/// Fastest and slowest.
 pub const SPEEDS: [f64; 2] = [0.01, 10_000.0];
 
-/// A recording that is played.
 #[derive(Debug)]
 pub struct Replay {
     reader: Reader<File>,

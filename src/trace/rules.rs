@@ -38,7 +38,6 @@ impl<S: Source> OfRules<S> {
         OfRules { source, gate: Gate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
     }
 
-    /// The whole source.
     pub fn whole(&self) -> &S {
         &self.source
     }

@@ -2,38 +2,32 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{self, Read};
 use std::mem::MaybeUninit;
 
 use anyhow::{Context, Result};
+use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Iter, Link};
 
 use super::event::{EVENT_BYTES, Event, offset};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel};
 use crate::btf::Kind;
 use crate::kernel::btf::Types;
-use crate::kernel::namespaces;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
+use crate::kernel::{iterate, namespaces};
 
-/// What one read takes from the kernel at most: whole events, and more than its own buffer holds.
-const READ_BYTES: usize = (1 << 16) / EVENT_BYTES * EVENT_BYTES;
 /// Passes over a namespace on kernels whose iterator may miss a socket while others come and go.
 const PASSES_MAX: usize = 4;
 
-/// Every socket that passed the filter.
 #[derive(Debug)]
 pub struct Sweep {
     /// Shape: one `Snapshot` event per socket, in the order of namespaces and the kernel's table; not one moment, but
     /// the time it took to read them.
     pub sockets: Vec<Event>,
-    /// Where it looked.
     pub seen: Seen,
 }
 
-/// Where a sweep looked.
 #[derive(Debug)]
 pub struct Seen {
     /// Network namespaces that were looked at, by their inodes.
@@ -65,7 +59,7 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
     privilege::require("look at sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
     std::thread::scope(|scope| {
         // The kernel takes the program meanwhile.
-        let place = scope.spawn(|| Place::find(filter));
+        let place = scope.spawn(|| Targets::find(filter));
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, filter)?;
         keep_iterator_only(&mut open)?;
@@ -76,8 +70,10 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
         program::fill_filter(&skel, filter)?;
         let link = skel.progs.tccc_sweep.attach().context("attach the socket iterator")?;
         for netns in &place.namespaces {
-            let read =
-                || if place.is_exact { read_sockets(&link, &mut take) } else { read_until_stable(&link, &mut take) };
+            let read = || match place.is_exact {
+                true => iterate::rows(&link, EVENT_BYTES, &mut take),
+                false => read_until_stable(&link, &mut take),
+            };
             netns.run(read).with_context(|| format!("sweep the network namespace {}", netns.inode()))?;
         }
         Ok(Seen { namespaces: place.namespaces.iter().map(Netns::inode).collect(), hidden: place.hidden })
@@ -85,22 +81,22 @@ pub fn sweep_encoded(filter: &Filter, mut take: impl FnMut(&[u8]) -> Result<()> 
 }
 
 /// What is to be looked at, and how well this kernel can.
-struct Place {
+struct Targets {
     namespaces: Vec<Netns>,
     hidden: usize,
     /// The iterator visits each socket exactly once.
     is_exact: bool,
 }
 
-impl Place {
-    fn find(filter: &Filter) -> Result<Place> {
+impl Targets {
+    fn find(filter: &Filter) -> Result<Targets> {
         // The iterator remembers its place by this.
         let is_exact = Types::of_running_kernel()?.has(Kind::Union, "bpf_tcp_iter_batch_item");
         let found = namespaces::all()?;
         let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
         let namespaces: Vec<Netns> = found.reachable.into_iter().filter(wanted).collect();
         let has_all = filter.netns.as_ref().is_some_and(|wanted| wanted.len() == namespaces.len());
-        Ok(Place { namespaces, hidden: if has_all { 0 } else { found.hidden }, is_exact })
+        Ok(Targets { namespaces, hidden: if has_all { 0 } else { found.hidden }, is_exact })
     }
 }
 
@@ -127,7 +123,7 @@ fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> 
     let mut places: HashMap<[u8; 8], usize> = HashMap::new();
     for _ in 0..PASSES_MAX {
         let known = sockets.len();
-        read_sockets(link, |events| {
+        iterate::rows(link, EVENT_BYTES, |events| {
             for bytes in events.chunks_exact(EVENT_BYTES) {
                 let cookie = bytes[offset::socket..offset::socket + 8].try_into().expect("eight bytes");
                 match places.entry(cookie) {
@@ -145,41 +141,4 @@ fn read_until_stable(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> 
         }
     }
     take(&sockets)
-}
-
-/// One pass of an iterator whose program writes nothing to it.
-///
-/// Errors: the iterator cannot be read.
-pub(super) fn pass(link: &Link) -> Result<()> {
-    let mut iterator = Iter::new(link).context("open the socket iterator")?;
-    while read_more(&mut iterator, &mut [0; 8])? > 0 {}
-    Ok(())
-}
-
-/// One pass of the iterator over this thread's namespace; hands over whole events.
-fn read_sockets(link: &Link, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut iterator = Iter::new(link).context("open the socket iterator")?;
-    let mut buffer = vec![0; READ_BYTES];
-    let mut filled = 0;
-    loop {
-        match read_more(&mut iterator, &mut buffer[filled..])? {
-            0 => return Ok(()),
-            bytes => filled += bytes,
-        }
-        let whole = filled - filled % EVENT_BYTES;
-        take(&buffer[..whole])?;
-        buffer.copy_within(whole..filled, 0);
-        filled -= whole;
-    }
-}
-
-/// What comes next from an iterator; 0 at its end.
-fn read_more(iterator: &mut Iter, buffer: &mut [u8]) -> Result<usize> {
-    loop {
-        match iterator.read(buffer) {
-            // The kernel pauses after a million sockets that did not pass.
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            read => return read.context("read the socket iterator"),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Samples by the clock: a timer of the kernel looks at every known socket once per interval, so that nothing runs per
+//! Samples by a timer of the kernel, which looks at every known socket once per interval: nothing runs per
 //! packet, no thread wakes, and the cost follows the number of sockets and samples.
 
 use std::os::fd::AsFd;
@@ -9,18 +9,17 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::filter::Filter;
 use super::program::TcpTraceSkel;
-use super::snapshot;
 use crate::btf::Kind;
 use crate::kernel::btf::Types;
-use crate::kernel::namespaces;
 use crate::kernel::privilege::{self, Capability};
+use crate::kernel::{iterate, namespaces};
 
 /// Shorter intervals are sampled by packet: a look at every socket takes about as long as they are.
 pub(super) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// Where the numbers behind the timer begin in `struct ticking`, bytes.
 const NUMBERS_AT: usize = 16;
 
-/// Whether this kernel and process can sample by the clock.
+/// Whether this kernel and process can sample by a timer.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
     // A timer's program goes through the sockets with the first, which is the youngest of what it needs: Linux 5.17.
     ["bpf_loop", "bpf_iter_tcp", "bpf_iter_task_file"].into_iter().all(|function| kernel.has(Kind::Function, function))
@@ -39,13 +38,13 @@ fn is_realtime() -> bool {
 ///
 /// Errors: not permitted to enter a network namespace.
 pub(super) fn meet_all(by_namespace: &Link, by_process: &Link, filter: &Filter) -> Result<()> {
-    snapshot::pass(by_process)?;
+    iterate::pass(by_process)?;
     let wanted = |inode| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&inode));
     let reachable = namespaces::all()?.reachable;
     reachable
         .iter()
         .filter(|netns| wanted(netns.inode()))
-        .try_for_each(|netns| netns.run(|| snapshot::pass(by_namespace)))
+        .try_for_each(|netns| netns.run(|| iterate::pass(by_namespace)))
 }
 
 /// The kernel's timer; it stops when the value is dropped, or its process ends, however that ends.
@@ -54,12 +53,11 @@ pub(super) struct Clock {
     ticking: MapHandle,
 }
 
-/// What the samples by the clock cost since they began.
+/// What the samples by timer cost since they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockCost {
     /// Times that the timer ran.
     pub ticks: u64,
-    /// Sockets that it looked at.
     pub looks: u64,
     /// Time in it, nanoseconds.
     pub nanoseconds: u64,
@@ -72,7 +70,7 @@ impl Clock {
     pub fn begin(skel: &TcpTraceSkel<'_>) -> Result<Clock> {
         let starting =
             skel.progs.tccc_begin.attach_iter(skel.maps.tccc_ticking.as_fd()).context("attach the tracer's timer")?;
-        snapshot::pass(&starting)?;
+        iterate::pass(&starting)?;
         let clock = Clock { ticking: MapHandle::try_from(&skel.maps.tccc_ticking).context("hold the tracer's timer")? };
         let [.., is_begun] = clock.numbers();
         if is_begun == 0 {
@@ -81,7 +79,6 @@ impl Clock {
         Ok(clock)
     }
 
-    /// What it did so far.
     pub fn cost(&self) -> ClockCost {
         let [ticks, looks, nanoseconds, _] = self.numbers();
         ClockCost { ticks, looks, nanoseconds }

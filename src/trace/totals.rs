@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::arms::{FindLabels, LabelMap};
 use super::filter::Filter;
@@ -17,7 +17,7 @@ use super::program::{self, TcpTraceSkel};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
-use crate::kernel::{cgroup, clock, namespaces};
+use crate::kernel::{cgroup, clock, iterate, namespaces};
 
 mod bins;
 mod group;
@@ -36,7 +36,6 @@ const LOOK_EVERY: u64 = 12;
 const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
 
-/// The sums as of one sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     /// When the sweep ended, CLOCK_MONOTONIC.
@@ -179,7 +178,9 @@ impl Totals {
         // Each is closed after its turn: what comes next needs descriptors too.
         for netns in namespaces.reachable.into_iter().filter(|netns| wanted(netns.inode())) {
             let inode = netns.inode();
-            netns.run(|| self.sweep_here()).with_context(|| format!("sweep the network namespace {inode}"))?;
+            // Its sums stay in the kernel, so there is nothing to read.
+            let swept = netns.run(|| iterate::pass(&self.counting.sweep));
+            swept.with_context(|| format!("sweep the network namespace {inode}"))?;
         }
         Ok(namespaces.hidden as u64)
     }
@@ -198,22 +199,6 @@ impl Totals {
         Ok(self.ledger.settle(groups, Instant::now(), |group| forget(map, group, sweep)))
     }
 
-    /// One pass over this thread's network namespace; its sums stay in the kernel, so there is nothing to read.
-    fn sweep_here(&self) -> Result<()> {
-        let mut iterator = Iter::new(&self.counting.sweep).context("open the socket iterator")?;
-        let mut nothing = [0; 64];
-        loop {
-            match std::io::Read::read(&mut iterator, &mut nothing) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                // The kernel pauses after a million sockets for which nothing is written.
-                Err(error)
-                    if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted) => {}
-                Err(error) => return Err(error).context("read the socket iterator"),
-            }
-        }
-    }
-
     fn groups(&self) -> Result<Vec<Group>> {
         let entries = entries(&self.counting.groups)?;
         let decoded = entries.iter().filter_map(|(key, value)| decode(key, value, self.sweeps));
@@ -223,7 +208,6 @@ impl Totals {
     }
 }
 
-/// Keys and values of a map.
 fn entries(groups: &MapHandle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut entries = Vec::new();
     for key in groups.keys() {

@@ -21,9 +21,7 @@ const SEEN_MAX: usize = 400_000;
 /// Longest wait for events before what was gathered is looked at.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How this host is watched.
 pub struct Settings {
-    /// Which sockets.
     pub filter: Filter,
     /// Time between samples of one socket.
     pub interval: Duration,

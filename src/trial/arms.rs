@@ -10,9 +10,9 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 
 use crate::failure::Failure;
+use crate::kernel::iterate;
 use crate::kernel::libbpf_log;
 use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
-use crate::policy::iterate;
 use crate::policy::rule::GuardMetric;
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated from guard.bpf.c")]
@@ -27,25 +27,23 @@ const LOG_ONE: f64 = 65_536.0;
 
 /// What the connections of one arm and fold did, as the kernel program sums it up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cell {
+pub struct GuardCell {
     words: [u64; WORDS],
 }
 
 /// One arm by fold of the peers.
-pub type ArmCells = [Cell; FOLDS];
+pub type ArmCells = [GuardCell; FOLDS];
 
-impl Cell {
+impl GuardCell {
     /// A cell with these words of `struct guard_cell`.
     pub fn of(words: [u64; WORDS]) -> Self {
-        Cell { words }
+        GuardCell { words }
     }
 
-    /// Connections that were counted.
     pub fn connections(&self) -> u64 {
         self.words[0]
     }
 
-    /// Connections that ended.
     pub fn ended(&self) -> u64 {
         self.words[8]
     }
@@ -65,12 +63,11 @@ impl Cell {
     }
 }
 
-impl Sub for Cell {
-    type Output = Cell;
+impl Sub for GuardCell {
+    type Output = GuardCell;
 
-    /// What was added since an earlier reading.
-    fn sub(self, earlier: Cell) -> Cell {
-        Cell { words: std::array::from_fn(|at| self.words[at].saturating_sub(earlier.words[at])) }
+    fn sub(self, earlier: GuardCell) -> GuardCell {
+        GuardCell { words: std::array::from_fn(|at| self.words[at].saturating_sub(earlier.words[at])) }
     }
 }
 
@@ -81,12 +78,10 @@ pub fn sums_of(cells: &ArmCells, metric: GuardMetric, ticks_per_s: f64) -> ArmSu
     sums
 }
 
-/// Connections of an arm.
 pub fn connections_of(cells: &ArmCells) -> u64 {
-    cells.iter().map(Cell::connections).sum()
+    cells.iter().map(GuardCell::connections).sum()
 }
 
-/// How a metric of two arms is compared.
 pub fn effect_of(metric: GuardMetric) -> Effect {
     if metric == GuardMetric::RttInflation { Effect::Difference } else { Effect::LogRatio }
 }
@@ -141,7 +136,7 @@ impl Arms {
                 let read = bytes.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
                 let mut words = [0; WORDS];
                 words.iter_mut().zip(read).for_each(|(to, from)| *to = from);
-                *cell = Cell::of(words);
+                *cell = GuardCell::of(words);
             }
             Ok(cells)
         };
@@ -163,7 +158,7 @@ mod tests {
 
     #[test]
     fn metrics_are_read_from_the_words_of_the_kernel_program() {
-        let cell = Cell { words: [4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1] };
+        let cell = GuardCell { words: [4, 1000, 500, 200, 10, 2, 131_072, 8, 3, 1] };
         let value = |metric| {
             let Sums { numerator, denominator } = cell.sums(metric, 250.0);
             numerator / denominator
@@ -177,8 +172,8 @@ mod tests {
 
     #[test]
     fn what_was_added_since_an_earlier_reading_is_the_difference() {
-        let earlier = Cell { words: [1; WORDS] };
-        let later = Cell { words: [5, 4, 3, 2, 1, 1, 1, 1, 1, 1] };
+        let earlier = GuardCell { words: [1; WORDS] };
+        let later = GuardCell { words: [5, 4, 3, 2, 1, 1, 1, 1, 1, 1] };
         assert_eq!((later - earlier).words, [4, 3, 2, 1, 0, 0, 0, 0, 0, 0]);
     }
 }

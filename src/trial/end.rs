@@ -24,7 +24,7 @@ use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
 use crate::state::{Record, Store, Subject};
 
-/// A guard that is told to end does so within this time, unless it is stopped.
+/// A guard ends within this time after it is asked to, unless it is stopped.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
 /// How often it is looked whether the guard has ended.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use self::watch::Watch;
+use self::watch::TrialWatch;
 use super::{end, view};
 use crate::kernel::process::Process;
 use crate::policy::generation;
@@ -64,16 +64,14 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
     ended
 }
 
-/// What one tick means.
 enum Tick {
-    /// The trial goes on.
     On,
     /// It is over, by this guard or by somebody else.
     Over,
 }
 
 fn guard(known: &mut Known, began_ns: u64, stop: &AtomicBool, layouts: fn() -> Layouts) -> Result<()> {
-    let mut watch: Option<Watch> = None;
+    let mut watch: Option<TrialWatch> = None;
     let mut failures = 0;
     loop {
         match tick(known, &mut watch, began_ns, (stop, layouts)) {
@@ -93,7 +91,7 @@ fn guard(known: &mut Known, began_ns: u64, stop: &AtomicBool, layouts: fn() -> L
 
 fn tick(
     known: &mut Known,
-    watch: &mut Option<Watch>,
+    watch: &mut Option<TrialWatch>,
     began_ns: u64,
     (stop, layouts): (&AtomicBool, fn() -> Layouts),
 ) -> Result<Tick> {
@@ -104,7 +102,7 @@ fn tick(
         return end::revert_where(is_own, "its guard was told to end", None).map(|_| Tick::Over);
     }
     if watch.as_ref().is_none_or(|watch| watch.generation != generation.number) {
-        *watch = Some(Watch::start(trial, (generation, &known.record), (watch.take(), layouts))?);
+        *watch = Some(TrialWatch::start(trial, (generation, &known.record), (watch.take(), layouts))?);
     }
     let watch = watch.as_mut().context("find what the guard knows")?;
     if let Some(gap) = watch.renew(trial)? {

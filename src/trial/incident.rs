@@ -25,7 +25,6 @@ use crate::trace::record::{Head, Recorder, Rotation};
 use crate::trace::source::Source as _;
 use crate::trace::watch::{Settings, Watch};
 
-/// Version of the document.
 pub const SCHEMA: u32 = 1;
 /// Name of the document in an incident's folder.
 pub const DOCUMENT: &str = "incident.json";
@@ -38,24 +37,17 @@ const BYTES_MAX: u64 = 64 << 20;
 const INTERVAL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(200);
 
-/// A limit that was crossed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
-    /// Version of this form.
     pub schema: u32,
-    /// What was on trial.
     pub subject: TrialSubject,
-    /// A phrase for it.
     pub title: String,
     /// When the limit was crossed, RFC 3339.
     pub at: String,
-    /// Which limit, in one sentence.
     pub why: String,
-    /// The generation on trial.
     pub generation: u32,
     /// When it was applied, RFC 3339.
     pub since: String,
-    /// The policy's file.
     pub file: Option<PathBuf>,
     /// Name of the host and release of its kernel.
     pub host: [String; 2],
@@ -69,16 +61,12 @@ pub struct Incident {
     pub recordings: Vec<String>,
 }
 
-/// What an incident is about.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// Which limit was crossed, in one sentence.
     pub why: &'a str,
-    /// The trial.
     pub trial: &'a TrialRecord,
-    /// Its generation.
     pub generation: &'a GenerationRecord,
-    /// The evidence.
     pub judgements: &'a [RuleJudgement],
 }
 

@@ -11,10 +11,8 @@ use crate::model::guard::{
 use crate::policy::record::PolicyRecord;
 use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, SplitBy, Treatment};
 
-/// What the guard thinks of one rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleJudgement {
-    /// Name of the rule.
     pub rule: String,
     /// Connections of each arm since the latest step, arms in the order of the rule.
     pub arms: Vec<ArmSeen>,
@@ -24,27 +22,21 @@ pub struct RuleJudgement {
     pub is_broken: bool,
 }
 
-/// One arm, as it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmSeen {
     /// Algorithm, or `keep`.
     pub arm: String,
     /// Share of the split, 0 to 1.
     pub share: f64,
-    /// Connections.
     pub connections: u64,
-    /// Metrics that have a value.
     pub values: BTreeMap<GuardMetric, f64>,
 }
 
 /// One limit, as one arm keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitJudgement {
-    /// The limit, as it is written.
     pub limit: String,
-    /// What it limits.
     pub metric: GuardMetric,
-    /// The arm that it is about.
     pub arm: String,
     /// Treated over control; none while there is too little to compare, or where the limit is absolute.
     pub ratio: Option<f64>,
@@ -56,13 +48,11 @@ pub struct LimitJudgement {
     pub needed: Option<f64>,
     /// The value that an absolute limit is about, over the latest window.
     pub value: Option<f64>,
-    /// What follows.
     pub state: LimitState,
     /// Why nothing can be said yet.
     pub why_not: Option<String>,
 }
 
-/// What follows for a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitState {
@@ -76,18 +66,15 @@ pub enum LimitState {
     NotComparable,
 }
 
-/// What the arms of a generation did.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// Since the generation began, by the numbers of the arms.
     pub whole: &'a BTreeMap<u32, ArmCells>,
     /// In the latest window, for absolute limits.
     pub recent: &'a BTreeMap<u32, ArmCells>,
-    /// The kernel's tick.
     pub ticks_per_s: f64,
 }
 
-/// Judges every rule that is on trial.
 pub fn judge(policy: &Policy, record: &PolicyRecord, seen: Seen) -> Vec<RuleJudgement> {
     let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
     tried.map(|rule| judge_rule(rule, record, seen)).collect()
@@ -170,7 +157,8 @@ fn is_broken(arms: &[ArmSeen], by: SplitBy) -> bool {
     guard::sample_ratio_e(&observed, &expected).is_some_and(|e| e >= MISMATCH)
 }
 
-fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
+/// Nothing is known yet.
+pub(super) fn blank(limit: &GuardLimit, arm: &Arm) -> LimitJudgement {
     LimitJudgement {
         limit: limit.to_string(),
         metric: limit.metric,

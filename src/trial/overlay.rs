@@ -21,16 +21,9 @@ const SPLIT_ARMS_MAX: usize = 16;
 /// Errors: the policy has as many rules as there may be; /proc is not mounted.
 pub fn with_default(base: &Policy, algorithm: &str, trial: Option<RuleTrial>, portion: Portion) -> Result<Policy> {
     let here = Netns::current()?;
-    let rule = Rule {
-        name: format!("default-{algorithm}"),
-        line: 0,
-        when: Match { netns: vec![place_of(&here)], ..Match::default() },
-        split: split(algorithm, portion),
-        overrides: false,
-        overrides_route: false,
-        trial,
-    };
-    with_rule(base.clone(), rule)
+    let when = Match { netns: vec![place_of(&here)], ..Match::default() };
+    let rule = Rule::new(format!("default-{algorithm}"), when, split(algorithm, portion));
+    with_rule(base.clone(), Rule { overrides_route: false, trial, ..rule })
 }
 
 /// A path that names a namespace as long as this process, or the first one of this host, is in it.
@@ -60,16 +53,9 @@ pub fn with_upgrade(
             return Err(Failure::failed(what).hint(FEWER).into());
         }
     }
-    let rule = Rule {
-        name: format!("upgrade-{name}"),
-        line: 0,
-        when: Match { current: vec![name.to_owned()], ..Match::default() },
-        split: split(trial_name, portion),
-        overrides: true,
-        overrides_route: true,
-        trial,
-    };
-    with_rule(policy, rule)
+    let when = Match { current: vec![name.to_owned()], ..Match::default() };
+    let rule = Rule::new(format!("upgrade-{name}"), when, split(trial_name, portion));
+    with_rule(policy, Rule { overrides: true, trial, ..rule })
 }
 
 const FEWER: &str = "apply a smaller policy for the time of the trial";
@@ -123,20 +109,8 @@ mod tests {
     use super::*;
 
     fn rule(name: &str, when: Match, arms: &[(&str, u16)]) -> Rule {
-        let treatment = |name: &str| match name {
-            "keep" => Treatment::Keep,
-            name => Treatment::Algorithm(name.to_owned()),
-        };
-        let arms = arms.iter().map(|(name, part)| Arm { treatment: treatment(name), portion: Portion(*part) });
-        Rule {
-            name: name.to_owned(),
-            line: 1,
-            when,
-            split: Split { arms: arms.collect(), by: SplitBy::Peer },
-            overrides: false,
-            overrides_route: true,
-            trial: None,
-        }
+        let arms = arms.iter().map(|(name, part)| Arm { treatment: (*name).into(), portion: Portion(*part) });
+        Rule::new(name, when, Split { arms: arms.collect(), by: SplitBy::Peer })
     }
 
     fn port(port: u16) -> Match {

@@ -9,32 +9,24 @@ use super::judge::{LimitJudgement, LimitState, RuleJudgement};
 /// Why a trial with a time limit of its own ends when that is over.
 pub const TOO_LATE: &str = "nobody confirmed it in time";
 
-/// What happens next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing.
     Wait,
     /// Everything is as before; a limit was crossed where `is_incident`.
     Revert {
-        /// Why, in one sentence.
         why: String,
-        /// A limit was crossed.
         is_incident: bool,
     },
     /// The rules' progress changes; with another share where `is_step`.
     Change {
-        /// The new progress of every rule.
         rules: Vec<RuleProgress>,
         /// A share rises: another generation has to decide.
         is_step: bool,
         /// A limit was crossed, and the rule says `freeze`.
         is_incident: bool,
-        /// Why, in one sentence.
         why: String,
     },
-    /// The trial has succeeded.
     Conclude {
-        /// Why, in one sentence.
         why: String,
     },
 }
@@ -109,7 +101,6 @@ fn phrase(judgement: &RuleJudgement, limit: &LimitJudgement) -> String {
     format!("rule \"{}\": \"{arm}\" crossed the limit {limit}: {metric} is {measured}", judgement.rule)
 }
 
-/// What the time means for a rule.
 enum Due {
     Later,
     Pass(String),
@@ -138,7 +129,6 @@ fn due(rule: &Rule, progress: &RuleProgress, judgement: Option<&RuleJudgement>, 
     }
 }
 
-/// What all limits of a rule together show.
 enum Standing {
     Safe,
     Undecided,

@@ -22,7 +22,6 @@ use crate::policy::sweep::{self, Refreshes};
 use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 
-/// What an upgrade did.
 #[derive(Debug)]
 pub struct Done {
     /// What became of the name.
@@ -31,14 +30,11 @@ pub struct Done {
     pub refreshes: Refreshes,
 }
 
-/// How an upgrade is tried.
 #[derive(Debug, Clone)]
 pub struct UpgradeTrial {
-    /// For how long.
     pub patience: Duration,
     /// The part of the connections that get the new code.
     pub portion: Portion,
-    /// Limits of the guard.
     pub limits: Option<RuleTrial>,
 }
 
@@ -178,7 +174,7 @@ impl<'a> Source<'a> {
 }
 
 /// The nearest safe thing where the kernel has no links: the new code under a name of its own serves rules and defaults
-/// while the old name is given to it. Programs that ask for the name in that moment are told that there is none.
+/// while the old name is given to it. A program that asks for the name in that moment gets an error.
 ///
 /// `on_trial` is the name that the new code has already, where it is on trial: the trial is over then.
 ///

@@ -14,21 +14,15 @@ use crate::policy::rule::{OnFail, Policy, Rule, Undecided};
 use crate::state::Store;
 use crate::units::format_duration;
 
-/// Version of the document.
 pub const SCHEMA: u32 = 1;
 /// Points of the curves that are kept; when there are as many, every second one is dropped.
 const POINTS_MAX: usize = 720;
 
-/// A trial, as its guard sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialView {
-    /// Version of this form.
     pub schema: u32,
-    /// What is on trial.
     pub subject: TrialSubject,
-    /// A phrase for it.
     pub title: String,
-    /// The generation on trial.
     pub generation: u32,
     /// When it began, CLOCK_BOOTTIME, nanoseconds.
     pub began_ns: u64,
@@ -42,19 +36,16 @@ pub struct TrialView {
     pub lease_until_ns: u64,
     /// A person stopped the steps.
     pub paused: bool,
-    /// Each rule on trial.
     pub rules: Vec<RuleView>,
     /// Earlier looks, oldest first.
     pub history: Vec<Point>,
 }
 
-/// A rule on trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleView {
     /// What the guard thinks of it.
     #[serde(flatten)]
     pub judgement: RuleJudgement,
-    /// How far it is.
     pub state: RuleState,
     /// Its step, from 1, and how many there are; none without steps.
     pub step: Option<[usize; 2]>,
@@ -64,7 +55,6 @@ pub struct RuleView {
     pub then: String,
 }
 
-/// One look at all limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Seconds since the trial began.
@@ -73,12 +63,10 @@ pub struct Point {
     pub limits: Vec<LimitPoint>,
 }
 
-/// One limit at one look.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LimitPoint {
     /// Treated over control, or the value where the limit is absolute.
     pub ratio: Option<f64>,
-    /// Interval of the ratio.
     pub interval: Option<[f64; 2]>,
     /// E-value of being worse than the limit.
     pub e_worse: Option<f64>,
@@ -96,7 +84,6 @@ pub struct History {
 }
 
 impl History {
-    /// Keeps a look.
     pub fn add(&mut self, at_s: f64, judgements: &[RuleJudgement]) {
         self.every = self.every.max(1);
         self.seen += 1;

@@ -7,13 +7,12 @@ use super::theme::Theme;
 use crate::model::live::Live;
 use crate::model::live::algorithm::Summary;
 use crate::model::live::filter::Words;
-use crate::model::live::listing::{Column, Listing};
+use crate::model::live::listing::{Listing, SocketColumn};
 use crate::trace::source::Source;
 
-/// What is on the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
-    /// Every socket.
+    #[default]
     Table,
     /// One socket over time.
     Flow(u64),
@@ -24,14 +23,12 @@ pub enum View {
 /// Spans of time that the view of a flow can show, nanoseconds.
 pub(super) const SPANS_NS: [u64; 4] = [10_000_000_000, 30_000_000_000, 60_000_000_000, 120_000_000_000];
 
-/// Where a replay is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Playing {
     /// Recorded seconds per second; 0 is a pause.
     pub speed: f64,
     /// Time since the begin, nanoseconds.
     pub at_ns: u64,
-    /// Length, nanoseconds.
     pub length_ns: u64,
 }
 
@@ -39,14 +36,11 @@ pub struct Playing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub rows: Rect,
-    /// Column and place of its heading.
-    pub headings: Vec<(Column, Rect)>,
+    pub headings: Vec<(SocketColumn, Rect)>,
 }
 
-/// The state of the dashboard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct App {
-    /// What is shown.
     pub(super) live: Live,
     /// What goes on behind a frozen picture: as much as is shown, and no more.
     pub(super) behind: Option<Live>,
@@ -79,30 +73,7 @@ pub struct App {
 impl App {
     /// A dashboard that has seen nothing yet.
     pub fn new(theme: Theme) -> App {
-        App {
-            live: Live::default(),
-            behind: None,
-            theme,
-            listing: Listing::default(),
-            order: Vec::new(),
-            selected: None,
-            top: 0,
-            typed: String::new(),
-            refusal: None,
-            is_typing: false,
-            chosen_algorithm: None,
-            span: 2,
-            places: Places::default(),
-            title: String::new(),
-            notices: Vec::new(),
-            playing: None,
-            counts_costs: false,
-            speed_before_pause: 1.0,
-            view: View::Table,
-            shows_help: false,
-            is_done: false,
-            wants_redraw: false,
-        }
+        App { theme, span: 2, speed_before_pause: 1.0, ..App::default() }
     }
 
     /// Takes in what the source has; a frozen picture stays while the model goes on.
@@ -157,7 +128,6 @@ impl App {
         self.wants_redraw = true;
     }
 
-    /// Row of the chosen socket.
     pub(super) fn selected_place(&self) -> Option<usize> {
         let selected = self.selected?;
         self.order.iter().position(|socket| *socket == selected)
@@ -183,14 +153,13 @@ impl App {
     }
 
     /// Sorts by a column; by the same again turns the order round.
-    pub(super) fn sort_by(&mut self, column: Column) {
+    pub(super) fn sort_by(&mut self, column: SocketColumn) {
         let is_same = self.listing.by == column;
         self.listing.reversed = is_same && !self.listing.reversed;
         self.listing.by = column;
         self.relist();
     }
 
-    /// Shows another view.
     pub(super) fn show(&mut self, view: View) {
         self.view = view;
         let held = match view {
@@ -228,17 +197,14 @@ impl App {
         self.behind.is_some()
     }
 
-    /// What is on the screen.
     pub fn view(&self) -> View {
         self.view
     }
 
-    /// Whether the help lies over it.
     pub fn shows_help(&self) -> bool {
         self.shows_help
     }
 
-    /// Whether the reader left.
     pub fn is_done(&self) -> bool {
         self.is_done
     }

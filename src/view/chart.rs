@@ -11,7 +11,6 @@ use super::paint;
 /// Room for the scale at the left of every plot, so that plots below each other share their time.
 pub(super) const SCALE_WIDTH: u16 = 8;
 
-/// One quantity over time.
 pub(super) struct Series {
     /// Nanoseconds and value, sorted by time.
     pub points: Vec<(f64, f64)>,
@@ -20,7 +19,6 @@ pub(super) struct Series {
     pub style: ratatui::style::Style,
 }
 
-/// A plot of quantities of one unit.
 pub(super) struct Plot<'a> {
     pub title: &'a str,
     pub series: Vec<Series>,
@@ -36,7 +34,6 @@ pub(super) fn field(area: Rect) -> Rect {
 }
 
 impl Plot<'_> {
-    /// Draws the title, then the plot.
     pub fn draw(&self, frame: &mut Frame, app: &App, area: Rect) {
         if area.height < 2 || area.width <= SCALE_WIDTH {
             return;

@@ -20,7 +20,6 @@ const FACT_LINES: u16 = 4;
 /// Marks, phases and the scale of time.
 const BAND_LINES: u16 = 3;
 
-/// Draws the flow.
 pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect, socket: u64) {
     let Some(socket) = app.live.socket(socket) else {
         paint::text(
@@ -97,7 +96,6 @@ fn draw_facts(buffer: &mut Buffer, app: &App, socket: &Socket, area: Rect) {
     }
 }
 
-/// Points of a quantity within a span.
 fn series(socket: &Socket, from_ns: u64, value: impl Fn(&Past) -> Option<f64>) -> Vec<(f64, f64)> {
     let points = socket.history.points().filter(|past| past.time_ns >= from_ns);
     points.filter_map(|past| Some((past.time_ns as f64, value(past)?))).collect()
@@ -227,8 +225,7 @@ fn draw_phases(buffer: &mut Buffer, app: &App, (socket, span_ns): (&Socket, [u64
 }
 
 fn state_name(value: u8) -> &'static str {
-    const STATES: [CaState; 5] = [CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss];
-    STATES.iter().find(|state| **state as u8 == value).map_or("?", |state| state.name())
+    CaState::ALL.iter().find(|state| **state as u8 == value).map_or("?", |state| state.name())
 }
 
 /// The private state, as `name=value`.

@@ -7,11 +7,9 @@ use ratatui::style::Style;
 use super::app::{App, Playing, View};
 use super::{number, paint};
 
-/// Where the parts of the screen are.
 pub(super) struct Areas {
     head: Rect,
     notice: Rect,
-    /// For the view.
     pub body: Rect,
     foot: Rect,
 }
@@ -33,7 +31,6 @@ pub(super) fn areas(screen: Rect, app: &App) -> Areas {
     }
 }
 
-/// Draws them.
 pub(super) fn draw(frame: &mut Frame, app: &App, areas: &Areas) {
     let buffer = frame.buffer_mut();
     let bar = app.theme.bar();

@@ -4,17 +4,14 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, Mou
 use ratatui::layout::Position;
 
 use super::app::{App, SPANS_NS, View};
-use crate::model::live::listing::Column;
+use crate::model::live::listing::SocketColumn;
 use crate::trace::source::Source;
 
-/// Rows that the wheel moves.
 const WHEEL_ROWS: isize = 3;
-/// Longest filter.
 const TYPED_MAX: usize = 200;
 /// Steps of a jump in a replay, nanoseconds.
 const STEP_NS: i64 = 10_000_000_000;
 const LEAP_NS: i64 = 60_000_000_000;
-/// Change of speed.
 const FASTER: f64 = 2.0;
 
 impl App {
@@ -74,7 +71,7 @@ impl App {
             KeyCode::PageDown => self.move_by(page),
             KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN / 2),
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX / 2),
-            KeyCode::Left | KeyCode::Char('<') => self.sort_beside(Column::ALL.len() - 1),
+            KeyCode::Left | KeyCode::Char('<') => self.sort_beside(SocketColumn::ALL.len() - 1),
             KeyCode::Right | KeyCode::Char('>') => self.sort_beside(1),
             KeyCode::Char('r') => self.sort_by(self.listing.by),
             KeyCode::Enter => self.open(),
@@ -106,7 +103,6 @@ impl App {
         }
     }
 
-    /// The sockets of the chosen algorithm.
     fn show_chosen_algorithm(&mut self) {
         let summaries = self.live.summaries();
         let name = summaries.get(self.chosen_place(&summaries)).map(|summary| summary.algorithm.to_owned());
@@ -141,8 +137,8 @@ impl App {
     }
 
     fn sort_beside(&mut self, places: usize) {
-        let place = Column::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
-        self.sort_by(Column::ALL[(place + places) % Column::ALL.len()]);
+        let place = SocketColumn::ALL.iter().position(|column| *column == self.listing.by).unwrap_or(0);
+        self.sort_by(SocketColumn::ALL[(place + places) % SocketColumn::ALL.len()]);
     }
 
     fn open(&mut self) {

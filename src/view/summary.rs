@@ -12,9 +12,9 @@ use crate::model::live::histogram::{BOUNDS_US, Histogram};
 use crate::trace::event::CaState;
 
 /// Heading, width, and what it shows.
-type Column = (&'static str, u16, fn(&Summary) -> String);
+type AlgorithmColumn = (&'static str, u16, fn(&Summary) -> String);
 
-static COLUMNS: [Column; 8] = [
+static COLUMNS: [AlgorithmColumn; 8] = [
     ("sockets", 8, |it| number::grouped(it.sockets as u64)),
     ("goodput/s", 9, |it| number::rate(it.goodput_bps)),
     ("retrans", 7, |it| it.retrans_ratio.map_or("-".into(), number::percent)),
@@ -97,9 +97,8 @@ fn places(line: Rect) -> Vec<Rect> {
 
 /// The histogram of one algorithm, its states and what its callbacks cost.
 fn draw_chosen(buffer: &mut Buffer, app: &App, summary: &Summary, area: Rect) {
-    let states = [CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss];
     let states: Vec<String> =
-        states.iter().zip(summary.ca_states).map(|(state, count)| format!("{} {count}", state.name())).collect();
+        CaState::ALL.iter().zip(summary.ca_states).map(|(state, count)| format!("{} {count}", state.name())).collect();
     let costs: Vec<String> =
         summary.callback_ns.iter().map(|(name, ns)| format!("{name} {}", number::nanos(*ns))).collect();
     let costs = match (costs.is_empty(), app.counts_costs, app.playing.is_some()) {

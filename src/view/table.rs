@@ -7,52 +7,50 @@ use ratatui::style::{Modifier, Style};
 
 use super::app::App;
 use super::{number, paint};
-use crate::model::live::listing::{Cell, Column};
+use crate::model::live::listing::{SocketColumn, SocketValue};
 use crate::model::live::{Live, socket::Socket};
 use crate::trace::event::CaState;
 
 /// How a column is shown: heading, width, and the rank by which it finds room.
 struct Shown {
-    column: Column,
+    column: SocketColumn,
     heading: &'static str,
     width: u16,
     rank: u8,
 }
 
-const fn shown(column: Column, heading: &'static str, width: u16, rank: u8) -> Shown {
+const fn shown(column: SocketColumn, heading: &'static str, width: u16, rank: u8) -> Shown {
     Shown { column, heading, width, rank }
 }
 
 static SHOWN: [Shown; 18] = [
-    shown(Column::Peer, "peer", 21, 0),
-    shown(Column::Process, "process", 16, 3),
-    shown(Column::Cgroup, "cgroup", 22, 6),
-    shown(Column::Algorithm, "algorithm", 11, 1),
-    shown(Column::Rule, "rule", 12, 2),
-    shown(Column::Arm, "arm", 11, 2),
-    shown(Column::Phase, "phase", 11, 4),
-    shown(Column::CaState, "ca_state", 8, 1),
-    shown(Column::Cwnd, "cwnd pkts", 9, 1),
-    shown(Column::Ssthresh, "ssthresh", 8, 5),
-    shown(Column::Srtt, "srtt", 7, 1),
-    shown(Column::MinRtt, "min_rtt", 7, 5),
-    shown(Column::Goodput, "goodput/s", 9, 1),
-    shown(Column::Retrans, "retrans", 7, 1),
-    shown(Column::Received, "received/s", 10, 8),
-    shown(Column::Inflight, "inflight", 8, 9),
-    shown(Column::Local, "local", 21, 10),
-    shown(Column::Age, "age", 6, 9),
+    shown(SocketColumn::Peer, "peer", 21, 0),
+    shown(SocketColumn::Process, "process", 16, 3),
+    shown(SocketColumn::Cgroup, "cgroup", 22, 6),
+    shown(SocketColumn::Algorithm, "algorithm", 11, 1),
+    shown(SocketColumn::Rule, "rule", 12, 2),
+    shown(SocketColumn::Arm, "arm", 11, 2),
+    shown(SocketColumn::Phase, "phase", 11, 4),
+    shown(SocketColumn::CaState, "ca_state", 8, 1),
+    shown(SocketColumn::Cwnd, "cwnd pkts", 9, 1),
+    shown(SocketColumn::Ssthresh, "ssthresh", 8, 5),
+    shown(SocketColumn::Srtt, "srtt", 7, 1),
+    shown(SocketColumn::MinRtt, "min_rtt", 7, 5),
+    shown(SocketColumn::Goodput, "goodput/s", 9, 1),
+    shown(SocketColumn::Retrans, "retrans", 7, 1),
+    shown(SocketColumn::Received, "received/s", 10, 8),
+    shown(SocketColumn::Inflight, "inflight", 8, 9),
+    shown(SocketColumn::Local, "local", 21, 10),
+    shown(SocketColumn::Age, "age", 6, 9),
 ];
 /// Sparklines find room before this rank, and take what is left up to this width.
 const SPARK_RANK: u8 = 7;
 const SPARK_WIDTHS: [u16; 2] = [12, 40];
 /// Time that a sparkline covers.
 const SPARK_NS: u64 = 60_000_000_000;
-/// The sign before each row.
 const SIGN_WIDTH: u16 = 2;
 const GAP: u16 = 1;
 
-/// The columns of one picture.
 struct Fitted {
     columns: Vec<&'static Shown>,
     /// Width of each of two sparklines: goodput and cwnd; 0: no room.
@@ -86,7 +84,6 @@ fn draw_nothing(buffer: &mut Buffer, app: &App, rows: Rect) {
     paint::text(buffer, paint::line(rows, 0), why, app.theme.faint());
 }
 
-/// Keeps the chosen row on the screen.
 fn scroll(app: &mut App, rows: usize) {
     let chosen = app.selected_place().unwrap_or(0);
     let last_top = app.order.len().saturating_sub(rows);
@@ -94,8 +91,8 @@ fn scroll(app: &mut App, rows: usize) {
 }
 
 /// Takes columns by rank while they fit; the one that sorts is always there. Without a policy there are no rules and arms.
-fn fit(width: u16, sorting: Column, has_arms: bool) -> Fitted {
-    let is_offered = |place: usize| has_arms || !matches!(SHOWN[place].column, Column::Rule | Column::Arm);
+fn fit(width: u16, sorting: SocketColumn, has_arms: bool) -> Fitted {
+    let is_offered = |place: usize| has_arms || !matches!(SHOWN[place].column, SocketColumn::Rule | SocketColumn::Arm);
     let mut free = (width + GAP).saturating_sub(SIGN_WIDTH); // no gap after the last
     let mut chosen = [false; SHOWN.len()];
     let mut take = |place: usize, free: &mut u16| {
@@ -125,7 +122,7 @@ fn fit(width: u16, sorting: Column, has_arms: bool) -> Fitted {
     Fitted { columns, spark, hidden }
 }
 
-fn draw_headings(buffer: &mut Buffer, app: &App, fitted: &Fitted, line: Rect) -> Vec<(Column, Rect)> {
+fn draw_headings(buffer: &mut Buffer, app: &App, fitted: &Fitted, line: Rect) -> Vec<(SocketColumn, Rect)> {
     let mut x = line.x + SIGN_WIDTH;
     let mut places = Vec::new();
     for shown in &fitted.columns {
@@ -203,16 +200,18 @@ fn sign_of(app: &App, socket: &Socket) -> (&'static str, Style) {
 
 fn words_of(live: &Live, socket: &Socket, shown: &Shown) -> String {
     let value = match live.cell(socket, shown.column) {
-        Cell::Nothing => return "-".to_owned(),
-        Cell::Text(text) if shown.column == Column::Cgroup => return paint::cut_begin(&text, shown.width.into()),
-        Cell::Text(text) => return text,
-        Cell::Number(value) => value,
+        SocketValue::Nothing => return "-".to_owned(),
+        SocketValue::Text(text) if shown.column == SocketColumn::Cgroup => {
+            return paint::cut_begin(&text, shown.width.into());
+        }
+        SocketValue::Text(text) => return text,
+        SocketValue::Number(value) => value,
     };
     match shown.column {
-        Column::Srtt | Column::MinRtt => number::micros(value),
-        Column::Goodput | Column::Received => number::rate(value),
-        Column::Retrans => number::percent(value),
-        Column::Age => number::age(value as u64),
+        SocketColumn::Srtt | SocketColumn::MinRtt => number::micros(value),
+        SocketColumn::Goodput | SocketColumn::Received => number::rate(value),
+        SocketColumn::Retrans => number::percent(value),
+        SocketColumn::Age => number::age(value as u64),
         _ => number::count(value),
     }
 }
@@ -225,11 +224,14 @@ mod tests {
     fn columns_find_room_by_rank_and_the_sorting_one_always() {
         let names =
             |width, by| fit(width, by, false).columns.iter().map(|it| it.column.name()).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(80, Column::Goodput), "peer algorithm ca_state cwnd srtt goodput retrans");
-        assert!(names(80, Column::Age).contains("age"));
-        assert!(names(40, Column::Retrans).starts_with("peer") && names(40, Column::Retrans).contains("retrans"));
-        assert_eq!(names(5, Column::Peer), "");
-        let wide = fit(300, Column::Peer, false);
+        assert_eq!(names(80, SocketColumn::Goodput), "peer algorithm ca_state cwnd srtt goodput retrans");
+        assert!(names(80, SocketColumn::Age).contains("age"));
+        assert!(
+            names(40, SocketColumn::Retrans).starts_with("peer")
+                && names(40, SocketColumn::Retrans).contains("retrans")
+        );
+        assert_eq!(names(5, SocketColumn::Peer), "");
+        let wide = fit(300, SocketColumn::Peer, false);
         assert_eq!((wide.columns.len(), wide.hidden), (16, 0));
         assert!(wide.spark > SPARK_WIDTHS[0]);
     }
@@ -237,13 +239,13 @@ mod tests {
     #[test]
     fn rule_and_arm_find_room_where_there_is_a_policy() {
         let has_both = |width, has_arms| {
-            let fitted = fit(width, Column::Goodput, has_arms);
-            [Column::Rule, Column::Arm].map(|column| fitted.columns.iter().any(|it| it.column == column))
+            let fitted = fit(width, SocketColumn::Goodput, has_arms);
+            [SocketColumn::Rule, SocketColumn::Arm].map(|column| fitted.columns.iter().any(|it| it.column == column))
         };
         assert_eq!(
             [has_both(110, true), has_both(110, false), has_both(80, true)],
             [[true; 2], [false; 2], [false; 2]]
         );
-        assert_eq!(fit(300, Column::Peer, true).hidden, 0);
+        assert_eq!(fit(300, SocketColumn::Peer, true).hidden, 0);
     }
 }

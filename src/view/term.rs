@@ -59,7 +59,6 @@ fn screen() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
 }
 
-/// Whether the terminal is ours.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Puts everything back, once: a second time would put the cursor where it was before what was written since. A

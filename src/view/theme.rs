@@ -3,8 +3,7 @@
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 
-/// How things look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Theme {
     has_colour: bool,
     has_braille: bool,
@@ -52,12 +51,10 @@ impl Theme {
         if self.has_colour { Style::new().fg(GREY) } else { Style::new().add_modifier(Modifier::DIM) }
     }
 
-    /// Congestion windows.
     pub fn cwnd(self) -> Style {
         self.colour(BLUE)
     }
 
-    /// Slow-start thresholds.
     pub fn ssthresh(self) -> Style {
         self.colour(ORANGE)
     }
@@ -67,7 +64,6 @@ impl Theme {
         self.colour(GREEN)
     }
 
-    /// Dots of plots.
     pub fn marker(self) -> Marker {
         if self.has_braille { Marker::Braille } else { Marker::Dot }
     }

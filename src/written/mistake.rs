@@ -54,7 +54,6 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Every mistake of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes {
     /// Shape: at least one; those of the file first, then those of each file that it names; sorted by line.
@@ -78,7 +77,6 @@ impl Mistakes {
         Mistakes { mistakes, left_out, reference }
     }
 
-    /// A file that gives no text.
     pub fn unreadable(file: &str, why: Unreadable, reference: &'static str) -> Self {
         let (line, expected) = match why {
             Unreadable::File(why) => (None, format!("cannot be read: {why}")),

@@ -20,7 +20,6 @@ const VERSION: &str = "1";
 pub struct Reader<'a> {
     /// Path of the file, as it was given.
     pub file: &'a str,
-    /// All of it.
     pub text: &'a str,
     /// Byte offset of each line.
     lines: Vec<usize>,
@@ -30,11 +29,9 @@ pub struct Reader<'a> {
     reference: &'static str,
 }
 
-/// A table of the file.
-pub struct Table<'t> {
+pub struct TomlTable<'t> {
     /// Dotted name; empty for the whole file.
     pub name: String,
-    /// Where it begins.
     pub span: Range<usize>,
     entries: &'t DeTable<'t>,
 }
@@ -48,13 +45,11 @@ pub struct Field<'t> {
     pub value: &'t Spanned<DeValue<'t>>,
 }
 
-impl<'t> Table<'t> {
-    /// The whole file.
+impl<'t> TomlTable<'t> {
     pub fn whole(file: &'t Spanned<DeTable<'t>>) -> Self {
-        Table { name: String::new(), span: 0..0, entries: file.get_ref() }
+        TomlTable { name: String::new(), span: 0..0, entries: file.get_ref() }
     }
 
-    /// The value under a key.
     pub fn field(&self, key: &str) -> Option<Field<'t>> {
         Some(Field { name: self.name_of(key), value: self.entries.get(key)? })
     }
@@ -73,7 +68,6 @@ impl<'t> Table<'t> {
         unknown.into_iter().any(|key| nearest(key, keys.iter().copied()).is_some())
     }
 
-    /// Dotted name of a key.
     pub fn name_of(&self, key: &str) -> String {
         if self.name.is_empty() { shown(key) } else { format!("{}.{}", self.name, shown(key)) }
     }
@@ -81,9 +75,9 @@ impl<'t> Table<'t> {
 
 impl<'t> Field<'t> {
     /// The value as a table; none for any other value.
-    pub fn table(&self) -> Option<Table<'t>> {
+    pub fn table(&self) -> Option<TomlTable<'t>> {
         let entries = self.value.get_ref().as_table()?;
-        Some(Table { name: self.name.clone(), span: self.value.span(), entries })
+        Some(TomlTable { name: self.name.clone(), span: self.value.span(), entries })
     }
 
     /// The items of a list; a single value is a list of itself.
@@ -112,7 +106,6 @@ impl<'a> Reader<'a> {
         Reader { file, text, lines, mistakes: Vec::new(), reference }
     }
 
-    /// The mistakes found.
     pub fn refused(self) -> Mistakes {
         Mistakes::sorted(self.file, self.mistakes, self.reference)
     }
@@ -131,7 +124,6 @@ impl<'a> Reader<'a> {
         &mut self.mistakes[index]
     }
 
-    /// A mistake in the value of a field.
     pub fn refuse(&mut self, field: &Field<'_>, expected: impl Into<String>) -> &mut Mistake {
         let given = given(self.text, field.value);
         let mistake = self.refuse_at(field.value.span().start, &field.name, expected);
@@ -140,7 +132,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses every key of a table that is not among `known`.
-    pub fn refuse_unknown(&mut self, table: &Table<'_>, known: &[&'static str]) {
+    pub fn refuse_unknown(&mut self, table: &TomlTable<'_>, known: &[&'static str]) {
         let unknown = table.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         for key in unknown.take(MISTAKES_MAX + 1) {
             let name = key.get_ref();
@@ -159,7 +151,6 @@ impl<'a> Reader<'a> {
         text
     }
 
-    /// A text that `FromStr` reads.
     pub fn parsed<T: FromStr<Err = ParseError>>(&mut self, field: &Field<'_>, expected: &str) -> Option<T> {
         let text = self.text(field, expected)?;
         let refuse = |error: ParseError| self.refuse_parse(field, error);
@@ -171,7 +162,6 @@ impl<'a> Reader<'a> {
         self.refuse(field, error.expected).suggest(error.meant);
     }
 
-    /// One of a few words.
     pub fn word<T: Copy>(&mut self, field: &Field<'_>, words: &[(&'static str, T)]) -> Option<T> {
         let given = field.value.get_ref().as_str().unwrap_or_default();
         if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == given) {
@@ -185,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the file has a version that this program knows; what another version means is not guessed.
-    pub fn is_known_version(&mut self, document: &Table<'_>, known: &[&'static str]) -> bool {
+    pub fn is_known_version(&mut self, document: &TomlTable<'_>, known: &[&'static str]) -> bool {
         let expected = format!("expected {VERSION}, the only version there is");
         match document.field("version") {
             None if document.misspells(&["version"], known) => true,

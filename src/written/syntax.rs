@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::mistake::MISTAKES_MAX;
-use super::reader::{Field, Reader, Table};
+use super::reader::{Field, Reader, TomlTable};
 use crate::plain::shown;
 
 /// Largest text whose mistakes of syntax are all reported, bytes; in a larger one only the first is.
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         let mut lines = BTreeSet::new();
         for (span, error) in errors {
             if lines.len() <= MISTAKES_MAX && lines.insert(self.line_of(span.start)) {
-                let leaf = document.as_ref().and_then(|document| leaf_at(&Table::whole(document), &span));
+                let leaf = document.as_ref().and_then(|document| leaf_at(&TomlTable::whole(document), &span));
                 self.refuse_syntax(&span, leaf, error.message());
             }
         }
@@ -69,7 +69,7 @@ fn is_key(text: &str) -> bool {
 }
 
 /// Finds the value, neither table nor list, that contains a byte range.
-fn leaf_at<'t>(table: &Table<'t>, span: &Range<usize>) -> Option<Field<'t>> {
+fn leaf_at<'t>(table: &TomlTable<'t>, span: &Range<usize>) -> Option<Field<'t>> {
     table.fields().find_map(|(_, field)| leaf_in(field, span))
 }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::bounded::{self, reason};
 
-/// Most bytes of a file.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// What is wrong with bytes that are no text.

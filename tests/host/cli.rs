@@ -202,7 +202,7 @@ fn wrong_words_are_refused_before_rights_are_asked_for() {
         2,
         "tccc: error: the name \"default\" is reserved: tccc means the host's default algorithm by it",
     );
-    let own = "tccc: error: \"reno\" is the kernel's own: tccc has nothing to load or show of it\n  \
+    let own = "tccc: error: \"reno\" is the kernel's own: tccc can neither load nor show it\n  \
                hint: sockets choose it by name; `tccc list` shows what tccc carries";
     refused("show reno", 2, own);
     refused("load reno", 2, own);

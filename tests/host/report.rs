@@ -148,7 +148,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     assert!(causes(other).contains("1 run failed and is not part of the result: iperf3 ended early"));
     assert!(causes(other).contains("1 run had a late link"));
     let sack = causes(cell(&report, "delivered_pkts", "0.1%", "SACK"));
-    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 late attempts left out"), "{sack}");
+    assert!(sack.contains("1 run had to be repeated") && sack.contains("2 attempts left out"), "{sack}");
     assert!(sack.contains("31 trace events were dropped") && sack.contains("failed to carry 4 packets"), "{sack}");
     assert!(sack.contains("in 1 run a flow began more than 1 s after its time"), "{sack}");
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");

@@ -66,8 +66,8 @@ fn host_becomes_what_is_declared_and_stays_so() {
 
         declare(lab, &[("tccc.toml", "version = 1\n")]);
         let said = stdout(&apply(lab, 0, ""));
-        assert!(said.contains("the policy is not declared any more: remove the policy: done"), "{said}");
-        assert!(said.contains("\"ldk_a\" is loaded and is not declared any more: unload \"ldk_a\": done"), "{said}");
+        assert!(said.contains("the policy is no longer declared: remove the policy: done"), "{said}");
+        assert!(said.contains("\"ldk_a\" is loaded and is no longer declared: unload \"ldk_a\": done"), "{said}");
         assert_nothing_left();
         assert_eq!(default(), before);
     });
@@ -159,10 +159,7 @@ fn what_is_lost_is_mended_and_what_others_loaded_is_left_alone() {
         apply(lab, 0, "");
         fs::remove_file("/sys/fs/bpf/tccc/links/ldk_a").unwrap();
         let said = stdout(&apply(lab, 0, ""));
-        assert!(
-            said.contains("something of \"ldk_a\" is left: unload \"ldk_a\" and load it as declared: done"),
-            "{said}"
-        );
+        assert!(said.contains("parts of \"ldk_a\" are left: unload \"ldk_a\" and load it as declared: done"), "{said}");
         fs::remove_file("/run/tccc/ldk_a.json").unwrap();
         let said = stdout(&apply(lab, 0, ""));
         assert!(said.contains("the record of \"ldk_a\" is lost"), "{said}");

@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 pub fn package() -> Result<PathBuf> {
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    monitoring::write(&folder)?;
+    monitoring::check()?;
     build_program(&folder)?;
     build_package()
 }
@@ -77,7 +77,6 @@ fn build_program(folder: &Path) -> Result<()> {
     process::run("dist", process::program(&program).arg("assets").arg(folder))
 }
 
-/// Packs program and files for Debian.
 fn build_package() -> Result<PathBuf> {
     let said = process::output("dist", tools::DEB.command()?.args(["--no-build", "--package", "tccc"]))?;
     let Some(line) = said.lines().map(str::trim).find(|line| line.ends_with(".deb")) else {

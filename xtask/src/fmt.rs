@@ -15,10 +15,8 @@ pub struct Arguments {
     check: bool,
 }
 
-/// Write the layout or only compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Change the files.
     Write,
     /// Change nothing.
     Check,

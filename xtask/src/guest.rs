@@ -21,7 +21,6 @@ use recipe::Ingredient;
 #[path = "../../src/virtual_time/recipe.rs"]
 mod recipe;
 
-/// The files of a guest's folder.
 const KERNEL: &str = "linux";
 const HEADERS: &str = "headers.tar.xz";
 const FACTS: &str = "guest.json";
@@ -65,7 +64,6 @@ pub fn provide(no_install: bool) -> Result<()> {
     run(&Arguments { again: false, dry_run: false, no_install })
 }
 
-/// Whether the guest of this tree is built.
 pub fn is_there() -> bool {
     place().is_ok_and(|place| is_built(&place))
 }

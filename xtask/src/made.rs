@@ -8,7 +8,6 @@ use crate::process;
 
 const END: &str = "<!-- end of what is made -->";
 
-/// A place in a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
     /// Path of the document from the top of the workspace.

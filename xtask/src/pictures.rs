@@ -16,12 +16,10 @@ use crate::{process, web};
 
 mod screen;
 
-/// Where the pictures are.
 const FOLDER: &str = "xtask/pictures";
 const RECORDING: &str = "tests/fixtures/recording-format-1.tccc";
 /// The largest picture, bytes.
 const LARGEST: u64 = 150_000;
-/// Size of the terminal.
 const COLUMNS: u16 = 112;
 const ROWS: u16 = 24;
 /// Stops the replay, goes to nine tenths of it and on to its end, selects the first row, and leaves.

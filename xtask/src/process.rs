@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The top of the workspace.
 pub fn workspace() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)

@@ -46,7 +46,6 @@ pub fn check() -> Result<()> {
     TABLE.compare(&prove(&[])?)
 }
 
-/// The table in Markdown.
 fn prove(algorithms: &[String]) -> Result<String> {
     let folder = process::target().join("xtask");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;

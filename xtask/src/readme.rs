@@ -77,7 +77,6 @@ fn scenarios(text: &str) -> impl Iterator<Item = &str> {
     blocks.filter(|block| block.starts_with("title ="))
 }
 
-/// Has tccc plan a scenario.
 fn plan(document: &str, scenario: &str, tccc: &Path) -> Result<()> {
     let file = process::target().join("readme.toml");
     fs::write(&file, scenario).with_context(|| format!("write {}", file.display()))?;

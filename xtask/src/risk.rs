@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use self::question::Question;
-use self::table::{Entry, Figure, Table};
+use self::table::{Entry, Figure, RiskTable};
 use crate::made::Block;
 use crate::{process, readme};
 
@@ -25,7 +25,6 @@ const COMPANION: &str = "\nSHARED_STORAGE(";
 /// Runs of each cell on the real kernel: the fewest with an interval.
 const KERNEL_RUNS: u32 = 3;
 
-/// All figures.
 const FIGURES: Block = Block { document: "scenarios/safety/README.md", command: "cargo xtask risk --bless" };
 /// The same cells on the real kernel.
 const WITNESS: Block = Block { document: "scenarios/safety/README.md", command: "sudo cargo xtask risk --bless" };
@@ -74,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ids.extend(OF_THE_KERNEL.map(str::to_owned));
     }
     let questions = question::all()?;
-    let mut table = Table::read()?;
+    let mut table = RiskTable::read()?;
     let mut figures = in_virtual_time(&questions, arguments.runs, &ids)?;
     let witness = if arguments.no_kernel || !process::is_root() {
         let why = if arguments.no_kernel { "--no-kernel was given" } else { "it needs root" };
@@ -120,7 +119,7 @@ fn witness(questions: &[Question], bpf: &[String], figures: &mut Figures) -> Opt
 }
 
 /// Writes the table and, with the words that tccc then gives it, the documents.
-fn bless(table: &Table, questions: &[Question], witness: Option<&str>) -> Result<()> {
+fn bless(table: &RiskTable, questions: &[Question], witness: Option<&str>) -> Result<()> {
     table.write()?;
     process::run("build tccc with the new table", process::cargo("build").args(["--release", "--quiet"]))?;
     let words = list()?;

@@ -14,7 +14,6 @@ use crate::process;
 use crate::setup::{self, Purpose};
 
 const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask selftests --bless" };
-/// Where they lie in the kernel's tree.
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
 
 /// What to do with the table.
@@ -90,7 +89,6 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Unpacks the selftests alone.
 fn unpack(folder: &Path) -> Result<PathBuf> {
     let source = source::find(&process::target().join("virtual"))?;
     let tree = folder.join("tree");

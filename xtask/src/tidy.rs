@@ -15,7 +15,6 @@ use anyhow::{Result, bail};
 
 use tree::{SourceFile, Tree};
 
-/// Something that a rule does not like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Line from 1; 0 is the whole file.

@@ -8,7 +8,6 @@ use clap::Args;
 use crate::made::Block;
 use crate::process;
 
-/// Where the table stands.
 const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask twins --bless" };
 
 /// What to compare.

@@ -6,7 +6,6 @@ use super::operations::{self, Operation, Start};
 
 /// A connection with its clock; it begins with a full window in flight.
 pub struct Connection<'n> {
-    /// The kernel's side of it.
     pub kernel: Kernel<Socket<'n>>,
     now_us: u64,
 }
@@ -28,7 +27,6 @@ impl<'n> Connection<'n> {
         self.kernel.tcp.snd_ssthresh
     }
 
-    /// Its clock.
     pub fn now_us(&self) -> u64 {
         self.now_us
     }
@@ -38,7 +36,6 @@ impl<'n> Connection<'n> {
         self.now_us += us;
     }
 
-    /// One operation now.
     pub fn apply(&mut self, operation: Operation) {
         operations::apply(&mut self.kernel, operation, self.now_us * 1000);
     }

@@ -4,11 +4,9 @@
 
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Rate, Tcp, event, state};
 
-/// One sender's congestion state.
 pub struct Kernel<C> {
     /// The fields of the socket.
     pub tcp: Tcp,
-    /// The algorithm.
     pub cc: C,
     /// Threshold to go back to when a reduction proves spurious; zero: none.
     prior_ssthresh: u32,
@@ -34,12 +32,10 @@ pub struct Acked {
     pub in_order: u32,
     /// Packets newly believed lost.
     pub lost: u32,
-    /// The sample of the round-trip time.
     pub rtt_us: Option<u32>,
 }
 
 impl<C: CongestionControl> Kernel<C> {
-    /// A socket that begins to use the algorithm.
     pub fn new(cc: C, tcp: Tcp) -> Self {
         let mut kernel = Kernel {
             tcp,
@@ -177,7 +173,7 @@ impl<C: CongestionControl> Kernel<C> {
         self.retransmits += 1;
     }
 
-    /// The path's MTU shrank: packets are sent again smaller, the window is left alone.
+    /// The path's MTU shrank: packets are retransmitted smaller, and the window stays.
     pub fn shrink_mtu(&mut self) {
         if self.tcp.ca_state == state::LOSS {
             return;
@@ -224,7 +220,6 @@ impl<C: CongestionControl> Kernel<C> {
         is_spurious
     }
 
-    /// Takes the latest reduction back.
     pub fn undo(&mut self) {
         if self.prior_ssthresh > 0 {
             self.tcp.snd_cwnd = self.cc.undo_cwnd(&mut self.tcp);

@@ -36,11 +36,10 @@ macro_rules! shim {
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Tcp { $(pub $field: u32),* }
 
-        /// What `cong_control` is told about an ACK.
+        /// What `cong_control` learns about an ACK.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Rate { $(pub $sample: i64),* }
 
-        /// The functions of one library.
         struct Shim {
             $($field: (unsafe extern "C" fn(Host) -> u32, unsafe extern "C" fn(Host, u32)),)*
             rate: RateSetters,
@@ -114,7 +113,6 @@ impl Tcp {
 
 /// What the kernel calls. The window is in `tcp` before and after, wherever the algorithm's code lives.
 pub trait CongestionControl {
-    /// A socket begins to use the algorithm.
     fn init(&mut self, tcp: &mut Tcp);
     /// An ACK arrived, with these flags.
     fn in_ack_event(&mut self, tcp: &mut Tcp, flags: u32);
@@ -142,7 +140,6 @@ pub trait CongestionControl {
 
 /// The library of one algorithm, with tunables of its own.
 pub struct Native {
-    /// What messages call it.
     pub id: String,
     shim: Shim,
     library: Library,
@@ -207,7 +204,6 @@ impl Drop for Socket<'_> {
 }
 
 impl Socket<'_> {
-    /// The algorithm's 104 bytes.
     pub fn private(&self) -> [u8; STATE_BYTES_MAX] {
         // SAFETY: the shim returns the beginning of that many bytes.
         unsafe { *(self.native.shim.private)(self.host).cast() }

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::kernel::{Acked, Kernel};
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
 
-/// One thing that happens to a connection.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation {
     /// So many packets are acknowledged in sequence.
@@ -34,7 +33,6 @@ pub enum Operation {
     Clamp { packets: u32 },
 }
 
-/// Where a connection begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// The window, packets.
@@ -96,7 +94,7 @@ pub fn connect<C: CongestionControl>(mut cc: C, start: Start) -> Kernel<C> {
     kernel
 }
 
-/// The sender sends what the window allows; whatever was lost is sent again.
+/// The sender sends what the window allows; lost packets are retransmitted.
 fn fill<C: CongestionControl>(kernel: &mut Kernel<C>) {
     kernel.cc.min_tso_segs(&mut kernel.tcp);
     let tcp = &mut kernel.tcp;

@@ -6,22 +6,17 @@ use rand_pcg::rand_core::Rng;
 use super::native::INFINITE_SSTHRESH;
 use super::sender::INITIAL_CWND;
 
-/// A packet at the moment it is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Transmission {
-    /// Its number.
     pub packet: u32,
-    /// A retransmission.
     pub is_again: bool,
     /// The sender's window, packets.
     pub cwnd: u32,
     /// The round trip, from 1.
     pub round: u32,
-    /// Timeouts of the connection so far.
     pub timeouts: u32,
 }
 
-/// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It arrives in its turn.
@@ -36,7 +31,6 @@ pub enum Fate {
 
 /// One path, and how the connection over it begins.
 pub struct Path {
-    /// What tests call it.
     pub name: &'static str,
     /// Round trips that it lasts.
     pub rounds: u32,
@@ -50,9 +44,7 @@ pub struct Path {
     pub application_limit: u32,
     /// The application pauses after this round until everything has arrived and some timeouts have passed.
     pub pause_after: Option<u32>,
-    /// How many timeouts.
     pub pause_timeouts: u64,
-    /// Round-trip time in a round, microseconds.
     pub rtt_us: fn(u32) -> u64,
     /// What becomes of each packet.
     pub fate: Box<dyn FnMut(&Transmission) -> Fate>,

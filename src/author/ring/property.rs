@@ -17,7 +17,6 @@ const STEP_NS: u64 = 7_000_000;
 /// Most packets that one acknowledged packet adds: Hybla's 2^4 - 1 in slow start at 100 ms.
 const GROWTH_AN_ACK: u32 = 16;
 
-/// One property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Property {
     /// After every callback the window is between 1 and the clamp, the threshold at least 2, the phase a declared one.
@@ -35,7 +34,6 @@ pub enum Property {
 }
 
 impl Property {
-    /// All of them.
     pub const ALL: [Property; 6] =
         [Property::Sound, Property::Tuned, Property::Init, Property::Reduction, Property::Delivery, Property::Large];
 
@@ -145,7 +143,6 @@ impl Subject<'_> {
         })
     }
 
-    /// Everything that the private state says by name.
     fn shown(&self, socket: &Socket) -> String {
         let private = socket.private();
         self.algorithm.layout.decode(&private).iter().map(|(name, value)| format!("{name}={value} ")).collect()

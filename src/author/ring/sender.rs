@@ -11,14 +11,12 @@ use super::kernel::{Acked, Kernel};
 use super::native::{CongestionControl, INFINITE_SSTHRESH, Tcp, state};
 use super::path::{Fate, Path, Transmission};
 
-/// The kernel's initial window.
 pub const INITIAL_CWND: u32 = 10;
 const MSS_BYTES: u32 = 1448;
 /// Packets sent later that must have arrived before one counts as lost.
 const REORDERING: usize = 3;
 /// The kernel's lowest retransmission timeout.
 const RTO_US: u64 = 200_000;
-/// The clock at the start.
 const START_US: u64 = 1_000_000;
 /// Bit of `in_ack_event` for an echoed congestion mark (`CA_ACK_ECE`).
 const ACK_ECE: u32 = 1 << 2;
@@ -42,15 +40,11 @@ pub struct Round {
     pub cwnd: u32,
     /// The threshold, packets; none before the first.
     pub ssthresh: Option<u32>,
-    /// The congestion state.
     pub ca_state: u32,
-    /// The clock.
     pub now_us: u64,
 }
 
-/// One connection over one path.
 pub struct Sender<C> {
-    /// The kernel's side of it.
     pub kernel: Kernel<C>,
     path: Path,
     packets: VecDeque<Packet>,
@@ -67,7 +61,6 @@ pub struct Sender<C> {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    /// A connection that sends its first window.
     pub fn new(mut cc: C, path: Path) -> Self {
         cc.set_clock(START_US * 1000);
         let tcp = Tcp {

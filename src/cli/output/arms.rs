@@ -92,7 +92,6 @@ pub fn unknown_rules(rules: &[String]) -> Vec<&String> {
     rules.iter().filter(|name| !has(name)).collect()
 }
 
-/// Reads the name of a rule.
 pub fn parse_rule(text: &str) -> Result<String, String> {
     let is_name = (1..=RULE_NAME_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
     is_name.then(|| text.to_owned()).ok_or_else(|| format!("expected the name of a rule, 1 to {RULE_NAME_MAX} bytes"))

@@ -14,7 +14,6 @@ use crate::trace::event::{Event, EventField, EventKind, FieldType, FieldValue, S
 /// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// The socket.
     pub event: &'a Event,
     /// What its private state means.
     pub words: &'a Words,
@@ -24,15 +23,13 @@ pub struct Row<'a> {
     pub time_s: f64,
 }
 
-/// One column.
-pub(crate) struct Column {
+pub(crate) struct EventColumn {
     pub name: &'static str,
     pub kind: FieldType,
     shown: Shown,
     value: Get,
 }
 
-/// Where a value comes from.
 enum Get {
     Event(for<'a> fn(&'a Event) -> Option<FieldValue<'a>>),
     Row(for<'a> fn(&Row<'a>) -> Option<FieldValue<'a>>),
@@ -41,24 +38,23 @@ enum Get {
 /// Columns that say nothing in a single sweep.
 const OF_STREAM: [&str; 3] = ["time_s", "kind", "prior_ca_state"];
 
-/// Every column, from the left.
-static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+static COLUMNS: LazyLock<Vec<EventColumn>> = LazyLock::new(|| {
     let of_event = |field: &EventField| {
         let EventField { name, kind, shown, value, .. } = *field;
-        Column { name, kind, shown, value: Get::Event(value) }
+        EventColumn { name, kind, shown, value: Get::Event(value) }
     };
     let is_shown = |field: &&EventField| field.shown.rank <= Shown::MACHINE;
-    let mut columns: Vec<Column> = Event::FIELDS.iter().filter(is_shown).map(of_event).chain(beside()).collect();
+    let mut columns: Vec<EventColumn> = Event::FIELDS.iter().filter(is_shown).map(of_event).chain(beside()).collect();
     columns.sort_by_key(|column| column.shown.position);
     columns
 });
 
 /// The columns of what is known beside the event's own fields, or not shown of every event.
-fn beside() -> [Column; 6] {
-    let text = |name, shown, value| Column { name, kind: FieldType::Text, shown, value: Get::Row(value) };
+fn beside() -> [EventColumn; 6] {
+    let text = |name, shown, value| EventColumn { name, kind: FieldType::Text, shown, value: Get::Row(value) };
     let time = |row: &Row| Some(FieldValue::Real(row.time_s));
     [
-        Column { name: "time_s", kind: FieldType::Real, shown: column(0, 0, 10), value: Get::Row(time) },
+        EventColumn { name: "time_s", kind: FieldType::Real, shown: column(0, 0, 10), value: Get::Row(time) },
         text("prior_ca_state", column(2, 1, 0), |row| {
             (row.event.kind == EventKind::State).then(|| row.event.prior_ca_state.name().into())
         }),
@@ -69,7 +65,7 @@ fn beside() -> [Column; 6] {
     ]
 }
 
-impl Column {
+impl EventColumn {
     /// What a row shows in it; none when that is not known.
     pub fn value<'a>(&self, row: &Row<'a>) -> Option<FieldValue<'a>> {
         match self.value {
@@ -80,28 +76,27 @@ impl Column {
 }
 
 /// A table for people: the columns that fit, each as wide as it needs to be.
-pub struct Table {
-    columns: Vec<(&'static Column, usize)>,
+pub struct EventTable {
+    columns: Vec<(&'static EventColumn, usize)>,
     /// Columns that did not fit.
     hidden: usize,
 }
 
-impl Table {
+impl EventTable {
     /// A table of a stream, whose rows are not known yet.
     pub fn of_stream(limit: usize) -> Self {
         let shown = COLUMNS.iter().filter(|column| column.shown.rank < Shown::MACHINE);
         Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
     }
 
-    /// A table of these rows.
     pub fn of_rows(rows: &[Row], limit: usize) -> Self {
-        let widest = |column: &Column| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
+        let widest = |column: &EventColumn| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
         let shown = COLUMNS.iter().filter(|it| it.shown.rank < Shown::MACHINE && !OF_STREAM.contains(&it.name));
         Self::fitting(shown.map(|column| (column, widest(column))), limit)
     }
 
     /// Takes columns by rank while they fit into `limit` characters; rank 0 is always there.
-    fn fitting(columns: impl Iterator<Item = (&'static Column, usize)>, limit: usize) -> Self {
+    fn fitting(columns: impl Iterator<Item = (&'static EventColumn, usize)>, limit: usize) -> Self {
         let all: Vec<_> = columns.map(|(column, width)| (column, width.max(column.name.len()))).collect();
         let mut ranks: Vec<u8> = all.iter().map(|(column, _)| column.shown.rank).collect();
         ranks.sort_unstable();
@@ -117,34 +112,32 @@ impl Table {
         }
         chosen.sort_unstable();
         let hidden = all.len() - chosen.len();
-        Table { columns: chosen.into_iter().map(|index| all[index]).collect(), hidden }
+        EventTable { columns: chosen.into_iter().map(|index| all[index]).collect(), hidden }
     }
 
-    /// Writes the names of the columns.
     pub fn write_header(&self, out: &mut dyn Write) -> io::Result<()> {
         self.write_line(out, |column| column.name.to_owned())
     }
 
-    /// Writes one row.
     pub fn write_row(&self, out: &mut dyn Write, row: &Row) -> io::Result<()> {
         self.write_line(out, |column| text(column, row))
     }
 
-    fn write_line(&self, out: &mut dyn Write, text: impl Fn(&Column) -> String) -> io::Result<()> {
+    fn write_line(&self, out: &mut dyn Write, text: impl Fn(&EventColumn) -> String) -> io::Result<()> {
         let cells: Vec<String> =
             self.columns.iter().map(|&(column, width)| format!("{:<width$}", text(column))).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())
     }
 }
 
-fn text(column: &Column, row: &Row) -> String {
+fn text(column: &EventColumn, row: &Row) -> String {
     let text = column.value(row).map_or_else(|| "-".to_owned(), |value| value.to_string());
     // The words come from an algorithm's own object: they must not steer the terminal.
     text.replace(char::is_control, " ")
 }
 
 /// Says which columns the terminal has no room for, and how to see them.
-pub fn note_hidden(table: &Table) {
+pub fn note_hidden(table: &EventTable) {
     if table.hidden > 0 {
         let all = table.hidden + table.columns.len();
         note(&format!(
@@ -155,7 +148,7 @@ pub fn note_hidden(table: &Table) {
 }
 
 /// All columns of a stream, for CSV and Parquet.
-pub(crate) fn all() -> &'static [Column] {
+pub(crate) fn all() -> &'static [EventColumn] {
     &COLUMNS
 }
 

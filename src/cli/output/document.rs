@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
+use super::SCHEMA;
 use super::json;
 use super::naming::{Naming, Words};
 use crate::trace::arms::Labelled;
@@ -20,8 +21,6 @@ use crate::trace::event::{EVENT_BYTES, Event};
 use crate::trace::filter::Filter;
 use crate::trace::snapshot::{self, Seen};
 
-/// Version of the document.
-const SCHEMA: u32 = 1;
 /// Pieces of the kernel's answer that wait to be written, at most: 16 MB of them.
 const PIECES_MAX: usize = 512;
 
@@ -35,7 +34,6 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Whether a connection in this arm is shown.
     pub fn passes(&self, given: Option<&RuleArm>) -> bool {
         self.rules.is_empty() || given.is_some_and(|given| self.rules.contains(&given.rule))
     }
@@ -64,7 +62,6 @@ pub fn print(filter: &Filter, chosen: &Chosen) -> Result<(usize, Seen)> {
     Ok((document.end(&seen)?, seen))
 }
 
-/// The document, so far.
 struct Document<'a> {
     chosen: &'a Chosen,
     naming: Mutex<Naming>,

@@ -24,7 +24,6 @@ pub struct Naming {
     pub is_recorded: bool,
 }
 
-/// What an algorithm's private state means.
 #[derive(Debug, Default)]
 pub struct Words {
     layout: StateLayout,
@@ -64,7 +63,6 @@ impl Words {
         Words { fields: named.map(|field| (key(&field), field)).collect(), layout }
     }
 
-    /// The algorithm's own phase.
     pub fn phase(&self, event: &Event) -> Option<&str> {
         self.layout.phase_name(&event.private_state)
     }

@@ -27,7 +27,7 @@ enum Values {
 }
 
 #[derive(Debug)]
-struct Column {
+struct ValueColumn {
     values: Values,
     /// For each row 1 when it has a value.
     present: Vec<i16>,
@@ -36,7 +36,7 @@ struct Column {
 /// Writes Parquet; what it wrote can be read once [`Writer::finish`] was called.
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<W>,
-    columns: Vec<Column>,
+    columns: Vec<ValueColumn>,
     rows: usize,
 }
 
@@ -81,7 +81,7 @@ impl<W: Write + Send> Writer<W> {
     ///
     /// Errors: it cannot be written.
     pub fn begin(out: W) -> Result<Self> {
-        let field = |column: &columns::Column| {
+        let field = |column: &columns::EventColumn| {
             let (physical, logical) = Values::of(column.kind).parquet_type();
             format!("optional {physical} {} {logical};", column.name)
         };
@@ -92,7 +92,8 @@ impl<W: Write + Send> Writer<W> {
             .set_created_by(format!("tccc {}", env!("CARGO_PKG_VERSION")))
             .build();
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).context("begin Parquet")?;
-        let column = |column: &columns::Column| Column { values: Values::of(column.kind), present: Vec::new() };
+        let column =
+            |column: &columns::EventColumn| ValueColumn { values: Values::of(column.kind), present: Vec::new() };
         let columns = columns::all().iter().map(column).collect();
         Ok(Writer { file, columns, rows: 0 })
     }

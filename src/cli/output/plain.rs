@@ -6,7 +6,7 @@ use crate::plain::plain;
 
 /// Writes rows of equal length; the first is the header.
 ///
-/// Cells hold words of other programs, so no control character of theirs reaches the terminal.
+/// Cells hold words of other programs, whose control characters must not reach the terminal.
 pub fn write_columns(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
@@ -19,7 +19,6 @@ pub fn write_columns(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<(
     Ok(())
 }
 
-/// A row of cells.
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }

@@ -5,16 +5,13 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, StdoutLock, Write};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::columns::{self, Row, Table, line_limit, note_hidden};
+use super::columns::{self, EventTable, Row, line_limit, note_hidden};
 use super::naming::Naming;
-use super::{json, parquet};
+use super::{SCHEMA, json, parquet};
 use crate::failure::Failure;
 use crate::trace::arms::KnownArms;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::event::{Event, EventKind};
-
-/// Version of a JSON line.
-const SCHEMA: u32 = 1;
 
 /// How a stream prints its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,7 +35,7 @@ pub struct Stream {
 }
 
 enum Printer {
-    Table(Table, BufWriter<StdoutLock<'static>>),
+    Table(EventTable, BufWriter<StdoutLock<'static>>),
     Lines(BufWriter<StdoutLock<'static>>),
     Csv(Box<csv::Writer<StdoutLock<'static>>>),
     Parquet(Box<parquet::Writer<Stdout>>),
@@ -51,7 +48,7 @@ impl Stream {
     pub fn begin(format: StreamFormat, begin_ns: u64, naming: Naming) -> Result<Self> {
         let lock = || io::stdout().lock();
         let mut printer = match format {
-            StreamFormat::Table => Printer::Table(Table::of_stream(line_limit()), BufWriter::new(lock())),
+            StreamFormat::Table => Printer::Table(EventTable::of_stream(line_limit()), BufWriter::new(lock())),
             StreamFormat::Jsonl => Printer::Lines(BufWriter::new(lock())),
             StreamFormat::Csv => Printer::Csv(Box::new(csv::Writer::from_writer(lock()))),
             StreamFormat::Parquet if io::stdout().is_terminal() => {
@@ -98,7 +95,8 @@ impl Stream {
             Printer::Table(table, out) => table.write_row(out, &row),
             Printer::Lines(out) => out.write_all(&json_line(&row)),
             Printer::Csv(out) => {
-                let cell = |column: &columns::Column| column.value(&row).map_or_else(String::new, |it| it.to_string());
+                let cell =
+                    |column: &columns::EventColumn| column.value(&row).map_or_else(String::new, |it| it.to_string());
                 out.write_record(columns::all().iter().map(cell)).map_err(io_error)
             }
             Printer::Parquet(out) => out.write(&row),

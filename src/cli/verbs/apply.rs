@@ -1,7 +1,7 @@
 //! `tccc apply`: make this host what `/etc/tccc/*.toml` declares.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::capabilities;
 use super::guard::guard_command;
 use super::risk::Given;
 use crate::catalog;
-use crate::cli::output::{Format, note, tell};
+use crate::cli::output::{Format, SCHEMA, note, tell};
 use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, Cure, Difference, Step};
 use crate::declaration::{self, Declaration};
@@ -21,9 +21,6 @@ use crate::plain::plain_lines;
 use crate::policy::resolve;
 use crate::policy::rule::Policy;
 use crate::trial;
-
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 
 /// Make this host what the files in /etc/tccc declare
 ///
@@ -52,21 +49,20 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Document {
+struct Document<'a> {
     schema: u32,
-    folder: PathBuf,
-    files: Vec<PathBuf>,
-    differences: Vec<Line>,
+    folder: &'a Path,
+    files: &'a [PathBuf],
+    differences: Vec<DifferenceLine>,
 }
 
 #[derive(Serialize)]
-struct Line {
+struct DifferenceLine {
     what: String,
     /// What was changed, or would be; none: only a person can.
     change: Option<String>,
     /// Why only a person can.
     waits_for: Option<String>,
-    /// Whether it was changed.
     done: bool,
     /// Why it was not, although it was tried.
     error: Option<String>,
@@ -88,8 +84,8 @@ impl Args {
         let mut guard = guard_command;
         let mut tools = Tools { features: &features, guard: &mut guard };
         let carry = |it: &Difference| line(it, |step| carry_out::carry_out(step, &declaration, &mut tools));
-        let look = |it: &Difference| Line { done: false, ..line(it, |_| Ok(())) };
-        let mut lines: Vec<Line> = match self.dry_run {
+        let look = |it: &Difference| DifferenceLine { done: false, ..line(it, |_| Ok(())) };
+        let mut lines: Vec<DifferenceLine> = match self.dry_run {
             true => differences.iter().map(look).collect(),
             false => differences.iter().map(carry).collect(),
         };
@@ -99,18 +95,12 @@ impl Args {
         self.print(&declaration, lines)
     }
 
-    fn print(&self, declaration: &Declaration, lines: Vec<Line>) -> Result<()> {
+    fn print(&self, declaration: &Declaration, lines: Vec<DifferenceLine>) -> Result<()> {
         let undone = lines.iter().filter(|line| !line.done).count();
-        let mut out = io::stdout().lock();
-        match self.output {
-            Format::Json => {
-                let (folder, files) = (declaration.folder.clone(), declaration.files.clone());
-                let document = Document { schema: SCHEMA, folder, files, differences: lines };
-                writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-            }
-            Format::Table => write_lines(&mut out, declaration, &lines, self.dry_run)?,
-        }
-        out.flush()?;
+        let Declaration { folder, files, .. } = declaration;
+        let document = Document { schema: SCHEMA, folder, files, differences: lines };
+        self.output.print(&document, |out, document| write_lines(out, document, self.dry_run))?;
+        io::stdout().flush()?;
         if self.dry_run && self.exit_code && undone > 0 {
             std::process::exit(1);
         }
@@ -152,32 +142,35 @@ fn check_risks(declaration: &Declaration, differences: &[Difference]) -> Result<
 }
 
 /// Another `tccc apply` may have made the same change first.
-fn forgive_what_another_did(lines: &mut [Line], left: &[Difference]) {
-    let is_gone = |line: &&mut Line| line.error.is_some() && !left.iter().any(|it| it.what == line.what);
+fn forgive_what_another_did(lines: &mut [DifferenceLine], left: &[Difference]) {
+    let is_gone = |line: &&mut DifferenceLine| line.error.is_some() && !left.iter().any(|it| it.what == line.what);
     for line in lines.iter_mut().filter(is_gone) {
         (line.done, line.error) = (true, None);
     }
 }
 
-fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>) -> Line {
+fn line(difference: &Difference, mut carry_out: impl FnMut(&Step) -> Result<()>) -> DifferenceLine {
     let what = difference.what.clone();
     match &difference.cure {
-        Cure::Person(why) => Line { what, change: None, waits_for: Some(why.clone()), done: false, error: None },
+        Cure::Person(why) => {
+            DifferenceLine { what, change: None, waits_for: Some(why.clone()), done: false, error: None }
+        }
         Cure::Step(step) => {
             let error = carry_out(step).err().map(|error| format!("{error:#}"));
-            Line { what, change: Some(step.phrase()), waits_for: None, done: error.is_none(), error }
+            DifferenceLine { what, change: Some(step.phrase()), waits_for: None, done: error.is_none(), error }
         }
     }
 }
 
-fn write_lines(out: &mut impl Write, declaration: &Declaration, lines: &[Line], is_dry: bool) -> io::Result<()> {
-    if lines.is_empty() {
-        return writeln!(out, "this host is what {} declares", declaration.folder.display());
+fn write_lines(out: &mut impl Write, document: &Document, is_dry: bool) -> io::Result<()> {
+    let folder = document.folder.display();
+    if document.differences.is_empty() {
+        return writeln!(out, "this host is what {folder} declares");
     }
-    if declaration.files.is_empty() {
-        note(&format!("{} has no .toml file: nothing is declared", declaration.folder.display()));
+    if document.files.is_empty() {
+        note(&format!("{folder} has no .toml file: nothing is declared"));
     }
-    for Line { what, change, waits_for, error, .. } in lines {
+    for DifferenceLine { what, change, waits_for, error, .. } in &document.differences {
         let change = change.as_deref().unwrap_or_default();
         match (waits_for, error) {
             (Some(why), _) => writeln!(out, "{what}: left as it is: {why}")?,

@@ -3,7 +3,6 @@
 use crate::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
 use crate::kernel::privilege::{FOR_EXPERIMENT, FOR_LINK};
 
-/// What a verb needs.
 #[derive(Debug)]
 pub struct Needs {
     /// Its words: `policy apply`.

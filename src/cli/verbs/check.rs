@@ -11,11 +11,9 @@ use serde::Serialize;
 
 use crate::author::report::{Check, Group, Inspection, Outcome};
 use crate::catalog;
-use crate::cli::output::Format;
+use crate::cli::output::{Format, SCHEMA, write_json};
 use crate::failure::Failure;
 
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 /// Width of the names of checks.
 const NAME_WIDTH: usize = 18;
 /// Findings that are shown of one check; `-o json` has all.
@@ -114,7 +112,7 @@ impl Args {
             writeln!(out, "\"{algorithm}\": {passed} passed, {failed} failed, {skipped} skipped")?;
         } else {
             let document = Document { schema: SCHEMA, algorithm: algorithm.clone(), passed, failed, skipped, checks };
-            writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+            write_json(&mut out, &document)?;
         }
         match failed {
             0 => Ok(()),

@@ -15,7 +15,6 @@ use crate::units::{format_duration, parse_duration};
 
 /// Shortest trial: a person has to see what happens.
 const TRIAL_MIN: Duration = Duration::from_secs(5);
-/// Longest trial.
 const TRIAL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Where the kernel takes lines of user space into its log, which the journal keeps.
 const KERNEL_LOG: &str = "/dev/kmsg";

@@ -1,20 +1,15 @@
 //! `tccc doctor`: what this host can do and what it lacks, with the fix for each.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 
 use serde::Serialize;
 
 use super::capabilities;
-use crate::cli::output::Format;
 use crate::cli::output::plain::{row, write_columns};
+use crate::cli::output::{Format, SCHEMA};
 use crate::failure::Failure;
 use crate::kernel::probe::checks::{self, Check};
 use crate::virtual_time;
-
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 
 /// Say what this host can do, what it lacks, and the fix for each
 ///
@@ -45,11 +40,7 @@ impl Args {
         let mut checks = checks::all();
         checks.extend(virtual_time::checks::all());
         let document = Document { schema: SCHEMA, can_load: checks::can_load(&checks), checks };
-        let mut out = io::stdout().lock();
-        match self.output {
-            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
-            Format::Table => write_columns(&mut out, &rows(&document.checks))?,
-        }
+        self.output.print(&document, |out, document| write_columns(out, &rows(&document.checks)))?;
         if document.can_load {
             return Ok(());
         }

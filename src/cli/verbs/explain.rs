@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::capabilities;
-use crate::cli::output::Format;
+use crate::cli::output::{Format, SCHEMA};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
@@ -27,8 +27,6 @@ use crate::state::Store;
 
 /// What looking at the sockets of every network namespace takes.
 const RIGHTS: [Capability; 1] = [Capability::SysAdmin];
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 
@@ -58,7 +56,6 @@ pub struct Args {
     output: Format,
 }
 
-/// What is asked for.
 enum Asked {
     Process { pid: u32, descriptor: Option<u32> },
     Ends { local: SocketAddr, remote: SocketAddr },
@@ -71,7 +68,6 @@ struct Document {
     connections: Vec<Explained>,
 }
 
-/// What is known of one connection.
 #[derive(Serialize)]
 struct Explained {
     local: SocketAddr,
@@ -114,29 +110,20 @@ struct PassedOver {
 impl Args {
     /// Explains.
     ///
-    /// Errors: no such process, descriptor or namespace; a text that is none of the three.
+    /// Errors: no such process, descriptor or namespace; another text.
     pub fn run(&self) -> Result<()> {
         let asked = self.asked()?;
         privilege::require("explain a connection", &RIGHTS)?;
         let generation = change::current()?;
         let connections = self.explained(&asked, generation.as_ref())?;
-        let mut out = io::stdout().lock();
-        match self.output {
-            Format::Json => {
-                let document = Document { schema: SCHEMA, generation: generation.map(|it| it.number), connections };
-                writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+        let document = Document { schema: SCHEMA, generation: generation.map(|it| it.number), connections };
+        self.output.print(&document, |out, document| {
+            if document.generation.is_none() {
+                let what = "there is no policy: every connection has the algorithm that it chose, or the default";
+                writeln!(out, "{what}")?;
             }
-            Format::Table => {
-                if generation.is_none() {
-                    writeln!(
-                        out,
-                        "there is no policy: every connection has the algorithm that it chose, or the default"
-                    )?;
-                }
-                connections.iter().try_for_each(|one| write(&mut out, one))?;
-            }
-        }
-        Ok(())
+            document.connections.iter().try_for_each(|one| write(out, one))
+        })
     }
 
     fn asked(&self) -> Result<Asked, Failure> {
@@ -306,7 +293,7 @@ fn phrase(_: &Rule, why: Mismatch) -> &'static str {
     }
 }
 
-fn write(out: &mut impl Write, one: &Explained) -> Result<()> {
+fn write(out: &mut impl Write, one: &Explained) -> io::Result<()> {
     let arrow = match one.direction {
         Some("in") => "<-",
         Some(_) => "->",

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::trace::parse_length;
 use super::{capabilities, signals};
-use crate::cli::output::{Format, note, warn};
+use crate::cli::output::{Format, SCHEMA, note, warn};
 use crate::emulate::tunlink::TunLink;
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
@@ -31,8 +31,6 @@ use directions::{ChangeChoice, RateChoice, config_of, parse_change, parse_loss, 
 const INTERFACE: &str = "tccc0";
 /// How often the link is asked whether it still works.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 
 /// Join two network namespaces by a link with rate, delay and loss
 ///
@@ -181,10 +179,7 @@ pub fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     wait_for_end(link.as_ref(), &mut stop, args.duration)?;
     let summary = Summary::new(names, link.as_ref(), started.elapsed());
-    match args.output {
-        Format::Table => summary.print_table()?,
-        Format::Json => writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&summary)?)?,
-    }
+    args.output.print(&summary, |out, summary| summary.write_table(out))?;
     let is_stopped = link.notices().into_iter().find(|notice| matches!(notice, LinkNotice::Stopped(_)));
     is_stopped.map_or(Ok(()), |notice| Err(Failure::failed(notice.to_string()).into()))
 }
@@ -279,7 +274,6 @@ fn wait_for_end(link: &dyn Link, stop: &mut UnixStream, duration: Option<Duratio
     Ok(())
 }
 
-/// What is printed at the end.
 #[derive(Debug, Serialize)]
 struct Summary {
     schema: u32,
@@ -289,7 +283,6 @@ struct Summary {
     notices: Vec<String>,
 }
 
-/// One direction.
 #[derive(Debug, Serialize)]
 struct Carried {
     from: String,
@@ -312,8 +305,7 @@ impl Summary {
         }
     }
 
-    fn print_table(&self) -> Result<()> {
-        let mut out = io::stdout().lock();
+    fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
         for Carried { from, to, counters } in &self.directions {
             let mbit = counters.sent_bytes as f64 * 8.0 / self.duration_s / 1e6;
             writeln!(out, "{from} to {to}, {:.1} s", self.duration_s)?;

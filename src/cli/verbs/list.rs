@@ -1,7 +1,5 @@
 //! `tccc list`: every algorithm this binary knows, and the kernel's own.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 
 use serde::Serialize;
@@ -9,19 +7,16 @@ use serde::Serialize;
 use super::capabilities;
 use crate::catalog::risk::{Level, Risk};
 use crate::catalog::{self, source};
-use crate::cli::output::Format;
 use crate::cli::output::plain::{marked_title, row, write_columns};
+use crate::cli::output::{Format, SCHEMA};
 use crate::kernel::congestion;
 use crate::state::Store;
 
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
-
 /// Show every algorithm: title, source, risk, registered or not
 ///
-/// The risk is that of giving it to connections that did not ask for it, by `load --default` or a policy. It is measured:
-/// high where a neighbour, or the host itself, fares at least 2 times worse than with Reno on a path of scenarios/safety,
-/// medium from 1.25 times on, else low. The README there has the rule, `tccc show ID` the figures.
+/// The risk is that of giving it to connections that did not ask for it, by `load --default` or a policy. It is measured
+/// against Reno on the paths of scenarios/safety. Where a neighbour, or the host itself, is at least 2 times worse off, it
+/// is high; from 1.25 times on it is medium. The README there has the rule, `tccc show ID` the figures.
 ///
 /// Works without root and on kernels that can load none of them. Below the carried ones stand those that the kernel
 /// has besides: its own, and what was registered under other names.
@@ -36,7 +31,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Line {
+struct AlgorithmLine {
     id: String,
     title: String,
     source: String,
@@ -54,7 +49,7 @@ struct Line {
 struct Document {
     schema: u32,
     default: Option<String>,
-    algorithms: Vec<Line>,
+    algorithms: Vec<AlgorithmLine>,
 }
 
 impl Args {
@@ -62,19 +57,13 @@ impl Args {
     ///
     /// Errors: stdout is closed.
     pub fn run(&self) -> Result<()> {
-        let document = gather();
-        let mut out = io::stdout().lock();
-        match self.output {
-            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
-            Format::Table => write_columns(&mut out, &rows(&document))?,
-        }
-        Ok(())
+        self.output.print(&gather(), |out, document| write_columns(out, &rows(document)))
     }
 }
 
 fn gather() -> Document {
     let available = congestion::available().unwrap_or_default();
-    let carried = catalog::all().iter().map(|algorithm| Line {
+    let carried = catalog::all().iter().map(|algorithm| AlgorithmLine {
         id: algorithm.id.clone(),
         title: algorithm.title.clone(),
         source: algorithm.source.clone(),
@@ -84,13 +73,13 @@ fn gather() -> Document {
         code: source::code_digest(&algorithm.id),
         from: "tccc",
     });
-    let mut algorithms: Vec<Line> = carried.collect();
+    let mut algorithms: Vec<AlgorithmLine> = carried.collect();
     let others = available.iter().filter(|name| !catalog::all().iter().any(|algorithm| algorithm.id == **name));
     algorithms.extend(others.map(|name| other(name)));
     Document { schema: SCHEMA, default: congestion::default().ok(), algorithms }
 }
 
-fn other(name: &str) -> Line {
+fn other(name: &str) -> AlgorithmLine {
     let (title, source, patented, risk, from) = match Store::of_host().record(name) {
         Some(record) => {
             let carried = catalog::all().iter().find(|algorithm| algorithm.id == record.algorithm);
@@ -100,7 +89,7 @@ fn other(name: &str) -> Line {
         }
         None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, None, "kernel"),
     };
-    Line { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
+    AlgorithmLine { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
 }
 
 fn rows(document: &Document) -> Vec<Vec<String>> {

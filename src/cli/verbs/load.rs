@@ -85,7 +85,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing was given.
     pub fn is_empty(&self) -> bool {
         self.percent.is_none() && self.limits.is_empty()
     }
@@ -324,7 +323,7 @@ pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
         return Err(Failure::usage(what).hint(format!("`tccc status` shows it; `tccc show {text}` its card")));
     }
     if congestion::available().is_ok_and(|names| names.iter().any(|name| name == text)) {
-        let what = format!("\"{text}\" is the kernel's own: tccc has nothing to load or show of it");
+        let what = format!("\"{text}\" is the kernel's own: tccc can neither load nor show it");
         return Err(Failure::usage(what).hint("sockets choose it by name; `tccc list` shows what tccc carries"));
     }
     Err(unknown)

@@ -253,7 +253,6 @@ fn policy_now() -> Option<PolicyNow> {
     Some(PolicyNow { generation: generation.number, trial: title, arms: arms.collect() })
 }
 
-/// How the latest trial ended.
 fn trial_end() -> Option<String> {
     let end = journal::last()?;
     let result = match end.result {

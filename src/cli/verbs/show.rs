@@ -12,14 +12,11 @@ use super::load::find;
 use crate::catalog::risk::{Figure, HIGH_FROM, Level, MEDIUM_FROM, Risk};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::cli::output::plain::{marked_title, row, write_columns};
-use crate::cli::output::{Format, note};
+use crate::cli::output::{Format, SCHEMA, note};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
 use crate::state::Store;
-
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 
 /// Show one algorithm: header, risk, tunables, phases, callbacks
 ///
@@ -79,12 +76,7 @@ impl Args {
             Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
         };
         let document = document(&algorithm, &costs, no_cost);
-        let mut out = io::stdout().lock();
-        match self.output {
-            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
-            Format::Table => write_card(&mut out, &document)?,
-        }
-        Ok(())
+        self.output.print(&document, |out, document| write_card(out, document))
     }
 }
 

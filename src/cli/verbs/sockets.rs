@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::capabilities;
 use super::selection::Selection;
 use crate::cli::output::arms::read_arms;
-use crate::cli::output::columns::{Row, Table, line_limit, note_hidden};
+use crate::cli::output::columns::{EventTable, Row, line_limit, note_hidden};
 use crate::cli::output::document::{self, Chosen};
 use crate::cli::output::naming::{Naming, Words};
 use crate::cli::output::{Format, note, warn};
@@ -101,7 +101,7 @@ fn write_table(out: &mut dyn Write, sockets: &[Event], chosen: &Chosen) -> io::R
         Row { event, words, given: chosen.labelled.arm(event.socket), time_s: 0.0 }
     };
     let rows: Vec<Row> = sockets.iter().zip(words.iter().map(Arc::as_ref)).map(row).collect();
-    let table = Table::of_rows(&rows, line_limit());
+    let table = EventTable::of_rows(&rows, line_limit());
     note_hidden(&table);
     table.write_header(out)?;
     rows.iter().try_for_each(|row| table.write_row(out, row))?;

@@ -17,7 +17,7 @@ use self::selection::{Selection, ends_within_s};
 use super::capabilities;
 use super::unload::holder_rows;
 use crate::cli::output::plain::{row, write_columns};
-use crate::cli::output::{Format, note};
+use crate::cli::output::{Format, SCHEMA, note};
 use crate::declaration::{self, difference};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
@@ -33,13 +33,10 @@ use crate::state::{Attachment, Owner, Store};
 use crate::trial;
 use crate::units::format_duration;
 
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
-
 /// Show what tccc did to this host: algorithms, policy, what is on trial
 ///
-/// Also shows what others registered, as `bpftool struct_ops register` does, what is no longer as it was asked (the default was changed, a pin is gone) and what killed commands left.
-/// Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
+/// Also shows what others registered, such as `bpftool struct_ops register`, and what killed commands left. Names what has
+/// changed since: another default, a pin that is gone. Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
 ///
 /// Example: `tccc status -o json`
 #[derive(Debug, clap::Args)]
@@ -51,7 +48,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Line {
+struct InstanceLine {
     name: String,
     algorithm: String,
     generation: Option<u32>,
@@ -88,7 +85,7 @@ struct Line {
 struct Document {
     schema: u32,
     default: String,
-    instances: Vec<Line>,
+    instances: Vec<InstanceLine>,
     #[serde(flatten)]
     selection: Selection,
     /// What others registered, such as bpftool; none where this process may not look.
@@ -98,11 +95,9 @@ struct Document {
     /// The BPF file system, where tccc mounted it.
     mounted: Option<PathBuf>,
     stale_cgroups: Vec<PathBuf>,
-    /// Processes of dead runs.
     stale_processes: Vec<Left>,
 }
 
-/// A process that a killed run left.
 #[derive(Serialize)]
 struct Left {
     pid: u32,
@@ -114,12 +109,7 @@ impl Args {
     ///
     /// Errors: the kernel shows no type information.
     pub fn run(&self) -> Result<()> {
-        let document = gather()?;
-        let mut out = io::stdout().lock();
-        match self.output {
-            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?,
-            Format::Table => write_table(&mut out, &document)?,
-        }
+        self.output.print(&gather()?, write_table)?;
         if !privilege::missing(&[Capability::SysAdmin]).is_empty() {
             note("run as root to see sockets, pins and costs; this shows the records only");
         }
@@ -142,7 +132,7 @@ fn gather() -> Result<Document> {
         let used = holders.as_mut().map(|all| all.remove(&instance.name).unwrap_or_default());
         let line = line(&instance, &default, used, may_look);
         let of_trial = trial.as_ref().filter(|trial| trial.subject.name() == instance.name);
-        Line {
+        InstanceLine {
             sockets_by_generation: codes.as_ref().and_then(|codes| by_generation(&instance, codes)),
             confirm_within_s: line.confirm_within_s.or(of_trial.and_then(ends_within_s)),
             confirm_pid: line.confirm_pid.or(of_trial.map(|trial| trial.guard.pid)),
@@ -190,7 +180,7 @@ fn left(process: &Process) -> Left {
     Left { pid: process.pid, command: process::command(process.pid).unwrap_or_default() }
 }
 
-fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> Line {
+fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_look: bool) -> InstanceLine {
     let record = instance.record.as_ref();
     let unconfirmed = record.and_then(|record| record.unconfirmed);
     let standing = match instance.standing() {
@@ -199,7 +189,7 @@ fn line(instance: &Instance, default: &str, holders: Option<Vec<Holder>>, may_lo
         Standing::Leftover if may_look => "leftover",
         Standing::Leftover => "recorded",
     };
-    Line {
+    InstanceLine {
         name: instance.name.clone(),
         algorithm: instance.algorithm().to_owned(),
         generation: record.map(|record| record.generation),
@@ -255,13 +245,13 @@ fn drift(instance: &Instance, default: &str) -> Vec<String> {
         drift.push("its pin is gone".into());
     }
     if record.companion.is_some() && !instance.is_companion_attached && record.owner == Owner::Pinned {
-        drift.push("its companion program is attached no more: it finds no pairs; load it again".into());
+        drift.push("its companion program is no longer attached: it finds no pairs; load it again".into());
     }
     if instance.is_receiver() {
         return drift;
     }
     if !instance.is_registered {
-        drift.push("it is not registered any more".into());
+        drift.push("it is no longer registered".into());
     }
     drift
 }
@@ -302,7 +292,7 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     }
 }
 
-fn rows(lines: &[Line]) -> Vec<Vec<String>> {
+fn rows(lines: &[InstanceLine]) -> Vec<Vec<String>> {
     let mut rows = vec![row(["name", "algorithm", "kept by", "generation", "since", "sockets", "tunables set"])];
     rows.extend(lines.iter().map(|line| {
         let kept = match (line.owner_pid, line.is_default) {
@@ -324,7 +314,7 @@ fn rows(lines: &[Line]) -> Vec<Vec<String>> {
     rows
 }
 
-fn write_details(out: &mut impl Write, line: &Line) -> io::Result<()> {
+fn write_details(out: &mut impl Write, line: &InstanceLine) -> io::Result<()> {
     if let Some(left_s) = line.confirm_within_s.filter(|left_s| *left_s > 0.0) {
         let left = format_duration(Duration::from_secs(left_s.ceil() as u64));
         writeln!(out, "\"{0}\": undone in {left} unless `tccc confirm {0}` follows", line.name)?;

@@ -1,4 +1,4 @@
-//! What systemd is told, and what it hands over: readiness, signs of life, sockets. Without systemd nothing of it happens.
+//! Readiness and signs of life for systemd, and the sockets that it passes. Without systemd nothing happens.
 
 use std::net::TcpListener;
 use std::os::fd::FromRawFd;
@@ -18,7 +18,6 @@ pub fn ready(status: &str) {
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(status)]); // nobody listens without systemd
 }
 
-/// Says that this process ends.
 pub fn stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
 }

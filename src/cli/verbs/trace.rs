@@ -174,21 +174,18 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Reads a sampling interval.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = interval.is_zero() || (Duration::from_micros(1)..=INTERVAL_MAX).contains(&interval);
     is_allowed.then_some(interval).ok_or_else(|| "expected 0s for every packet, or 1us to 24h".to_owned())
 }
 
-/// Reads how long a verb shall work.
 pub fn parse_length(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text).map_err(|error| error.to_string())?;
     let is_allowed = (Duration::from_millis(1)..=DURATION_MAX).contains(&length);
     is_allowed.then_some(length).ok_or_else(|| "expected 1ms to 8760h".to_owned())
 }
 
-/// Reads the size of a ring.
 pub(super) fn parse_ring(text: &str) -> Result<u32, String> {
     let size: Bytes = text.parse().map_err(|error: crate::units::ParseError| error.to_string())?;
     let allowed = u64::from(RING_BYTES_MIN)..=u64::from(RING_BYTES_MAX);

@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::cli::output::SCHEMA;
 use crate::kernel::clock;
 use crate::policy::record::{PolicyRecord, RuleState, TrialEnd, TrialRecord};
 use crate::policy::rule::{Arm, GuardLimit, OnFail, RolloutStep, Rule, Undecided};
@@ -18,11 +19,8 @@ use crate::trial::judge::{ArmSeen, RuleJudgement};
 use crate::trial::view::{self, Point, TrialView};
 use crate::trial::{self, guard, journal};
 
-/// Version of the documents.
-const SCHEMA: u32 = 1;
 /// Incidents that are listed, latest first.
 const INCIDENTS_MAX: usize = 50;
-/// Largest incident that is shown.
 const DOCUMENT_BYTES_MAX: u64 = 8 << 20;
 
 /// The trials of this host, read anew for each document; nothing of it needs a privilege but the lease.
@@ -105,7 +103,6 @@ struct IncidentLine {
 }
 
 impl HostTrials {
-    /// The trials of this host.
     pub fn new() -> Self {
         HostTrials { store: Store::of_host() }
     }

@@ -195,15 +195,14 @@ fn print_done(out: &mut impl Write, unloaded: &Unloaded) -> Result<()> {
     }
     let what = match (unloaded.was_registered, unloaded.was_receiver) {
         (true, _) => "unregistered",
-        (false, true) => "receives no more: its companion program is detached",
-        (false, false) => "was not registered any more; its remains are removed",
+        (false, true) => "no longer receives: its companion program is detached",
+        (false, false) => "was no longer registered; its remains are removed",
     };
     writeln!(out, "\"{name}\" {what}")?;
     unloaded.notes.iter().for_each(|phrase| note(phrase));
     Ok(())
 }
 
-/// Who holds sockets, as a table.
 pub fn holder_rows(holders: &[Holder]) -> Vec<Vec<String>> {
     let mut rows = vec![row(["pid", "command", "sockets", "listening", "netns"])];
     rows.extend(holders.iter().map(|holder| {

@@ -29,8 +29,8 @@ const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 ///
 /// New connections get the new code; defaults of network namespaces and listening sockets are pointed to it. Connections
 /// that are open keep the old code until they close, unless `--sockets` is given. The old code stays in the kernel for
-/// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code: there the new code is loaded beside the
-/// old one first, and programs that ask for the name in the moment of the change are told that there is none.
+/// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code. There the new code is loaded beside the
+/// old one first, and a program that asks for the name during the change gets an error.
 ///
 /// Where the name is the default, or a rule gives it, it first says what the new code does to its neighbours. Code whose risk is
 /// high, or not measured, needs `--trial` or `--accept-risk` there.

@@ -11,7 +11,6 @@ use crate::kernel::btf::{RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{bpf, bpffs, cgroup};
 
-/// How much the lack of something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
@@ -21,18 +20,13 @@ pub enum Weight {
     Useful,
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked for.
     pub what: &'static str,
-    /// Whether it is there.
     pub is_met: bool,
     /// How much its lack matters.
     pub weight: Weight,
-    /// What was found.
     pub found: String,
-    /// What needs it.
     pub needed_for: &'static str,
     /// What to do where it is missing.
     pub fix: String,

@@ -15,7 +15,6 @@ const POWER_QUANTILE: f64 = 0.84;
 const SPREAD_CONNECTIONS_MIN: usize = 100;
 const SPREAD_NONZERO_MIN: usize = 10;
 
-/// A trial as it is planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// Connections of both arms per second.

@@ -16,7 +16,6 @@ const VALUE_CONNECTIONS_MIN: u64 = 100;
 /// Fewest events of an arm before its value counts as too high. One event among 100 connections is 1 %, and chance.
 const VALUE_EVENTS_MIN: f64 = 10.0;
 
-/// How much of a metric is allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
     /// Treated over control, or the value itself in the metric's unit; above 0.
@@ -34,7 +33,6 @@ pub enum Worse {
     Below,
 }
 
-/// What one look at a metric shows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Look {
     /// Treated over control.
@@ -48,11 +46,9 @@ pub struct Look {
     pub e_safe: f64,
     /// The e-value that decides: metrics / [`ALPHA`].
     pub needed: f64,
-    /// What follows.
     pub verdict: Verdict,
 }
 
-/// What a look decides about a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

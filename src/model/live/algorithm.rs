@@ -13,7 +13,6 @@ const RECENT_NS: u64 = 30_000_000_000;
 /// Callbacks an ops table can have, generously.
 const CALLBACKS_MAX: usize = 32;
 
-/// One algorithm, over all of its sockets.
 #[derive(Debug, Clone, Default)]
 pub struct Algorithm {
     /// What it keeps in a socket; none when nobody knows.
@@ -27,22 +26,15 @@ pub struct Algorithm {
     costs: BTreeMap<String, Cost>,
 }
 
-/// What sockets did since the source began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Packets delivered.
     pub delivered_pkts: u64,
-    /// Packets retransmitted.
     pub retrans_pkts: u64,
-    /// Packets marked lost.
     pub lost_pkts: u64,
-    /// Payload acknowledged.
     pub bytes_acked: u64,
-    /// Payload received.
     pub bytes_received: u64,
 }
 
-/// What one callback costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Cost {
     first: (u64, u64),
@@ -111,9 +103,7 @@ fn mean(cost: Cost) -> Option<f64> {
 /// What the open sockets of one algorithm do at this moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary<'a> {
-    /// Kernel name.
     pub algorithm: &'a str,
-    /// Open sockets.
     pub sockets: usize,
     /// Sockets in each congestion state: Open, Disorder, CWR, Recovery, Loss.
     pub ca_states: [usize; 5],

@@ -2,22 +2,9 @@
 
 use std::time::Duration;
 
-use super::listing::{Cell, Column};
+use super::listing::{SocketColumn, SocketValue};
 use super::{Live, Socket};
 use crate::units::{BitsPerSec, Share, parse_duration};
-
-/// A word without a column is looked for in these.
-const SEARCHED: [Column; 9] = [
-    Column::Peer,
-    Column::Local,
-    Column::Process,
-    Column::Cgroup,
-    Column::Algorithm,
-    Column::Rule,
-    Column::Arm,
-    Column::Phase,
-    Column::CaState,
-];
 
 /// Words that a socket must all have; none: every socket passes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,15 +13,14 @@ pub struct Words(Vec<Word>);
 #[derive(Debug, Clone, PartialEq)]
 enum Word {
     /// Is in one of these columns, in any case of letters.
-    Has(Vec<Column>, String),
-    Above(Column, f64),
-    Below(Column, f64),
+    Has(Vec<SocketColumn>, String),
+    Above(SocketColumn, f64),
+    Below(SocketColumn, f64),
 }
 
 /// A word that says nothing about a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAWord {
-    /// The word as given.
     pub given: String,
     /// What would have been accepted, as a phrase.
     pub expected: String,
@@ -56,7 +42,6 @@ impl Words {
         text.split_whitespace().map(parse_word).collect::<Result<_, _>>().map(Words)
     }
 
-    /// Whether nothing was asked for.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -71,14 +56,14 @@ impl Word {
     fn passes(&self, live: &Live, socket: &Socket) -> bool {
         match self {
             Word::Has(columns, wanted) => columns.iter().any(|column| match live.cell(socket, *column) {
-                Cell::Text(text) => text.to_lowercase().contains(wanted),
+                SocketValue::Text(text) => text.to_lowercase().contains(wanted),
                 _ => false,
             }),
             Word::Above(column, than) => {
-                matches!(live.cell(socket, *column), Cell::Number(value) if value > *than)
+                matches!(live.cell(socket, *column), SocketValue::Number(value) if value > *than)
             }
             Word::Below(column, than) => {
-                matches!(live.cell(socket, *column), Cell::Number(value) if value < *than)
+                matches!(live.cell(socket, *column), SocketValue::Number(value) if value < *than)
             }
         }
     }
@@ -88,11 +73,11 @@ fn parse_word(word: &str) -> Result<Word, NotAWord> {
     // An address has colons too; only a column's name makes the first of them ours.
     let split = word.find([':', '=', '>', '<']).filter(|_| !word.starts_with('['));
     let Some((name, rest)) = split.map(|at| word.split_at(at)) else {
-        return Ok(Word::Has(SEARCHED.to_vec(), word.to_lowercase()));
+        return Ok(Word::Has(searched(), word.to_lowercase()));
     };
     let (sign, value) = rest.split_at(1);
     match (column_named(name), sign) {
-        (None, ":") => Ok(Word::Has(SEARCHED.to_vec(), word.to_lowercase())),
+        (None, ":") => Ok(Word::Has(searched(), word.to_lowercase())),
         (None, _) => Err(refusal(word, column_names())),
         (Some(column), "<" | ">") if !column.is_text() => {
             let number = parse_value(column, value).ok_or_else(|| refusal(word, unit_of(column).to_owned()))?;
@@ -104,41 +89,47 @@ fn parse_word(word: &str) -> Result<Word, NotAWord> {
     }
 }
 
+/// Where a word without a column is looked for.
+fn searched() -> Vec<SocketColumn> {
+    SocketColumn::ALL.iter().copied().filter(|column| column.is_text()).collect()
+}
+
 fn refusal(word: &str, expected: String) -> NotAWord {
     NotAWord { given: word.to_owned(), expected }
 }
 
 fn column_names() -> String {
-    let names: Vec<&str> = Column::ALL.iter().map(|column| column.name()).collect();
+    let names: Vec<&str> = SocketColumn::ALL.iter().map(|column| column.name()).collect();
     format!("one of {}", names.join(", "))
 }
 
 /// A column by its name, or by the beginning of one only.
-fn column_named(text: &str) -> Option<Column> {
-    let exact = Column::ALL.into_iter().find(|column| column.name() == text);
-    let mut begun = Column::ALL.into_iter().filter(|column| text.len() >= 2 && column.name().starts_with(text));
+fn column_named(text: &str) -> Option<SocketColumn> {
+    let exact = SocketColumn::ALL.iter().copied().find(|column| column.name() == text);
+    let mut begun =
+        SocketColumn::ALL.iter().copied().filter(|column| text.len() >= 2 && column.name().starts_with(text));
     match (exact, begun.next(), begun.next()) {
         (Some(column), _, _) | (None, Some(column), None) => Some(column),
         _ => None,
     }
 }
 
-fn unit_of(column: Column) -> &'static str {
+fn unit_of(column: SocketColumn) -> &'static str {
     match column {
-        Column::Srtt | Column::MinRtt | Column::Age => "a time such as 50ms",
-        Column::Goodput | Column::Received => "a rate such as 10mbit",
-        Column::Retrans => "a share such as 2%",
+        SocketColumn::Srtt | SocketColumn::MinRtt | SocketColumn::Age => "a time such as 50ms",
+        SocketColumn::Goodput | SocketColumn::Received => "a rate such as 10mbit",
+        SocketColumn::Retrans => "a share such as 2%",
         _ => "a number of packets",
     }
 }
 
-fn parse_value(column: Column, text: &str) -> Option<f64> {
+fn parse_value(column: SocketColumn, text: &str) -> Option<f64> {
     let time = |scale: fn(Duration) -> f64| parse_duration(text).ok().map(scale);
     match column {
-        Column::Srtt | Column::MinRtt => time(|time| time.as_micros() as f64),
-        Column::Age => time(|time| time.as_nanos() as f64),
-        Column::Goodput | Column::Received => text.parse::<BitsPerSec>().ok().map(|rate| rate.0 as f64),
-        Column::Retrans => text.parse::<Share>().ok().map(|share| share.0),
+        SocketColumn::Srtt | SocketColumn::MinRtt => time(|time| time.as_micros() as f64),
+        SocketColumn::Age => time(|time| time.as_nanos() as f64),
+        SocketColumn::Goodput | SocketColumn::Received => text.parse::<BitsPerSec>().ok().map(|rate| rate.0 as f64),
+        SocketColumn::Retrans => text.parse::<Share>().ok().map(|share| share.0),
         _ => text.parse::<u32>().ok().map(f64::from),
     }
 }
@@ -152,16 +143,16 @@ mod tests {
         let has = |column, text: &str| Word::Has(vec![column], text.into());
         let parsed = Words::parse("process:NGINX retrans>2% srtt<50ms goodput>10mbit cwnd>7 alg=cubic").unwrap();
         let expected = [
-            has(Column::Process, "nginx"),
-            Word::Above(Column::Retrans, 0.02),
-            Word::Below(Column::Srtt, 50_000.0),
-            Word::Above(Column::Goodput, 10e6),
-            Word::Above(Column::Cwnd, 7.0),
-            has(Column::Algorithm, "cubic"),
+            has(SocketColumn::Process, "nginx"),
+            Word::Above(SocketColumn::Retrans, 0.02),
+            Word::Below(SocketColumn::Srtt, 50_000.0),
+            Word::Above(SocketColumn::Goodput, 10e6),
+            Word::Above(SocketColumn::Cwnd, 7.0),
+            has(SocketColumn::Algorithm, "cubic"),
         ];
         assert_eq!(parsed.0, expected);
         for text in ["10.0.0.1:443", "[fd00::1]:80", "fd00::1", "nginx"] {
-            let any = Word::Has(SEARCHED.to_vec(), text.into());
+            let any = Word::Has(searched(), text.into());
             assert_eq!(Words::parse(text).unwrap().0, [any], "{text} is looked for everywhere");
         }
         assert!(Words::parse("  ").unwrap().is_empty());

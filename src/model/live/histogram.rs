@@ -7,7 +7,6 @@ pub const BOUNDS_US: [u32; 42] = [
     2_000_000, 3_000_000, 5_000_000, 7_000_000, 10_000_000, 15_000_000, 20_000_000, 30_000_000, 50_000_000, 70_000_000,
 ];
 
-/// How often each size of RTT was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histogram {
     /// Samples per bin, in the order of [`BOUNDS_US`], then those above.
@@ -23,18 +22,15 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one sample.
     pub fn add(&mut self, rtt_us: u32) {
         self.counts[BOUNDS_US.partition_point(|&bound| bound < rtt_us)] += 1;
         self.sum_us = self.sum_us.saturating_add(rtt_us.into());
     }
 
-    /// Samples counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Both together.
     pub fn with(mut self, other: &Histogram) -> Histogram {
         self.counts.iter_mut().zip(other.counts).for_each(|(own, more)| *own += more);
         self.sum_us = self.sum_us.saturating_add(other.sum_us);

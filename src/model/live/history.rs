@@ -9,12 +9,10 @@ use crate::trace::event::CaState;
 const POINTS_OF_ONE: (usize, usize) = (48, 4096);
 const MARKS_OF_ONE: (usize, usize) = (8, 512);
 
-/// One moment of a socket, small.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Past {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
-    /// Congestion window, packets.
     pub cwnd_pkts: u32,
     /// Slow-start threshold; none before the first reduction.
     pub ssthresh_pkts: Option<std::num::NonZeroU32>,
@@ -22,28 +20,23 @@ pub struct Past {
     pub srtt_us: u32,
     /// Lowest RTT, microseconds; 0: no sample yet.
     pub min_rtt_us: u32,
-    /// Packets in flight.
     pub inflight_pkts: u32,
     /// Payload acknowledged per second, bits.
     pub goodput_bps: f32,
     /// First byte of the algorithm's state: its phase, when it declares phases.
     pub phase: u8,
-    /// Congestion state.
     pub ca_state: CaState,
 }
 
-/// Something that happened to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// CLOCK_MONOTONIC, nanoseconds: the first of those that are shown as one.
     pub time_ns: u64,
-    /// What happened.
     pub kind: MarkKind,
     /// Packets marked lost or retransmitted; timeouts.
     pub count: u32,
 }
 
-/// What can happen to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
     /// Packets were marked lost or retransmitted.

@@ -9,7 +9,6 @@ pub struct Moment {
     pub time_ns: u64,
     /// Payload acknowledged so far.
     pub bytes_acked: u64,
-    /// Payload received so far.
     pub bytes_received: u64,
     /// Packets delivered so far; wraps.
     pub delivered_pkts: u32,
@@ -24,15 +23,10 @@ pub struct Moment {
 pub struct Growth {
     /// Seconds between them.
     pub length_s: f64,
-    /// Payload acknowledged.
     pub bytes_acked: u64,
-    /// Payload received.
     pub bytes_received: u64,
-    /// Packets delivered.
     pub delivered_pkts: u32,
-    /// Packets retransmitted.
     pub retrans_pkts: u32,
-    /// Packets marked lost.
     pub lost_pkts: u32,
     /// The RTT sample that came with it, microseconds.
     pub rtt_us: Option<u32>,
@@ -86,7 +80,6 @@ impl Meter {
         Meter { window_ns, older: at, newer: at }
     }
 
-    /// Notes a later moment.
     pub fn note(&mut self, at: Moment) {
         if at.time_ns.saturating_sub(self.newer.time_ns) >= self.window_ns {
             self.older = self.newer;

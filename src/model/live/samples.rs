@@ -3,7 +3,6 @@
 use crate::trace::arrival::Arrival;
 use crate::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
 
-/// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
 /// A sample of a socket at a time; port 1000 and up tell sockets apart.
@@ -41,7 +40,6 @@ pub fn sample(socket: u64, time_ns: u64) -> Event {
     }
 }
 
-/// The same as an arrival.
 pub fn arrival(event: Event) -> Arrival {
     Arrival::Event(event)
 }

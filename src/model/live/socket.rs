@@ -14,19 +14,14 @@ const RETRANS_WINDOW_NS: u64 = 10_000_000_000;
 const IDLE_NS: u64 = 2_000_000_000;
 const IDLE_GAPS: u64 = 3;
 
-/// The process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Its number.
     pub pid: u32,
-    /// Its command.
     pub command: String,
 }
 
-/// One socket.
 #[derive(Debug, Clone)]
 pub struct Socket {
-    /// Its latest event.
     pub latest: Event,
     /// Its first event, CLOCK_MONOTONIC.
     pub first_ns: u64,
@@ -34,7 +29,6 @@ pub struct Socket {
     pub seen_ns: u64,
     /// When it was closed or found gone; none while it is open.
     pub closed_ns: Option<u64>,
-    /// Its past.
     pub history: History,
     fast: Meter,
     slow: Meter,

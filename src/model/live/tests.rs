@@ -2,7 +2,7 @@
 
 use super::filter::Words;
 use super::history::MarkKind;
-use super::listing::{Column, Listing};
+use super::listing::{Listing, SocketColumn};
 use super::samples::{SECOND, arrival, sample};
 use super::*;
 use crate::catalog::{Phase, StateLayout};
@@ -159,7 +159,7 @@ fn rule_and_arm_come_with_a_fact_and_go_with_the_connection() {
     (1..4).for_each(|socket| live.apply(arrival(sample(socket, SECOND))));
     live.apply(in_arm(2, "web", "keep"));
     let shown = |live: &Live, text: &str| {
-        live.list(&Listing { words: Words::parse(text).unwrap(), by: Column::Peer, reversed: false })
+        live.list(&Listing { words: Words::parse(text).unwrap(), by: SocketColumn::Peer, reversed: false })
     };
     assert_eq!(
         (shown(&live, "rule:web"), shown(&live, "arm:keep"), shown(&live, "web")),
@@ -235,11 +235,11 @@ fn lists_are_filtered_and_sorted_with_the_unknown_last() {
         live([2, 1, 3].map(|socket| Event { srtt_us: Some(socket as u32 * 10_000), ..sample(socket, SECOND) }));
     live.apply(arrival(Event { srtt_us: None, algorithm: "other".into(), ..sample(9, SECOND) }));
     let list = |text: &str, by, reversed| live.list(&Listing { words: Words::parse(text).unwrap(), by, reversed });
-    assert_eq!(list("", Column::Srtt, false), [3, 2, 1, 9]);
-    assert_eq!(list("", Column::Srtt, true), [1, 2, 3, 9]);
-    assert_eq!(list("srtt>10ms", Column::Peer, false), [2, 3]);
-    assert_eq!(list("algorithm:OTHER", Column::Peer, false), [9]);
-    assert_eq!(list(":1003 reno", Column::Peer, false), [3]);
+    assert_eq!(list("", SocketColumn::Srtt, false), [3, 2, 1, 9]);
+    assert_eq!(list("", SocketColumn::Srtt, true), [1, 2, 3, 9]);
+    assert_eq!(list("srtt>10ms", SocketColumn::Peer, false), [2, 3]);
+    assert_eq!(list("algorithm:OTHER", SocketColumn::Peer, false), [9]);
+    assert_eq!(list(":1003 reno", SocketColumn::Peer, false), [3]);
 }
 
 #[test]

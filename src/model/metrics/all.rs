@@ -39,7 +39,6 @@ const QUEUEING: Metric = Metric {
     ..OF_ANY_FLOW
 };
 
-/// Every metric there is.
 pub static METRICS: &[Metric] = &[
     Metric {
         name: "delivered_pkts",

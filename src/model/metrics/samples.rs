@@ -8,7 +8,6 @@ use crate::trace::event::CaState;
 /// Moments of a made flow per second.
 const PER_S: f64 = 10.0;
 
-/// A flow and its record.
 pub struct Sampled {
     pub record: FlowRecord,
     pub flow: Flow,
@@ -75,7 +74,6 @@ impl Sampled {
     }
 }
 
-/// A run of these flows.
 pub fn view<'a>(own: &'a [Sampled], beside: &'a [Sampled]) -> RunView<'a> {
     let flows = |flows: &'a [Sampled]| {
         let view = |one: &'a Sampled| FlowView { record: &one.record, over_time: Some(&one.flow) };

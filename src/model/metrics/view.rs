@@ -6,18 +6,14 @@ use crate::model::run::FlowRecord;
 /// One run as seen by the metrics of one variant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunView<'a> {
-    /// The variant's flows.
     pub own: Vec<FlowView<'a>>,
-    /// Every other flow of the run.
     pub beside: Vec<FlowView<'a>>,
     /// The narrowest link on the way of the variant's flows; none where they have no rate in common.
     pub bottleneck: Option<Bottleneck>,
 }
 
-/// One flow of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowView<'a> {
-    /// What it did, at its end.
     pub record: &'a FlowRecord,
     /// The same over time; none where the run's events were not read, or have none of this flow.
     pub over_time: Option<&'a Flow>,

@@ -10,13 +10,10 @@ use super::At;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Calibration {
-    /// What was measured, and where.
     pub quantity: Quantity,
     /// Unit of the two values: "bit/s", "us", "ratio".
     pub unit: String,
-    /// What the scenario asked.
     pub asked: f64,
-    /// What was measured.
     pub measured: f64,
     /// Allowed range around the asked value.
     pub allowed: [f64; 2],
@@ -29,9 +26,7 @@ pub struct Calibration {
 /// A quantity of one path: `s-r rate at loss = 1%`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantity {
-    /// The node that sends.
     pub from: String,
-    /// The node that receives.
     pub to: String,
     /// "rate", "rtt" or "loss".
     pub kind: String,
@@ -73,7 +68,6 @@ impl From<&str> for Quantity {
 /// A calibration as files have it.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// The quantity in words.
     quantity: String,
     /// Where the words can be read in another way.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::SoFar;
 use crate::nearest::nearest;
 use crate::policy::rule::{CgroupName, Match, Ports, Way};
-use crate::written::{Field, Reader, Table};
+use crate::written::{Field, Reader, TomlTable};
 
 /// Longest name of a unit, and of one component of a cgroup's path, bytes.
 const COMPONENT_MAX: usize = 127;
@@ -24,8 +24,7 @@ const ALGORITHM_MAX: usize = 15;
 pub(super) const ALGORITHM: &str = "an algorithm's name of 1 to 15 letters, digits, _, . and -";
 
 impl Reader<'_> {
-    /// Reads all conditions of a rule.
-    pub(super) fn conditions(&mut self, rule: &Table<'_>, so_far: &mut SoFar) -> Match {
+    pub(super) fn conditions(&mut self, rule: &TomlTable<'_>, so_far: &mut SoFar) -> Match {
         let mut cgroups = self.list(rule.field("unit"), Self::unit);
         cgroups.extend(self.list(rule.field("cgroup"), Self::cgroup));
         let direction = rule.field("direction");

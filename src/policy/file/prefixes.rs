@@ -8,14 +8,13 @@ use super::SoFar;
 use crate::units::ParseError;
 use crate::units::prefix::Prefix;
 use crate::written::text::{self, NOT_TEXT, Unreadable};
-use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, Table, shown};
+use crate::written::{Field, MISTAKES_MAX, Mistake, Reader, TWICE, TomlTable, shown};
 
-/// Most prefixes of a policy.
 const PREFIXES_MAX: usize = 100_000;
 
 impl Reader<'_> {
     /// Reads `to` and the lines of `to_file`, in this order.
-    pub(super) fn prefixes(&mut self, rule: &Table<'_>, so_far: &mut SoFar) -> Vec<Prefix> {
+    pub(super) fn prefixes(&mut self, rule: &TomlTable<'_>, so_far: &mut SoFar) -> Vec<Prefix> {
         let mut prefixes = self.list(rule.field("to"), Self::prefix);
         so_far.prefixes += prefixes.len();
         if let Some(field) = rule.field("to").filter(|_| so_far.prefixes > PREFIXES_MAX) {

@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::RULE_FIELDS;
 use super::condition::{ALGORITHM, is_algorithm_name};
 use crate::policy::rule::{Arm, Portion, RolloutStep, Split, SplitBy, Treatment};
-use crate::written::{Field, Reader, Table};
+use crate::written::{Field, Reader, TomlTable};
 
 /// How many arms a split may have.
 const ARMS: std::ops::RangeInclusive<usize> = 2..=16;
@@ -26,7 +26,7 @@ impl Reader<'_> {
     }
 
     /// Reads `use` or `split`, and `by`; steps give the first share of what `use` names.
-    pub(super) fn treatment(&mut self, rule: &Table<'_>, steps: &[RolloutStep]) -> Option<Split> {
+    pub(super) fn treatment(&mut self, rule: &TomlTable<'_>, steps: &[RolloutStep]) -> Option<Split> {
         let by = self.split_by(rule);
         let arms = match (rule.field("use"), rule.field("split")) {
             (None, None) if rule.misspells(&["use", "split"], &RULE_FIELDS) => None,
@@ -45,7 +45,7 @@ impl Reader<'_> {
         Some(Split { arms: arms?, by })
     }
 
-    fn split_by(&mut self, rule: &Table<'_>) -> SplitBy {
+    fn split_by(&mut self, rule: &TomlTable<'_>) -> SplitBy {
         let words = [("connection", SplitBy::Connection), ("peer", SplitBy::Peer), ("prefix", SplitBy::Prefix)];
         let Some(field) = rule.field("by") else { return SplitBy::default() };
         let divides = ["split", "steps"];
@@ -57,7 +57,7 @@ impl Reader<'_> {
     }
 
     /// Reads the arms of a rule with `use`.
-    fn used(&mut self, rule: &Table<'_>, field: &Field<'_>, steps: &[RolloutStep]) -> Option<Vec<Arm>> {
+    fn used(&mut self, rule: &TomlTable<'_>, field: &Field<'_>, steps: &[RolloutStep]) -> Option<Vec<Arm>> {
         let name = self.text(field, ALGORITHM)?;
         let Some(treatment) = treatment_named(name) else {
             self.refuse(field, format!("expected \"keep\" or {ALGORITHM}"));
@@ -76,7 +76,7 @@ impl Reader<'_> {
     }
 
     /// Reads the arms of `split`, and moves `keep` to the end.
-    fn arms(&mut self, rule: &Table<'_>, field: &Field<'_>) -> Option<Vec<Arm>> {
+    fn arms(&mut self, rule: &TomlTable<'_>, field: &Field<'_>) -> Option<Vec<Arm>> {
         let mistakes_before = self.mistakes.len();
         if let Some(steps) = rule.field("steps") {
             self.refuse_at(

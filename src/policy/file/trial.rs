@@ -7,12 +7,11 @@ use std::time::Duration;
 use super::RULE_FIELDS;
 use crate::policy::rule::{Allowed, GuardLimit, OnFail, Portion, RolloutStep, RuleTrial, Split, Treatment, Undecided};
 use crate::units::parse_duration;
-use crate::written::{Field, MISTAKES_MAX, Reader, Table};
+use crate::written::{Field, MISTAKES_MAX, Reader, TomlTable};
 
 /// Deadlines and the lengths of steps.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(30 * 86_400);
 const TIME: &str = "a time from 10s to 30d, such as \"6h\"";
-/// Most steps of a rule.
 const STEPS_MAX: usize = 16;
 const STEP_FIELDS: [&str; 2] = ["percent", "for"];
 const STEPS: &str = "1 to 16 steps such as { percent = 5, for = \"2h\" }";
@@ -21,7 +20,7 @@ impl Reader<'_> {
     /// Reads the fields of a trial; none when the rule has neither `guard` nor `steps`.
     pub(super) fn trial(
         &mut self,
-        rule: &Table<'_>,
+        rule: &TomlTable<'_>,
         split: Option<&Split>,
         steps: Vec<RolloutStep>,
     ) -> Option<RuleTrial> {
@@ -90,7 +89,7 @@ impl Reader<'_> {
     }
 
     /// Reads `steps`; empty when there are none, or when one of them is wrong.
-    pub(super) fn steps(&mut self, rule: &Table<'_>) -> Vec<RolloutStep> {
+    pub(super) fn steps(&mut self, rule: &TomlTable<'_>) -> Vec<RolloutStep> {
         let Some(field) = rule.field("steps") else { return Vec::new() };
         let mistakes_before = self.mistakes.len();
         let items = field.value.get_ref().as_array().map_or(0, |items| items.len());

@@ -24,7 +24,6 @@ pub fn write(policy: &Policy) -> String {
     out.0
 }
 
-/// The text so far.
 struct Lines(String);
 
 impl Lines {

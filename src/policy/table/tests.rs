@@ -5,21 +5,11 @@ use std::net::IpAddr;
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::rule::{Arm, Match, Split, Treatment};
+use crate::policy::rule::{Arm, Match, Split};
 
 fn rule(name: &str, when: Match) -> Rule {
-    Rule {
-        name: name.to_owned(),
-        line: 1,
-        when,
-        split: Split {
-            arms: vec![Arm { treatment: Treatment::Algorithm("dtcp".into()), portion: Portion::ALL }],
-            by: SplitBy::Connection,
-        },
-        overrides: false,
-        overrides_route: true,
-        trial: None,
-    }
+    let arms = vec![Arm { treatment: "dtcp".into(), portion: Portion::ALL }];
+    Rule::new(name, when, Split { arms, by: SplitBy::Connection })
 }
 
 fn rules_at(ranges: &[(u128, RuleSet)], address: &str) -> RuleSet {
@@ -101,10 +91,8 @@ fn kind_without_conditions_is_not_looked_up() {
 #[test]
 fn arms_add_up_from_the_first_to_the_last() {
     let mut split = rule("web", Match::default());
-    let arm =
-        |name: &str, hundredths| Arm { treatment: Treatment::Algorithm(name.into()), portion: Portion(hundredths) };
-    split.split.arms =
-        vec![arm("dtcp", 500), arm("cct", 1500), Arm { treatment: Treatment::Keep, portion: Portion(8000) }];
+    let arm = |name: &str, hundredths| Arm { treatment: name.into(), portion: Portion(hundredths) };
+    split.split.arms = vec![arm("dtcp", 500), arm("cct", 1500), arm("keep", 8000)];
     let slots = BTreeMap::from([(("web".to_owned(), "cct".to_owned()), 7)]);
     let tables = RuleTables::of(&Policy { rules: vec![split] }, &Resolved { slots, ..Resolved::default() });
     let arms: Vec<_> = tables.arms.iter().map(|arm| (arm.algorithm.as_str(), arm.below, arm.slot)).collect();

@@ -24,8 +24,6 @@ fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
         algorithm: algorithm.into(),
         cgroup,
         path: path.map(str::to_owned),
-        slot: 0,
-        arm: None,
         sockets: 2,
         opened: 3,
         closed: 1,
@@ -34,13 +32,12 @@ fn group(algorithm: &str, cgroup: u64, path: Option<&str>) -> Group {
         sent_pkts: 110,
         retrans_pkts: 10,
         delivered_pkts: 100,
-        delivered_ce_pkts: 0,
         lost_pkts: 9,
         state_ns: [1_500_000_000, 0, 0, 250_000_000, 0],
         srtt_us: rtts(),
-        min_rtt_us: powers(&[], 0),
         cwnd_pkts: powers(&[(4, 2)], 20),
         goodput_bytes: powers(&[(20, 2)], 2_000_000),
+        ..Group::default()
     }
 }
 

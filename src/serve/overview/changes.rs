@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 pub(super) const CHANGES_MAX: usize = 64;
 const WORDS_MAX: usize = 200;
 
-/// An algorithm that connections can choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
-    /// Kernel name.
     pub name: String,
     /// What of it runs: the digest of its object, or the kernel's release.
     pub version: String,
@@ -32,21 +30,17 @@ pub struct Situation {
     pub ended: Option<String>,
 }
 
-/// What decides connections.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PolicyNow {
     /// Number of the generation that decides.
     pub generation: u32,
     /// What is on trial, in a phrase.
     pub trial: Option<String>,
-    /// The arms of its rules.
     pub arms: Vec<ArmShare>,
 }
 
-/// The share of an arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArmShare {
-    /// Name of the rule.
     pub rule: String,
     /// The arm, as labels write it.
     pub arm: String,
@@ -56,7 +50,6 @@ pub struct ArmShare {
     pub on_trial: bool,
 }
 
-/// Something that was changed.
 #[derive(Debug)]
 pub(super) struct Change {
     pub time_ns: u64,

@@ -8,7 +8,6 @@ pub(in crate::serve) const SLOTS: usize = 361;
 /// Stands for a number that is not known.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What connections did in one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     goodput_bps: f32,
@@ -41,7 +40,6 @@ impl Figures {
         known(self.rtt_us[1])
     }
 
-    /// Open connections.
     pub(super) fn sockets(&self) -> Option<u32> {
         known(self.sockets)
     }

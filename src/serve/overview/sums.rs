@@ -7,10 +7,8 @@ use crate::trace::arrival::RuleArm;
 use crate::trace::totals::Group;
 use crate::trace::totals::RttCounts;
 
-/// Which connections a line is of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::serve) enum Key {
-    /// All.
     Host,
     /// Those of an algorithm, whatever decided them.
     Algorithm(String),
@@ -99,7 +97,6 @@ pub(in crate::serve) struct Sampler {
 }
 
 impl Sampler {
-    /// The sums as of now.
     pub(in crate::serve) fn look(&mut self, live: &Live) -> BTreeMap<Key, Sums> {
         self.sums.values_mut().for_each(|sum| sum.sockets = 0);
         self.sums.entry(Key::Host).or_default();

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Size of one encoded event.
 pub const EVENT_BYTES: usize = 272;
 /// Bytes of an algorithm's private state in a socket (`icsk_ca_priv`).
 pub const PRIVATE_BYTES: usize = 104;

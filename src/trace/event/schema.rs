@@ -9,9 +9,8 @@ const RECORD_BYTES_MAX: usize = 4096;
 /// An event of any version has fewer fields.
 const FIELDS_MAX: usize = 256;
 
-/// Where a field lies in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct FieldPlace {
     /// Its name in `trace_event.h`.
     pub name: String,
     /// Bytes from the beginning.
@@ -40,15 +39,15 @@ pub struct Schema {
     /// "little" or "big".
     pub byte_order: String,
     /// Every field.
-    pub fields: Vec<Place>,
+    pub fields: Vec<FieldPlace>,
 }
 
 impl Schema {
     /// The layout that this program writes.
     pub fn own() -> Schema {
-        let place = |name: &str, offset, size| Place { name: name.to_owned(), offset, size };
+        let place = |name: &str, offset, size| FieldPlace { name: name.to_owned(), offset, size };
         let of_event = |field: &EventField| place(name_in_c(field.name), field.place[0], field.place[1]);
-        let mut fields: Vec<Place> = Event::FIELDS.iter().map(of_event).collect();
+        let mut fields: Vec<FieldPlace> = Event::FIELDS.iter().map(of_event).collect();
         let of_ends =
             [("family", offset::family), ("local_port", offset::local_port), ("remote_port", offset::remote_port)];
         fields.extend(of_ends.map(|(name, at)| place(name, at, size_of::<u16>())));
@@ -100,7 +99,6 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Bytes of one recorded event.
     pub fn record_bytes(&self) -> usize {
         self.bytes
     }

@@ -10,7 +10,6 @@
 
 use std::io::{self, ErrorKind, Read, Seek};
 
-/// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 48;
 /// No block is larger, stored or unpacked: what a damaged or hostile file can make a reader take.
 pub(super) const BLOCK_BYTES_MAX: u32 = 4 << 20;
@@ -18,7 +17,6 @@ const MAGIC: [u8; 4] = *b"TCBK";
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 
-/// What a block holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// What the recording is of, as JSON.
@@ -55,7 +53,6 @@ impl Kind {
     }
 }
 
-/// What a header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub kind: Kind,
@@ -68,7 +65,6 @@ pub(super) struct Header {
     checksum: u32,
 }
 
-/// What comes next in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A block; its payload follows.
@@ -79,7 +75,6 @@ pub(super) enum Next {
     Rest,
 }
 
-/// A block ready to be written.
 pub(super) fn pack(kind: Kind, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(raw);
     let (codec, payload) = if packed.len() < raw.len() { (LZ4, packed.as_slice()) } else { (PLAIN, raw) };

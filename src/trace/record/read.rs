@@ -28,7 +28,6 @@ const LAYOUT_ITEMS_MAX: usize = 256;
 /// Longest line of a layout: what its many names may take together.
 const LAYOUT_BYTES_MAX: usize = 64 << 10;
 
-/// What a block gave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Shape: in the order in which they were handed over; nearly sorted by time.
@@ -37,7 +36,6 @@ pub enum Content {
     Facts(Vec<Fact>),
 }
 
-/// What could not be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Blocks whose content is not what was written.
@@ -51,7 +49,6 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Whether anything could not be read.
     pub fn is_any(&self) -> bool {
         *self != Damage::default()
     }
@@ -70,15 +67,12 @@ impl Damage {
 /// Which blocks are wanted; the others are passed over unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// All.
     All,
     /// Facts, and events whose block ends at this time or later.
     EventsFrom(u64),
-    /// Facts only.
     Facts,
 }
 
-/// An open recording.
 #[derive(Debug)]
 pub struct Reader<R> {
     file: BufReader<R>,
@@ -132,12 +126,10 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Reader { file, head, reading, begin, at: begin, length, damage, tail, span })
     }
 
-    /// What it is of.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// What could not be read so far.
     pub fn damage(&self) -> Damage {
         self.damage
     }

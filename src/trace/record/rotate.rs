@@ -23,7 +23,6 @@ impl Rotation {
     /// One file without limit.
     pub const NONE: Rotation = Rotation { bytes: None, age: None, keep: 0 };
 
-    /// Whether there can be more than one file.
     pub fn is_on(&self) -> bool {
         self.bytes.is_some() || self.age.is_some()
     }

@@ -19,7 +19,6 @@ pub(super) struct Standing {
     sockets: BTreeMap<u64, Socket>,
 }
 
-/// An open socket.
 #[derive(Debug)]
 struct Socket {
     seen_ns: u64,

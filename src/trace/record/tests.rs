@@ -156,7 +156,6 @@ fn fields(count: usize, name: String, kind: FieldKind) -> Fact {
     Fact::Layout { algorithm: "reno".into(), layout: StateLayout { size: 1, phases: Vec::new(), fields } }
 }
 
-/// The same of phases.
 fn phases(count: usize, name: String) -> Fact {
     let phases = vec![Phase { value: 0, name }; count];
     Fact::Layout { algorithm: "reno".into(), layout: StateLayout { size: 1, phases, fields: Vec::new() } }

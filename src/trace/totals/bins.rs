@@ -10,10 +10,15 @@ const PARTS: usize = 8;
 /// How often values of each size were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Powers {
-    /// Sum of all values.
     pub sum: u64,
     /// Place n holds values above 2^(n-1) and up to 2^n; the last place also those above.
     pub bins: [u64; BINS],
+}
+
+impl Default for Powers {
+    fn default() -> Self {
+        Powers { sum: 0, bins: [0; BINS] }
+    }
 }
 
 impl Powers {
@@ -26,7 +31,6 @@ impl Powers {
 /// How often smoothed RTTs of each size were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttCounts {
-    /// Sum of all values, microseconds.
     pub sum_us: u64,
     /// Shape: ascending; each bin holds its upper bound.
     pub bins: [u64; RTT_BINS],
@@ -39,13 +43,11 @@ impl Default for RttCounts {
 }
 
 impl RttCounts {
-    /// Counts one value.
     pub fn observe(&mut self, us: u32) {
         self.sum_us = self.sum_us.saturating_add(us.into());
         self.bins[bin_of(us)] += 1;
     }
 
-    /// Adds what others counted.
     pub fn add(&mut self, other: &RttCounts) {
         self.sum_us = self.sum_us.saturating_add(other.sum_us);
         self.bins.iter_mut().zip(other.bins).for_each(|(own, more)| *own = own.saturating_add(more));

@@ -14,9 +14,8 @@ const SLOT_AT: usize = 24;
 const VALUE_WORDS: usize = 11 + STATES + (1 + RTT_BINS) + 3 * (1 + BINS);
 
 /// What the connections of one algorithm in one cgroup and arm did since the counting began.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
-    /// Kernel name.
     pub algorithm: String,
     /// cgroup v2 id; 0 is a sum of those whose cgroups are gone.
     pub cgroup: u64,
@@ -25,35 +24,24 @@ pub struct Group {
     pub path: Option<String>,
     /// Number of the arm in the policy's labels; 0: no rule decided them.
     pub slot: u32,
-    /// Rule and arm of that number.
     pub arm: Option<RuleArm>,
     /// Open connections, by the latest sweep.
     pub sockets: u64,
-    /// Connections that were established.
     pub opened: u64,
-    /// Connections that ended.
     pub closed: u64,
-    /// Payload acknowledged.
     pub bytes_acked: u64,
-    /// Payload received.
     pub bytes_received: u64,
     /// Data packets sent, retransmissions included.
     pub sent_pkts: u64,
-    /// Retransmitted packets.
     pub retrans_pkts: u64,
-    /// Packets delivered.
     pub delivered_pkts: u64,
     /// Packets delivered with a congestion mark.
     pub delivered_ce_pkts: u64,
-    /// Packets marked lost.
     pub lost_pkts: u64,
     /// Time in each congestion state, over all connections: Open, Disorder, CWR, Recovery, Loss.
     pub state_ns: [u64; STATES],
-    /// Smoothed RTT.
     pub srtt_us: RttCounts,
-    /// Lowest RTT, microseconds.
     pub min_rtt_us: Powers,
-    /// Congestion window, packets.
     pub cwnd_pkts: Powers,
     /// Payload acknowledged per second, bytes, of connections that sent.
     pub goodput_bytes: Powers,
@@ -65,7 +53,6 @@ impl Group {
         (&self.algorithm, self.cgroup, self.slot).cmp(&(&other.algorithm, other.cgroup, other.slot))
     }
 
-    /// Adds what another group did.
     pub fn add(&mut self, other: &Group) {
         self.sockets += other.sockets;
         self.opened += other.opened;

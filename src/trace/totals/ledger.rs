@@ -149,8 +149,6 @@ fn label_of(group: &Group) -> Label {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bins::{BINS, Powers, RttCounts};
-    use super::super::group::STATES;
     use super::*;
 
     const SWEEP: Duration = Duration::from_secs(5);
@@ -183,29 +181,7 @@ mod tests {
     }
 
     fn group(cgroup: u64, sockets: u64, bytes_acked: u64) -> Group {
-        let nothing = Powers { sum: 0, bins: [0; BINS] };
-        Group {
-            algorithm: "one".into(),
-            cgroup,
-            path: None,
-            slot: 0,
-            arm: None,
-            sockets,
-            opened: 0,
-            closed: 0,
-            bytes_acked,
-            bytes_received: 0,
-            sent_pkts: 0,
-            retrans_pkts: 0,
-            delivered_pkts: 0,
-            delivered_ce_pkts: 0,
-            lost_pkts: 0,
-            state_ns: [0; STATES],
-            srtt_us: RttCounts::default(),
-            min_rtt_us: nothing,
-            cwnd_pkts: nothing,
-            goodput_bytes: nothing,
-        }
+        Group { algorithm: "one".into(), cgroup, sockets, bytes_acked, ..Group::default() }
     }
 
     fn by_path(shown: Vec<Group>) -> BTreeMap<String, u64> {

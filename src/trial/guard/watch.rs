@@ -28,8 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// What absolute limits are about.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What the guard knows of one generation.
-pub(super) struct Watch {
+pub(super) struct TrialWatch {
     pub(super) generation: u32,
     lease: MapHandle,
     until_ns: u64,
@@ -48,11 +47,11 @@ pub(super) struct Watch {
     layouts: fn() -> Layouts,
 }
 
-impl Watch {
+impl TrialWatch {
     pub(super) fn start(
         trial: &TrialRecord,
         (generation, record): (&GenerationRecord, &PolicyRecord),
-        (earlier, layouts): (Option<Watch>, fn() -> Layouts),
+        (earlier, layouts): (Option<TrialWatch>, fn() -> Layouts),
     ) -> Result<Self> {
         let pins = PolicyPins::of(Pins::writable()?);
         let lease = MapHandle::from_pinned_path(pins.part(trial.generation, "lease")).context("open the lease")?;
@@ -64,7 +63,7 @@ impl Watch {
             None if is_guarded(&generation.policy) => Recent::start(layouts()).ok(), // an incident without a recording is one too
             None => None,
         };
-        Ok(Watch {
+        Ok(TrialWatch {
             generation: generation.number,
             lease,
             until_ns: lease_of(trial)?.context("read the lease")?,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::policy::record::Slot;
 use crate::policy::rule::{Match, Portion, RuleTrial, Split};
-use crate::trial::arms::Cell;
+use crate::trial::arms::GuardCell;
 
 const TICKS_PER_S: f64 = 250.0;
 
@@ -11,27 +11,16 @@ const TICKS_PER_S: f64 = 250.0;
 fn cells(number: usize, [connections, sent, retrans, ended, abnormal]: [u64; 5]) -> ArmCells {
     std::array::from_fn(|fold| {
         let extra = (fold + number) as u64 % 3;
-        Cell::of([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal])
+        GuardCell::of([connections, 1000, 10, sent, retrans + extra, 0, 0, 0, ended, abnormal])
     })
 }
 
 fn policy(limits: &[&str], by: SplitBy, shares: &[(&str, u16)]) -> Policy {
-    let treatment = |name: &str| match name {
-        "keep" => Treatment::Keep,
-        name => Treatment::Algorithm(name.to_owned()),
-    };
-    let arms = shares.iter().map(|(name, part)| Arm { treatment: treatment(name), portion: Portion(*part) });
+    let arms = shares.iter().map(|(name, part)| Arm { treatment: (*name).into(), portion: Portion(*part) });
     let limits = limits.iter().map(|limit| limit.parse().unwrap()).collect();
-    let rule = Rule {
-        name: "web".into(),
-        line: 1,
-        when: Match::default(),
-        split: Split { arms: arms.collect(), by },
-        overrides: false,
-        overrides_route: true,
-        trial: Some(RuleTrial { limits, ..RuleTrial::default() }),
-    };
-    Policy { rules: vec![rule] }
+    let trial = Some(RuleTrial { limits, ..RuleTrial::default() });
+    let rule = Rule::new("web", Match::default(), Split { arms: arms.collect(), by });
+    Policy { rules: vec![Rule { trial, ..rule }] }
 }
 
 /// Judges a rule whose treated arm did the first and whose control arm did the second.

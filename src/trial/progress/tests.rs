@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::kernel::process::Process;
-use crate::policy::record::TrialSubject;
-use crate::policy::rule::{Arm, GuardMetric, Match, Portion, RolloutStep, Rule, Split, SplitBy, Treatment};
-use crate::trial::judge::LimitJudgement;
+use crate::policy::rule::{Arm, Match, Portion, RolloutStep, Rule, Split, SplitBy};
+use crate::trial::judge::{LimitJudgement, blank};
 
 const SECOND: u64 = 1_000_000_000;
 /// When the trials of these tests began.
@@ -14,19 +12,10 @@ const BEGAN: u64 = 1000 * SECOND;
 
 fn trial_of(deadline_s: Option<u64>, state: RuleState) -> TrialRecord {
     TrialRecord {
-        subject: TrialSubject::Policy,
-        generation: 2,
-        previous: Some(1),
         began_ns: BEGAN,
         deadline_ns: deadline_s.map(|seconds| BEGAN + seconds * SECOND),
-        lease_ns: 15 * SECOND,
-        guard: Process { pid: 1, started: 1 },
-        live: false,
-        loaded: Vec::new(),
-        paused: false,
-        confirmed: false,
-        policy: None,
         rules: vec![RuleProgress { rule: "web".into(), step: 0, since_ns: BEGAN, state }],
+        ..TrialRecord::default()
     }
 }
 
@@ -39,33 +28,16 @@ fn policy_of(change: impl FnOnce(&mut RuleTrial)) -> Policy {
         ..RuleTrial::default()
     };
     change(&mut trial);
-    let arms = [(Treatment::Algorithm("dtcp".into()), Portion(500)), (Treatment::Keep, Portion(9500))];
-    let arms = arms.map(|(treatment, portion)| Arm { treatment, portion });
-    let rule = Rule {
-        name: "web".into(),
-        line: 1,
-        when: Match::default(),
-        split: Split { arms: arms.into(), by: SplitBy::Connection },
-        overrides: false,
-        overrides_route: true,
-        trial: Some(trial),
-    };
-    Policy { rules: vec![rule] }
+    let arms = [("dtcp", 500), ("keep", 9500)];
+    let arms = arms.map(|(name, part)| Arm { treatment: name.into(), portion: Portion(part) });
+    let rule = Rule::new("web", Match::default(), Split { arms: arms.into(), by: SplitBy::Connection });
+    Policy { rules: vec![Rule { trial: Some(trial), ..rule }] }
 }
 
 fn seen(state: LimitState) -> Vec<RuleJudgement> {
-    let limit = LimitJudgement {
-        limit: "retransmitted<1.2x".into(),
-        metric: GuardMetric::Retransmitted,
-        arm: "dtcp".into(),
-        ratio: Some(2.0),
-        interval: None,
-        evidence: None,
-        needed: None,
-        value: None,
-        state,
-        why_not: None,
-    };
+    let arm = Arm { treatment: "dtcp".into(), portion: Portion(500) };
+    let blank = blank(&"retransmitted<1.2x".parse().unwrap(), &arm);
+    let limit = LimitJudgement { ratio: Some(2.0), state, ..blank };
     vec![RuleJudgement { rule: "web".into(), arms: Vec::new(), limits: vec![limit], is_broken: false }]
 }
 

@@ -72,7 +72,7 @@ fn receiver_registers_nothing_and_is_listed() {
         let refusal = stderr(&run(1, "load mswift --as ldk_end"));
         assert!(refusal.contains("\"ldk_end\" is loaded already, as `--receiver` alone"), "{refusal}");
         let said = stdout(&run(0, "unload ldk_end"));
-        assert!(said.contains("\"ldk_end\" receives no more"), "{said}");
+        assert!(said.contains("\"ldk_end\" no longer receives"), "{said}");
         run(0, "load mswift --as ldk_end --receiver");
         run(0, "unload --all");
     });
@@ -114,7 +114,7 @@ fn companion_in_a_cgroup_that_went_is_drift() {
         drop(folder);
         poll_until(Duration::from_secs(5), "the attachment goes with its cgroup", || attachments() == before);
         let drift = status()[0]["drift"].to_string();
-        assert!(drift.contains("its companion program is attached no more"), "{drift}");
+        assert!(drift.contains("its companion program is no longer attached"), "{drift}");
         run(0, "unload ldk_cgroup");
     });
 }

@@ -99,7 +99,7 @@ fn policy_whose_pins_are_hidden_is_told_and_detached() {
         run(0, "policy remove");
         umount(BPFFS).unwrap();
         let said = stdout(&run(0, "status"));
-        assert!(said.contains("something of a policy is left that decides nothing"), "{said}");
+        assert!(said.contains("parts of a policy that decides nothing are left"), "{said}");
         assert_decided_by(lab, "reno");
         run(0, "policy remove");
         assert_nothing_left();
@@ -122,7 +122,7 @@ fn policy_whose_pins_are_gone_is_told() {
             });
             assert_decided_by(lab, "reno");
             let said = stdout(&run(0, "status"));
-            assert!(said.contains("something of a policy is left that decides nothing"), "{said}");
+            assert!(said.contains("parts of a policy that decides nothing are left"), "{said}");
             assert!(show()["generation"].is_null());
             if next == "remove" {
                 assert!(stdout(&run(0, "policy remove")).contains("the policy is removed"));

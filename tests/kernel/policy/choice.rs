@@ -105,7 +105,7 @@ fn missing_algorithm_is_counted_and_harms_no_connection() {
         assert_eq!(pair.algorithms(), ["reno", "reno"]);
         assert_eq!((counted("missing"), counted("set")), (2, 2));
         let shown = run(0, "policy show");
-        assert!(stderr(&shown).contains("gives \"ldk_gone\", which is not registered any more"), "{}", stderr(&shown));
+        assert!(stderr(&shown).contains("gives \"ldk_gone\", which is no longer registered"), "{}", stderr(&shown));
         assert!(stdout(&shown).contains("\n2 connections were refused: the rule's algorithm was not registered"));
         assert!(stdout(&run(0, "status")).contains("policy: a rule of the policy gives \"ldk_gone\""));
         remove();
@@ -126,7 +126,7 @@ fn algorithms_of_rules_come_and_go_with_the_policy() {
         assert!(said.starts_with("\"dtcp\" loaded\n\"tahoe\" loaded\npolicy generation 1: 2 rules at"), "{said}");
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), ["tahoe", "dtcp"]);
         let said = stdout(&lab.apply("[[rule]]\nname = \"b\"\nuse = \"tahoe\"\n"));
-        assert!(said.contains("\"dtcp\" unloaded: no rule names it any more"), "{said}");
+        assert!(said.contains("\"dtcp\" unloaded: no rule names it now"), "{said}");
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), ["tahoe", "tahoe"]);
         let refused = stderr(&lab.policy(2, "apply", "[[rule]]\nname = \"b\"\nuse = \"tahoo\"\n"));
         assert!(refused.contains("policy.toml: rule \"b\", line 2: use: unknown algorithm \"tahoo\""), "{refused}");

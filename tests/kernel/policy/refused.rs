@@ -75,7 +75,7 @@ fn program_that_allows_no_other_beside_it_is_named() {
         let root = cgroup::mount_point().unwrap();
         let who =
             format!("program {id} (\"ldk_alone\") is attached to the cgroup {} and allows no other", root.display());
-        refused(lab, 4, &[&who, "hint: whoever attached it has to use BPF_F_ALLOW_MULTI"]);
+        refused(lab, 4, &[&who, "hint: attach it with BPF_F_ALLOW_MULTI"]);
         drop(alone);
         lab.apply(&all("cubic"));
         // In the other order the kernel refuses the other program.
@@ -192,9 +192,9 @@ fn missing_and_read_only_file_systems_are_said() {
             // Ending a policy that does harm must not depend on a file: what can be done is done, and said.
             if !is_first {
                 let said = stderr(&run(1, "policy remove"));
-                assert!(said.contains("the policy decides no more, but something of it is left: "), "{said}");
+                assert!(said.contains("the policy no longer decides, but parts of it are left: "), "{said}");
                 assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["reno", "reno"]);
-                assert!(stdout(&run(0, "status")).contains("something of a policy is left that decides nothing"));
+                assert!(stdout(&run(0, "status")).contains("parts of a policy that decides nothing are left"));
             }
             remount("/run", MsFlags::empty());
             if !is_first {
@@ -207,9 +207,9 @@ fn missing_and_read_only_file_systems_are_said() {
                 let drift = show()["drift"].to_string();
                 assert!(drift.contains("it decides, but its pins are in another BPF file system"), "{drift}");
                 let said = stderr(&run(1, "policy remove"));
-                assert!(said.contains("the policy decides no more, but something of it is left: "), "{said}");
+                assert!(said.contains("the policy no longer decides, but parts of it are left: "), "{said}");
                 assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["reno", "reno"]);
-                assert!(stdout(&run(0, "status")).contains("something of a policy is left that decides nothing"));
+                assert!(stdout(&run(0, "status")).contains("parts of a policy that decides nothing are left"));
             }
             remount("/sys/fs/bpf", MsFlags::empty());
         }

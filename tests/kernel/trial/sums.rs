@@ -14,7 +14,7 @@ use tccc::model::guard::{FOLDS, Sums};
 use tccc::policy::hash;
 use tccc::policy::pins::PolicyPins;
 use tccc::policy::rule::GuardMetric;
-use tccc::trial::arms::{Arms, Cell};
+use tccc::trial::arms::{Arms, GuardCell};
 
 use crate::common::{inhabit, needs, poll_until};
 use crate::lab::sandbox::run;
@@ -45,7 +45,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(cell: &Cell) -> (Counts, f64) {
+    fn of(cell: &GuardCell) -> (Counts, f64) {
         let sums = |metric| {
             let Sums { numerator, denominator } = cell.sums(metric, 1.0);
             [numerator, denominator]

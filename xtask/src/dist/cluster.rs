@@ -7,7 +7,6 @@ use anyhow::{Result, ensure};
 use super::tools;
 use crate::process;
 
-/// The image that the recipes name.
 const IMAGE: &str = "tccc:local";
 
 /// Checks the DaemonSet against the schema of Kubernetes, and the role by Ansible's linter; both without network.

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
-/// A file of the package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asset {
     /// Where it is now, below the top of the workspace, or in the folder for what is built.

@@ -56,7 +56,6 @@ fn prepared(asset: Asset, places: &Path) -> Result<Asset> {
     Ok(Asset { source: compressed(&copy), place: compressed(&asset.place), ..asset })
 }
 
-/// The list as cargo-generate-rpm reads it.
 fn listed(assets: &[Asset]) -> String {
     let mut text = String::from("assets = [\n");
     for asset in assets.iter().filter(|asset| !OF_DEBIAN.iter().any(|place| asset.place.starts_with(place))) {

@@ -14,12 +14,9 @@ use crate::process;
 /// The machine that the static program is for; naming it keeps the flags from what runs while building.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
 
-/// What was made.
 #[derive(Debug)]
 pub struct Tarball {
-    /// The archive.
     pub file: PathBuf,
-    /// The folder that it holds.
     pub folder: PathBuf,
 }
 

@@ -7,7 +7,6 @@ use anyhow::Result;
 
 use crate::process;
 
-/// A program that cargo builds.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
     name: &'static str,
@@ -16,7 +15,6 @@ pub struct Tool {
 
 /// Builds Debian packages from what `Cargo.toml` lists under `package.metadata.deb`.
 pub const DEB: Tool = Tool { name: "cargo-deb", version: "3.8.0" };
-/// Builds RPM packages.
 pub const RPM: Tool = Tool { name: "cargo-generate-rpm", version: "0.21.1" };
 /// Writes the bill of materials: every crate with version and licence.
 pub const CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9" };

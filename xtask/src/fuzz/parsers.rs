@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::Arguments;
 use crate::made::Block;
@@ -18,7 +18,6 @@ use crate::process;
 
 use names::NAMES;
 
-/// Where the table stands.
 const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
 /// The one in C: the program of bpf/option, built natively.
 const OPTION: &str = "option";
@@ -46,6 +45,7 @@ const FLAGS_C: [&str; 6] = [
 type Parser = (&'static str, &'static str);
 
 /// What the corpus of one parser has cost and covers so far, over all runs on this machine.
+#[derive(Default, Serialize, Deserialize)]
 struct Total {
     seconds: u64,
     inputs: u64,
@@ -204,16 +204,12 @@ impl Drop for Scratch {
 impl Total {
     fn read(folder: &Path) -> Total {
         let text = fs::read(folder.join("total.json")).unwrap_or_default();
-        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
-        let number = |name: &str| value[name].as_u64().unwrap_or(0);
-        let corpus = number("corpus") as usize;
-        Total { seconds: number("seconds"), inputs: number("inputs"), edges: number("edges"), corpus }
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     fn write(&self, folder: &Path) -> Result<()> {
-        let Total { seconds, inputs, edges, corpus } = self;
-        let value = json!({ "seconds": seconds, "inputs": inputs, "edges": edges, "corpus": corpus });
-        fs::write(folder.join("total.json"), value.to_string()).context("write what was done")
+        let text = serde_json::to_string(self).context("write what was done")?;
+        fs::write(folder.join("total.json"), text).context("write what was done")
     }
 }
 

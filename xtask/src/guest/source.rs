@@ -31,13 +31,9 @@ const LEFT_OUT: [&str; 13] = [
 
 /// An archive of the kernel's source, whose content is what Debian signed.
 pub struct Source {
-    /// The package's name.
     pub package: String,
-    /// The package's version.
     pub version: String,
-    /// The archive.
     pub archive: PathBuf,
-    /// Digest of the archive.
     pub sha256: String,
 }
 

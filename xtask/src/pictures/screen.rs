@@ -32,7 +32,6 @@ struct Style {
     is_bold: bool,
 }
 
-/// The picture of a screen.
 pub fn svg(parser: &Parser) -> String {
     let (rows, columns) = parser.screen().size();
     let (width, height) = (f64::from(columns.get()) * WIDTH, rows.get() * HEIGHT);

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::made::Block;
 use crate::process;
 
-/// Where the table is shown.
 pub const TABLE: Block = Block { document: "README.md", command: "cargo xtask readme --bless" };
 /// Idea of each algorithm, and the verdict on its paper's claims in `scenarios/claims.md`.
 const WORDS: &str = include_str!("algorithms.json");

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::store::Summary;
 use super::summary::{is_same_place, latest, place, runs, told, way};
 
-/// The document.
 pub const DOCUMENT: &str = "scenarios/RESULTS.md";
 /// What was measured before results left summaries in the tree.
 const ON_THE_KERNEL: &str = include_str!("kernel.md");
@@ -38,7 +37,6 @@ Verdicts count cells with a published or expected value, of the engine with the 
 
 ";
 
-/// One row a scenario.
 fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
     let mut text = String::from(
         "| scenario | seed | runs of each cell: real kernel | virtual time | verdicts within |\n\

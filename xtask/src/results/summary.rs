@@ -5,7 +5,6 @@ use serde_json::Value;
 /// Columns of a table behind the place: heading, and the engine's name in a report.
 const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
 
-/// The beginning of the document.
 pub fn head(paper: &str) -> String {
     format!(
         "# Results: {paper}\n\n<!-- made by `cargo xtask results {paper}`; do not edit -->\n\nMeans with half of their \
@@ -13,7 +12,6 @@ pub fn head(paper: &str) -> String {
     )
 }
 
-/// One scenario.
 pub fn section(name: &str, reports: &[Value]) -> String {
     let first = &reports[0];
     let source = &first["source"];
@@ -47,7 +45,6 @@ pub fn runs(report: &Value) -> String {
     }
 }
 
-/// What a report was made with.
 pub fn way(report: &Value) -> String {
     let runs = runs(report);
     let digest = report["digest"].as_str().map_or(String::new(), |digest| format!(", digest `{}`", &digest[..16]));

@@ -11,7 +11,6 @@ const FOLDER: &str = "scenarios/safety";
 
 /// One scenario of the folder.
 pub struct Question {
-    /// Stem of its file.
     pub id: String,
     /// What the report compares with.
     pub baseline: String,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::question::Question;
@@ -15,29 +16,26 @@ const SCHEMA: u64 = 1;
 const DECIMALS: f64 = 1e4;
 
 /// One ratio to the baseline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Id of the question.
     pub question: String,
     /// The cell: `queue 1bdp`.
     pub at: String,
-    /// The ratio.
     pub ratio: f64,
     ci95: Option<[f64; 2]>,
     n: u64,
     engine: String,
 }
 
-/// What was measured of one algorithm.
+#[derive(Deserialize)]
 pub struct Entry {
-    /// Digest of its code.
     pub code: Option<String>,
     /// By question.
     pub figures: Vec<Figure>,
 }
 
-/// What was measured of all.
-pub struct Table {
+#[derive(Deserialize)]
+pub struct RiskTable {
     /// By id.
     pub algorithms: BTreeMap<String, Entry>,
 }
@@ -61,23 +59,6 @@ impl Figure {
         Some((id.to_owned(), figure))
     }
 
-    fn from_json(value: &Value) -> Option<Figure> {
-        let text = |name: &str| value[name].as_str().map(str::to_owned);
-        Some(Figure {
-            question: text("question")?,
-            at: text("at")?,
-            ratio: value["ratio"].as_f64()?,
-            ci95: interval(&value["ci95"]),
-            n: value["n"].as_u64()?,
-            engine: text("engine")?,
-        })
-    }
-
-    fn to_json(&self) -> Value {
-        let Figure { question, at, ratio, ci95, n, engine } = self;
-        json!({ "question": question, "at": at, "ratio": ratio, "ci95": ci95, "n": n, "engine": engine })
-    }
-
     /// `0.27 (0.25 to 0.29, n = 30)`.
     pub fn shown(&self) -> String {
         let interval = self.ci95.map_or(String::new(), |[low, high]| format!("{low:.2} to {high:.2}, "));
@@ -93,21 +74,13 @@ fn interval(value: &Value) -> Option<[f64; 2]> {
     Some([rounded(value[0].as_f64()?), rounded(value[1].as_f64()?)])
 }
 
-impl Table {
+impl RiskTable {
     /// The table in the tree.
     ///
     /// Errors: it cannot be read, or is of another form.
-    pub fn read() -> Result<Table> {
+    pub fn read() -> Result<RiskTable> {
         let text = fs::read_to_string(process::workspace().join(FILE)).with_context(|| format!("read {FILE}"))?;
-        let document: Value = serde_json::from_str(&text).with_context(|| format!("read {FILE}"))?;
-        let mut algorithms = BTreeMap::new();
-        for (id, entry) in document["algorithms"].as_object().into_iter().flatten() {
-            let figures = entry["figures"].as_array().into_iter().flatten().map(Figure::from_json);
-            let figures = figures.collect::<Option<Vec<_>>>().with_context(|| format!("read {id} of {FILE}"))?;
-            let code = entry["code"].as_str().map(str::to_owned);
-            algorithms.insert(id.clone(), Entry { code, figures });
-        }
-        Ok(Table { algorithms })
+        serde_json::from_str(&text).with_context(|| format!("read {FILE}"))
     }
 
     /// Writes it into the tree.
@@ -121,7 +94,7 @@ impl Table {
     fn text(&self) -> String {
         let entries = self.algorithms.iter().map(|(id, entry)| {
             let figures: Vec<String> =
-                entry.figures.iter().map(|figure| format!("        {}", figure.to_json())).collect();
+                entry.figures.iter().map(|figure| format!("        {}", json!(figure))).collect();
             let [id, code] = [json!(id), json!(entry.code)];
             format!(
                 "    {id}: {{\n      \"code\": {code},\n      \"figures\": [\n{}\n      ]\n    }}",
@@ -164,11 +137,10 @@ mod tests {
             n: 3,
             engine: "virtual".into(),
         };
-        assert_eq!(Figure::from_json(&figure.to_json()), Some(figure.clone()));
         let entry = Entry { code: Some("ab".into()), figures: vec![figure.clone(), Figure { ci95: None, ..figure }] };
-        let table = Table { algorithms: BTreeMap::from([("mine".to_owned(), entry)]) };
-        let document: Value = serde_json::from_str(&table.text()).unwrap();
-        assert_eq!(document["algorithms"]["mine"]["figures"][0]["ci95"], json!([0.4, 0.6]));
-        assert_eq!(document["algorithms"]["mine"]["figures"][1]["ci95"], Value::Null);
+        let table = RiskTable { algorithms: BTreeMap::from([("mine".to_owned(), entry)]) };
+        let read: RiskTable = serde_json::from_str(&table.text()).unwrap();
+        assert_eq!(read.algorithms["mine"].figures, table.algorithms["mine"].figures);
+        assert_eq!(read.algorithms["mine"].code.as_deref(), Some("ab"));
     }
 }

@@ -2,12 +2,10 @@
 //!
 //! Not a parser: it relies on the formatters having run, which CI checks first.
 
-/// How a file is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// Raw strings, nested comments, lifetimes.
     Rust,
-    /// Plain.
     C,
 }
 
@@ -16,7 +14,6 @@ pub enum Language {
 pub struct Scanned {
     /// Code; comments and the content of literals are blanks, so columns stay.
     pub code: Vec<String>,
-    /// Text of comments.
     pub comments: Vec<String>,
     /// Contents of string literals, with the line from 1 they begin on.
     pub literals: Vec<(usize, String)>,
@@ -35,7 +32,6 @@ enum Within {
 }
 
 impl Scanned {
-    /// Splits a whole file.
     pub fn new(text: &str, language: Language) -> Self {
         let mut scanner = Scanner { language, within: Within::Code, literal: None, scanned: Scanned::default() };
         scanner.next_line();

@@ -17,7 +17,6 @@ const NESTING: Limits = (3, 4);
 const PARAMETERS: Limits = (4, 5);
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Lines of a file.
 pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Finding> {
     let limits = match file.path.as_str() {
         "src/main.rs" => MAIN_LINES,
@@ -32,7 +31,6 @@ pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Finding> {
     over(limits, file.text.lines().count(), 0, "lines in this file").into_iter().collect()
 }
 
-/// Bytes of a file.
 pub fn file_is_not_too_big(file: &SourceFile) -> Vec<Finding> {
     if file.bytes <= FILE_BYTES {
         return Vec::new();

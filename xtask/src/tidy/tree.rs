@@ -8,7 +8,6 @@ use anyhow::Result;
 use super::scan::{Language, Scanned};
 use crate::process;
 
-/// All files.
 #[derive(Debug)]
 pub struct Tree {
     /// In the order of their paths.
@@ -44,7 +43,6 @@ impl Tree {
 }
 
 impl SourceFile {
-    /// A file with this content.
     pub fn new(path: &str, text: &str) -> Self {
         SourceFile { path: path.into(), text: text.into(), bytes: text.len() as u64, scanned: OnceCell::new() }
     }

@@ -55,7 +55,6 @@ pub fn sentences_are_short(file: &SourceFile) -> Vec<Finding> {
     long.map(|(line, words)| Finding::hard(line, format!("a sentence of {words} words, at most {SENTENCE}"))).collect()
 }
 
-/// The README at the top has few words.
 pub fn readme_is_short(file: &SourceFile) -> Vec<Finding> {
     let words = file.text.split_whitespace().filter(|word| is_word(word)).count();
     if file.path != "README.md" || words <= README {

@@ -17,7 +17,6 @@ pub struct RateChoice {
     trace: Option<RateTrace>,
 }
 
-/// A change for each direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeChoice {
     both: Change,

@@ -141,7 +141,6 @@ fn guard_all(policy: &mut Policy, limits: &[GuardLimit]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Says what applying a policy did.
 fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     let generation = &applied.generation;
     applied.loaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" loaded"))?;
@@ -156,7 +155,7 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
         if rules == 1 { "" } else { "s" },
         generation.cgroup.display()
     )?;
-    applied.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded: no rule names it any more"))?;
+    applied.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded: no rule names it now"))?;
     match &applied.moves {
         Some(moves) => write_moves(out, moves)?,
         None => note("open connections keep their algorithm; `--live` moves them too"),
@@ -164,7 +163,6 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     Ok(())
 }
 
-/// Says what became of open connections.
 pub(super) fn write_moves(out: &mut impl io::Write, moves: &Moves) -> io::Result<()> {
     let Moves { seen, moved, already, chosen, failed } = moves;
     writeln!(

@@ -8,20 +8,17 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::output::plain::{row, write_columns};
-use crate::cli::output::warn;
+use crate::cli::output::{self, warn};
 use crate::policy::change::{self, Standing};
 use crate::policy::counts::{ArmCounts, PolicyCounts};
 use crate::policy::file::write;
 use crate::policy::record::GenerationRecord;
 use crate::policy::rule::{Policy, Rule};
 
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
-
 /// Show the rules that decide now, and what they did since they were applied
 ///
-/// Connections are counted by rule and arm: those that got the algorithm, those that kept theirs, those left alone because
-/// a program or a route chose it, and those that the kernel refused to change.
+/// Connections are counted by rule and arm: those that got the algorithm, and those that kept theirs. Two more columns
+/// count those whose algorithm a program or a route chose, and those that the kernel refused to change.
 ///
 /// Example: `tccc policy show -o toml > web.toml`
 #[derive(Debug, clap::Args)]
@@ -79,7 +76,7 @@ impl Args {
 fn write_json(out: &mut impl Write, standing: &Standing) -> Result<()> {
     let generation = standing.generation.as_ref();
     let document = Document {
-        schema: SCHEMA,
+        schema: output::SCHEMA,
         generation: generation.map(|it| it.number),
         since: generation.map(|it| it.since.as_str()),
         file: generation.and_then(|it| it.file.as_ref()),
@@ -88,7 +85,7 @@ fn write_json(out: &mut impl Write, standing: &Standing) -> Result<()> {
         counts: standing.counts.as_ref(),
         drift: &standing.drift,
     };
-    Ok(writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?)
+    output::write_json(out, &document)
 }
 
 fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Option<&PolicyCounts>) -> Result<()> {
@@ -132,7 +129,6 @@ fn write_table(out: &mut impl Write, generation: &GenerationRecord, counts: Opti
     Ok(())
 }
 
-/// The conditions of a rule in one phrase.
 fn conditions(rule: &Rule) -> String {
     const SHOWN: usize = 2;
     let when = &rule.when;

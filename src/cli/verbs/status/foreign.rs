@@ -14,7 +14,6 @@ use crate::plain::plain;
 /// One algorithm that tccc did not register.
 #[derive(Debug, Serialize)]
 pub struct Foreign {
-    /// Its name in the kernel.
     pub name: String,
     /// Number of the map that holds its table.
     pub map_id: u32,
@@ -24,13 +23,11 @@ pub struct Foreign {
     pub link_id: Option<u32>,
     /// A process that holds the map or the link.
     pub pid: Option<u32>,
-    /// The command of that process.
     pub command: Option<String>,
-    /// A command that removes it.
     pub remove: String,
 }
 
-/// Every registered table under a name that is none of ours.
+/// Every registered table whose name is not ours.
 ///
 /// Errors: the kernel does not list its maps.
 pub fn find(ours: &[Instance], features: &Features) -> Result<Vec<Foreign>> {

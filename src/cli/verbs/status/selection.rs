@@ -21,13 +21,10 @@ use crate::units::format_duration;
 pub struct Selection {
     /// The policy; none when there is none.
     pub policy: Option<PolicyLine>,
-    /// What is on trial.
     pub trial: Option<TrialLine>,
-    /// How the latest trial ended.
     pub last_trial: Option<TrialEnd>,
 }
 
-/// The policy of this host.
 #[derive(Serialize)]
 pub struct PolicyLine {
     generation: Option<u32>,
@@ -37,7 +34,6 @@ pub struct PolicyLine {
     drift: Vec<String>,
 }
 
-/// What is on trial.
 #[derive(Serialize)]
 pub struct TrialLine {
     #[serde(flatten)]

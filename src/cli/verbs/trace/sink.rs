@@ -47,14 +47,12 @@ impl Options {
     }
 }
 
-/// Takes what a source hands over.
 pub struct Sink {
     recorder: Option<Recorder>,
     stream: Option<Stream>,
     seen: Seen,
 }
 
-/// What came, and what did not.
 #[derive(Default)]
 pub struct Seen {
     pub events: u64,
@@ -64,7 +62,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Why events were dropped.
     pub fn why_dropped(&self) -> String {
         let full = "the ring buffer was full";
         let crowded = format!("more than {SOCKETS_MAX} sockets were open");

@@ -1,19 +1,19 @@
-//! Reading the kernel's iterators: rows of one size.
+//! Reading the kernel's socket iterators: rows of one size.
 
 use std::io::{ErrorKind, Read as _};
 
 use anyhow::{Context, Result};
 use libbpf_rs::{Iter, Link};
 
-/// Rows read at once.
-const ROWS: usize = 512;
+/// What one read takes from the kernel at most, bytes: more than its own buffer holds.
+const READ_BYTES: usize = 1 << 16;
 
-/// Hands over each row of one pass.
+/// Hands over the rows of one pass, some whole rows at a time.
 ///
-/// Errors: the iterator cannot be opened or read.
-pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8])) -> Result<()> {
-    let mut iterator = Iter::new(link).context("open the iterator")?;
-    let mut buffer = vec![0; ROWS * row_bytes];
+/// Errors: the iterator cannot be opened or read; those of `take`.
+pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut iterator = Iter::new(link).context("open the socket iterator")?;
+    let mut buffer = vec![0; READ_BYTES / row_bytes * row_bytes];
     let mut filled = 0;
     loop {
         match iterator.read(&mut buffer[filled..]) {
@@ -21,10 +21,10 @@ pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8])) -> Resul
             Ok(bytes) => filled += bytes,
             // The kernel pauses after a million sockets for which nothing is written.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
-            Err(error) => return Err(error).context("read the iterator"),
+            Err(error) => return Err(error).context("read the socket iterator"),
         }
         let whole = filled - filled % row_bytes;
-        buffer[..whole].chunks_exact(row_bytes).for_each(&mut take);
+        take(&buffer[..whole])?;
         buffer.copy_within(whole..filled, 0);
         filled -= whole;
     }
@@ -34,5 +34,5 @@ pub fn rows(link: &Link, row_bytes: usize, mut take: impl FnMut(&[u8])) -> Resul
 ///
 /// Errors: the iterator cannot be opened or read.
 pub fn pass(link: &Link) -> Result<()> {
-    rows(link, 1, |_| {})
+    rows(link, 1, |_| Ok(()))
 }
