@@ -14,11 +14,14 @@
 //! | 2 | [`loader`], [`state`] | register algorithms; what tccc has done to this host | catalog, kernel |
 //! | 2 | [`policy`] | which connections get which algorithm | catalog, kernel, state, loader |
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
-//! | 3 | [`experiment`] | scenario to runs to result directory | all below |
+//! | 3 | [`scenario`] | scenario files: what is measured on which path, read with every mistake named | path, written, catalog, kernel, model |
+//! | 3 | [`emulate`] | networks of namespaces or Mininet's hosts, links of netem or of our own | path, kernel, model |
+//! | 4 | [`lab`] | scenario to plan to runs to result directory, on this host's kernel | scenario, emulate, loader, trace and below |
+//! | 5 | [`ns2`], [`virtual_time`] | the same plan carried out by a simulator, or by a kernel whose clock stands still while it computes | lab and below |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
 //! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and carried out | trial and all below it |
 //! | 3 | [`author`] | what authors of algorithms use: a template, compiling, rules, the simulated kernel, fuzzer, proof | catalog, kernel, loader |
-//! | 3 | [`report`] | result directory to tables and plots | units, model, experiment::{scenario, results} |
+//! | 3 | [`report`] | result directory to tables and plots | units, model, scenario |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
 //! | 4 | [`cli`] | `verbs`: one file per verb; `output`: what several of them print | all |
 
@@ -43,10 +46,14 @@ pub mod state;
 
 pub mod author;
 pub mod declaration;
-pub mod experiment;
+pub mod emulate;
+pub mod lab;
+pub mod ns2;
 pub mod report;
+pub mod scenario;
 pub mod serve;
 pub mod trial;
 pub mod view;
+pub mod virtual_time;
 
 pub mod cli;

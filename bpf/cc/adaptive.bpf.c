@@ -149,7 +149,8 @@ static void forget_old_rtt_max(struct adaptive *adaptive, u64 now_us)
 static void update_rtt_max(struct adaptive *adaptive)
 {
 	adaptive->rtt_max_us = max(adaptive->rtt_max_us, adaptive->rtt_cur_us);
-	adaptive->half_max_us = max(adaptive->half_max_us, adaptive->rtt_cur_us);
+	if (rttmax_win_s)
+		adaptive->half_max_us = max(adaptive->half_max_us, adaptive->rtt_cur_us);
 }
 
 /*

@@ -3,7 +3,7 @@
  * The bytes of the files in /proc/tccc, by which user space and the laboratory inside the guest kernel talk.
  *
  * One write is one request: a struct of this file, then its arrays, little endian and without padding. A request is about
- * the network namespace of whoever writes. src/experiment/virtual_time has the same structs in Rust; a test compares them.
+ * the network namespace of whoever writes. src/virtual_time has the same structs in Rust; a test compares them.
  */
 #ifndef TCCC_LAB_H
 #define TCCC_LAB_H
@@ -20,7 +20,7 @@ typedef uint64_t u64;
 
 #define TCCC_DEVICE_NAME 16 /* with the final zero, as the kernel's IFNAMSIZ */
 
-/* ---- /proc/tccc/links: link.c and src/experiment/virtual_time/link.rs ---- */
+/* ---- /proc/tccc/links: link.c and src/virtual_time/link.rs ---- */
 
 #define TCCC_LINK_REQUEST_MAX (32 << 20) /* bytes: most of it are positions of losses, or opportunities of a trace */
 
@@ -145,7 +145,7 @@ struct tccc_link_counters {
 	u64 first_lost_count;
 };
 
-/* ---- /proc/tccc/flows: traffic.c and src/experiment/virtual_time/flow.rs ---- */
+/* ---- /proc/tccc/flows: traffic.c and src/virtual_time/flow.rs ---- */
 
 #define TCCC_FLOWS_MAX 256
 #define TCCC_FLOW_ALGORITHM 16 /* with the final zero, as the kernel's TCP_CA_NAME_MAX */
@@ -212,7 +212,7 @@ struct tccc_transfer_report {
 	s32 error; /* why its connection failed: a negative errno, or 0 */
 };
 
-/* ---- /proc/tccc/events: watch.c and src/experiment/virtual_time/flow.rs ---- */
+/* ---- /proc/tccc/events: watch.c and src/virtual_time/flow.rs ---- */
 
 /* Written before the run; without it nothing is traced. */
 struct tccc_watch_request {
@@ -228,7 +228,7 @@ struct tccc_watch_report {
 	u32 event_bytes;
 };
 
-/* ---- /proc/tccc/run: lab.c and src/experiment/virtual_time/flow.rs ---- */
+/* ---- /proc/tccc/run: lab.c and src/virtual_time/flow.rs ---- */
 
 /* Written: starts links and flows, and returns when all flows are over, or after both times together. */
 struct tccc_run_request {

@@ -5,7 +5,7 @@
  * A bulk flow sends what iperf3 sends over its data connection: a cookie of 37 bytes, and after its acknowledgement
  * writes of 128 KB until the length is over. Then the receiver closes the connection, at the moment at which a message
  * from the sender would have passed the queue. It answers later data with resets. Transfers and messages write 64 KB at
- * a time, close, and wait for the receiver to close, as in src/experiment/traffic/child.rs.
+ * a time, close, and wait for the receiver to close, as in src/lab/traffic/transfers.rs.
  */
 #include <linux/bvec.h>
 #include <net/tcp.h>
@@ -15,7 +15,7 @@
 /* iperf3: COOKIE_SIZE, DEFAULT_TCP_BLKSIZE. */
 #define COOKIE_BYTES 37
 #define BULK_WRITE_BYTES (128 << 10)
-/* CHUNK_BYTES of src/experiment/traffic/child.rs. */
+/* CHUNK_BYTES of src/lab/traffic/socket.rs. */
 #define TRANSFER_WRITE_BYTES (64 << 10)
 
 static_assert(BULK_WRITE_BYTES <= PAYLOAD_BYTES && TRANSFER_WRITE_BYTES <= PAYLOAD_BYTES);

@@ -2,7 +2,7 @@
 /*
  * Flows inside the guest kernel: /proc/tccc/flows, and the start, stop and end of each flow.
  *
- * The flows are those of src/experiment/traffic: bulk flows as iperf3 sends them, transfers of a size, messages over one
+ * The flows are those of src/lab/traffic: bulk flows as iperf3 sends them, transfers of a size, messages over one
  * connection, datagrams at a constant rate.
  */
 #include <linux/mm.h>
@@ -165,7 +165,7 @@ static bool is_valid(const struct tccc_flow_request *asked)
 	       asked->to_port <= U16_MAX;
 }
 
-/* Leaves out transfers that would begin after the flow's length, as src/experiment/traffic/child.rs does. */
+/* Leaves out transfers that would begin after the flow's length, as src/lab/traffic/transfers.rs does. */
 static void cut_count(struct tccc_flow_request *asked)
 {
 	u64 in_time;

@@ -8,8 +8,12 @@ use crate::failure::Failure;
 /// A right of the kernel's capability system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
+    /// Write where the file system's permissions forbid it, such as the root of cgroup v2.
+    DacOverride = 1,
     /// Change networks; register congestion control.
     NetAdmin = 12,
+    /// Send and receive packets as they are.
+    NetRaw = 13,
     /// Look at the namespaces of other processes.
     SysPtrace = 19,
     /// Enter namespaces, list BPF objects by number; stands for the two below as well.
@@ -26,10 +30,19 @@ pub const OUTSIDE: &str = "run it as root of the host, outside this container or
 /// What registering an algorithm takes.
 pub const FOR_LOAD: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
 
+/// What a link between two namespaces takes.
+pub const FOR_LINK: [Capability; 3] = [Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin];
+
+/// What an experiment on this kernel takes.
+pub const FOR_EXPERIMENT: [Capability; 4] =
+    [Capability::DacOverride, Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin];
+
 impl Capability {
     pub fn name(self) -> &'static str {
         match self {
+            Capability::DacOverride => "CAP_DAC_OVERRIDE",
             Capability::NetAdmin => "CAP_NET_ADMIN",
+            Capability::NetRaw => "CAP_NET_RAW",
             Capability::SysPtrace => "CAP_SYS_PTRACE",
             Capability::SysAdmin => "CAP_SYS_ADMIN",
             Capability::Perfmon => "CAP_PERFMON",

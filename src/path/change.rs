@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::link::Direction;
 use super::loss::LossModel;
-use super::{DELAY_MAX, Direction, RATE_RANGE};
+use super::range::{DELAY_MAX, RATE_RANGE};
 use crate::units::{BitsPerSec, ParseError, duration_text, format_duration, some_duration_text};
 
 /// Most changes of a direction.
-pub const CHANGES_MAX: usize = 10_000;
+pub(crate) const CHANGES_MAX: usize = 10_000;
 
 /// A change at a moment; what is none stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +41,7 @@ impl Change {
 
 impl Direction {
     /// What a change does that is not allowed: its place among the changes, the field, its value and what is allowed.
-    pub fn wrong_change(&self) -> Option<(usize, &'static str, ParseError)> {
+    pub(crate) fn wrong_change(&self) -> Option<(usize, &'static str, ParseError)> {
         if self.changes.len() > CHANGES_MAX {
             let wrong = ParseError::because(self.changes.len(), format!("expected at most {CHANGES_MAX} changes"));
             return Some((CHANGES_MAX, "at", wrong));
@@ -79,7 +80,7 @@ impl Direction {
     }
 
     /// The fastest rate it ever has; none is unlimited.
-    pub fn fastest_rate(&self) -> Option<BitsPerSec> {
+    pub(crate) fn fastest_rate(&self) -> Option<BitsPerSec> {
         let changed = self.changes.iter().filter_map(|change| change.rate);
         self.rate.map(|rate| changed.fold(rate, BitsPerSec::max))
     }
@@ -91,12 +92,12 @@ impl Direction {
     }
 
     /// Whether what it can carry depends on the moment.
-    pub fn varies(&self) -> bool {
+    pub(crate) fn varies(&self) -> bool {
         self.trace.is_some() || self.changes.iter().any(|change| change.rate.is_some() || change.up.is_some())
     }
 
     /// Bits per second that it can carry on average from one moment after its start to a later one; none is unlimited.
-    pub fn mean_rate(&self, [from, to]: [Duration; 2]) -> Option<f64> {
+    pub(crate) fn mean_rate(&self, [from, to]: [Duration; 2]) -> Option<f64> {
         let rate = self.rate?;
         Some((self.bits_by(to, rate) - self.bits_by(from, rate)) / (to - from).as_secs_f64())
     }

@@ -74,7 +74,6 @@ impl PartialEq for LossPositions {
 /// A loss model as it is written: complete, or in a file that is still to be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LossText {
-    /// Complete.
     Model(LossModel),
     /// Positions in the file of this name.
     File(String),
@@ -87,7 +86,7 @@ const BURSTS_NAMES: [&str; 2] = ["loss", "mean"];
 /// Longest mean of a run.
 const MEAN_MAX: f64 = 1e6;
 /// Prefix of a file's name.
-pub const FILE_PREFIX: &str = "trace:";
+pub(crate) const FILE_PREFIX: &str = "trace:";
 const EXPECTED: &str = "a share such as 1%, gilbert:p=1%,r=25%,1-h=100%,1-k=0%, bursts:loss=1%,mean=4, \
                         positions:3,17 or trace:FILE";
 
@@ -208,7 +207,7 @@ impl fmt::Display for Bursts {
 
 impl Bursts {
     /// The same as a model of two states.
-    pub fn gilbert(&self) -> Gilbert {
+    pub(crate) fn gilbert(&self) -> Gilbert {
         let to_good = 1.0 / self.mean_pkts;
         // loss = p / (p + r)
         let to_bad = (self.loss.0 * to_good / (1.0 - self.loss.0)).min(1.0);
@@ -261,9 +260,7 @@ impl Default for LossModel {
 /// How many of a number of packets a model loses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedLosses {
-    /// Mean.
     pub mean: f64,
-    /// Variance.
     pub variance: f64,
 }
 
@@ -277,7 +274,7 @@ impl LossModel {
     }
 
     /// What is wrong with its numbers; none when nothing is.
-    pub fn out_of_range(&self) -> Option<ParseError> {
+    pub(crate) fn out_of_range(&self) -> Option<ParseError> {
         match self {
             LossModel::Independent(loss) if !(0.0..=1.0).contains(&loss.0) => {
                 Some(ParseError::because(loss.0, "outside 0..1"))
@@ -290,7 +287,7 @@ impl LossModel {
     }
 
     /// The model of two states that loses as this one does; none for independent losses and given ones.
-    pub fn gilbert(&self) -> Option<Gilbert> {
+    pub(crate) fn gilbert(&self) -> Option<Gilbert> {
         match self {
             LossModel::Gilbert(model) => Some(*model),
             LossModel::Bursts(model) => Some(model.gilbert()),
@@ -299,7 +296,7 @@ impl LossModel {
     }
 
     /// Share of packets that is lost in the long run; of given positions, up to the last.
-    pub fn long_run(&self) -> Share {
+    pub(crate) fn long_run(&self) -> Share {
         match self {
             LossModel::Independent(share) => *share,
             LossModel::Gilbert(model) => Share(model.long_run()),

@@ -15,7 +15,7 @@ use crate::units::{BitsPerSec, ParseError};
 /// What one opportunity delivers, bytes of IP packets.
 ///
 /// Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", 2015; the manual page of mm-link.
-pub const OPPORTUNITY_BYTES: u32 = 1500;
+pub(crate) const OPPORTUNITY_BYTES: u32 = 1500;
 /// Latest moment of a trace, milliseconds: a day.
 const LAST_MAX: u64 = 86_400_000;
 const EXPECTED: &str = "a rate with bit, kbit, mbit or gbit, such as 10mbit, trace:FILE or \
@@ -119,11 +119,9 @@ impl RateTrace {
 /// A rate as it is written: a number, a trace in a file that is still to be read, or one that is generated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateText {
-    /// A number.
     Rate(BitsPerSec),
     /// The trace in the file of this name.
     File(String),
-    /// A generated trace.
     Cellular(Cellular),
 }
 

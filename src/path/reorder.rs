@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::DELAY_MAX;
 use super::named::{Named, needed};
+use super::range::DELAY_MAX;
 use crate::units::{ParseError, Share, format_duration, parse_duration, serde_as_text};
 
 const NAMES: [&str; 2] = ["share", "by"];

@@ -7,7 +7,7 @@ mod sweep;
 pub mod terminal;
 mod timeline;
 
-use crate::experiment::scenario::TIME;
+use crate::scenario::TIME;
 use figure::Figure;
 
 use super::judge::cell::each_once;

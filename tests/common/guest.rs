@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tccc::experiment::virtual_time::guest::Guest;
-use tccc::experiment::virtual_time::image;
-use tccc::experiment::virtual_time::job::{OUTPUT, Program};
-use tccc::experiment::virtual_time::process::{Launch, processors};
+use tccc::virtual_time::guest::Guest;
+use tccc::virtual_time::image;
+use tccc::virtual_time::job::{OUTPUT, Program};
+use tccc::virtual_time::process::{Launch, processors};
 
 /// What the test's program is called in the folder that the guest shares.
 const TEST: &str = "test";

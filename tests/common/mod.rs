@@ -1,6 +1,6 @@
 //! What the test binaries share: needs, the host as it was, waiting for a condition, the built program.
 //!
-//! Usage in a test file: `mod common;` then `use common::{HostSnapshot, needs, poll_until, tccc};`.
+//! Usage in a test file: `use crate::common::{HostSnapshot, needs, poll_until, tccc};`.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this module")]
 
 pub mod experiment;
@@ -13,7 +13,7 @@ pub mod tun;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,38 @@ pub const STATE_FOLDER: &str = "/run/tccc-test-state";
 pub fn tccc() -> Command {
     let mut command = Command::new(TCCC);
     command.env("NO_COLOR", "1").env("STATE_DIRECTORY", STATE_FOLDER);
+    command
+}
+
+/// Runs tccc; the test fails unless it ends with `code`.
+#[track_caller]
+pub fn run(code: i32, arguments: &str) -> Output {
+    check(code, tccc().args(arguments.split_whitespace()))
+}
+
+/// Runs a command; the test fails unless it ends with `code`.
+#[track_caller]
+pub fn check(code: i32, command: &mut Command) -> Output {
+    let output = command.output().expect("the command starts");
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{}", stdout(&output), stderr(&output));
+    output
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// This test program again, to run one of its tests alone, ignored or not.
+///
+/// `module`: the test's `module_path!()`.
+pub fn test_alone(module: &str, test: &str) -> Command {
+    let (_, module) = module.split_once("::").expect("every test is in a module");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("{module}::{test}"), "--include-ignored"]);
     command
 }
 

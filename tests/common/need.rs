@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use tccc::experiment::busy::Watch;
+use tccc::lab::busy::Watch;
 
 use super::netlink;
 
@@ -202,12 +202,12 @@ pub fn patch() -> Probe {
 
 /// The guest of virtual time.
 pub fn guest() -> Probe {
-    tccc::experiment::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))
+    tccc::virtual_time::guest::Guest::find().map(drop).map_err(|error| format!("{error:#}"))
 }
 
 /// What holds a guest's process to its folder.
 pub fn landlock() -> Probe {
-    match tccc::experiment::virtual_time::is_caged() {
+    match tccc::virtual_time::is_caged() {
         true => Ok(()),
         false => Err("this kernel has no Landlock, or one before Linux 6.2".to_owned()),
     }

@@ -45,10 +45,27 @@ pub fn stem(source: &Path) -> String {
 pub fn library(sources: &[&Path]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let path = folder.path().join("algorithm.so");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(compiler);
-    command.args(FLAGS).arg("-I").arg(in_tree("bpf/include")).arg("-o").arg(&path).args(sources);
+    run(compiler().arg("-o").arg(&path).args(sources));
+    (folder, path)
+}
+
+/// Lets the compiler check the static assertions of a C file.
+///
+/// Panics: with the compiler's own words when one does not hold.
+pub fn check(source: &str) {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("checked.c");
+    std::fs::write(&path, source).expect("the file is written");
+    run(compiler().arg("-fsyntax-only").arg(&path));
+}
+
+fn compiler() -> Command {
+    let mut command = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    command.args(FLAGS).arg("-I").arg(in_tree("bpf/include"));
+    command
+}
+
+fn run(command: &mut Command) {
     let output = command.output().expect("the C compiler runs");
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
-    (folder, path)
 }

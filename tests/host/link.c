@@ -2,7 +2,7 @@
 /*
  * The link of virtual time as a native library: what the kernel builds around these headers stays outside.
  *
- * src/experiment/net/tunlink/twin.rs drives it beside the emulator, packet by packet.
+ * src/virtual_time/link/twin.rs drives it beside the emulator, packet by packet.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -54,26 +55,6 @@ pub enum Bench {
     Report,
 }
 
-impl Bench {
-    fn file(self) -> &'static str {
-        match self {
-            Bench::Link => "link_bench",
-            Bench::Trace => "trace_bench",
-            Bench::Load => "load_bench",
-            Bench::Callbacks => "callbacks_bench",
-            Bench::Start => "start_bench",
-            Bench::Sockets => "sockets_bench",
-            Bench::Record => "record_bench",
-            Bench::Serve => "serve_bench",
-            Bench::Policy => "policy_bench",
-            Bench::Guard => "guard_bench",
-            Bench::Crowd => "crowd_bench",
-            Bench::Virtual => "virtual_bench",
-            Bench::Report => "report_bench",
-        }
-    }
-}
-
 /// Builds with optimisation and measures: `cargo xtask bench`.
 ///
 /// Errors: a measurement could not be made; `--against` names no folder with objects, or is given without `callbacks`.
@@ -82,9 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Bench, arguments.no_install)?;
     let all = arguments.what.map_or_else(|| Bench::value_variants().to_vec(), |what| vec![what]);
     for bench in all {
-        let mut command = process::cargo("test");
-        command.args(["--release", "--quiet", "--test", bench.file(), "--"]);
-        command.args(["--ignored", "--nocapture", "--test-threads=1"]);
+        let mut command = command(&bench.module());
         match &against {
             Some(folder) => command.arg(AGAINST_TEST).env("TCCC_AGAINST", folder),
             None => command.args(["--skip", AGAINST_TEST]),
@@ -92,6 +71,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         process::run("bench", &mut command)?;
     }
     Ok(())
+}
+
+impl Bench {
+    /// The module of `tests/bench` that measures this.
+    fn module(self) -> String {
+        match self {
+            Bench::Virtual => "virtual_time".to_owned(),
+            _ => format!("{self:?}").to_lowercase(),
+        }
+    }
+}
+
+/// Builds a module of `tests/bench` with optimisation and measures.
+pub fn command(module: &str) -> Command {
+    let mut command = process::tests_of(["--release", "--bench=bench"], &format!("{module}::"));
+    command.arg("--ignored");
+    command
 }
 
 /// The test that compares two builds; the others of its file need no second build.

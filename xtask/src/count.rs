@@ -99,8 +99,8 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// How the reason of a test begins that other tests start as a process of its own.
-const STARTED_BY_TESTS: &str = "started by";
+/// How the reason of a test begins that other tests start as a process of its own, or that a command of its own runs.
+const RUN_ELSEWHERE: [&str; 2] = ["started by", "run by"];
 
 /// Reads the output of libtest line by line.
 #[derive(Debug, Default)]
@@ -134,9 +134,9 @@ impl LibtestReader {
         }
     }
 
-    /// A test that is ignored for a reason counts as skipped. One that other tests start as a process does not count.
+    /// A test that is ignored for a reason counts as skipped. One that runs elsewhere does not count.
     fn read_ignored(&mut self, reason: &str) {
-        if !reason.starts_with(STARTED_BY_TESTS) {
+        if !RUN_ELSEWHERE.iter().any(|words| reason.starts_with(words)) {
             self.count.skip(1, format!("ignored: {reason}"));
         }
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn results_of_binaries_are_summed() {
         let count = read(
-            "running 4 tests\ntest a ... ok\ntest c ... ignored, slow\ntest d ... ignored, started by a\ntest b - should panic ... FAILED\n\ntest result: ok. 2 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            "running 5 tests\ntest a ... ok\ntest c ... ignored, slow\ntest d ... ignored, started by a\ntest e ... ignored, run by `cargo xtask prove`\ntest b - should panic ... FAILED\n\ntest result: ok. 2 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
              running 1 test\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
         assert_eq!((count.passed, count.failed, count.skipped), (2, 1, 1));

@@ -53,8 +53,7 @@ pub fn check() -> Result<()> {
 }
 
 fn fuzz(algorithms: &[String], seconds: u32) -> Result<()> {
-    let mut test = process::patient_cargo("test");
-    test.args(["--quiet", "--test", "fuzz", "--", "--ignored", "--nocapture", "--test-threads=1"]);
+    let mut test = process::patient(process::tests_of(["--test", "host"], "fuzz::").arg("--ignored"));
     test.env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_FUZZ_SECONDS", seconds.to_string());
     process::run("fuzz", &mut test)
 }

@@ -18,7 +18,7 @@ use crate::process;
 use crate::setup::{self, Purpose};
 use recipe::Ingredient;
 
-#[path = "../../src/experiment/virtual_time/recipe.rs"]
+#[path = "../../src/virtual_time/recipe.rs"]
 mod recipe;
 
 const KERNEL: &str = "linux";
@@ -72,7 +72,7 @@ fn is_built(place: &Path) -> bool {
     place.join(FACTS).exists()
 }
 
-/// Where the guest lies; `src/experiment/virtual_time/guest.rs` looks there too.
+/// Where the guest lies; `src/virtual_time/guest.rs` looks there too.
 fn place() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));

@@ -30,11 +30,20 @@ pub fn cargo(verb: &str) -> Command {
     command
 }
 
-/// A verb of cargo that leaves the processors to whatever else wants them.
-pub fn patient_cargo(verb: &str) -> Command {
-    let mut command = program("nice");
-    command.args(["-n", "19"]).arg(cargo(verb).get_program()).arg(verb);
+/// Tests of one module of a test program, with their output, one at a time.
+///
+/// The whole workspace is named: one package alone would be built again, with the features that it alone asks for.
+pub fn tests_of(target: [&str; 2], module: &str) -> Command {
+    let mut command = cargo("test");
+    command.args(["--quiet", "--workspace"]).args(target).args(["--", module, "--nocapture", "--test-threads=1"]);
     command
+}
+
+/// The same with less claim to the processors than anything else has.
+pub fn patient(command: &Command) -> Command {
+    let mut patient = program("nice");
+    patient.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    patient
 }
 
 /// Whether this program can be started and answers `--version`.

@@ -50,8 +50,7 @@ fn prove(algorithms: &[String]) -> Result<String> {
     let folder = process::target().join("xtask");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let table = folder.join("prove.md");
-    let mut test = process::patient_cargo("test");
-    test.args(["--quiet", "--test", "prove", "--", "--ignored", "--nocapture", "--test-threads=1"]);
+    let mut test = process::patient(process::tests_of(["--test", "host"], "prove::").arg("--ignored"));
     test.env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_PROVE_TABLE", &table);
     process::run("prove", &mut test)?;
     fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))

@@ -37,9 +37,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let objects = compile(&folder)?;
     let table = folder.join("table.md");
-    let mut test = process::cargo("test");
-    test.args(["--quiet", "--test", "kernel_selftests", "--", "--ignored", "--nocapture", "--test-threads=1"]);
-    test.env("TCCC_SELFTESTS", objects).env("TCCC_SELFTESTS_TABLE", &table);
+    let mut test = process::tests_of(["--test", "kernel"], "selftests::");
+    test.arg("--ignored").env("TCCC_SELFTESTS", objects).env("TCCC_SELFTESTS_TABLE", &table);
     process::run("selftests", &mut test)?;
     let table = fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))?;
     if arguments.bless { TABLE.write(&table) } else { TABLE.compare(&table) }

@@ -61,56 +61,31 @@ pub fn build() -> Result<()> {
 ///
 /// Errors: they do not build.
 pub fn count_ring(ring: Ring) -> Result<Count> {
-    let files: Vec<_> = test_files()?.into_iter().filter(|file| ring_of(file) == Some(ring)).collect();
-    if ring == Ring::Host {
-        // One package alone would be built again, with the features that it alone asks for.
-        let mut count = run_libtest(&files, &["--workspace", "--lib", "--bins"], 0)?;
-        count.add(run_libtest(&[], &["--workspace", "--doc"], 0)?);
-        return Ok(count);
-    }
-    if files.is_empty() {
-        return Ok(Count::default());
-    }
-    if !process::is_root() {
-        let mut count = Count::default();
-        count.skip(list(&files)?, format!("the {ring:?} ring needs root").to_lowercase());
-        return Ok(count);
-    }
-    run_libtest(&files, &[], 1)
-}
-
-/// Names of the files in `tests/`, sorted.
-fn test_files() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(process::workspace().join("tests")).context("list the tests")? {
-        let name = entry.context("list the tests")?.file_name().to_string_lossy().into_owned();
-        names.extend(name.strip_suffix(".rs").map(str::to_owned));
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// The ring of a test file; benchmarks, the proof and the fuzzer are in none, they have commands of their own.
-fn ring_of(file: &str) -> Option<Ring> {
-    match file {
-        "fuzz" | "prove" => None,
-        _ if file.ends_with("_bench") => None,
-        "emulators" | "link" | "link_models" | "link_runs" | "mininet" | "network" | "virtual_links" => {
-            Some(Ring::Network)
-        }
-        _ if file.starts_with("kernel") => Some(Ring::Kernel),
-        _ => Some(Ring::Host),
+    match ring {
+        Ring::Host => run_libtest(&["--lib", "--bin", "xtask", "--test", "host"], &[]),
+        Ring::Kernel => privileged("kernel"),
+        Ring::Network => privileged("network"),
     }
 }
 
-/// Runs test binaries; `threads` 0 leaves their number to libtest.
-fn run_libtest(files: &[String], what: &[&str], threads: usize) -> Result<Count> {
+/// Runs a test program whose tests need root, one at a time.
+fn privileged(program: &str) -> Result<Count> {
+    if process::is_root() {
+        return run_libtest(&["--test", program], &["--test-threads=1"]);
+    }
+    let mut list = select(&["--test", program]);
+    let listed = process::output("list the tests", list.args(["--", "--list"]))?;
+    let mut count = Count::default();
+    let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
+    count.skip(tests, format!("the {program} ring needs root"));
+    Ok(count)
+}
+
+/// Runs test programs and counts what they say.
+fn run_libtest(programs: &[&str], options: &[&str]) -> Result<Count> {
     let log = skip_log()?;
-    let mut command = select(files, what);
-    command.arg("--no-fail-fast").env("TCCC_SKIP_LOG", &log).stdout(Stdio::piped());
-    if threads > 0 {
-        command.args(["--", &format!("--test-threads={threads}")]);
-    }
+    let mut command = select(programs);
+    command.args(["--no-fail-fast", "--"]).args(options).env("TCCC_SKIP_LOG", &log).stdout(Stdio::piped());
     let mut child = command.spawn().context("start `cargo test`")?;
     let mut reader = LibtestReader::default();
     for line in BufReader::new(child.stdout.take().expect("stdout is piped")).split(b'\n') {
@@ -137,36 +112,9 @@ fn skip_log() -> Result<PathBuf> {
     Ok(log)
 }
 
-fn select(files: &[String], what: &[&str]) -> Command {
+/// Some test programs. One package alone would be built again, with the features that it alone asks for.
+fn select(programs: &[&str]) -> Command {
     let mut command = process::cargo("test");
-    command.args(what);
-    for file in files {
-        command.args(["--test", file]);
-    }
+    command.arg("--workspace").args(programs);
     command
-}
-
-/// How many tests these files hold.
-fn list(files: &[String]) -> Result<usize> {
-    let listed = process::output("list the tests", select(files, &[]).args(["--", "--list"]))?;
-    Ok(listed.lines().filter(|line| line.ends_with(": test")).count())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_belong_to_the_ring_of_their_name() {
-        for (file, ring) in [
-            ("catalog", Some(Ring::Host)),
-            ("kernel_load", Some(Ring::Kernel)),
-            ("network", Some(Ring::Network)),
-            ("twins", Some(Ring::Host)),
-            ("link", Some(Ring::Network)),
-            ("link_bench", None),
-        ] {
-            assert_eq!(ring_of(file), ring, "{file}");
-        }
-    }
 }

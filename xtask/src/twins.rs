@@ -20,15 +20,14 @@ pub struct Arguments {
     bless: bool,
 }
 
-/// Runs `tests/twins.rs` and compares its table with the document's: `cargo xtask twins bpf_vegas` runs one port.
+/// Runs `tests/host/twins.rs` and compares its table with the document's: `cargo xtask twins bpf_vegas` runs one port.
 ///
 /// Errors: a port differs for a reason that its patch does not undo; the table differs; no guest is built.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let folder = process::target().join("xtask");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let table = folder.join("twins.md");
-    let mut test = process::cargo("test");
-    test.args(["--quiet", "--test", "twins", "--", "--nocapture", "--test-threads=1"]);
+    let mut test = process::tests_of(["--test", "host"], "twins::");
     test.env("TCCC_ALGORITHMS", arguments.ports.join(" ")).env("TCCC_TWINS_TABLE", &table);
     // Skipped, the test would leave the table of another day.
     test.env("TCCC_REQUIRE", "guest,gcc,patch");

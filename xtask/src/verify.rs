@@ -8,7 +8,6 @@ use crate::process;
 ///
 /// Errors: the verifier refuses an algorithm, or one costs more than the test allows.
 pub fn run() -> Result<()> {
-    let mut test = process::cargo("test");
-    test.args(["--quiet", "--test", "kernel_verify", "--", "--nocapture", "--test-threads=1"]);
+    let mut test = process::tests_of(["--test", "kernel"], "verify::");
     process::run("verify", test.env("TCCC_REQUIRE", "root,struct_ops"))
 }

@@ -3,7 +3,7 @@
 //! The guest reads the whole file system of the host and writes into its own memory, so whatever is built here runs
 //! there as it is, and nothing that runs there changes anything here.
 
-#[path = "../../src/experiment/virtual_time/archive.rs"]
+#[path = "../../src/virtual_time/archive.rs"]
 mod archive;
 pub mod boot;
 mod emulator;

@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::process;
 use crate::setup::{self, Purpose};
+use crate::{bench, process};
 
 /// The page's source, and below it what the binary takes in.
 const SOURCE: &str = "src/serve/web";
@@ -135,8 +135,7 @@ fn test() -> Result<()> {
 /// The page in Chromium over sockets of this host, as many as are plotted and more.
 fn frames() -> Result<()> {
     let packages = install(TESTS, "tests")?;
-    let mut bench = process::cargo("test");
-    bench.args(["--release", "--quiet", "--test", "page_bench", "--", "--ignored", "--nocapture", "--test-threads=1"]);
+    let mut bench = bench::command("page");
     process::run("web", bench.env("PACKAGES", packages.join("node_modules")))
 }
 

@@ -1,6 +1,7 @@
 //! What each verb takes of this process: the one table behind the help, the man pages and the tests.
 
 use crate::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
+use crate::kernel::privilege::{FOR_EXPERIMENT, FOR_LINK};
 
 #[derive(Debug)]
 pub struct Needs {
@@ -52,8 +53,8 @@ pub const NEEDS: [Needs; 20] = [
     Needs { verb: "trace", always: &[Bpf, Perfmon], sometimes: &[(&[SysAdmin], "to see idle sockets, and to record")] },
     Needs { verb: "top", always: &[Bpf, Perfmon], sometimes: &[(&[SysAdmin], "to see idle sockets")] },
     Needs { verb: "serve", always: LOOKING, sometimes: &[] },
-    Needs { verb: "run", always: &[NetAdmin, SysAdmin], sometimes: &[] },
-    Needs { verb: "link", always: &[NetAdmin, SysAdmin], sometimes: &[] },
+    Needs { verb: "run", always: &FOR_EXPERIMENT, sometimes: &[] },
+    Needs { verb: "link", always: &FOR_LINK, sometimes: &[] },
     Needs { verb: "doctor", always: &[], sometimes: &[] },
 ];
 

@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::capabilities;
 use crate::cli::output::plain::{row, write_columns};
 use crate::cli::output::{Format, SCHEMA};
-use crate::experiment::virtual_time;
 use crate::failure::Failure;
 use crate::kernel::probe::checks::{self, Check};
+use crate::virtual_time;
 
 /// Say what this host can do, what it lacks, and the fix for each
 ///

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::experiment::virtual_time::inside;
+use crate::virtual_time::inside;
 
 /// Do the job of a guest of virtual time (its kernel starts this)
 #[derive(Debug, clap::Args)]

@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::trace::parse_length;
 use super::{capabilities, signals};
 use crate::cli::output::{Format, SCHEMA, note, warn};
-use crate::experiment::net::tunlink::TunLink;
-use crate::experiment::net::{Link, LinkDriver, LinkEnd, LinkNotice};
+use crate::emulate::tunlink::TunLink;
+use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
 use crate::kernel::netlink::{check_interface_name, has_interface};
 use crate::kernel::netns::Netns;
-use crate::kernel::privilege::{self, Capability};
+use crate::kernel::privilege;
 use crate::model::run::LinkCounters;
 use crate::path::acks::AckHold;
 use crate::path::loss::LossModel;
@@ -170,7 +170,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return print_plan(&names, &config);
     }
-    privilege::require("join namespaces by a link", &[Capability::NetAdmin, Capability::SysAdmin])?;
+    privilege::require("join namespaces by a link", &privilege::FOR_LINK)?;
     let mut stop = stop_signal()?;
     let link = TunLink.connect(&config, ends.map(|(_, end)| end))?;
     link.start();

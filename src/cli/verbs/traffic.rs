@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
-use crate::experiment::traffic::child::{self, Place, Task};
 use crate::failure::Failure;
+use crate::lab::traffic::child::{self, Place, Task};
 
 /// Send or receive in a run's namespace (started by `tccc run`)
 #[derive(Debug, clap::Args)]

@@ -1,13 +1,13 @@
 //! The tables of a report: one per metric, and the choice of a parameter.
 
 use super::table::{Column, Role, Row, Table};
-use crate::experiment::scenario::VARIANT;
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::report::judge::cell::{Cell, Measured, Numbers, common_place, each_once, place_name};
 use crate::report::judge::number::{self, Scale};
 use crate::report::judge::report::Report;
 use crate::report::judge::selection::{Candidate, Criterion, Selection};
+use crate::scenario::VARIANT;
 
 /// Metrics in the order of the cells.
 pub fn names(report: &Report) -> Vec<&str> {

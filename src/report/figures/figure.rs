@@ -1,9 +1,9 @@
 //! A figure, and what all figures of a report have in common.
 
 use super::chart::{Chart, Layout};
-use crate::experiment::scenario::FigureSpec;
 use crate::report::judge::cell::each_once;
 use crate::report::judge::report::Report;
+use crate::scenario::FigureSpec;
 
 /// A figure as it stands on a page.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! Where the values of a swept variable stand on an axis: at their numbers, or one step apart.
 
 use super::chart::{Axis, plain};
-use crate::experiment::scenario::{Draw, FigureSpec};
 use crate::report::judge::cell::{Cell, each_once};
+use crate::scenario::{Draw, FigureSpec};
 use crate::units::Share;
 
 /// Part of a step over which the variants of one value are spread, as bars and as marks on lines.

@@ -3,12 +3,12 @@
 use super::chart::{Axis, Chart, Layout, Shape};
 use super::figure::{Figure, legend_of, titled, variants};
 use super::positions::{self, BARS_SPREAD, Positions};
-use crate::experiment::scenario::{Draw, FigureSpec, Of, Places};
 use crate::model::metrics::Metric;
 use crate::model::run::At;
 use crate::report::judge::cell::{Cell, Numbers, Verdict, each_once, place_name, title_of};
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
+use crate::scenario::{Draw, FigureSpec, Of, Places};
 
 /// From this ratio of largest to smallest value on, differences between the small ones cannot be seen on one axis.
 const PANEL_RANGE: f64 = 12.0;

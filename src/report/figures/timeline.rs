@@ -2,12 +2,12 @@
 
 use super::chart::{Axis, Chart, Layout, Shape, plain};
 use super::figure::{Figure, legend_of, titled, variants};
-use crate::experiment::scenario::FigureSpec;
 use crate::model::flow::Series;
 use crate::report::judge::cell::each_once;
 use crate::report::judge::number::Scale;
 use crate::report::judge::report::Report;
 use crate::report::judge::windows::{Line, WindowPlot};
+use crate::scenario::FigureSpec;
 
 /// Height of one chart of several above each other, and of one that all share.
 const PANEL_HEIGHT: f64 = 150.0;

@@ -9,7 +9,6 @@ use super::index::{Index, Key, place_of};
 use super::verdict::{self, Terms};
 use super::views::views;
 use super::{interval, notices};
-use crate::experiment::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
 use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
 use crate::model::metrics::{METRICS, Metric, Value};
@@ -17,6 +16,7 @@ use crate::model::notice::Notice;
 use crate::model::run::{At, RunRecord, RunStatus};
 use crate::model::stats;
 use crate::report::read::directory::StoredRun;
+use crate::scenario::{DEFAULT_TOLERANCE, Of, Scenario, VARIANT};
 
 /// Metrics of a scenario that names none.
 const DEFAULT_METRICS: [&str; 2] = ["delivered_pkts", "goodput_bps"];

@@ -13,8 +13,8 @@ use serde::Serialize;
 use super::bound::Bound;
 use super::cell::{Cell, common_place, grouped, place_name, title_of};
 use super::number::{self, Scale};
-use crate::experiment::scenario::{DEFAULT_TOLERANCE, Scenario};
 use crate::model::run::At;
+use crate::scenario::{DEFAULT_TOLERANCE, Scenario};
 
 /// So many places of the sweep are named in a sentence; more are counted.
 const NAMED: usize = 3;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::cell::each_once;
-use crate::experiment::scenario::{self, Scenario};
 use crate::model::run::{At, RunRecord, RunStatus};
 use crate::report::read::directory::{ResultDir, StoredRun};
+use crate::scenario::{self, Scenario};
 
 /// Where a cell lies: the sweep without the compared variable, and the variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

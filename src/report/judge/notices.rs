@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::cell::{Measured, Ratio};
 use super::index::{Index, Key};
-use crate::experiment::scenario::{DifferenceSpec, Profile, Scenario};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, Calibration, Engine, RunRecord, RunStatus};
 use crate::model::stats;
 use crate::report::read::directory::ResultDir;
+use crate::scenario::{DifferenceSpec, Profile, Scenario};
 
 /// A flow that begins later than this after its time lost packets of its handshakes: the first timeout takes as long.
 const BEGAN_LATE_S: f64 = 1.0;

@@ -11,10 +11,10 @@ use super::index::Index;
 use super::selection::{self, Selection};
 use super::windows::{self, WindowPlot};
 use super::{compare, objects};
-use crate::experiment::scenario::{FigureSpec, Source};
 use crate::model::notice::Notice;
 use crate::model::run::{Calibration, Engine};
 use crate::report::read::directory::ResultDir;
+use crate::scenario::{FigureSpec, Source};
 
 /// Version of `report -o json`.
 pub const REPORT_SCHEMA: u32 = 1;

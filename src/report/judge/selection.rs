@@ -13,9 +13,9 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
 use super::cell::{Cell, Measured, each_once, place_name};
-use crate::experiment::scenario::{Goal, Scenario, SelectionSpec};
 use crate::model::run::At;
 use crate::model::stats;
+use crate::scenario::{Goal, Scenario, SelectionSpec};
 
 /// How it is chosen.
 const PROCEDURE: &str = "cumulative performance: means min-max normalised over the values and summed";

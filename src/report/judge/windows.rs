@@ -12,13 +12,13 @@ use super::cell::{each_once, place_name};
 use super::compare;
 use super::index::{Index, Key};
 use super::views::views;
-use crate::experiment::scenario::{Scenario, TIME};
 use crate::model::flow::{self, Flow, Series};
 use crate::model::metrics::Metric;
 use crate::model::notice::Notice;
 use crate::model::run::{At, FlowRecord, RunStatus};
 use crate::model::stats;
 use crate::report::read::directory::StoredRun;
+use crate::scenario::{Scenario, TIME};
 use crate::units::Share;
 
 /// Points a line keeps; about two per dot of the widest plot, so that no peak is lost to the eye.

@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 
 use super::scenarios::Scenarios;
 use crate::bounded;
-use crate::experiment::scenario::Scenario;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
 use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, UNFINISHED};
+use crate::scenario::Scenario;
 use crate::trace::event::Event;
 
 /// Events so long after the first of their run are no part of it: a week, longer than any run. Without a bound, one wrong

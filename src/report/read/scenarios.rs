@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use crate::bounded;
-use crate::experiment::scenario::{Scenario, ScenarioFile};
 use crate::failure::Failure;
 use crate::model::run::Engine;
+use crate::scenario::{Scenario, ScenarioFile};
 
 /// Which scenario it is: its text, the name and seed that the plan gives it, and whether it is the simulator's.
 type Key = (String, String, u64, bool);

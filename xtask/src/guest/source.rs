@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-use super::recipe::SERIES;
 use crate::process;
 use crate::vm::packages::Packages;
 
+/// The series of the kernel: the Debian package is `linux-source-` with this behind it.
+const SERIES: &str = "6.12";
 /// Parts of the tree that this kernel never compiles: most of its size.
 const LEFT_OUT: [&str; 13] = [
     "*/Documentation/*.rst",

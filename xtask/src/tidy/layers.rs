@@ -26,10 +26,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy", &["catalog", "kernel", "state", "loader", "written"]),
     ("author", &["catalog", "kernel", "loader"]),
     ("trace", &["trace::event", "trace::arrival", "catalog", "kernel"]),
-    ("experiment::scenario", &["experiment", "model", "path", "written"]),
-    ("experiment::results", &["experiment", "experiment::scenario", "model", "trace::event"]),
-    ("experiment", &["kernel", "catalog", "loader", "state", "trace", "trace::event", "model", "path"]),
-    ("report", &["model", "trace::event", "experiment::scenario", "experiment::results"]),
+    ("scenario", &["path", "written", "catalog", "kernel", "model"]),
+    ("emulate", &["path", "kernel", "model"]),
+    ("lab", &["scenario", "emulate", "path", "kernel", "catalog", "loader", "trace", "trace::event", "model"]),
+    ("ns2", &["lab", "scenario", "path", "trace::event", "model"]),
+    ("virtual_time", &["lab", "scenario", "emulate", "path", "kernel", "catalog", "trace", "trace::event", "model"]),
+    ("report", &["model", "trace::event", "scenario"]),
     ("trial", &["catalog", "kernel", "loader", "model", "policy", "state", "trace", "trace::arrival", "trace::event"]),
     ("declaration", &["catalog", "kernel", "loader", "policy", "state", "trial", "written"]),
     ("view", &["model", "trace", "trace::event", "trace::arrival"]),
@@ -58,7 +60,7 @@ const PURE: [&str; 7] = ["units", "failure", "plain", "nearest", "trace::event",
 const STDOUT: [&str; 4] = ["println!", "print!", "stdout()", "dbg!"];
 /// Words that write to stderr, which belongs to those who run things for a person.
 const STDERR: [&str; 3] = ["eprintln!", "eprint!", "stderr()"];
-const MAY_USE_STDERR: [&str; 2] = ["cli", "experiment"];
+const MAY_USE_STDERR: [&str; 2] = ["cli", "virtual_time"];
 
 /// Paths beginning with `crate::` or `super::` stay within the table.
 pub fn modules_use_what_the_table_allows(file: &SourceFile) -> Vec<Finding> {
@@ -168,7 +170,7 @@ pub fn pure_modules_reach_nothing(file: &SourceFile) -> Vec<Finding> {
     words_in(file, &REACHING_OUT, &format!("`{layer}` is pure: plain data in, plain data out"))
 }
 
-/// Only `cli` writes to stdout; stderr belongs to `cli` and `experiment`.
+/// Only `cli` writes to stdout; stderr belongs to `cli` and to `virtual_time`, in its guest.
 pub fn only_cli_writes_to_stdout(file: &SourceFile) -> Vec<Finding> {
     let Some(module) = module_of(file) else { return Vec::new() };
     let top = first_name(&module);
@@ -177,7 +179,7 @@ pub fn only_cli_writes_to_stdout(file: &SourceFile) -> Vec<Finding> {
         findings.extend(words_in(file, &STDOUT, "only `cli` writes to stdout"));
     }
     if !MAY_USE_STDERR.contains(&top) {
-        findings.extend(words_in(file, &STDERR, "return it: only `cli` and `experiment` tell people things"));
+        findings.extend(words_in(file, &STDERR, "return it: only `cli` and `virtual_time` tell people things"));
     }
     findings
 }
@@ -219,12 +221,7 @@ mod tests {
         check(rule, "src/model/flow.rs", "use crate::loader::Loader;\n", "use crate::trace::event::Event;\n");
         check(rule, "src/model.rs", "fn a() { crate::trace::live::b() }\n", "use crate::units::{self, Bytes};\n");
         check(rule, "src/trace/event.rs", "use super::live::Live;\n", "use super::event::Event;\n");
-        check(
-            rule,
-            "src/report.rs",
-            "use crate::experiment::{runner, scenario};\n",
-            "use crate::experiment::scenario::A;\n",
-        );
+        check(rule, "src/report.rs", "use crate::{lab, scenario};\n", "use crate::scenario::A;\n");
         check(rule, "src/cli/output/plain.rs", "use crate::cli::verbs::run;\n", "use super::columns::Row;\n");
         assert_eq!(rule(&SourceFile::new("src/mystery.rs", "")).len(), 1, "a module outside the table");
     }
@@ -245,7 +242,7 @@ mod tests {
     fn printing_outside_cli_is_refused() {
         check(only_cli_writes_to_stdout, "src/loader.rs", "println!(\"a\");\n", "// println!\n");
         check(only_cli_writes_to_stdout, "src/loader.rs", "eprintln!(\"a\");\n", "let a = \"eprintln!\";\n");
-        check(only_cli_writes_to_stdout, "src/experiment/a.rs", "print!(\"a\");\n", "eprintln!(\"a\");\n");
+        check(only_cli_writes_to_stdout, "src/virtual_time/a.rs", "print!(\"a\");\n", "eprintln!(\"a\");\n");
         assert_eq!(only_cli_writes_to_stdout(&SourceFile::new("src/cli/verbs/list.rs", "println!();")), []);
     }
 

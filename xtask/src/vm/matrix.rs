@@ -1,6 +1,6 @@
 //! The kernel ring under several kernels: which feature works on which of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ const CHECKED_TESTS: [&str; 4] = [
     "policy_by_unit",
     "lease",
 ];
-const CHECKED_FILES: [&str; 3] = ["kernel_features", "kernel_transfer", "kernel_verify"];
+const CHECKED_MODULES: [&str; 3] = ["kernel::features", "kernel::transfer", "kernel::verify"];
 /// How long CI waits for all of its kernels together, once they are unpacked.
 const CHECK_LIMIT: Duration = Duration::from_secs(120);
 
@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Series or `newest`; repeat for more
     #[arg(long = "kernel", value_name = "SERIES|newest", default_values = KERNELS)]
     kernels: Vec<Choice>,
-    /// Only test files whose name begins so, for example kernel_trace; repeat for more
+    /// Only modules of tests whose name begins so, for example `kernel::trace`; repeat for more
     #[arg(long, value_name = "PREFIX", default_value = "kernel")]
     only: Vec<String>,
     /// Only tests whose name holds this, for example netem; repeat for more
@@ -68,18 +68,17 @@ pub struct Arguments {
 /// be made of several runs; with `--bless` writes the table into its document.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Vm, arguments.no_install)?;
-    let is_wanted = |name: &str| arguments.only.iter().any(|prefix| name.starts_with(prefix));
+    let [modules, words] = [&arguments.only, &arguments.tests].map(|it| it.iter().map(String::as_str).collect());
+    let wanted = Wanted { modules, words };
     let mut columns = Vec::new();
     for choice in &arguments.kernels {
         eprintln!("xtask: vm-matrix: kernel {choice}");
-        columns.push(column(choice, arguments, &is_wanted).unwrap_or_else(|why| {
+        columns.push(column(choice, arguments, &wanted).unwrap_or_else(|why| {
             eprintln!("xtask: error: vm-matrix: {why:#}");
             Verdicts::of_failure(choice.to_string(), format!("{why:#}"))
         }));
     }
-    let files = files(is_wanted)?;
-    let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let table = verdicts::table(&files, &columns);
+    let table = verdicts::table(&wanted.modules, &columns);
     println!("\n{table}");
     if arguments.bless {
         TABLE.write(&table)?;
@@ -88,15 +87,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// What a kernel's tests say, or said when they last ran.
-fn column(choice: &Choice, arguments: &Arguments, is_wanted: &dyn Fn(&str) -> bool) -> Result<Verdicts> {
-    let words = [&arguments.only[..], &arguments.tests[..]].concat();
+fn column(choice: &Choice, arguments: &Arguments, wanted: &Wanted) -> Result<Verdicts> {
+    let words = [&wanted.modules[..], &wanted.words[..]].concat();
     let kept = kernel::folder().join(format!("said-{choice}-{}", words.join("-")));
     if arguments.kept && kept.exists() {
         let said = fs::read_to_string(&kept).with_context(|| format!("read {}", kept.display()))?;
         return Ok(Verdicts::read(&said));
     }
-    let filters: Vec<&str> = arguments.tests.iter().map(String::as_str).collect();
-    let said = said_by_tests(choice, &arguments.hardware, &job(&binaries(is_wanted)?, &filters))?;
+    let said = said_by_tests(choice, &arguments.hardware, &job(&wanted.build()?))?;
     fs::write(&kept, &said).with_context(|| format!("write {}", kept.display()))?;
     Ok(Verdicts::read(&said))
 }
@@ -109,8 +107,9 @@ pub fn check(count: &mut Count, no_install: bool) {
     if let Err(why) = setup::set_up(Purpose::Vm, no_install) {
         return count.skip(tests, format!("other kernels need a virtual machine: {why:#}"));
     }
-    let binaries = match binaries(|name| CHECKED_FILES.contains(&name)) {
-        Ok(binaries) => binaries,
+    let wanted = Wanted { modules: CHECKED_MODULES.into(), words: CHECKED_TESTS.into() };
+    let job = match wanted.build() {
+        Ok(programs) => job(&programs),
         Err(why) => return count.check("tests for other kernels", Err(why)),
     };
     let mut left = CHECK_LIMIT;
@@ -123,7 +122,7 @@ pub fn check(count: &mut Count, no_install: bool) {
         let acceleration = Acceleration::Auto;
         let hardware = Hardware { limit: left, memory: 2048, processors: 2, acceleration, renew: false };
         let begin = Instant::now();
-        let said = said_by_tests(&choice, &hardware, &job(&binaries, &CHECKED_TESTS));
+        let said = said_by_tests(&choice, &hardware, &job);
         left = left.saturating_sub(begin.elapsed());
         count_verdicts(count, name, said.map(|said| Verdicts::read(&said)));
     }
@@ -142,45 +141,59 @@ fn count_verdicts(count: &mut Count, kernel: &str, verdicts: Result<Verdicts>) {
     }
 }
 
-/// Names of the test files that are wanted, in order.
-///
-/// Errors: none is.
-fn files(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(process::workspace().join("tests")).context("list the tests")? {
-        let file = entry.context("list the tests")?.file_name().to_string_lossy().into_owned();
-        names.extend(file.strip_suffix(".rs").filter(|name| is_wanted(name)).map(str::to_owned));
-    }
-    names.sort();
-    if names.is_empty() { bail!("no file of tests/ has such a name") } else { Ok(names) }
+/// Which tests run.
+struct Wanted<'a> {
+    /// How the test's name begins with its program, for example `kernel::trace`.
+    modules: Vec<&'a str>,
+    /// Words of which its name holds one; any name will do where there are none.
+    words: Vec<&'a str>,
 }
 
-/// Builds the test files that are wanted; the program of each by its name.
-pub fn binaries(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, String>> {
-    let mut build = process::cargo("test");
-    build.arg("--no-run");
-    for name in files(is_wanted)? {
-        build.args(["--test", &name]);
+impl Wanted<'_> {
+    fn holds(&self, test: &str) -> bool {
+        let has_word = self.words.is_empty() || self.words.iter().any(|word| test.contains(word));
+        has_word && self.modules.iter().any(|module| test.starts_with(module))
     }
-    let output = build.output().context("start `cargo test`")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        bail!("build the tests: {said}");
+
+    /// Builds the test programs; the wanted tests of each by its path.
+    ///
+    /// Errors: no test is wanted.
+    fn build(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        let mut build = process::cargo("test");
+        build.args(["--workspace", "--no-run"]);
+        let names: BTreeSet<&str> = self.modules.iter().filter_map(|module| module.split("::").next()).collect();
+        build.args(names.iter().flat_map(|name| ["--test", name]));
+        let output = build.output().context("start `cargo test`")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            bail!("build the tests: {said}");
+        }
+        let mut programs = BTreeMap::new();
+        for (name, path) in said.lines().filter_map(built_test) {
+            let listed = process::output("list the tests", process::program(path).arg("--list"))?;
+            let tests = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+            let wanted: Vec<_> =
+                tests.filter(|test| self.holds(&format!("{name}::{test}"))).map(str::to_owned).collect();
+            if !wanted.is_empty() {
+                programs.insert(path.to_owned(), wanted);
+            }
+        }
+        if programs.is_empty() { bail!("no test of {:?} has such a name", self.modules) } else { Ok(programs) }
     }
-    let built = said.lines().filter_map(built_test);
-    Ok(built.map(|(name, program)| (name.into(), program.into())).collect())
 }
 
-/// `  Executable tests/link.rs (target/debug/deps/link-1a2b)` to its name and program.
+/// `  Executable tests/kernel/main.rs (target/debug/deps/kernel-1a2b)` to its name and program.
 fn built_test(line: &str) -> Option<(&str, &str)> {
-    let (file, program) = line.trim().strip_prefix("Executable tests/")?.split_once(".rs (")?;
-    Some((file, program.strip_suffix(')')?))
+    let (name, program) = line.trim().strip_prefix("Executable tests/")?.split_once("/main.rs (")?;
+    Some((name, program.strip_suffix(')')?))
 }
 
-/// Runs the test binaries one after another, then prints what they wrote into the two logs.
-fn job(binaries: &BTreeMap<String, String>, filters: &[&str]) -> Job {
-    let runs: Vec<String> =
-        binaries.values().map(|program| format!("{program} --test-threads=1 {}\n", filters.join(" "))).collect();
+/// Runs tests of the programs one after another, then prints what they wrote into the two logs.
+fn job(programs: &BTreeMap<String, Vec<String>>) -> Job {
+    let runs: Vec<String> = programs
+        .iter()
+        .map(|(program, tests)| format!("{program} --test-threads=1 --exact {}\n", tests.join(" ")))
+        .collect();
     let script = format!(
         "echo \"kernel: $(uname -v)\"\n{}cat \"$TCCC_VERDICT_LOG\" \"$TCCC_SKIP_LOG\" || true\n",
         runs.concat()
@@ -243,17 +256,28 @@ mod tests {
 
     #[test]
     fn built_tests_are_found_in_what_cargo_says() {
-        let line = "  Executable tests/kernel_load.rs (target/debug/deps/kernel_load-64a5)";
-        assert_eq!(built_test(line), Some(("kernel_load", "target/debug/deps/kernel_load-64a5")));
+        let line = "  Executable tests/kernel/main.rs (target/debug/deps/kernel-64a5)";
+        assert_eq!(built_test(line), Some(("kernel", "target/debug/deps/kernel-64a5")));
         assert_eq!(built_test("  Executable unittests src/lib.rs (target/debug/deps/tccc-7ff2)"), None);
     }
 
     #[test]
-    fn job_runs_each_binary_alone_on_a_host_of_its_own() {
-        let binaries = BTreeMap::from([("a".into(), "deps/a-1".into()), ("b".into(), "deps/b-2".into())]);
-        let job = job(&binaries, &["netem"]);
+    fn tests_are_wanted_by_module_and_word() {
+        let wanted = Wanted { modules: vec!["kernel::load", "kernel::trace"], words: vec!["netem"] };
+        let tests = ["kernel::load::netem_a", "kernel::trace::b", "kernel::serve::netem_c", "network::load::netem_d"];
+        assert_eq!(tests.map(|test| wanted.holds(test)), [true, false, false, false]);
+    }
+
+    #[test]
+    fn job_runs_each_program_alone_on_a_host_of_its_own() {
+        let programs = BTreeMap::from([
+            ("deps/a-1".into(), vec!["x::y".into(), "z".into()]),
+            ("deps/b-2".into(), vec!["v".into()]),
+        ]);
+        let job = job(&programs);
         let script = &job.command[2];
-        assert!(script.contains("deps/a-1 --test-threads=1 netem\ndeps/b-2 --test-threads=1 netem\n"), "{script}");
+        let runs = "deps/a-1 --test-threads=1 --exact x::y z\ndeps/b-2 --test-threads=1 --exact v\n";
+        assert!(script.contains(runs), "{script}");
         assert!(!job.environment.iter().any(|(name, _)| name == "TCCC_SHARED_HOST"));
     }
 }

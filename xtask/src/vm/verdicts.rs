@@ -74,7 +74,7 @@ fn feature(line: &str) -> Option<(String, String)> {
 }
 
 /// The table in Markdown: a row a feature, a column a kernel; below it the tests and why some were skipped.
-pub fn table(files: &[&str], columns: &[Verdicts]) -> String {
+pub fn table(modules: &[&str], columns: &[Verdicts]) -> String {
     let mut features: Vec<&String> = Vec::new();
     for (name, _) in columns.iter().flat_map(|column| &column.features) {
         if !features.contains(&name) {
@@ -100,7 +100,7 @@ pub fn table(files: &[&str], columns: &[Verdicts]) -> String {
     let situations: Vec<String> =
         situations.iter().map(|situation| situation.trim_start_matches("every_algorithm_").replace('_', " ")).collect();
     let _ = writeln!(text, "\nEach algorithm goes through: {}.", situations.join("; "));
-    let _ = writeln!(text, "\nTests of `{}`.", files.join("`, `"));
+    let _ = writeln!(text, "\nTests of `{}`.", modules.join("`, `"));
     for column in columns {
         for (reason, times) in &column.count.reasons {
             let _ = writeln!(text, "\nSkipped on {}, {times}: {reason}.", column.version);
@@ -125,14 +125,14 @@ mod tests {
     #[test]
     fn table_shows_every_feature_on_every_kernel() {
         let text = table(
-            &["kernel_a"],
+            &["kernel::a"],
             &[Verdicts::read(OUTPUT), Verdicts { version: "7.3.4-1".into(), ..Verdicts::default() }],
         );
         let expected = "| feature | 6.1.176-1 | 7.3.4-1 |\n| --- | --- | --- |\n\
             | algorithms | 1 of 2, not dtcp | not run |\n| policy by unit | yes | no |\n| upgrade | with a gap | no |\n\
             | all tests | 1 passed, 1 failed, 1 skipped | 0 passed, 0 failed, 0 skipped |\n\
             \nEach algorithm goes through: waits; verifier.\n\
-            \nTests of `kernel_a`.\n\
+            \nTests of `kernel::a`.\n\
             \nSkipped on 6.1.176-1, 1: needs tun: not here.\n\nFailed on 6.1.176-1: `b`.\n";
         assert_eq!(text, expected);
     }

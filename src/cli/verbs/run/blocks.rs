@@ -7,10 +7,11 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Args, EngineChoice, Planned};
+use super::args::{Args, EngineChoice};
+use super::planned::Planned;
 use crate::catalog;
-use crate::experiment::block::blocks;
-use crate::experiment::cost;
+use crate::lab::block::blocks;
+use crate::lab::cost;
 
 const SCHEMA: u32 = 1;
 

@@ -5,21 +5,77 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
-use super::Planned;
+use super::args::{Args, EngineChoice, LinkChoice, NetworkChoice};
+use super::planned::Planned;
 use super::progress::Display;
-use crate::experiment::cost::Jobs;
-use crate::experiment::net::Network;
-use crate::experiment::part::Part;
-use crate::experiment::runner::{self, Options, Outcome};
-use crate::experiment::virtual_time::guest::Guest;
-use crate::experiment::{ns2, virtual_time};
+use crate::emulate::mininet::Mininet;
+use crate::emulate::netem::{self, Netem};
+use crate::emulate::netns::Namespaces;
+use crate::emulate::tunlink::TunLink;
+use crate::emulate::{LinkDriver, Network};
+use crate::kernel::probe::has_netem;
+use crate::lab::cost::Jobs;
+use crate::lab::part::Part;
+use crate::lab::runner;
+use crate::lab::work::{Outcome, Work};
 use crate::report;
+use crate::virtual_time::guest::Guest;
+use crate::{ns2, virtual_time};
 
 /// What carries the runs out, ready.
 pub(super) enum Carrier {
     Kernel(Box<dyn Network>),
     Virtual(Box<Guest>),
     Ns2,
+}
+
+impl LinkChoice {
+    /// What builds the links of all these plans.
+    ///
+    /// Errors: this kernel has no netem, which was asked for.
+    pub fn driver(self, planned: &[Planned]) -> Result<Box<dyn LinkDriver>> {
+        let links = planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
+        let beyond_netem = links.filter_map(|link| netem::check_expressible(&link.directions).err()).next();
+        Ok(match self {
+            LinkChoice::Auto if has_netem() => match beyond_netem {
+                None => Box::new(Netem),
+                Some(lack) => {
+                    crate::cli::output::note(&format!("links by the user-space emulator: {}", lack.what));
+                    Box::new(TunLink)
+                }
+            },
+            LinkChoice::Netem => Box::new(Netem::on_this_kernel()?),
+            LinkChoice::Auto | LinkChoice::Tunlink => Box::new(TunLink),
+        })
+    }
+}
+
+impl Args {
+    /// What every scenario needs of this host, whatever it asks.
+    pub fn check_host(&self) -> Result<()> {
+        match self.engine {
+            EngineChoice::Kernel => runner::check_host().map(drop),
+            EngineChoice::Virtual => Guest::find().map(drop),
+            EngineChoice::Ns2 => ns2::version().map(drop),
+        }
+    }
+
+    pub(super) fn carrier(&self, planned: &[Planned]) -> Result<Carrier> {
+        Ok(match self.engine {
+            EngineChoice::Kernel if self.network == NetworkChoice::Mininet => {
+                Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
+            }
+            EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
+            EngineChoice::Virtual => {
+                if !virtual_time::is_caged() {
+                    let what = "this kernel has no Landlock: nothing but your own rights holds a guest back";
+                    crate::cli::output::warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
+                }
+                Carrier::Virtual(Box::new(Guest::find()?))
+            }
+            EngineChoice::Ns2 => Carrier::Ns2,
+        })
+    }
 }
 
 /// One call of the command.
@@ -43,20 +99,11 @@ impl Call<'_> {
             return Ok(Outcome::default());
         }
         let mut tell = |progress| display.show(&progress);
+        let work = Work { scenario, plan, part, out: out.clone(), jobs, stop };
         let outcome = match &self.carrier {
-            Carrier::Kernel(network) => {
-                let network = network.as_ref();
-                let options = Options { out: out.clone(), part, jobs, network, stop };
-                runner::run(scenario, plan, &options, &mut tell)
-            }
-            Carrier::Virtual(guest) => {
-                let options = virtual_time::Options { out: out.clone(), part, jobs, guest, stop };
-                virtual_time::run(scenario, plan, &options, &mut tell)
-            }
-            Carrier::Ns2 => {
-                let options = ns2::Options { out: out.clone(), part, jobs, stop };
-                ns2::run(scenario, plan, &options, &mut tell)
-            }
+            Carrier::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
+            Carrier::Virtual(guest) => virtual_time::run(&work, guest, &mut tell),
+            Carrier::Ns2 => ns2::run(&work, &mut tell),
         };
         display.end();
         let outcome = outcome?;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::args::{Args, EngineChoice};
+use super::planned::Planned;
 use super::progress;
-use super::{Args, EngineChoice, Planned};
 use crate::cli::output::warn;
-use crate::experiment::part::Part;
-use crate::experiment::results::ResultDir;
-use crate::experiment::scenario::{Cell, FlowSpec, LinkSpec, Sends};
+use crate::lab::part::Part;
+use crate::lab::results::ResultDir;
 use crate::path::{Direction, LinkConfig, QueueLimit};
+use crate::scenario::{Cell, FlowSpec, LinkSpec, Sends};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints what would be done, and how long all of it takes.
@@ -145,7 +146,7 @@ fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::scenario::Scenario;
+    use crate::scenario::Scenario;
 
     const TEXT: &str = r#"
         title = "t"

@@ -4,8 +4,8 @@
 
 use anyhow::{Error, Result};
 
-use crate::experiment::runner::Outcome;
 use crate::failure::{Failure, Kind};
+use crate::lab::work::Outcome;
 
 /// What did not come out as asked.
 #[derive(Debug, Default)]

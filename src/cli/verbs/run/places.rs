@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::Planned;
+use super::planned::Planned;
 use crate::failure::Failure;
 
 /// The result directories: as asked, or new ones named after scenario and time; below one for several scenarios, by
@@ -43,9 +43,9 @@ pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::plan::{Choices, Plan};
-    use crate::experiment::runner::interrupted;
-    use crate::experiment::scenario::Scenario;
+    use crate::lab::plan::{Choices, Plan};
+    use crate::lab::work::interrupted;
+    use crate::scenario::Scenario;
 
     const TEXT: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"1s\"\nruns=1\nseed=7\n\
                         [[link]]\nends=[\"s\",\"r\"]\n\

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
-use crate::experiment::runner::{Forecast, Progress};
+use crate::lab::work::{Forecast, Progress};
 use crate::plain::plain_lines;
 
 /// Characters of the bar.

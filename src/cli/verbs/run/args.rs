@@ -1,0 +1,151 @@
+//! The options of `tccc run`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::cli::output::Format;
+use crate::cli::verbs::capabilities;
+use crate::failure::Failure;
+use crate::lab::cost::Jobs;
+use crate::lab::part::{Part, Shard};
+use crate::lab::plan::Choices;
+use crate::model::run::Engine;
+use crate::scenario::{Profile, RUNS_MAX};
+
+/// Run experiments: scenario to plan to runs to result directory
+///
+/// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
+/// if it is not what the scenario asks. The same command with the same --out resumes an interrupted experiment, and adds
+/// parts of it by --only and --shard, and more --runs. `tccc report --check` tells whether the results match.
+///
+/// Exit codes: 0 done; 1 failed; 2 wrong request, which fails everywhere; 3 the path is not what the scenario asks; 4 this
+/// host lacks something; 5 try again: interrupted, the result directory is in use, or other work delayed every attempt.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = capabilities::of("run", " Other engines, and --dry-run, need none."))]
+pub struct Args {
+    /// Scenario files, or folders of them; scenarios/REFERENCE.md describes them
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub scenarios: Vec<PathBuf>,
+    /// Result directory [default: runs/SCENARIO-TIME]; one below it for each of several scenarios
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Runs at once: auto takes as many as this host carries, or a number from 1 to 256
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_jobs)]
+    pub jobs: Jobs,
+    /// Runs of each cell, instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)))]
+    pub runs: Option<u32>,
+    /// Seed of everything random, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Only cells with this value of this sweep variable; repeat for more
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub only: Vec<(String, String)>,
+    /// Only the I-th of N shares of the runs, for N hosts; `tccc report` takes all their directories together
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Only the block with this number, as `--dry-run -o json` lists them: all variants of one seed on one path
+    #[arg(long, value_name = "N", conflicts_with = "shard", value_parser = clap::value_parser!(u32).range(1..))]
+    pub block: Option<u32>,
+    /// Publish the block's results in this folder once they are whole; exits 0 at once if they are there already
+    #[arg(long, value_name = "DIR", requires = "block", conflicts_with = "out")]
+    pub publish: Option<PathBuf>,
+    /// Socket conditions, instead of the scenario's
+    #[arg(long, value_enum)]
+    pub profile: Option<Profile>,
+    /// What carries the runs out
+    #[arg(long, value_enum, default_value_t = EngineChoice::Kernel)]
+    pub engine: EngineChoice,
+    /// How links are built
+    #[arg(long, value_enum, default_value_t = LinkChoice::Auto)]
+    pub link: LinkChoice,
+    /// What the hosts are built by
+    #[arg(long, value_enum, default_value_t = NetworkChoice::Netns)]
+    pub network: NetworkChoice,
+    /// Print the plan and its expected time, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How `--dry-run` prints the plan
+    #[arg(short, long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
+    pub output: Format,
+}
+
+/// What carries the runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// Linux, over emulated links
+    Kernel,
+    /// Linux' own TCP in virtual time, with a native build of the same algorithm files; needs no root
+    Virtual,
+    /// The simulator ns-2 with its own TCP agents, as far as the scenario names them in [ns2]; needs no root
+    Ns2,
+}
+
+impl EngineChoice {
+    pub fn engine(self) -> Engine {
+        match self {
+            EngineChoice::Kernel => Engine::Kernel,
+            EngineChoice::Virtual => Engine::Virtual,
+            EngineChoice::Ns2 => Engine::Ns2,
+        }
+    }
+}
+
+/// How links are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LinkChoice {
+    /// The kernel's netem where the kernel has it and it can do what the scenarios ask, else the user-space emulator
+    Auto,
+    /// The kernel's netem
+    Netem,
+    /// The user-space emulator
+    Tunlink,
+}
+
+/// What the hosts are built by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NetworkChoice {
+    /// Network namespaces of our own
+    Netns,
+    /// Mininet, through its Python API
+    Mininet,
+}
+
+/// Most runs at once: far above what any host carries in time.
+const JOBS_MAX: u32 = 256;
+
+fn parse_jobs(text: &str) -> Result<Jobs, String> {
+    match (text, text.parse::<u32>()) {
+        ("auto", _) => Ok(Jobs::Auto),
+        (_, Ok(jobs)) if (1..=JOBS_MAX).contains(&jobs) => Ok(Jobs::Fixed(jobs)),
+        _ => Err(format!("expected auto or a number from 1 to {JOBS_MAX}")),
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as loss=0.1%")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+impl Args {
+    pub fn choices(&self) -> Choices {
+        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine.engine() }
+    }
+
+    /// Options that do not go together.
+    pub fn check(&self) -> Result<()> {
+        let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];
+        if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine != EngineChoice::Kernel) {
+            let engine = self.engine.engine().name();
+            let what = format!("`--{option}` is not for `--engine {engine}`, which has {option}s of its own");
+            return Err(Failure::usage(what).hint("leave out one of the two").into());
+        }
+        Ok(())
+    }
+
+    pub fn part(&self) -> Part {
+        Part { only: self.only.clone(), shard: self.shard, block: None }
+    }
+}

@@ -1,0 +1,20 @@
+//! Plans and what carries them out on the kernel of this host: calibrate, register, trace, send, measure, keep.
+
+mod algorithms;
+pub(crate) mod block;
+pub mod busy;
+mod calibrate;
+mod conditions;
+pub mod cost;
+mod follow;
+pub mod layout;
+pub(crate) mod measure;
+pub mod part;
+pub mod plan;
+pub(crate) mod pool;
+mod record;
+pub(crate) mod results;
+pub mod runner;
+mod schedule;
+pub mod traffic;
+pub mod work;

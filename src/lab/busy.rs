@@ -1,0 +1,132 @@
+//! What others take of this host's processors: other processes, and the hypervisor's other guests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use anyhow::{Context, Result};
+use procfs::process::{Stat, all_processes};
+use procfs::{CpuTime, CurrentSI, KernelStats};
+
+/// Share of all processors that others may take without doing harm. Measurements are judged by the lateness that 1 % of
+/// packets exceed, and whoever takes a hundredth of the time can delay as many.
+const HARMLESS: f64 = 0.01;
+/// Most processes that are named.
+const NAMED: usize = 3;
+/// Share below which nobody is named.
+const WORTH_NAMING: f64 = 0.01;
+
+/// Processor time of the host up to one moment, in clock ticks.
+#[derive(Debug)]
+pub struct Watch {
+    total: u64,
+    idle: u64,
+    stolen: u64,
+    /// This process and all that it started.
+    own: u64,
+    /// Name and time of every other process, by its number.
+    others: BTreeMap<i32, (String, u64)>,
+}
+
+/// Shares of all processors over a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Others {
+    /// All that is not idle and not this process's.
+    pub share: f64,
+    /// The largest users by name, largest first.
+    who: Vec<(String, f64)>,
+}
+
+impl Watch {
+    /// Begins to watch.
+    ///
+    /// Errors: /proc cannot be read.
+    pub fn begin() -> Result<Self> {
+        let CpuTime { user, nice, system, idle, iowait, irq, softirq, steal, .. } =
+            KernelStats::current().context("read /proc/stat")?.total;
+        let [irq, softirq, stolen] = [irq, softirq, steal].map(|ticks| ticks.unwrap_or(0));
+        let idle = idle + iowait.unwrap_or(0);
+        let total = user + nice + system + idle + irq + softirq + stolen;
+        let stats: Vec<Stat> = all_processes().context("list processes")?.flatten().flat_map(|it| it.stat()).collect();
+        let ours = family(&stats);
+        let (own, others): (Vec<_>, Vec<_>) = stats.into_iter().partition(|stat| ours.contains(&stat.pid));
+        let time = |stat: &Stat| stat.utime + stat.stime;
+        // A child that has ended stands in its parent's.
+        let of_ended = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
+        let own = own.iter().map(|stat| time(stat) + of_ended(stat)).sum();
+        let others = others.into_iter().map(|stat| (stat.pid, (stat.comm.clone(), time(&stat)))).collect();
+        Ok(Watch { total, idle, stolen, own, others })
+    }
+
+    /// What others took since then.
+    ///
+    /// Errors: /proc cannot be read.
+    pub fn others(&self) -> Result<Others> {
+        Ok(self.until(&Self::begin()?))
+    }
+
+    fn until(&self, now: &Watch) -> Others {
+        let total = now.total.saturating_sub(self.total).max(1) as f64;
+        let share = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64 / total;
+        let used = 1.0 - share(now.idle, self.idle) - share(now.own, self.own);
+        let before = |pid: &i32| self.others.get(pid).map_or(0, |(_, ticks)| *ticks);
+        let mut who: Vec<(String, f64)> =
+            now.others.iter().map(|(pid, (name, ticks))| (name.clone(), share(*ticks, before(pid)))).collect();
+        who.push(("other guests of the hypervisor".to_owned(), share(now.stolen, self.stolen)));
+        who.retain(|(_, share)| *share >= WORTH_NAMING);
+        who.sort_by(|a, b| b.1.total_cmp(&a.1));
+        who.truncate(NAMED);
+        Others { share: used.max(0.0), who }
+    }
+}
+
+impl Others {
+    /// Whether that can have disturbed a measurement.
+    pub fn disturb(&self) -> bool {
+        self.share > HARMLESS
+    }
+}
+
+impl fmt::Display for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "others use {:.0} % of the processors", self.share * 100.0)?;
+        let who: Vec<String> = self.who.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
+        if who.is_empty() { Ok(()) } else { write!(f, " ({})", who.join(", ")) }
+    }
+}
+
+/// This process and everything below it.
+fn family(stats: &[Stat]) -> BTreeSet<i32> {
+    let mut family = BTreeSet::from([std::process::id() as i32]);
+    loop {
+        let known = family.len();
+        family.extend(stats.iter().filter(|stat| family.contains(&stat.ppid)).map(|stat| stat.pid).collect::<Vec<_>>());
+        if family.len() == known {
+            return family;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_all_but_idle_time_and_our_own() {
+        let watch = |total, idle, stolen, own, ticks| {
+            let others = BTreeMap::from([(7, ("rustc".to_owned(), ticks)), (8, ("quiet".to_owned(), 5))]);
+            Watch { total, idle, stolen, own, others }
+        };
+        let others = watch(1000, 500, 0, 100, 50).until(&watch(1200, 560, 20, 140, 110));
+        assert!((others.share - 0.5).abs() < 1e-9 && others.disturb());
+        let text = "others use 50 % of the processors (rustc 30 %, other guests of the hypervisor 10 %)";
+        assert_eq!(others.to_string(), text);
+        let quiet = watch(1000, 500, 0, 100, 50).until(&watch(1200, 600, 0, 200, 50));
+        assert_eq!((quiet.disturb(), quiet.to_string()), (false, "others use 0 % of the processors".to_owned()));
+    }
+
+    #[test]
+    fn this_host_can_be_watched() {
+        let others = Watch::begin().unwrap().others().unwrap();
+        assert!((0.0..=1.0).contains(&others.share), "{others}");
+    }
+}

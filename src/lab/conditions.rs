@@ -1,0 +1,149 @@
+//! Socket conditions of a scenario's senders: window cap, initial ssthresh, initial cwnd, imposed by our sock_ops program.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+
+use anyhow::{Context, Result, anyhow, bail};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use nix::errno::Errno;
+
+use crate::failure::Failure;
+use crate::kernel::cgroup::RunCgroup;
+use crate::kernel::netns::Netns;
+use crate::kernel::probe::Features;
+use crate::scenario::FlowSpec;
+
+mod skel {
+    #![allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
+    include!(concat!(env!("OUT_DIR"), "/conditions.skel.rs"));
+}
+
+/// The attached program; detached when dropped and when the process ends.
+pub struct Conditions {
+    _program: Link,
+    _setter: Option<Link>,
+    senders: MapHandle,
+}
+
+/// `struct sender` of the program.
+const SENDER_BYTES: usize = 16;
+/// `struct conditions` of the program.
+const CONDITIONS_BYTES: usize = 20;
+
+/// What the program says about one sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Outcome {
+    applied: u32,
+    error: i32,
+}
+
+impl Conditions {
+    /// Loads the program and attaches it to the cgroup of the experiment's processes.
+    ///
+    /// `ssthresh_alone`: some flow asks for an initial ssthresh without a window cap, which takes a helper algorithm.
+    ///
+    /// Errors: not permitted; the kernel refuses the program, or lacks struct_ops links where they are needed.
+    /// Side effects: a program on the cgroup, and one registered algorithm, for as long as the returned value lives.
+    pub fn attach(cgroup: &RunCgroup, ssthresh_alone: bool) -> Result<Self> {
+        let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+        let mut open =
+            skel::ConditionsSkelBuilder::default().open(&mut storage).context("open the socket conditions program")?;
+        if ssthresh_alone {
+            require_links()?;
+            // Algorithm names are global, and another tccc may be at work; letters, digits, _ and . are allowed.
+            let name = format!("tccc_ss{}", std::process::id());
+            let raw = open.struct_ops.ssthresh_setter_mut();
+            copy_name(&mut raw.name, &name);
+            let bss = open.maps.bss_data.as_mut().ok_or_else(|| anyhow!("the program has no place for its name"))?;
+            copy_name(&mut bss.setter_name, &name);
+        } else {
+            open.maps.ssthresh_setter.set_autocreate(false).context("leave out the helper algorithm")?;
+            for mut program in open.open_object_mut().progs_mut() {
+                let keep = program.name() == "tccc_conditions";
+                program.set_autoload(keep);
+            }
+        }
+        let mut skel = open.load().context("load the socket conditions program")?;
+        let setter = match ssthresh_alone {
+            true => {
+                let attached = skel.maps.ssthresh_setter.attach_struct_ops();
+                Some(attached.context("register the algorithm that sets ssthresh")?)
+            }
+            false => None,
+        };
+        let program = skel.progs.tccc_conditions.attach_cgroup(cgroup.as_fd().as_raw_fd());
+        Ok(Conditions {
+            _program: program.context("attach the socket conditions program to the cgroup")?,
+            _setter: setter,
+            senders: MapHandle::try_from(&skel.maps.tccc_senders).context("keep the map of senders")?,
+        })
+    }
+
+    /// Asks for a flow's conditions; its sender will bind `port` in `netns`.
+    ///
+    /// Errors: too many flows at once.
+    pub fn ask(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<()> {
+        let mut value = [0_u8; CONDITIONS_BYTES];
+        let asked = [flow.window_cap, flow.initial_ssthresh, flow.initial_cwnd];
+        for (place, number) in value.chunks_exact_mut(4).zip(asked) {
+            place.copy_from_slice(&number.unwrap_or(0).to_ne_bytes());
+        }
+        self.senders
+            .update(&key(netns, port)?, &value, MapFlags::ANY)
+            .with_context(|| format!("ask for the conditions of flow \"{}\"", flow.name))
+    }
+
+    /// Checks that a flow got its conditions, at one of its ports at least, and forgets it.
+    ///
+    /// Errors: the kernel refused one, or no connection used a port.
+    pub fn confirm(&self, netns: &Netns, ports: Range<u16>, flow: &FlowSpec) -> Result<()> {
+        let mut applied = 0;
+        for port in ports {
+            let outcome = self.outcome(netns, port, flow)?;
+            if outcome.error != 0 {
+                let why = Errno::from_raw(-outcome.error).desc().to_lowercase();
+                bail!("the kernel refused the socket conditions of flow \"{}\": {why}", flow.name)
+            }
+            applied += outcome.applied;
+        }
+        if applied == 0 {
+            bail!("no connection of flow \"{}\" met its socket conditions", flow.name);
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, netns: &Netns, port: u16, flow: &FlowSpec) -> Result<Outcome> {
+        let key = key(netns, port)?;
+        let value = self.senders.lookup(&key, MapFlags::ANY).context("read what became of the conditions")?;
+        let value = value.ok_or_else(|| anyhow!("the conditions of flow \"{}\" were never asked for", flow.name))?;
+        self.senders.delete(&key).context("forget the conditions")?;
+        let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
+        Ok(Outcome { applied: number(12), error: number(16) as i32 })
+    }
+}
+
+/// The helper algorithm must go with this process, however it ends: only a link does.
+fn require_links() -> Result<()> {
+    if Features::probe()?.links {
+        return Ok(());
+    }
+    let what = "cannot set initial_ssthresh without a window_cap: this kernel has no struct_ops links (Linux 6.4)";
+    let hint = "give the flow a window_cap, leave initial_ssthresh out, or use a newer kernel";
+    Err(Failure::unmet(what).hint(hint).into())
+}
+
+fn copy_name(to: &mut [libc::c_char], name: &str) {
+    to.fill(0);
+    for (to, from) in to.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+}
+
+fn key(netns: &Netns, port: u16) -> Result<[u8; SENDER_BYTES]> {
+    let mut key = [0; SENDER_BYTES];
+    key[..8].copy_from_slice(&netns.cookie()?.to_ne_bytes());
+    key[8..].copy_from_slice(&u64::from(port).to_ne_bytes());
+    Ok(key)
+}

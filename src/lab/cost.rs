@@ -1,0 +1,299 @@
+//! How much a run costs this host, and so how many go on at once: pure.
+
+use std::time::Duration;
+
+use crate::path::rate_trace::RateTrace;
+use crate::path::route::{Hop, RoundTrip, shortest_path};
+use crate::path::{Direction, QueueLimit};
+use crate::scenario::{Cell, FlowSpec, Sends};
+
+/// What emulated links may carry per processor, bits per second; a run counts once for every link it crosses.
+///
+/// Runs that count for 1.5 to 2 times this at once were in time on two processors (Linux 6.18: 18 of DTCP's table 4,
+/// 12 of Mehta's table 2, p99 0.2 and 0.9 ms); the rest is for what else a host does.
+const CARRIED_PER_PROCESSOR_BPS: f64 = 80e6;
+/// What a link counts for that sends at its own rate, as a share of that rate: it spaces the packets evenly, and a busy
+/// thread sends several at once; and no thread takes more than a processor.
+///
+/// Eight transfers of 50 Mbit/s at once were in time on two processors, and so were two of 500 Mbit/s (Linux 6.18).
+const EVEN_SHARE: f64 = 0.4;
+/// Up to this rate every packet wakes the thread.
+const EVEN_BPS: f64 = 10e6;
+/// A queue that lasts less overflows when a busy host holds its link up: there the share is the whole.
+const SHORT_QUEUE: Duration = Duration::from_millis(5);
+/// A run costs at least this: its processes, namespaces and timers.
+const LEAST_RUN_BPS: f64 = 1e6;
+/// Random loss keeps a window below this many times the square-root law's constant.
+///
+/// Source: M. Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997, equation 3,
+/// with C = 1.22 for Reno; twice that for algorithms that yield less.
+const LOSS_CONSTANT: f64 = 2.4;
+/// A socket never has more on its way, bytes: the largest buffers of the profile `paper`, and those of a fresh namespace
+/// are smaller.
+const BUFFER_BYTES: f64 = 67_108_864.0;
+/// What a run takes beside its traffic: building, connecting, closing, in round trips and at all.
+const EXTRA_ROUND_TRIPS: u32 = 8;
+const EXTRA: Duration = Duration::from_millis(500);
+
+/// How many runs at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jobs {
+    /// As many as this host carries.
+    Auto,
+    Fixed(u32),
+}
+
+/// What may still go on at the same time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// Expected traffic, bits per second over all links.
+    Traffic(f64),
+    Runs(u32),
+}
+
+impl Limit {
+    /// The limit that the choice means on a host with so many processors.
+    pub fn of(jobs: Jobs, processors: u32) -> Limit {
+        match jobs {
+            Jobs::Auto => Limit::Traffic(f64::from(processors) * CARRIED_PER_PROCESSOR_BPS),
+            Jobs::Fixed(runs) => Limit::Runs(runs.max(1)),
+        }
+    }
+
+    /// Whether one more run of this cost fits beside those that go on; one alone always does.
+    pub fn allows(&self, running: u32, traffic_bps: f64, cost_bps: f64) -> bool {
+        running == 0
+            || match self {
+                Limit::Traffic(most) => traffic_bps + cost_bps <= *most,
+                Limit::Runs(most) => running < *most,
+            }
+    }
+
+    /// The limit after as many runs as it takes were in time: a quarter more, up to what the host should carry. One
+    /// disturbance of the host then does not slow down all that follows.
+    pub fn raised(&self, most: &Limit) -> Limit {
+        match (self, most) {
+            (Limit::Traffic(now), Limit::Traffic(most)) => Limit::Traffic((now * 1.25).min(*most)),
+            (Limit::Runs(now), Limit::Runs(most)) => Limit::Runs((now + now.div_ceil(4)).min(*most)),
+            _ => *self,
+        }
+    }
+
+    /// The limit after a link was late with so many runs and so much traffic: half of what went on.
+    pub fn halved(&self, running: u32, traffic_bps: f64) -> Limit {
+        match self {
+            Limit::Traffic(most) => Limit::Traffic(most.min(traffic_bps / 2.0)),
+            Limit::Runs(most) => Limit::Runs((*most).min(running / 2).max(1)),
+        }
+    }
+}
+
+/// Bits per second that a run of this cell is expected to send, times the links it crosses; flows that share a link
+/// send no more than it carries.
+pub(crate) fn traffic_bps(cell: &Cell) -> f64 {
+    hops(cell).map(|hop| sent_bps(cell, &hop).min(rate_bps(cell, &hop))).sum()
+}
+
+/// Packets that the flows of a cell send over all links in a run, acknowledgements not counted.
+pub fn packets(cell: &Cell) -> f64 {
+    traffic_bps(cell) * cell.duration.as_secs_f64() / 8.0 / f64::from(cell.mtu)
+}
+
+/// What a run of this cell counts for: its traffic, less where it costs less.
+pub(crate) fn load_bps(cell: &Cell) -> f64 {
+    let load = |hop: Hop| {
+        let (sent, rate) = (sent_bps(cell, &hop), rate_bps(cell, &hop));
+        let is_short = || queue_time(cell, &hop).is_some_and(|time| time < SHORT_QUEUE);
+        let is_even = sent >= rate && hop.direction(&cell.links).trace.is_none() && !is_short();
+        if is_even { rate.min(EVEN_BPS.max(EVEN_SHARE * rate)).min(CARRIED_PER_PROCESSOR_BPS) } else { sent.min(rate) }
+    };
+    hops(cell).map(load).sum::<f64>().max(LEAST_RUN_BPS)
+}
+
+fn hops(cell: &Cell) -> impl Iterator<Item = Hop> {
+    (0..cell.links.len()).flat_map(|link| [Hop { link, side: 0 }, Hop { link, side: 1 }])
+}
+
+fn rate_bps(cell: &Cell, hop: &Hop) -> f64 {
+    hop.direction(&cell.links).rate.map_or(f64::INFINITY, |rate| rate.0 as f64)
+}
+
+/// What flows want to send over a link.
+fn sent_bps(cell: &Cell, hop: &Hop) -> f64 {
+    let crossing = cell.flows.iter().filter(|flow| way(cell, flow).contains(hop));
+    crossing.map(|flow| flow_bps(cell, flow)).sum()
+}
+
+/// How long a full queue takes to empty at the link's highest rate; none where nothing limits it.
+pub(crate) fn queue_time(cell: &Cell, hop: &Hop) -> Option<Duration> {
+    let rate = hop.direction(&cell.links).fastest_rate()?;
+    let bytes = match cell.links[hop.link].config(cell.mtu).queue_limits().ok()?[hop.side] {
+        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(cell.mtu),
+        QueueLimit::Bytes(bytes) => bytes,
+    };
+    Some(Duration::from_secs_f64(8.0 * bytes as f64 / rate.0 as f64))
+}
+
+fn way(cell: &Cell, flow: &FlowSpec) -> Vec<Hop> {
+    shortest_path(&cell.links, &flow.from, &flow.to).unwrap_or_default()
+}
+
+/// The lowest rate on a flow's way; infinite where no link has one.
+fn way_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
+    let way = way(cell, flow);
+    let rates = way.iter().filter_map(|hop| hop.direction(&cell.links).rate);
+    rates.map(|rate| rate.0 as f64).fold(f64::INFINITY, f64::min)
+}
+
+/// What an endless flow sends where no link on its way has a rate: its window in each round trip.
+///
+/// None: one has.
+pub(crate) fn window_bps(cell: &Cell, flow: &FlowSpec) -> Option<f64> {
+    way_bps(cell, flow).is_infinite().then(|| flow_bps(cell, flow))
+}
+
+/// What a flow sends over each link of its way.
+fn flow_bps(cell: &Cell, flow: &FlowSpec) -> f64 {
+    let way = way(cell, flow);
+    let rate = way_bps(cell, flow);
+    match flow.sends {
+        Sends::Datagrams { rate: own, .. } => return rate.min(own.0 as f64),
+        Sends::Transfers { size, count, interval } | Sends::Messages { size, count, interval } if count > 1 => {
+            return rate.min(8.0 * size.0 as f64 / interval.as_secs_f64().max(1e-3));
+        }
+        _ => {}
+    }
+    let passing: f64 = way.iter().map(|hop| 1.0 - hop.direction(&cell.links).loss.long_run().0).product();
+    let by_loss = LOSS_CONSTANT / (1.0 - passing).sqrt();
+    let by_buffer = BUFFER_BYTES / f64::from(cell.mtu);
+    let window = flow.window_cap.map_or(by_buffer, f64::from).min(by_loss).min(by_buffer);
+    let per_window = 8.0 * f64::from(cell.mtu) / round_trip(cell, flow).as_secs_f64().max(1e-4);
+    rate.min(window * per_window)
+}
+
+/// Round trip of a flow's empty path.
+pub(crate) fn round_trip(cell: &Cell, flow: &FlowSpec) -> Duration {
+    let way = RoundTrip::between(&cell.links, &flow.from, &flow.to);
+    way.map_or(Duration::ZERO, |way| way.directions(&cell.links).map(|direction| direction.delay).sum())
+}
+
+/// Longest that a flow's empty path may hold up a packet behind the one before it: its delays, what holding back adds to
+/// them, and the longest outage of its links.
+pub(crate) fn hold_up(cell: &Cell, flow: &FlowSpec) -> Duration {
+    let way = way(cell, flow);
+    let on_link = |hop: &Hop| {
+        let direction = hop.direction(&cell.links);
+        let outage = direction.trace.as_ref().map_or(Duration::ZERO, RateTrace::longest_gap);
+        direction.jitter + direction.held_up() + outage
+    };
+    round_trip(cell, flow) + way.iter().map(on_link).sum::<Duration>()
+}
+
+/// Longest round trip of a cell's flows.
+pub(crate) fn longest_round_trip(cell: &Cell) -> Duration {
+    cell.flows.iter().map(|flow| round_trip(cell, flow)).max().unwrap_or_default()
+}
+
+/// What measuring one empty path takes, beside round trips: its probes, its losses, its overload, each once.
+const CALIBRATION: Duration = Duration::from_secs(4);
+
+/// How long the empty path of this cell takes to measure.
+pub(crate) fn calibration_time(cell: &Cell) -> Duration {
+    CALIBRATION + longest_round_trip(cell) * EXTRA_ROUND_TRIPS
+}
+
+/// How long one run of this cell takes from start to end.
+pub(crate) fn run_time(cell: &Cell) -> Duration {
+    let last = cell.flows.iter().map(|flow| end(cell, flow)).max().unwrap_or(cell.duration);
+    last.min(cell.duration) + longest_round_trip(cell) * EXTRA_ROUND_TRIPS + EXTRA
+}
+
+/// When a flow is expected to be over, where that can be told: a duration leaves a single transfer far more time than it
+/// takes. At worst it has the same share of its way as all other flows.
+fn end(cell: &Cell, flow: &FlowSpec) -> Duration {
+    let Some(way) = RoundTrip::between(&cell.links, &flow.from, &flow.to) else { return cell.duration };
+    let is_even = |direction: &Direction| {
+        direction.loss.long_run().0 == 0.0 && direction.changes.is_empty() && direction.trace.is_none()
+    };
+    match flow.sends {
+        Sends::Transfers { size, count: 1, .. } if way.directions(&cell.links).all(is_even) => {
+            let bits = 8.0 * size.0 as f64 * cell.flows.len() as f64;
+            let sending = Duration::try_from_secs_f64(bits / flow_bps(cell, flow)).unwrap_or(cell.duration);
+            flow.start.saturating_add(sending)
+        }
+        _ => cell.duration,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::tests::{RENO, cell, flow, link, scenario};
+
+    fn link_of(rest: &str) -> String {
+        link(["a", "b"], rest)
+    }
+
+    #[test]
+    fn one_run_goes_on_whatever_it_costs_and_more_as_they_fit() {
+        let limit = Limit::of(Jobs::Auto, 2);
+        assert!(limit.allows(0, 0.0, 1e12));
+        assert!(limit.allows(1, 50e6, 60e6));
+        assert!(!limit.allows(1, 101e6, 60e6));
+        assert!(!Limit::Runs(3).allows(3, 0.0, 0.0));
+    }
+
+    #[test]
+    fn lateness_halves_what_went_on_and_never_ends_at_none() {
+        assert_eq!(Limit::Runs(12).halved(8, 0.0), Limit::Runs(4));
+        assert_eq!(Limit::Runs(1).halved(1, 0.0), Limit::Runs(1));
+        assert_eq!(Limit::Traffic(100e6).halved(3, 60e6), Limit::Traffic(30e6));
+        assert_eq!(Limit::Runs(1).raised(&Limit::Runs(12)), Limit::Runs(2));
+        assert_eq!(Limit::Runs(11).raised(&Limit::Runs(12)), Limit::Runs(12));
+        assert_eq!(Limit::Traffic(30e6).raised(&Limit::Traffic(100e6)), Limit::Traffic(37.5e6));
+    }
+
+    /// Four of 50 Mbit/s where two were before; but not where a held-up link overflows.
+    #[test]
+    fn link_at_its_own_rate_counts_less_unless_its_queue_is_short() {
+        let load = |rate: &str, queue: &str| {
+            let link = format!("rate=\"{rate}\"\ndelay=\"10ms\"\nqueue=\"{queue}\"");
+            load_bps(&cell(&(link_of(&link) + &flow("f", ["a", "b"], RENO))))
+        };
+        assert_eq!(load("50mbit", "100pkts"), 20e6);
+        assert_eq!(load("50mbit", "10pkts"), 50e6);
+        assert_eq!(load("5mbit", "100pkts"), 5e6);
+        assert_eq!(load("500mbit", "1000pkts"), 80e6, "two on two processors");
+    }
+
+    /// The time of its run was forecast as six days, and its guest was given more memory than it can number.
+    #[test]
+    fn flow_that_no_link_limits_is_limited_by_its_buffers() {
+        let sent = traffic_bps(&cell(&(link_of("delay=\"10ms\"") + &flow("f", ["a", "b"], RENO))));
+        assert!((sent / (8.0 * 67_108_864.0 / 20e-3) - 1.0).abs() < 1e-9, "{sent}");
+    }
+
+    /// Their time was forecast as the duration: an hour for twenty minutes.
+    #[test]
+    fn transfer_takes_as_long_as_its_bytes_and_no_longer_than_the_duration() {
+        let seconds = |size: &str, loss: &str| {
+            let link = link_of(&format!("rate=\"8mbit\"\ndelay=\"10ms\"\nloss=\"{loss}\""));
+            let flow = flow("f", ["a", "b"], &format!("{RENO}\nsize=\"{size}\""));
+            run_time(&scenario(300, &(link + &flow)).cells[0]).as_secs()
+        };
+        assert_eq!(seconds("10MB", "0"), 10);
+        assert_eq!(seconds("1GB", "0"), 300);
+        assert_eq!(seconds("10MB", "1%"), 300);
+    }
+
+    #[test]
+    fn flows_that_share_a_link_cost_what_it_carries() {
+        let flow = |name: &str, from: &str| flow(name, [from, "c"], RENO);
+        let narrow = |ends: [&str; 2], rate: &str| link(ends, &format!("rate=\"{rate}\"\ndelay=\"10ms\""));
+        let path = narrow(["a", "b"], "50mbit") + &narrow(["b", "c"], "20mbit");
+        let cost = |flows: &str| traffic_bps(&cell(&format!("{path}{flows}")));
+        assert_eq!(cost(&flow("one", "a")), 40e6, "20 Mbit/s over two links");
+        assert_eq!(cost(&(flow("one", "b") + &flow("two", "b"))), 20e6);
+        assert_eq!(cost(&(flow("one", "a") + &flow("two", "a") + &flow("three", "a"))), 50e6 + 20e6);
+    }
+}

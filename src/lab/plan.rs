@@ -1,0 +1,276 @@
+//! Scenario to ordered list of runs: pure, so that a plan can be shown, stored and compared before anything happens.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::model::run::{Engine, RESULT_SCHEMA};
+use crate::path::LinkConfig;
+use crate::scenario::{Cell, PLANNED_RUNS_MAX, Profile, RUNS_MAX, Scenario, VirtualSpec};
+use crate::units::duration_text;
+
+/// Longest part of a run's id that its values take, bytes: a file system takes names of 255, and folders of attempts
+/// have more in theirs than the id.
+const VALUES_MAX: usize = 120;
+
+/// What the command line may say about a scenario's plan; none leaves it as written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Runs per cell.
+    pub runs: Option<u32>,
+    /// Seed of everything random.
+    pub seed: Option<u64>,
+    pub profile: Option<Profile>,
+    /// What carries it out.
+    pub engine: Engine,
+}
+
+/// One run that is to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRun {
+    /// Folder of its results, unique in the plan.
+    pub id: String,
+    /// Index into [`Plan::cells`].
+    pub cell: usize,
+    /// Repeat, from 0.
+    pub repeat: u32,
+    /// Seed of its links; the same over all variants of a repeat.
+    pub seed: u64,
+}
+
+/// Everything that will be done, in order: `plan.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of this file.
+    pub schema: u32,
+    pub scenario: String,
+    /// What carries it out.
+    #[serde(default)]
+    pub engine: Engine,
+    pub profile: Profile,
+    /// What virtual time adds, where it carries the plan out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_time: Option<VirtualSpec>,
+    /// Runs per cell.
+    pub repeats: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Interval of the traced samples.
+    #[serde(with = "duration_text")]
+    pub sample: Duration,
+    /// Every combination of the sweep, resolved.
+    pub cells: Vec<Cell>,
+    /// The runs in the order in which they start.
+    pub runs: Vec<PlannedRun>,
+}
+
+impl Plan {
+    /// Plans a scenario: repeats one after the other, the cells of each in random order, so that a slow change of the
+    /// host spreads over all cells alike.
+    ///
+    /// Errors: more runs than [`RUNS_MAX`] of a cell or [`PLANNED_RUNS_MAX`] together.
+    pub fn new(scenario: &Scenario, choices: &Choices) -> Result<Plan, Failure> {
+        let cells = scenario.cells.clone();
+        let repeats = choices.runs.unwrap_or(scenario.runs);
+        if !(1..=RUNS_MAX).contains(&repeats) || cells.len() * repeats as usize > PLANNED_RUNS_MAX {
+            let what = format!("{repeats} runs of {} cells are too many", cells.len());
+            let most = format!("at most {RUNS_MAX} of a cell and {PLANNED_RUNS_MAX} together");
+            return Err(Failure::usage(what).hint(most));
+        }
+        let seed = choices.seed.unwrap_or(scenario.seed);
+        let mut plan = Plan {
+            schema: RESULT_SCHEMA,
+            scenario: scenario.name.clone(),
+            engine: choices.engine,
+            profile: choices.profile.unwrap_or(scenario.profile),
+            virtual_time: (choices.engine == Engine::Virtual).then_some(scenario.virtual_time),
+            repeats,
+            seed,
+            sample: scenario.sample,
+            cells,
+            runs: Vec::new(),
+        };
+        let series = scenario.series_variable();
+        plan.runs = (0..repeats).flat_map(|repeat| plan.repeat(repeat, series)).collect();
+        Ok(plan)
+    }
+
+    /// The same plan with this many repeats at most: repeats depend on the seed and not on how many there are.
+    pub(crate) fn limited_to(&self, repeats: u32) -> Plan {
+        let mut plan = Plan { repeats: self.repeats.min(repeats), ..self.clone() };
+        plan.runs.retain(|run| run.repeat < plan.repeats);
+        plan
+    }
+
+    /// The runs of one repeat, in random order.
+    fn repeat(&self, repeat: u32, series: Option<&str>) -> Vec<PlannedRun> {
+        let of_repeat = mix(self.seed, u64::from(repeat));
+        let mut runs: Vec<PlannedRun> = Vec::new();
+        for (cell, Cell { at, .. }) in self.cells.iter().enumerate() {
+            let apart_from_series = at.iter().filter(|(name, _)| Some(name.as_str()) != series);
+            let seed = apart_from_series.fold(of_repeat, |seed, (name, value)| mix_text(mix_text(seed, name), value));
+            let values: String = at.values().map(|value| format!("-{value}")).collect();
+            let id = format!("r{repeat:03}-c{cell:03}{}", file_name(&values));
+            runs.push(PlannedRun { id, cell, repeat, seed });
+        }
+        shuffle(&mut runs, of_repeat);
+        runs
+    }
+
+    /// The links of a run, with their seeds.
+    pub(crate) fn link_configs(&self, run: &PlannedRun) -> Vec<LinkConfig> {
+        let cell = &self.cells[run.cell];
+        let links = cell.links.iter().enumerate().map(|(index, link)| {
+            let mut config = link.config(cell.mtu);
+            for (side, direction) in config.directions.iter_mut().enumerate() {
+                direction.seed = mix(run.seed, 2 * index as u64 + side as u64);
+            }
+            config
+        });
+        links.collect()
+    }
+}
+
+/// Part of a name that every file system takes: one byte for each character, of the first [`VALUES_MAX`].
+fn file_name(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.%=".contains(c);
+    text.chars().take(VALUES_MAX).map(|c| if plain(c) { c } else { '_' }).collect()
+}
+
+/// One well-mixed number from two: the output function of SplitMix64.
+///
+/// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014, figure 16.
+pub(crate) fn mix(seed: u64, number: u64) -> u64 {
+    let golden_ratio = 0x9e37_79b9_7f4a_7c15_u64;
+    let z = seed.wrapping_add(golden_ratio.wrapping_mul(number.wrapping_add(1)));
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn mix_text(seed: u64, text: &str) -> u64 {
+    text.bytes().fold(mix(seed, text.len() as u64), |seed, byte| mix(seed, u64::from(byte)))
+}
+
+/// Fisher and Yates; the bias of the remainder is below 1e-16 for lists of this size.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    for last in (1..items.len()).rev() {
+        let other = mix(seed, last as u64) % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::model::run::UNFINISHED;
+
+    /// Six cells of four runs.
+    pub const TEXT: &str = r#"
+title = "t"
+claim = "c"
+profile = "native"
+duration = "1s"
+runs = 4
+seed = 7
+[sweep]
+algorithm = ["reno", "cubic", "bbr"]
+loss = ["0", "1%"]
+[[link]]
+ends = ["s", "r"]
+loss = "$loss"
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "$algorithm"
+"#;
+
+    fn plan(choices: &Choices) -> Result<Plan, Failure> {
+        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), choices)
+    }
+
+    #[test]
+    fn plan_makes_each_repeat_whole_before_the_next_in_random_order() {
+        let plan = plan(&Choices::default()).unwrap();
+        let repeats: Vec<u32> = plan.runs.iter().map(|run| run.repeat).collect();
+        assert!(repeats.is_sorted(), "{repeats:?}");
+        let orders: Vec<Vec<usize>> =
+            plan.runs.chunks(6).map(|runs| runs.iter().map(|run| run.cell).collect()).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+        }
+        assert!(orders.windows(2).any(|pair| pair[0] != pair[1]), "{orders:?}");
+    }
+
+    #[test]
+    fn runs_of_one_repeat_share_their_seed_over_the_algorithms_only() {
+        let plan = plan(&Choices::default()).unwrap();
+        let seeds = |loss: &str, repeat: u32| {
+            let of = plan.runs.iter().filter(|run| run.repeat == repeat && plan.cells[run.cell].at["loss"] == loss);
+            let mut seeds: Vec<u64> = of.map(|run| run.seed).collect();
+            seeds.dedup();
+            seeds
+        };
+        assert_eq!(seeds("1%", 0).len(), 1);
+        assert_ne!(seeds("1%", 0), seeds("1%", 1));
+        assert_ne!(seeds("1%", 0), seeds("0", 0));
+        let [forward, backward] = &plan.link_configs(&plan.runs[0])[0].directions;
+        assert_ne!(forward.seed, backward.seed);
+    }
+
+    #[test]
+    fn the_same_seed_plans_the_same_and_another_does_not() {
+        let seeded = |seed| plan(&Choices { seed: Some(seed), ..Choices::default() }).unwrap();
+        assert_eq!(seeded(7), seeded(7));
+        assert_ne!(seeded(7).runs, seeded(8).runs);
+    }
+
+    #[test]
+    fn fewer_repeats_are_the_first_of_more() {
+        let of = |runs| plan(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
+        assert_eq!(of(9).limited_to(4), of(4));
+        assert_eq!(of(4).limited_to(9), of(4));
+    }
+
+    #[test]
+    fn more_runs_than_anybody_waits_for_are_refused_before_they_are_listed() {
+        let refused = |runs| plan(&Choices { runs: Some(runs), ..Choices::default() }).unwrap_err().what;
+        assert_eq!(refused(u32::MAX), "4294967295 runs of 6 cells are too many");
+        assert_eq!(refused(0), "0 runs of 6 cells are too many");
+    }
+
+    #[test]
+    fn ids_are_unique_and_plain() {
+        let plan = plan(&Choices::default()).unwrap();
+        let mut ids: Vec<&str> = plan.runs.iter().map(|run| run.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 24);
+        assert_eq!((ids[0], ids[23]), ("r000-c000-reno-0", "r003-c005-bbr-1%"));
+        assert_eq!(file_name("-a b/c"), "-a_b_c");
+    }
+
+    /// Long values made folders of runs whose names no file system takes, which showed only after the calibration.
+    #[test]
+    fn long_values_leave_ids_that_are_short_and_unique() {
+        let mut scenario = Scenario::parse("t.toml", TEXT).unwrap();
+        for value in scenario.cells.iter_mut().flat_map(|cell| cell.at.values_mut()) {
+            *value = format!("{value}é").repeat(100);
+        }
+        let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+        let ids: BTreeSet<&str> = plan.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(ids.len(), 24);
+        assert!(ids.iter().all(|id| id.len() == "r000-c000".len() + VALUES_MAX), "{ids:?}");
+        assert!(ids.iter().any(|id| id.starts_with("r000-c000-reno_reno_")), "{ids:?}");
+        let place = tempfile::tempdir().unwrap();
+        for id in ids {
+            std::fs::create_dir(place.path().join(format!("{UNFINISHED}{id}-99"))).unwrap();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Runs that do not disturb each other, several at once: those of the simulator and of virtual time.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::lab::cost::Jobs;
+use crate::lab::plan::PlannedRun;
+use crate::lab::work::{Forecast, Progress, interrupted};
+
+/// How often a call that waits for runs looks up.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// Processors this process may use.
+pub fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// How many workers a choice means on this host: as many as processors where it is automatic.
+pub fn workers(jobs: Jobs) -> u32 {
+    match jobs {
+        Jobs::Auto => processors(),
+        Jobs::Fixed(jobs) => jobs.max(1),
+    }
+}
+
+/// What is left of a part when these runs are finished; `time` is what one run takes a processor.
+pub fn forecast(
+    part: &[&PlannedRun],
+    finished: &BTreeSet<String>,
+    jobs: Jobs,
+    time: &dyn Fn(&PlannedRun) -> Duration,
+) -> Forecast {
+    let to_do: Vec<&&PlannedRun> = part.iter().filter(|run| !finished.contains(&run.id)).collect();
+    let all: Duration = to_do.iter().map(|run| time(run)).sum();
+    let at_once = to_do.len().min(workers(jobs) as usize);
+    let expected = all / workers(jobs).min(processors());
+    Forecast { paths: 0, to_do: to_do.len(), finished: part.len() - to_do.len(), expected, at_once }
+}
+
+/// Makes one run: which, by which worker, and whether to stop.
+type Make<'a> = dyn Fn(&PlannedRun, usize, &dyn Fn() -> bool) -> Result<()> + Sync + 'a;
+
+/// How runs are made.
+pub struct Pool<'a> {
+    /// Runs at once, at least 1.
+    pub workers: u32,
+    /// Set from outside to stop.
+    pub stop: &'a AtomicBool,
+    /// Whether the rest is not made once a run has failed.
+    pub gives_up: bool,
+    /// Makes a run and keeps it; the number of its worker, from 0; and whether to stop.
+    pub make: &'a Make<'a>,
+}
+
+impl Pool<'_> {
+    /// Makes the runs, in their order as far as several at once have one; returns those that failed, with the reason.
+    ///
+    /// Errors: `stop` was set.
+    pub fn make(&self, to_do: &[&PlannedRun], tell: &mut dyn FnMut(Progress)) -> Result<Vec<(String, anyhow::Error)>> {
+        let (next, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let is_stopped = || self.stop.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        let (sender, ended) = mpsc::channel();
+        let workers = self.workers.min(to_do.len() as u32) as usize;
+        let (mut done, mut failed) = (0, Vec::new());
+        thread::scope(|scope| {
+            for worker in 0..workers {
+                let (sender, next, is_stopped) = (sender.clone(), &next, &is_stopped);
+                scope.spawn(move || {
+                    while !is_stopped()
+                        && let Some(run) = to_do.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let _ = sender.send((run.id.clone(), (self.make)(run, worker, is_stopped))); // heard to the end
+                    }
+                });
+            }
+            drop(sender);
+            loop {
+                let (id, ended) = match ended.recv_timeout(LOOK_UP) {
+                    Ok(ended) => ended,
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                done += 1;
+                match ended {
+                    Ok(()) => tell(Progress::Finished(id)),
+                    Err(error) => {
+                        given_up.fetch_or(self.gives_up, Ordering::Relaxed);
+                        failed.push((id, error));
+                    }
+                }
+                let left = begun.elapsed() * (to_do.len() - done) as u32 / done as u32;
+                tell(Progress::Left { going: workers, left });
+            }
+        });
+        if self.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(failed) }
+    }
+}

@@ -1,0 +1,55 @@
+//! Records of a host and of a run, with what is known before anything is measured.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use super::plan::{Plan, PlannedRun};
+use super::pool::processors;
+use crate::model::run::{HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+
+impl Plan {
+    /// The record of this host with an engine that builds its own links; the version of this program joins the tools.
+    ///
+    /// Errors: the kernel does not tell its release.
+    pub(crate) fn host_record<const N: usize>(&self, tools: [(&str, String); N]) -> Result<HostRecord> {
+        let kernel = nix::sys::utsname::uname().context("read the kernel's release")?;
+        let own = ("tccc", env!("CARGO_PKG_VERSION").to_owned());
+        Ok(HostRecord {
+            schema: RESULT_SCHEMA,
+            engine: self.engine,
+            kernel: kernel.release().to_string_lossy().into_owned(),
+            cpus: processors(),
+            link: self.engine.name().to_owned(),
+            network: self.engine.name().to_owned(),
+            offloads: "off".to_owned(),
+            profile: self.profile.name().to_owned(),
+            sysctls: BTreeMap::new(),
+            tools: tools.into_iter().chain([own]).map(|(name, value)| (name.to_owned(), value)).collect(),
+            algorithms: BTreeMap::new(),
+            calibration: Vec::new(),
+        })
+    }
+
+    /// The record of a run that is done and measured nothing.
+    pub(crate) fn record(&self, run: &PlannedRun, started: String) -> RunRecord {
+        let cell = &self.cells[run.cell];
+        RunRecord {
+            schema: RESULT_SCHEMA,
+            id: run.id.clone(),
+            at: cell.at.clone(),
+            repeat: run.repeat,
+            seed: run.seed,
+            engine: self.engine,
+            status: RunStatus::Done,
+            why: None,
+            late_attempts: 0,
+            started,
+            duration_s: cell.duration.as_secs_f64(),
+            flows: Vec::new(),
+            links: Vec::new(),
+            jobs: 1,
+            events_dropped: 0,
+        }
+    }
+}

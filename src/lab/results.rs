@@ -1,0 +1,436 @@
+//! The result directory: written so that a process killed at any moment loses no finished run, and resumed by the next.
+//!
+//! ```text
+//! plan.json       what is done, in order, resolved, with every seed
+//! scenario.toml   the scenario as it was, with the files it names beside it
+//! host.json       machine, tools, settings, calibration
+//! runs/<id>/      run.json, events.jsonl, flow-N.json; appears whole, by renaming
+//! lock            held while a process works here
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::bounded;
+use crate::failure::Failure;
+use crate::lab::plan::Plan;
+use crate::model::run::{HostRecord, RunRecord, RunStatus, UNFINISHED};
+use crate::scenario::ScenarioFile;
+use crate::trace::event::Event;
+
+/// What to do about a directory that does not take results.
+const ANOTHER_PLACE: &str = "choose another directory with `--out DIR`";
+/// Largest record that is read, bytes: plans of many runs are long.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// An open result directory; no other process works in it as long as this value lives.
+#[derive(Debug)]
+pub struct ResultDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl ResultDir {
+    /// Creates a result directory for a plan, or opens the one that was interrupted.
+    ///
+    /// Errors: those of [`ResultDir::check`]; another process works in it; it cannot be written.
+    pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<ResultDir> {
+        ResultDir::check(path, plan, scenario)?;
+        let runs = path.join("runs");
+        fs::create_dir_all(&runs).map_err(|error| {
+            let what = format!("cannot create the result directory \"{}\": {error}", path.display());
+            Failure::failed(what).hint(ANOTHER_PLACE)
+        })?;
+        let lock = lock(path)?;
+        let opened = ResultDir { path: path.to_owned(), _lock: lock };
+        let written = path.join("plan.json");
+        if !written.exists() {
+            write_whole(&path.join("scenario.toml"), scenario.as_bytes())?;
+            write_json(&written, plan)?;
+        } else if check_same(path, plan, scenario)?.repeats < plan.repeats {
+            write_json(&written, plan)?; // the runs that are there are the first of these
+        }
+        for entry in fs::read_dir(&runs)?.filter_map(|entry| entry.ok()) {
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                fs::remove_dir_all(entry.path()).context("remove an unfinished run")?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The failure of a call whose runs would mix with those of another host.
+    pub(crate) fn refuse_mixture(&self, what: &str, earlier: &str, now: &str) -> Failure {
+        let what =
+            format!("\"{}\" has runs of {what} {earlier}, and this would add some of {now}", self.path.display());
+        Failure::usage(what).hint(ANOTHER_PLACE)
+    }
+
+    /// Checks that the directory can take the results of a plan, without touching anything.
+    ///
+    /// Errors: it is no directory; it holds another plan, or files of something else.
+    pub fn check(path: &Path, plan: &Plan, scenario: &str) -> Result<()> {
+        let refuse = |why: &str| {
+            let what = format!("cannot keep results in \"{}\": {why}", path.display());
+            Failure::usage(what).hint(ANOTHER_PLACE)
+        };
+        let entries = match fs::read_dir(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                return Err(refuse("it is not a directory").into());
+            }
+            other => other.with_context(|| format!("list \"{}\"", path.display()))?,
+        };
+        if path.join("plan.json").exists() {
+            return check_same(path, plan, scenario).map(drop);
+        }
+        // What a start leaves that was killed before it wrote its plan.
+        let ours = ["runs", "lock", "scenario.toml", "scenario.partial", "plan.partial"];
+        let foreign =
+            entries.filter_map(|entry| entry.ok()).find(|entry| !ours.iter().any(|own| entry.file_name() == *own));
+        foreign.map_or(Ok(()), |entry| {
+            Err(refuse(&format!("it holds \"{}\", which is not of an experiment", entry.file_name().display())).into())
+        })
+    }
+
+    /// Copies the files that the scenario names, so that the directory is complete without the folder it came from.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn keep_files(&self, files: &[ScenarioFile]) -> Result<()> {
+        for file in files {
+            let path = self.path.join(&file.name);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).with_context(|| format!("create \"{}\"", folder.display()))?;
+            }
+            write_whole(&path, file.text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs that need not be made again, by id.
+    ///
+    /// Errors: a folder of a run cannot be read.
+    pub fn finished(&self) -> Result<BTreeSet<String>> {
+        ResultDir::finished_in(&self.path)
+    }
+
+    /// The same of a directory that is only looked at; none where there is no such directory.
+    ///
+    /// Errors: a folder of a run cannot be read.
+    pub fn finished_in(path: &Path) -> Result<BTreeSet<String>> {
+        let mut finished = BTreeSet::new();
+        let entries = match fs::read_dir(path.join("runs")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(finished),
+            other => other.context("list the finished runs")?,
+        };
+        for entry in entries {
+            let file = entry?.path().join("run.json");
+            let bytes = match bounded::read(&file, BYTES_MAX) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                other => other.with_context(|| format!("read \"{}\"", file.display()))?,
+            };
+            let record: RunRecord =
+                serde_json::from_slice(&bytes).with_context(|| format!("read the run in \"{}\"", file.display()))?;
+            if record.status == RunStatus::Done {
+                finished.insert(record.id);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Writes what is known about the machine and its path.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn write_host(&self, host: &HostRecord) -> Result<()> {
+        write_json(&self.path.join("host.json"), host)
+    }
+
+    /// What an earlier start wrote about the machine; none when there was none.
+    ///
+    /// Errors: it cannot be read.
+    pub fn host(&self) -> Result<Option<HostRecord>> {
+        let file = self.path.join("host.json");
+        let bytes = match bounded::read(&file, BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.with_context(|| format!("read \"{}\"", file.display()))?,
+        };
+        Ok(Some(serde_json::from_slice(&bytes).with_context(|| format!("read \"{}\"", file.display()))?))
+    }
+
+    /// A folder for a run that is about to start.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn begin(&self, id: &str) -> Result<RunFolder> {
+        let path = self.path.join("runs").join(format!("{UNFINISHED}{id}"));
+        if path.exists() {
+            fs::remove_dir_all(&path).context("remove an earlier attempt")?;
+        }
+        fs::create_dir(&path).with_context(|| format!("create \"{}\"", path.display()))?;
+        Ok(RunFolder { path, kept: false })
+    }
+
+    /// An id that no folder has: the given one with a number.
+    pub fn unused_id(&self, id: &str) -> String {
+        let mut ids = (1..).map(|number| format!("{id}{number}"));
+        ids.find(|id| !self.path.join("runs").join(id).exists()).expect("the numbers do not end")
+    }
+}
+
+/// The folder of a run in progress; removed when dropped before [`RunFolder::finish`].
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl RunFolder {
+    /// Where the run's files go.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the record and the events, and makes the folder visible under the record's id.
+    ///
+    /// Errors: the directory cannot be written.
+    pub fn finish(mut self, record: &RunRecord, events: &[Event]) -> Result<()> {
+        let mut file =
+            BufWriter::new(File::create(self.path.join("events.jsonl")).context("create the file of events")?);
+        for event in events {
+            serde_json::to_writer(&mut file, &event).context("write an event")?;
+            file.write_all(b"\n").context("write an event")?;
+        }
+        file.flush().context("write the events")?;
+        write_json(&self.path.join("run.json"), record)?;
+        let visible = self.path.with_file_name(&record.id);
+        fs::rename(&self.path, &visible).with_context(|| format!("finish \"{}\"", visible.display()))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_dir_all(&self.path); // what stays is removed by the next start
+        }
+    }
+}
+
+/// The plan that the directory holds, if it is of the same experiment, maybe with more or fewer repeats.
+fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
+    let other = |what: String| {
+        let what = format!("\"{}\" holds another experiment: {what}", path.display());
+        Failure::usage(what).hint(ANOTHER_PLACE)
+    };
+    let bytes = bounded::read(&path.join("plan.json"), BYTES_MAX).context("read the plan of the result directory")?;
+    let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
+    let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
+    if text != scenario {
+        return Err(other("the text of the scenario differs".into()).into());
+    }
+    if held.seed != plan.seed {
+        return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
+    }
+    if held.engine != plan.engine {
+        return Err(other(format!("its engine is {}, not {}", held.engine.name(), plan.engine.name())).into());
+    }
+    match difference(&held.limited_to(plan.repeats), &plan.limited_to(held.repeats)) {
+        Some(what) => Err(other(what).into()),
+        None => Ok(held),
+    }
+}
+
+/// What tells apart two plans of one text, seed and engine, with the same number of repeats; none when nothing does.
+fn difference(held: &Plan, plan: &Plan) -> Option<String> {
+    if held.profile != plan.profile {
+        return Some(format!("its profile is {}, not {}", held.profile.name(), plan.profile.name()));
+    }
+    if held.scenario != plan.scenario {
+        return Some(format!("its scenario is called \"{}\", not \"{}\"", held.scenario, plan.scenario));
+    }
+    if let Some((cell, _)) = held.cells.iter().zip(&plan.cells).find(|(one, other)| one != other) {
+        let at: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let place = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+        let why = "a file that the scenario names was changed, or another version of tccc planned it";
+        return Some(format!("its flows or links{place} differ: {why}"));
+    }
+    (held != plan).then(|| "its runs were planned by another version of tccc".to_owned())
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let file = path.join("lock");
+    let lock = File::create(&file).with_context(|| format!("create \"{}\"", file.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("another `tccc run` works in \"{}\"", path.display());
+            Err(Failure::again(what).hint("wait for it, or choose another directory with `--out DIR`").into())
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("lock \"{}\"", file.display())),
+    }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(value).context("encode JSON")?;
+    text.push(b'\n');
+    write_whole(path, &text)
+}
+
+/// Readers see the old file or the new one, never half of one.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let partial = path.with_extension("partial");
+    fs::write(&partial, bytes).with_context(|| format!("write \"{}\"", partial.display()))?;
+    fs::rename(&partial, path).with_context(|| format!("write \"{}\"", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::plan::Choices;
+    use crate::model::run::{At, Engine, RESULT_SCHEMA};
+    use crate::scenario::{Profile, Scenario};
+
+    const TEXT: &str = r#"
+title = "t"
+claim = "c"
+profile = "native"
+duration = "1s"
+runs = 2
+seed = 7
+[[link]]
+ends = ["s", "r"]
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "reno"
+"#;
+
+    fn plan(seed: u64) -> Plan {
+        let choices = Choices { seed: Some(seed), ..Choices::default() };
+        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &choices).unwrap()
+    }
+
+    fn record(id: &str, status: RunStatus) -> RunRecord {
+        RunRecord {
+            schema: RESULT_SCHEMA,
+            id: id.into(),
+            at: At::new(),
+            repeat: 0,
+            seed: 1,
+            engine: Engine::Kernel,
+            status,
+            why: None,
+            late_attempts: 0,
+            started: String::new(),
+            duration_s: 1.0,
+            flows: Vec::new(),
+            links: Vec::new(),
+            jobs: 1,
+            events_dropped: 0,
+        }
+    }
+
+    fn listing(path: &Path) -> Vec<String> {
+        let entries = fs::read_dir(path.join("runs")).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn resuming_keeps_finished_runs_and_clears_unfinished_ones() {
+        let place = tempfile::tempdir().unwrap();
+        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[]).unwrap();
+        results.begin("two").unwrap().finish(&record("two-failed1", RunStatus::Failed), &[]).unwrap();
+        std::mem::forget(results.begin("three").unwrap()); // what a killed process leaves
+        drop(results);
+        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        assert_eq!(listing(place.path()), ["one", "two-failed1"]);
+        assert_eq!(results.unused_id("two-failed"), "two-failed2");
+        assert_eq!(results.finished().unwrap(), BTreeSet::from(["one".to_owned()]));
+        results.begin("two").unwrap().finish(&record("two", RunStatus::Done), &[]).unwrap();
+        assert_eq!(results.finished().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_run_that_is_given_up_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        drop(results.begin("one").unwrap());
+        assert_eq!(listing(place.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn another_plan_in_the_directory_is_refused_with_the_difference() {
+        let place = tempfile::tempdir().unwrap();
+        drop(ResultDir::open(place.path(), &plan(7), TEXT).unwrap());
+        let refusal = |plan: &Plan, text: &str| ResultDir::open(place.path(), plan, text).unwrap_err().to_string();
+        assert!(refusal(&plan(8), TEXT).ends_with("its seed is 7, not 8"));
+        assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
+        let other = Plan { profile: Profile::Paper, ..plan(7) };
+        assert!(refusal(&other, TEXT).ends_with("its profile is native, not paper"));
+        let other = Plan { scenario: "u".into(), ..plan(7) };
+        assert!(refusal(&other, TEXT).ends_with("its scenario is called \"t\", not \"u\""));
+        let mut other = plan(7);
+        other.cells[0].mtu = 576;
+        assert!(
+            refusal(&other, TEXT).contains("its flows or links differ: a file that the scenario names was changed")
+        );
+        let fewer = Plan { runs: Vec::new(), ..plan(7) };
+        assert!(refusal(&fewer, TEXT).ends_with("its runs were planned by another version of tccc"));
+    }
+
+    #[test]
+    fn directory_that_cannot_be_created_is_refused_with_the_next_step() {
+        let error = ResultDir::open(Path::new("/proc/results"), &plan(7), TEXT).unwrap_err();
+        let failure = error.downcast_ref::<Failure>().unwrap();
+        assert!(failure.what.starts_with("cannot create the result directory \"/proc/results\": "), "{error}");
+        assert_eq!(failure.hint.as_deref(), Some(ANOTHER_PLACE));
+    }
+
+    #[test]
+    fn more_repeats_extend_the_plan_and_fewer_leave_it() {
+        let place = tempfile::tempdir().unwrap();
+        let of = |runs| {
+            let choices = Choices { runs: Some(runs), seed: Some(7), ..Choices::default() };
+            Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &choices).unwrap()
+        };
+        for (asked, held) in [(3, 3), (5, 5), (2, 5)] {
+            drop(ResultDir::open(place.path(), &of(asked), TEXT).unwrap());
+            let plan: Plan = serde_json::from_slice(&fs::read(place.path().join("plan.json")).unwrap()).unwrap();
+            assert_eq!(plan, of(held));
+        }
+    }
+
+    #[test]
+    fn place_of_something_else_is_refused_and_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("notes.txt");
+        fs::write(&file, "mine").unwrap();
+        let refusal = |path: &Path| ResultDir::open(path, &plan(7), TEXT).unwrap_err().to_string();
+        assert!(refusal(place.path()).ends_with("it holds \"notes.txt\", which is not of an experiment"));
+        assert!(refusal(&file).ends_with("it is not a directory"));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_processes_do_not_share_a_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let _held = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        let second = ResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
+        let second = second.downcast_ref::<Failure>().unwrap();
+        assert_eq!(second.kind, crate::failure::Kind::Again);
+        assert!(second.what.starts_with("another `tccc run` works in"), "{second}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Whether the emulated links were what was asked, and why not: pure.
+
+use std::time::Duration;
+
+use crate::lab::cost::{longest_round_trip, queue_time};
+use crate::lab::traffic::ends::Ends;
+use crate::lab::traffic::report::Report;
+use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};
+use crate::path::route::Hop;
+use crate::scenario::Cell;
+
+/// A link that delivers later than this in one of a hundred packets, or than the share below of the round trip if
+/// that is more, was not the link that was asked for.
+const LATE: Duration = Duration::from_millis(1);
+const LATE_SHARE: f64 = 0.02;
+/// A link that holds packets up for longer than this once is late whatever it does otherwise: the sender's timer may
+/// expire, and its window collapse, where the path lost nothing.
+///
+/// Source: the kernel's TCP_RTO_MIN, which it adds to the round-trip time; a shorter stall expires no timer.
+const STALL: Duration = Duration::from_millis(200);
+/// The same of a sender of datagrams: what it held back leaves at once, and fills queues that it should not.
+const SENDER_STALL: Duration = Duration::from_millis(50);
+/// A burst of packets that a stall held up, or of those that their late acknowledgements release, has met every queue of
+/// the path within so many of its longest round trips, a full queue included; that queue then spreads it.
+const WAKE_ROUND_TRIPS: u32 = 2;
+
+/// Why the links were not what was asked; none when they were.
+pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
+    let limit_us = (LATE.as_secs_f64().max(longest_round_trip(cell).as_secs_f64() * LATE_SHARE)) * 1e6;
+    let all = || links.iter().flat_map(|link| link.counters.iter().map(move |counters| (&link.name, counters)));
+    let late = |counters: &LinkCounters| counters.lateness_us.map_or(0.0, |lateness| lateness.p99);
+    if let Some((name, counters)) = all().find(|(_, counters)| counters.failed_pkts > 0) {
+        return Some(format!("the link {name} could not carry {} packets", counters.failed_pkts));
+    }
+    if let Some((name, counters)) = all().find(|(_, counters)| late(counters) > limit_us) {
+        let p99 = late(counters);
+        return Some(format!("the link {name} was late: p99 {p99:.0} us, allowed {limit_us:.0} us"));
+    }
+    let stall_us = all().filter_map(|(_, counters)| counters.lateness_us).map(|one| one.max).fold(0.0, f64::max);
+    if stall_us > STALL.as_secs_f64() * 1e6 {
+        let (stall, most) = (stall_us / 1e3, STALL.as_millis());
+        return Some(format!("a link stalled for {stall:.1} ms, allowed {most} ms: a retransmission timer may expire"));
+    }
+    overflow_by_stall(cell, links, stall_us)
+}
+
+/// Why what was sent was not what was asked; none when it was.
+pub fn sender_lateness(ends: &[Ends<'_>], reports: &[Report]) -> Option<String> {
+    ends.iter().zip(reports).find_map(|(ends, report)| {
+        let Report::Datagrams(datagrams) = report else { return None };
+        let (name, latest, most) = (&ends.flow.name, datagrams.latest, SENDER_STALL.as_millis());
+        let stall_ms = latest.as_secs_f64() * 1e3;
+        let stalled = || format!("the sender of flow \"{name}\" stalled for {stall_ms:.1} ms, allowed {most} ms");
+        (latest > SENDER_STALL).then(stalled)
+    })
+}
+
+/// A link held up for longer than a queue lasts lets a burst go that may overflow it: drops that the path would not make.
+///
+/// Drops long after every such stall are the path's own. Where the moments were not kept, any stall counts.
+fn overflow_by_stall(cell: &Cell, links: &[LinkRecord], stall_us: f64) -> Option<String> {
+    for (number, (_, link)) in cell.links.iter().zip(links).enumerate() {
+        for (side, counters) in link.counters.iter().enumerate() {
+            let Some(drained) = queue_time(cell, &Hop { link: number, side }) else { continue };
+            let drained_us = drained.as_secs_f64() * 1e6;
+            if counters.overflow_pkts == 0 || stall_us <= drained_us {
+                continue;
+            }
+            let wake = WAKE_ROUND_TRIPS * (longest_round_trip(cell) + drained);
+            if follows_a_stall(counters.moments.as_ref(), links, [drained, wake]) != Some(false) {
+                let (name, dropped) = (&link.name, counters.overflow_pkts);
+                let stall = format!("a link stalled for {:.1} ms", stall_us / 1e3);
+                let queue = format!("the queue of {name} lasts {:.1} ms", drained_us / 1e3);
+                return Some(format!("{stall}, {queue}, and it dropped {dropped} packets"));
+            }
+        }
+    }
+    None
+}
+
+/// Whether a queue was full during a stall that is longer than it lasts, or in its wake.
+///
+/// None: the moments were not kept, or the queue is so short that stalls of its length are none.
+fn follows_a_stall(queue: Option<&Moments>, links: &[LinkRecord], [drained, wake]: [Duration; 2]) -> Option<bool> {
+    if drained.as_nanos() < u128::from(STALL_MIN_NS) {
+        return None;
+    }
+    let mut stalls: Vec<Stall> = Vec::new();
+    for counters in links.iter().flat_map(|link| &link.counters) {
+        let of_link = &counters.moments.as_ref()?.stalls;
+        stalls.extend(of_link.iter().filter(|stall| u128::from(stall.length_ns) > drained.as_nanos()));
+    }
+    let overflows_ns = &queue?.overflows_ns;
+    Some(stalls.iter().any(|stall| {
+        let from = overflows_ns.partition_point(|at| *at < stall.end_ns.saturating_sub(stall.length_ns));
+        overflows_ns.get(from).is_some_and(|at| *at <= stall.end_ns.saturating_add(wake.as_nanos() as u64))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::run::Lateness;
+    use crate::scenario::tests::{self, RENO, flow, link};
+
+    const MS: u64 = 1_000_000;
+
+    /// One link of 8 Mbit/s with a queue of 50 packets of 1500 bytes: 75 ms.
+    fn cell() -> Cell {
+        let link = link(["a", "b"], "rate=\"8mbit\"\ndelay=\"10ms\"\nqueue=\"50pkts\"");
+        tests::cell(&(link + &flow("f", ["a", "b"], RENO)))
+    }
+
+    fn record(failed_pkts: u64, overflow_pkts: u64, [p99, max]: [f64; 2]) -> LinkRecord {
+        let lateness_us = Some(Lateness { p50: 1.0, p99, p999: p99, max });
+        let counters = LinkCounters {
+            received_pkts: 1000,
+            sent_pkts: 1000,
+            overflow_pkts,
+            failed_pkts,
+            max_queue_pkts: Some(50),
+            lateness_us,
+            ..LinkCounters::default()
+        };
+        LinkRecord { name: "a-b".into(), driver: "x".into(), counters: [counters.clone(), counters] }
+    }
+
+    fn why(failed_pkts: u64, overflow_pkts: u64, p99: f64, max: f64) -> Option<String> {
+        lateness(&cell(), &[record(failed_pkts, overflow_pkts, [p99, max])])
+    }
+
+    #[test]
+    fn link_in_time_is_kept_and_a_late_one_is_not() {
+        assert_eq!(why(0, 0, 100.0, 200_000.0), None);
+        assert!(why(0, 0, 100.0, 200_001.0).unwrap().contains("stalled for 200.0 ms, allowed 200 ms"));
+        assert_eq!(why(0, 9, 999.0, 70_000.0), None, "the queue lasts longer than the stall");
+        assert!(why(1, 0, 1.0, 1.0).unwrap().contains("could not carry 1 packets"));
+        assert!(why(0, 0, 1001.0, 2000.0).unwrap().contains("p99 1001 us, allowed 1000 us"));
+        assert!(why(0, 9, 100.0, 80_000.0).unwrap().contains("stalled for 80.0 ms, the queue of a-b lasts 75.0 ms"));
+    }
+
+    /// What is said of a run with these stalls (end and length) and these moments of a full queue, milliseconds.
+    fn why_by_moments(stalls: &[[u64; 2]], overflows: &[u64]) -> Option<String> {
+        let longest_us = stalls.iter().map(|stall| stall[1]).max().unwrap_or(0) as f64 * 1e3;
+        let stall = |[end, length]: &[u64; 2]| Stall { end_ns: end * MS, length_ns: length * MS };
+        let mut record = record(0, overflows.len() as u64, [100.0, longest_us]);
+        record.counters[1].overflow_pkts = 0;
+        record.counters[0].moments =
+            Some(Moments { stalls: Vec::new(), overflows_ns: overflows.iter().map(|at| at * MS).collect() });
+        let stalls = stalls.iter().map(stall).collect();
+        record.counters[1].moments = Some(Moments { stalls, overflows_ns: Vec::new() });
+        lateness(&cell(), &[record])
+    }
+
+    /// Queue of 75 ms, round trip of 20 ms: the wake of a stall is 190 ms.
+    #[test]
+    fn drops_far_from_every_stall_are_the_paths_own() {
+        assert_eq!(why_by_moments(&[[1000, 80]], &[500, 1191, 3000]), None);
+        assert!(why_by_moments(&[[1000, 80]], &[500, 1190]).unwrap().contains("dropped 2 packets"), "in its wake");
+        assert!(why_by_moments(&[[1000, 80]], &[930]).is_some(), "while it lasts");
+        assert_eq!(why_by_moments(&[[1000, 70], [5000, 80]], &[1010]), None, "a stall that the queue outlasts");
+        assert!(why_by_moments(&[[1000, 201]], &[]).is_some(), "whatever the queues do, timers may expire");
+    }
+}

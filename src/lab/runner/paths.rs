@@ -1,0 +1,137 @@
+//! The paths of a plan, each measured once before its first run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+
+use super::patience::Patience;
+use crate::emulate::Network;
+use crate::lab::calibrate;
+use crate::lab::layout::settings_in_force;
+use crate::lab::plan::{Plan, PlannedRun, mix};
+use crate::lab::work::{Progress, Work, interrupted};
+use crate::model::run::{At, Calibration};
+use crate::scenario::Cell;
+
+/// The first run on each distinct path.
+pub fn distinct_paths<'a>(plan: &Plan, runs: &[&'a PlannedRun]) -> Vec<&'a PlannedRun> {
+    let cell = |run: &PlannedRun| &plan.cells[run.cell];
+    let mut first: Vec<&PlannedRun> = Vec::new();
+    for run in runs {
+        if !first.iter().any(|other| has_same_path(cell(other), cell(run))) {
+            first.push(run);
+        }
+    }
+    first
+}
+
+/// What the empty paths showed.
+#[derive(Debug, Default)]
+pub struct Paths {
+    pub calibration: Vec<Calibration>,
+    /// A cell of each path that is not what it should be.
+    wrong: Vec<usize>,
+    offloads: BTreeSet<String>,
+    pub sysctls: BTreeMap<String, String>,
+    pub notices: BTreeSet<String>,
+}
+
+impl Paths {
+    /// Measures every distinct path once, while nothing else goes on.
+    pub fn measure(
+        work: &Work<'_>,
+        to_do: &[&PlannedRun],
+        network: &dyn Network,
+        tell: &mut dyn FnMut(Progress),
+    ) -> Result<Paths> {
+        let plan = work.plan;
+        let mut paths = Paths::default();
+        let mut patience = Patience::default();
+        for (index, run) in distinct_paths(plan, to_do).into_iter().enumerate() {
+            let cell = &plan.cells[run.cell];
+            if work.stop.load(Ordering::Relaxed) {
+                return Err(interrupted());
+            }
+            tell(Progress::Calibrating(place(cell)));
+            let topology = network.build(&plan.layout(run))?;
+            paths.notices.extend(
+                topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")),
+            );
+            paths
+                .notices
+                .extend(topology.links.iter().flat_map(|link| link.notices()).map(|notice| notice.to_string()));
+            let seed = mix(plan.seed, index as u64 + 1);
+            paths.offloads.insert(topology.offloads()?);
+            paths.sysctls = settings_in_force(&topology)?;
+            let measure = || calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell));
+            let measured = patience.measure(measure, work.stop, tell)?;
+            paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
+            paths.calibration.extend(measured);
+        }
+        Ok(paths)
+    }
+
+    /// Whether the path of a run is what it should be.
+    pub fn carry(&self, plan: &Plan, run: &PlannedRun) -> bool {
+        !self.wrong.iter().any(|&cell| has_same_path(&plan.cells[cell], &plan.cells[run.cell]))
+    }
+
+    pub fn offloads(&self) -> String {
+        self.offloads.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What tells a cell's path from the plan's other paths; empty when all are one.
+fn path_place(plan: &Plan, cell: &Cell) -> At {
+    let same: Vec<&Cell> = plan.cells.iter().filter(|other| has_same_path(other, cell)).collect();
+    let tells = |name: &str, value: &str| {
+        let has = |other: &Cell| other.at.get(name).is_some_and(|other| other == value);
+        same.iter().all(|other| has(other)) && !plan.cells.iter().all(has)
+    };
+    let told = cell.at.iter().filter(|(name, value)| same.len() < plan.cells.len() && tells(name, value));
+    told.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Whether two cells differ in nothing that calibration measures.
+fn has_same_path(one: &Cell, other: &Cell) -> bool {
+    let ends = |cell: &Cell| -> BTreeSet<(String, String)> {
+        cell.flows.iter().map(|flow| (flow.from.clone(), flow.to.clone())).collect()
+    };
+    one.links == other.links && one.mtu == other.mtu && ends(one) == ends(other)
+}
+
+/// A cell in words: `loss = 0.1%, variant = SACK`.
+fn place(cell: &Cell) -> String {
+    let parts: Vec<String> = cell.at.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::plan::tests::TEXT;
+    use crate::scenario::Scenario;
+
+    fn plan() -> Plan {
+        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &Default::default()).unwrap()
+    }
+
+    #[test]
+    fn wrong_path_takes_its_own_cells_away_and_no_others() {
+        let plan = plan();
+        let lossy = plan.cells.iter().position(|cell| cell.at["loss"] == "1%").unwrap();
+        let paths = Paths { wrong: vec![lossy], ..Paths::default() };
+        let carried = plan.runs.iter().filter(|run| paths.carry(&plan, run));
+        let losses: Vec<&str> = carried.map(|run| plan.cells[run.cell].at["loss"].as_str()).collect();
+        assert_eq!(losses, ["0"; 12]);
+    }
+
+    #[test]
+    fn path_is_told_by_what_tells_it_from_others() {
+        let plan = plan();
+        let places: BTreeSet<At> = plan.cells.iter().map(|cell| path_place(&plan, cell)).collect();
+        let loss = |value: &str| At::from([("loss".to_owned(), value.to_owned())]);
+        assert_eq!(places, BTreeSet::from([loss("0"), loss("1%")]));
+    }
+}

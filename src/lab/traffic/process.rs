@@ -1,0 +1,156 @@
+//! A process in a node's namespace that dies with this one.
+
+use std::fs::{self, File};
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::child::{Place, Task};
+use super::ends::{Bed, Ends};
+use crate::emulate::topology::Node;
+
+/// A server listens within this time, or something is wrong with it.
+const LISTENING_WITHIN: Duration = Duration::from_secs(10);
+/// How often a condition is looked at while waiting for it.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// A child process that is killed when it is dropped, and by the kernel when this process dies.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    what: String,
+    file: PathBuf,
+}
+
+impl Process {
+    /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says, of its errors
+    /// too, goes to a new file in the folder of the run.
+    ///
+    /// It goes there itself, once it runs: what is done between fork and exec would need a copy of this process, whose
+    /// links would have to wait for every page that they write to.
+    /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
+    pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<Process> {
+        let what = match task {
+            Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
+            _ => format!("the traffic on node \"{}\"", node.name),
+        };
+        let parent = std::process::id();
+        let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
+        let place = Place { netns, cgroup: bed.cgroup.joining_file(), parent };
+        let program = std::env::current_exe().context("find this program")?;
+        let mut command = Command::new(program);
+        command.arg("traffic");
+        command.arg(serde_json::to_string(&place).context("encode a place")?);
+        command.arg(serde_json::to_string(task).context("encode a task")?);
+        let file = bed.folder.join(file);
+        let output = File::create(&file).with_context(|| format!("create \"{}\"", file.display()))?;
+        let errors = output.try_clone().context("use a file twice")?;
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
+        let child = command.spawn().with_context(|| format!("start {what}"))?;
+        Ok(Process { child, what, file })
+    }
+
+    /// What it said so far.
+    pub fn said(&self) -> Result<String> {
+        fs::read_to_string(&self.file).with_context(|| format!("read what {} says", self.what))
+    }
+
+    /// Waits for the end of the process.
+    ///
+    /// Errors: the deadline passed; `stop` was set.
+    pub fn wait(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<()> {
+        let what = self.what.clone();
+        let ended = wait_until(deadline, stop, || {
+            Ok(self.child.try_wait().with_context(|| format!("wait for {what}"))?.is_some())
+        })?;
+        if !ended {
+            bail!("{what} did not end in time");
+        }
+        Ok(())
+    }
+
+    /// Waits until a socket waits on a flow's server port.
+    ///
+    /// Errors: the process ended, or does not listen in time; `stop` was set.
+    pub fn await_listening(&mut self, ends: &Ends<'_>, sockets: &Sockets, stop: &AtomicBool) -> Result<()> {
+        let deadline = Instant::now() + LISTENING_WITHIN;
+        let what = self.what.clone();
+        let listening = wait_until(deadline, stop, || {
+            if let Some(status) = self.child.try_wait().with_context(|| format!("look after {what}"))? {
+                bail!("{what} ended before it listened ({status}): {}", self.said()?.trim());
+            }
+            is_listening(ends, sockets)
+        })?;
+        if !listening {
+            bail!("{what} did not listen on port {} within {LISTENING_WITHIN:?}", ends.server_port());
+        }
+        Ok(())
+    }
+
+    /// Closes its standard input.
+    pub fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // fails when it has ended, as it should have
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a condition came true before the deadline.
+///
+/// Errors: `stop` was set; otherwise what the condition returns.
+fn wait_until(deadline: Instant, stop: &AtomicBool, mut condition: impl FnMut() -> Result<bool>) -> Result<bool> {
+    loop {
+        if condition()? {
+            return Ok(true);
+        }
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// A table of sockets in /proc/net, and the state of one that waits there: listening, or bound.
+pub struct Sockets(&'static str, &'static str);
+
+pub const TCP_LISTENING: Sockets = Sockets("tcp", "0A");
+pub const UDP_BOUND: Sockets = Sockets("udp", "07");
+
+fn is_listening(ends: &Ends<'_>, Sockets(table, state): &Sockets) -> Result<bool> {
+    let table = format!("/proc/thread-self/net/{table}");
+    let table = ends.to.netns.run(|| fs::read_to_string(table).context("read the sockets"))?;
+    let local = local_field(ends.to.address, ends.server_port());
+    Ok(table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&local) && fields.nth(1) == Some(state)
+    }))
+}
+
+/// An address as /proc/net/tcp writes it: the bytes as one number of this machine, then the port.
+fn local_field(address: Ipv4Addr, port: u16) -> String {
+    format!("{:08X}:{port:04X}", u32::from_ne_bytes(address.octets()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listening_socket_is_found_as_the_kernel_writes_it() {
+        let expected = if cfg!(target_endian = "little") { "010012C6:1451" } else { "C6120001:1451" };
+        assert_eq!(local_field(Ipv4Addr::new(198, 18, 0, 1), 5201), expected);
+    }
+}

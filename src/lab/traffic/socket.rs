@@ -1,0 +1,101 @@
+//! What the processes of a run do with sockets, and the clock and the standard input that they share.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddrV4, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, sockopt};
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::clock;
+use crate::units::{Bytes, duration_text};
+
+/// How often a receiver looks whether it is still needed.
+pub const LOOK_UP: Duration = Duration::from_millis(20);
+/// What is written to or read from a connection at a time.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// Payloads to send over TCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    /// Own address; with the port of the first connection where each payload has its own.
+    pub from: SocketAddrV4,
+    pub to: SocketAddrV4,
+    /// The kernel's name of the algorithm.
+    pub algorithm: String,
+    /// Payload of each.
+    pub size: Bytes,
+    pub count: u32,
+    /// From the start of one to the start of the next.
+    #[serde(with = "duration_text")]
+    pub interval: Duration,
+    /// When what is not done is given up, from the start of the first.
+    #[serde(with = "duration_text")]
+    pub length: Duration,
+}
+
+impl Sending {
+    /// A socket at this port of the sender's address that uses the algorithm.
+    pub fn open(&self, port: u16) -> Result<TcpStream> {
+        let socket = socket::socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+        let (socket, algorithm): (OwnedFd, _) = (socket.context("open a socket")?, &self.algorithm);
+        setsockopt(&socket, sockopt::TcpCongestion, &algorithm.into())
+            .with_context(|| format!("choose {algorithm}"))?;
+        setsockopt(&socket, sockopt::ReuseAddr, &true).context("prepare a socket")?;
+        let from = SocketAddrV4::new(*self.from.ip(), port);
+        let bound = socket::bind(socket.as_raw_fd(), &SockaddrIn::from(from));
+        bound.with_context(|| format!("bind port {port}"))?;
+        Ok(TcpStream::from(socket))
+    }
+}
+
+/// Now, on the clock that all processes of a host share.
+pub fn now_ns() -> u64 {
+    clock::monotonic_ns().expect("every kernel has this clock")
+}
+
+/// Whether standard input ended; a thread of its own waits for it.
+pub fn until_input_ends() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ended);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink()); // an error is an end too
+        flag.store(true, Ordering::Relaxed);
+    });
+    ended
+}
+
+pub fn connect(socket: &TcpStream, to: SocketAddrV4) -> Result<()> {
+    socket::connect(socket.as_raw_fd(), &SockaddrIn::from(to)).context("connect")
+}
+
+pub fn write_payload(socket: &TcpStream, size: u64) -> Result<()> {
+    let chunk = [0; CHUNK_BYTES];
+    let mut writer = socket;
+    let mut left = size;
+    while left > 0 {
+        let part = left.min(CHUNK_BYTES as u64);
+        writer.write_all(&chunk[..part as usize]).context("send")?;
+        left -= part;
+    }
+    Ok(())
+}
+
+/// Waits until the receiver has everything and says so by closing.
+pub fn finish_sending(socket: &TcpStream) -> Result<()> {
+    socket.shutdown(Shutdown::Write).context("finish sending")?;
+    let mut reader = socket;
+    reader.read(&mut [0; 1]).context("wait for the receiver")?;
+    Ok(())
+}
+
+/// Ends a connection at once, so that its close is seen before its namespace goes.
+pub fn give_up(socket: &TcpStream) {
+    let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+    let _ = setsockopt(socket, sockopt::Linger, &at_once); // what is closed already needs neither
+    let _ = socket.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,97 @@
+//! The narrowest link of a cell: pure.
+
+use std::time::Duration;
+
+use crate::model::metrics::view::Bottleneck;
+use crate::model::run::FlowRecord;
+use crate::path::route::{Hop, shortest_path};
+use crate::scenario::spec::{Cell, FlowSpec};
+
+impl Cell {
+    /// The link direction that limits these flows while the flows of a run count, and every flow that crosses it.
+    ///
+    /// Of several equally narrow ones the first on the way.
+    ///
+    /// None: no flow of these names, flows that are limited at different links, a way without a rate, or a rate that
+    /// varies where the records do not say when the flows began.
+    pub fn bottleneck(&self, flows: &[&str], records: &[FlowRecord]) -> Option<Bottleneck> {
+        let span = self.span(records);
+        let counted = span.unwrap_or([Duration::ZERO, self.duration]);
+        let mut narrowest = self.flows.iter().filter(|flow| flows.contains(&flow.name.as_str())).map(|flow| {
+            let rate = |hop: &Hop| hop.direction(&self.links).mean_rate(counted);
+            let rated = self.way(flow).into_iter().filter_map(|hop| Some((rate(&hop)?, hop)));
+            rated.min_by(|(one, _), (other, _)| one.total_cmp(other))
+        });
+        let first = narrowest.next()?;
+        let (rate, hop) = first.filter(|_| narrowest.all(|other| other == first))?;
+        if span.is_none() && hop.direction(&self.links).varies() {
+            return None;
+        }
+        let crossing = self.flows.iter().filter(|flow| self.way(flow).contains(&hop));
+        Some(Bottleneck {
+            bits: rate * (counted[1] - counted[0]).as_secs_f64(),
+            packet_bytes: self.mtu,
+            flows: crossing.map(|flow| flow.name.clone()).collect(),
+        })
+    }
+
+    /// From when to when the flows of a run count: as long as the run, but later by what the first packets took, which
+    /// differs between flows.
+    ///
+    /// None: a record does not say when its flow began.
+    fn span(&self, records: &[FlowRecord]) -> Option<[Duration; 2]> {
+        let start = |name: &str| self.flows.iter().find(|flow| flow.name == name).map(|flow| flow.start);
+        let lag = |record: &FlowRecord| {
+            let begin = Duration::try_from_secs_f64(record.begin_s?).ok()?;
+            Some(begin.saturating_sub(start(&record.name)?))
+        };
+        let lags = records.iter().map(lag).collect::<Option<Vec<Duration>>>()?;
+        Some([*lags.iter().min()?, *lags.iter().max()? + self.duration])
+    }
+
+    fn way(&self, flow: &FlowSpec) -> Vec<Hop> {
+        shortest_path(&self.links, &flow.from, &flow.to).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::metrics::samples::Sampled;
+    use crate::scenario::tests::{RENO, cell, flow, link, scenario};
+
+    #[test]
+    fn bottleneck_is_the_narrowest_link_of_the_flows_with_all_that_cross_it() {
+        let path = [
+            link(["a", "b"], "rate=\"100mbit\""),
+            link(["b", "c"], "rate=\"20mbit\"\nreverse={rate=\"1mbit\"}"),
+            link(["c", "d"], ""),
+        ];
+        let flows = [("long", ["a", "c"]), ("short", ["b", "c"]), ("back", ["c", "b"]), ("free", ["c", "d"])];
+        let flows = flows.map(|(name, ends)| flow(name, ends, RENO));
+        let cell = cell(&(path.concat() + &flows.concat()));
+        let narrow = cell.bottleneck(&["long"], &[]).unwrap();
+        assert_eq!((narrow.bits, narrow.packet_bytes), (20e6, 1500));
+        assert_eq!(narrow.flows, ["long", "short"]);
+        assert_eq!(cell.bottleneck(&["long", "short"], &[]), Some(narrow));
+        assert_eq!(cell.bottleneck(&["back"], &[]).unwrap().bits, 1e6);
+        assert_eq!(cell.bottleneck(&["long", "back"], &[]), None, "limited at different places");
+        assert_eq!(cell.bottleneck(&["free"], &[]), None);
+        assert_eq!(cell.bottleneck(&[], &[]), None);
+    }
+
+    /// Utilisations above 1 were shown: what a flow delivered in its time was held against another time of the link.
+    #[test]
+    fn capacity_is_that_of_the_time_in_which_the_flows_count() {
+        let link = link(["a", "b"], "rate=\"2mbit\"\nchange=[{at=\"1s\",rate=\"10mbit\"}]");
+        let flows = [("f", RENO), ("g", "algorithm=\"reno\"\nstart=\"1s\"")];
+        let flows = flows.map(|(name, rest)| flow(name, ["a", "b"], rest)).concat();
+        let cell = scenario(2, &(link + &flows)).cells.remove(0);
+        let record = |name: &str, begin_s| FlowRecord { begin_s, ..Sampled::named(name, 1).record };
+        let bits = |records: &[FlowRecord]| cell.bottleneck(&["f"], records).map(|narrow| narrow.bits);
+        assert_eq!(bits(&[record("f", Some(0.5))]), Some(0.5 * 2e6 + 1.5 * 10e6));
+        // The second flow's first packet took 250 ms: what it delivers until 2.25 s counts.
+        assert_eq!(bits(&[record("f", Some(0.0)), record("g", Some(1.25))]), Some(2e6 + 1.25 * 10e6));
+        assert_eq!(bits(&[record("f", None)]), None, "older records do not say when");
+    }
+}

@@ -1,0 +1,171 @@
+//! `[dumbbell]` and `[parking_lot]`: usual topologies written short. Each value of their links keeps its place in the
+//! file, so that mistakes are named where they were written.
+
+use super::link::{self, Link};
+use super::table::{Reader, Result, Table};
+
+/// Most pairs of hosts of a dumbbell, and most bottlenecks of a parking lot: namespaces cost.
+const PAIRS_MAX: usize = 64;
+const HOPS_MAX: usize = 16;
+
+/// A usual topology.
+struct Shape {
+    name: &'static str,
+    /// The field that says how large it is, and the most it may say.
+    counted: (&'static str, usize),
+    draw: fn(usize) -> Vec<Made>,
+}
+
+const SHAPES: [Shape; 2] = [
+    Shape { name: "dumbbell", counted: ("pairs", PAIRS_MAX), draw: dumbbell },
+    Shape { name: "parking_lot", counted: ("hops", HOPS_MAX), draw: parking_lot },
+];
+
+/// A link that a shape stands for: which of its tables says what it is, and the key that says what differs there.
+struct Made {
+    ends: [String; 2],
+    class: &'static str,
+    own: String,
+}
+
+impl Made {
+    fn new(ends: [String; 2], class: &'static str, own: &str) -> Self {
+        Made { ends, class, own: own.to_owned() }
+    }
+
+    /// The link with the fields of its own, and below them those of its class.
+    fn link<'t>(self, shape: &Table<'t>) -> Result<Link<'t>> {
+        let own = if self.own == self.class { Table::empty(shape.reader) } else { fields(shape, &self.own)? };
+        Link::new(self.ends, own.over(&fields(shape, self.class)?))
+    }
+}
+
+/// The fields of a link in one of a shape's tables.
+fn fields<'t>(shape: &Table<'t>, key: &str) -> Result<Table<'t>> {
+    let fields = shape.table(key, &link::FIELDS)?;
+    match fields.get("ends") {
+        Some(ends) => Err(ends.refuse_field("the shape says which nodes its links join; leave this out")),
+        None => Ok(fields),
+    }
+}
+
+impl<'t> Reader<'t> {
+    /// The links of every shape.
+    ///
+    /// Errors: a shape whose number of hosts is missing or outside its range; a key that it does not have.
+    pub(super) fn drawn_links(&self) -> Result<Vec<Link<'t>>> {
+        let mut links = Vec::new();
+        for Shape { name, counted: (counted, most), draw } in SHAPES {
+            let Some(value) = self.document().get(name) else { continue };
+            let table = value.table()?;
+            let range = format!("missing: expected a whole number from 1 to {most}");
+            let number = table.get(counted).ok_or_else(|| table.missing(counted, range))?;
+            let made = draw(number.whole(1..=most as u64, "")? as usize);
+            let general = [counted, "access", "bottleneck"];
+            let is_known = |key: &str| general.contains(&key) || made.iter().any(|link| link.own == key);
+            table.check_known(is_known, &general, || {
+                let own: Vec<&str> = made.iter().map(|link| link.own.as_str()).collect();
+                format!("{}, or one link's own: {}", general.join(", "), own.join(", "))
+            })?;
+            for link in made {
+                links.push(link.link(&table)?);
+            }
+        }
+        Ok(links)
+    }
+}
+
+/// s1, s2, … to `left`, the bottleneck to `right`, and on to r1, r2, …
+fn dumbbell(pairs: usize) -> Vec<Made> {
+    let sender = |n| Made::new([format!("s{n}"), "left".into()], "access", &format!("s{n}"));
+    let receiver = |n| Made::new(["right".into(), format!("r{n}")], "access", &format!("r{n}"));
+    let middle = Made::new(["left".into(), "right".into()], "bottleneck", "bottleneck");
+    (1..=pairs).map(sender).chain([middle]).chain((1..=pairs).map(receiver)).collect()
+}
+
+/// Routers n0, n1, … in a row, a bottleneck between each two; s0 to r0 over all of them, s1 to r1 over the first, s2 to
+/// r2 over the second, and so on.
+fn parking_lot(hops: usize) -> Vec<Made> {
+    let router = |n: usize| format!("n{n}");
+    let access = |host: String, at: usize| Made::new([host.clone(), router(at)], "access", &host);
+    let exit = |host: String, at: usize| Made::new([router(at), host.clone()], "access", &host);
+    let senders = (0..=hops).map(|n| access(format!("s{n}"), n.saturating_sub(1)));
+    let middle = (1..=hops).map(|n| Made::new([router(n - 1), router(n)], "bottleneck", &format!("hop{n}")));
+    let receivers = (0..=hops).map(|n| exit(format!("r{n}"), if n == 0 { hops } else { n }));
+    senders.chain(middle).chain(receivers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::path::route::shortest_path;
+    use crate::scenario::whole::Scenario;
+    use crate::written::Mistake;
+    use std::time::Duration;
+
+    fn scenario(shape: &str, from: &str, to: &str) -> Result<Scenario, Box<Mistake>> {
+        let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"1s\"\nruns=1\nseed=1\n";
+        let flow = format!("[[flow]]\nname=\"f\"\nfrom=\"{from}\"\nto=\"{to}\"\nalgorithm=\"reno\"\n");
+        Scenario::parse("x.toml", &format!("{head}{shape}{flow}"))
+    }
+
+    /// The nodes on the way, and its one-way delay in milliseconds.
+    fn way(scenario: &Scenario, from: &str, to: &str) -> (String, u128) {
+        let links = &scenario.cells[0].links;
+        let way = shortest_path(links, from, to).unwrap();
+        let delay: Duration = way.iter().map(|hop| hop.direction(links).delay).sum();
+        (way.iter().map(|hop| hop.towards(links)).collect::<Vec<_>>().join(" "), delay.as_millis())
+    }
+
+    #[test]
+    fn dumbbell_joins_pairs_over_one_bottleneck() {
+        let shape = "[dumbbell]\npairs=2\naccess={rate=\"100mbit\",delay=\"1ms\"}\ns2={delay=\"30ms\"}\n\
+                     bottleneck={rate=\"10mbit\",delay=\"20ms\",queue=\"50pkts\"}\n";
+        let scenario = scenario(shape, "s1", "r1").unwrap();
+        assert_eq!(scenario.cells[0].links.len(), 5);
+        assert_eq!(way(&scenario, "s1", "r1"), ("left right r1".into(), 22));
+        assert_eq!(way(&scenario, "s2", "r2"), ("left right r2".into(), 51));
+        let narrow = scenario.cells[0].bottleneck(&["f"], &[]).unwrap();
+        assert_eq!(narrow.bits, 10e6);
+        let rates: Vec<u64> = scenario.cells[0].links.iter().map(|link| link.directions[0].rate.unwrap().0).collect();
+        assert_eq!(rates, [100_000_000, 100_000_000, 10_000_000, 100_000_000, 100_000_000]);
+    }
+
+    #[test]
+    fn parking_lot_has_one_pair_over_all_and_one_over_each_bottleneck() {
+        let shape = "[parking_lot]\nhops=3\naccess={delay=\"1ms\"}\nbottleneck={rate=\"10mbit\",delay=\"10ms\"}\n\
+                     hop2={delay=\"50ms\"}\n";
+        let scenario = scenario(shape, "s0", "r0").unwrap();
+        assert_eq!(way(&scenario, "s0", "r0"), ("n0 n1 n2 n3 r0".into(), 72));
+        assert_eq!(way(&scenario, "s1", "r1"), ("n0 n1 r1".into(), 12));
+        assert_eq!(way(&scenario, "s3", "r3"), ("n2 n3 r3".into(), 12));
+    }
+
+    #[test]
+    fn shape_and_links_of_the_file_make_one_network() {
+        let shape = "[[link]]\nends=[\"r1\",\"x\"]\ndelay=\"5ms\"\n[dumbbell]\npairs=1\nbottleneck={delay=\"2ms\"}\n";
+        assert_eq!(way(&scenario(shape, "s1", "x").unwrap(), "s1", "x").1, 7);
+    }
+
+    #[test]
+    fn mistakes_in_a_shape_are_named_where_they_stand() {
+        let refused = |shape: &str| scenario(shape, "s1", "r1").unwrap_err();
+        let told = |shape: &str| refused(shape).to_string();
+        let access = "[dumbbell]\npairs=1\naccess={rate=\"fast\"}\n";
+        assert!(told(access).starts_with("x.toml:9: dumbbell.access.rate = \"fast\""), "{}", told(access));
+        let loss = "[dumbbell]\npairs=1\nbottleneck={loss=\"100%\"}\n";
+        assert!(told(loss).starts_with("x.toml:9: dumbbell.bottleneck.loss = \"100%\""), "{}", told(loss));
+        assert_eq!(told("[dumbbell]\n"), "x.toml:7: dumbbell.pairs: missing: expected a whole number from 1 to 64");
+        assert!(told("[dumbbell]\npairs=0\n").starts_with("x.toml:8: dumbbell.pairs = 0: expected a whole number"));
+        let slip = refused("[dumbbell]\npairs=1\nacces={}\n");
+        assert_eq!((slip.line, slip.hint.as_deref()), (Some(9), Some("did you mean \"access\"?")));
+        assert!(slip.expected.contains("or one link's own: s1, bottleneck, r1"), "{}", slip.expected);
+        let ends = "[dumbbell]\npairs=1\naccess={ends=[\"a\",\"b\"]}\n";
+        assert!(told(ends).contains("x.toml:9: dumbbell.access.ends: the shape says"), "{}", told(ends));
+        assert!(
+            told("[parking_lot]\nhops=99\n").contains("parking_lot.hops = 99: expected a whole number from 1 to 16")
+        );
+        let single = "[dumbbell]\npairs=1\n[link]\nends=[\"r1\",\"x\"]\n";
+        assert!(told(single).starts_with("x.toml:9: link: expected [[link]]"), "it was left out: {}", told(single));
+        assert!(told("").contains("link: expected a [[link]], a [dumbbell] or a [parking_lot]"), "{}", told(""));
+    }
+}

@@ -1,0 +1,154 @@
+//! What of a scenario the simulator ns-2 can run: which of its agents stands for which variant, and the cells of those.
+
+use super::document::ns2::Ns2Spec;
+use super::spec::{Cell, FlowSpec, Sends, Variable};
+use super::whole::Scenario;
+use crate::failure::Failure;
+
+impl Scenario {
+    /// The scenario as the simulator runs it: the cells whose flows all have an agent, and those of agents that the
+    /// file has no variant for, which are in all else like the baseline's.
+    ///
+    /// What is expected of the algorithms on a kernel is not expected of the simulator and left out.
+    ///
+    /// Errors: no `[ns2]`, or no cell with agents for all its flows.
+    pub fn simulated(&self) -> Result<Scenario, Failure> {
+        let Some(spec) = &self.ns2 else {
+            let what =
+                format!("cannot simulate \"{}\": it has no [ns2], which names the simulator's agents", self.name);
+            return Err(Failure::usage(what).hint("scenarios/REFERENCE.md, \"Beside the simulator\""));
+        };
+        let mut scenario = Scenario { expected: Vec::new(), ..self.clone() };
+        if let Some(series) = self.series_variable() {
+            scenario.add_only_simulated(spec, series);
+        }
+        let can_send = |cell: &Cell, flow: &FlowSpec| {
+            matches!(flow.sends, Sends::Datagrams { .. }) || spec.agent(&cell.label(flow)).is_some()
+        };
+        scenario.cells.retain(|cell| cell.flows.iter().all(|flow| can_send(cell, flow)));
+        if scenario.cells.is_empty() {
+            let names: Vec<&str> = spec.agents.iter().map(|(name, _)| name.as_str()).collect();
+            let what = format!("cannot simulate \"{}\": no cell has agents for all its flows", self.name);
+            return Err(Failure::usage(what).hint(format!("[ns2] has agents for {}", names.join(", "))));
+        }
+        let Scenario { sweep, cells, .. } = &mut scenario;
+        for Variable { name, values } in sweep {
+            values.retain(|value| cells.iter().any(|cell| cell.at.get(name) == Some(value)));
+        }
+        Ok(scenario)
+    }
+
+    /// Adds the cells of agents that stand for nothing in the file.
+    fn add_only_simulated(&mut self, spec: &Ns2Spec, series: &str) {
+        let labels = |cell: &Cell| cell.flows.iter().map(|flow| cell.label(flow)).collect::<Vec<_>>();
+        let known: Vec<String> = self.cells.iter().flat_map(labels).collect();
+        let values = self.values_of(series);
+        let baseline = self.report.baseline.as_ref().filter(|baseline| values.contains(baseline));
+        let like = baseline.or(values.first()).cloned().unwrap_or_default();
+        let own = spec.agents.iter().map(|(name, _)| name).filter(|name| !known.contains(name));
+        for name in own {
+            let of_like = self.cells.iter().filter(|cell| cell.at.get(series) == Some(&like));
+            let added: Vec<Cell> = of_like.map(|cell| renamed(cell, series, name)).collect();
+            self.cells.extend(added);
+            let variables = self.sweep.iter_mut().filter(|variable| variable.name == series);
+            variables.for_each(|variable| variable.values.push(name.clone()));
+        }
+    }
+}
+
+/// The same cell under another name of the compared variable.
+fn renamed(cell: &Cell, series: &str, name: &str) -> Cell {
+    let mut cell = cell.clone();
+    cell.at.insert(series.to_owned(), name.to_owned());
+    for flow in cell.flows.iter_mut().filter(|flow| flow.compared) {
+        flow.algorithm = name.to_owned();
+        flow.tunables.clear();
+    }
+    cell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+title = "t"
+claim = "c"
+profile = "paper"
+duration = "1s"
+runs = 1
+seed = 1
+[sweep]
+variant = ["Linux", "SACK", "DTCP"]
+loss = ["0", "1%"]
+[[link]]
+ends = ["s", "r"]
+loss = "$loss"
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+[variant.SACK]
+algorithm = "reno"
+window_cap = 50
+[variant.Linux]
+algorithm = "reno"
+initial_ssthresh = 40
+[variant.DTCP]
+algorithm = "dtcp"
+[report]
+baseline = "SACK"
+[ns2]
+error_models = [["r", "s"]]
+agents = { Linux = "TCP/Linux", SACK = "TCP/Sack1", FACK = "TCP/Fack" }
+"#;
+
+    #[test]
+    fn simulated_scenario_has_the_cells_with_agents_and_those_only_the_simulator_has() {
+        let scenario = Scenario::parse("t.toml", TEXT).unwrap();
+        assert_eq!(scenario.ns2.as_ref().unwrap().error_models, Some(vec![["r".to_owned(), "s".to_owned()]]));
+        let simulated = scenario.simulated().unwrap();
+        assert_eq!(simulated.values_of("variant"), ["Linux", "SACK", "FACK"]);
+        assert_eq!(simulated.values_of("loss"), ["0", "1%"]);
+        assert_eq!(simulated.cells.len(), 6);
+        let caps: Vec<_> = simulated.cells.iter().map(|cell| cell.flows[0].window_cap).collect();
+        assert_eq!(caps, [None, None, Some(50), Some(50), Some(50), Some(50)], "as the baseline's");
+        assert_eq!(simulated.cells[5].label(&simulated.cells[5].flows[0]), "FACK");
+    }
+
+    #[test]
+    fn flows_beside_need_an_agent_too() {
+        let beside = TEXT.replace(
+            "[variant.SACK]",
+            "[[flow]]\nname=\"beside\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"cubic\"\n[variant.SACK]\nflows=[\"data\"]",
+        );
+        let beside = beside.replace("[variant.Linux]", "[variant.Linux]\nflows=[\"data\"]");
+        let refused = Scenario::parse("t.toml", &beside).unwrap().simulated().unwrap_err();
+        assert_eq!(refused.hint.as_deref(), Some("[ns2] has agents for Linux, SACK, FACK"));
+        let named = beside.replace("SACK = \"TCP/Sack1\"", "SACK = \"TCP/Sack1\", cubic = \"TCP/Linux cubic\"");
+        let simulated = Scenario::parse("t.toml", &named).unwrap().simulated().unwrap();
+        assert_eq!(simulated.values_of("variant"), ["Linux", "SACK", "FACK"], "cubic is not compared");
+    }
+
+    #[test]
+    fn scenario_without_agents_cannot_be_simulated() {
+        let (without, _) = TEXT.split_once("[ns2]").unwrap();
+        let refused = Scenario::parse("t.toml", without).unwrap().simulated().unwrap_err();
+        assert_eq!(refused.what, "cannot simulate \"t\": it has no [ns2], which names the simulator's agents");
+    }
+
+    #[test]
+    fn mistakes_in_the_simulators_table_are_named() {
+        let refused = |from: &str, to: &str| {
+            assert!(TEXT.contains(from), "{from}");
+            Scenario::parse("x.toml", &TEXT.replace(from, to)).unwrap_err().to_string()
+        };
+        let agent = refused("TCP/Sack1", "TCP/Sack1; exit");
+        assert!(agent.contains("ns2.agents.SACK = \"TCP/Sack1; exit\": expected a TCP agent of ns-2"), "{agent}");
+        let link = refused("[[\"r\", \"s\"]]", "[[\"r\", \"x\"]]");
+        assert!(link.contains("ns2.error_models = [\"r\", \"x\"]: no link joins them"), "{link}");
+        let none =
+            refused("agents = { Linux = \"TCP/Linux\", SACK = \"TCP/Sack1\", FACK = \"TCP/Fack\" }", "agents = {}");
+        assert!(none.contains("ns2.agents: expected at least one"), "{none}");
+    }
+}

@@ -1,0 +1,250 @@
+//! A plan carried out in virtual time: Linux' own TCP in a guest whose clock stands still while it computes.
+//!
+//! Each run is a guest of its own: a kernel as one process of this host, bound to a processor, without privilege. Links,
+//! traffic and tracer are in its kernel; this program is its first process ([`inside`]). The same binary, guest,
+//! scenario and seed give the same results to the byte, however busy the host is.
+
+mod algorithms;
+mod archive;
+mod bytes;
+pub(crate) mod checks;
+mod flow;
+pub mod guest;
+pub mod image;
+pub(crate) mod inside;
+pub mod job;
+mod limits;
+pub(crate) mod link;
+mod modules;
+pub mod process;
+mod recipe;
+mod sandbox;
+mod scratch;
+mod setting;
+
+/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
+#[cfg(test)]
+#[path = "../tests/host/compile.rs"]
+#[allow(dead_code, reason = "the algorithms' tests use the rest")]
+pub(crate) mod compile;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use self::algorithms::Modules;
+use self::guest::Guest;
+use self::image::Image;
+use self::modules::Workshop;
+use self::process::{CONSOLE, Launch};
+use self::setting::{Measured, Setting};
+use crate::failure::Failure;
+use crate::lab::cost::{self, Jobs};
+use crate::lab::plan::{Plan, PlannedRun};
+use crate::lab::pool::{self, Pool, workers};
+use crate::lab::results::{ResultDir, RunFolder};
+use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
+use crate::model::run::{HostRecord, RunRecord, RunStatus};
+use crate::scenario::{Cell, Scenario};
+
+/// The start of every run by the guest's wall clock: results have no other, because equal runs give equal files.
+const STARTED: &str = "2001-09-09T01:46:40.000Z";
+/// The folder of a run that the guest shares; gone once the run is over.
+const SHARED: &str = "guest";
+/// What a guest takes before and after its traffic.
+const START: Duration = Duration::from_millis(150);
+/// What a packet takes over one link, acknowledgement included, on the 2.4 GHz processor this was written on.
+const PACKET: Duration = Duration::from_nanos(1_500);
+/// A guest may take so many times its forecast, and so much more, before it counts as hanging.
+const PATIENCE: (u32, Duration) = (20, Duration::from_secs(60));
+
+/// Whether this host can hold a guest to its folder.
+pub fn is_caged() -> bool {
+    sandbox::is_available()
+}
+
+/// Checks that virtual time has what every cell asks for.
+///
+/// Errors: the first field that it does not have, with its place.
+pub fn check<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
+    cells.into_iter().try_for_each(|cell| limits::check(scenario, cell))
+}
+
+/// What is left of a part when these runs are finished, as [`crate::lab::runner::forecast`] for the kernel.
+pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<String>, jobs: Jobs) -> Forecast {
+    pool::forecast(part, finished, jobs, &|run| expected(&plan.cells[run.cell]))
+}
+
+/// How long one run of a cell takes.
+fn expected(cell: &Cell) -> Duration {
+    START + PACKET.mul_f64(cost::packets(cell))
+}
+
+/// Carries out what is left of a plan.
+///
+/// Errors: the guest lacks what a flow asks; the compiler is missing or refuses a module; the directory holds another
+/// plan, or runs of another guest; `stop` was set; every run fails.
+/// Side effects: processes that do not outlive the call; the result directory; modules in the user's cache.
+pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+    let Begun { results, to_do, .. } = work.begin(forecast, tell)?;
+    let plan = work.plan;
+    if to_do.is_empty() {
+        return Ok(Outcome::default());
+    }
+    let workshop = Workshop::open(guest)?;
+    let cells = to_do.iter().map(|run| &plan.cells[run.cell]);
+    let modules = Modules::prepare(&workshop, work.scenario, cells)?;
+    keep_host(&results, plan, guest, &modules)?;
+    let laboratory = Laboratory {
+        plan,
+        results: &results,
+        guest,
+        modules: &modules,
+        image: image::prepare()?,
+        processors: process::processors()?,
+    };
+    let make =
+        |run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool| laboratory.make(run, worker, is_stopped);
+    let pool = Pool { workers: workers(work.jobs), stop: work.stop, gives_up: false, make: &make };
+    let failed: Vec<(String, String)> =
+        pool.make(&to_do, tell)?.into_iter().map(|(id, error)| (id, format!("{error:#}"))).collect();
+    match failed.first() {
+        Some((id, why)) if failed.len() == to_do.len() => bail!("every run fails; {id}: {why}"),
+        _ => Ok(Outcome { finished: to_do.len() - failed.len(), failed, ..Outcome::default() }),
+    }
+}
+
+/// What all runs share.
+struct Laboratory<'a> {
+    plan: &'a Plan,
+    results: &'a ResultDir,
+    guest: &'a Guest,
+    modules: &'a Modules,
+    image: Image,
+    processors: Vec<usize>,
+}
+
+impl Laboratory<'_> {
+    /// Makes one run and keeps it, whatever came of it; an interrupted one is not kept.
+    fn make(&self, run: &PlannedRun, worker: usize, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        let folder = self.results.begin(&run.id)?;
+        match self.measure(run, &folder, worker, is_stopped) {
+            Ok(measured) => {
+                let record = self.record(run, RunStatus::Done, None, &measured);
+                fs::remove_dir_all(folder.path().join(SHARED)).context("remove the guest's folder")?;
+                folder.finish(&record, &measured.events)
+            }
+            Err(error) if is_stopped() => Err(error),
+            Err(error) => {
+                let why = format!("{error:#}");
+                let record = self.record(run, RunStatus::Failed, Some(why), &Measured::default());
+                let shared = folder.path().join(SHARED);
+                let _ = fs::rename(shared.join(CONSOLE), folder.path().join(CONSOLE)); // there is none before its start
+                let _ = fs::remove_dir_all(shared);
+                folder.finish(&record, &[])?;
+                Err(error)
+            }
+        }
+    }
+
+    fn measure(
+        &self,
+        run: &PlannedRun,
+        folder: &RunFolder,
+        worker: usize,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Measured> {
+        let cell = &self.plan.cells[run.cell];
+        let shared = folder.path().join(SHARED);
+        fs::create_dir(&shared).with_context(|| format!("create \"{}\"", shared.display()))?;
+        let setting = Setting::new(self.plan, run, self.modules)?;
+        setting.write(&shared)?;
+        let launch = Launch {
+            guest: self.guest,
+            image: &self.image.file,
+            folder: &shared,
+            seed: run.seed,
+            processor: self.processors[worker % self.processors.len()],
+            memory_mb: setting.memory_mb(),
+            limit: expected(cell) * PATIENCE.0 + PATIENCE.1,
+        };
+        launch.run(is_stopped)?;
+        setting.read(&shared)
+    }
+
+    fn record(&self, run: &PlannedRun, status: RunStatus, why: Option<String>, measured: &Measured) -> RunRecord {
+        let id = match status {
+            RunStatus::Done => run.id.clone(),
+            _ => self.results.unused_id(&format!("{}-failed", run.id)),
+        };
+        RunRecord {
+            id,
+            status,
+            why,
+            flows: measured.flows.clone(),
+            links: measured.links.clone(),
+            events_dropped: measured.events_dropped,
+            ..self.plan.record(run, STARTED.to_owned())
+        }
+    }
+}
+
+/// Writes what the runs are made with, or checks that it is what the earlier ones were made with.
+///
+/// Nothing of this host is in it: equal runs give equal files on any machine.
+fn keep_host(results: &ResultDir, plan: &Plan, guest: &Guest, modules: &Modules) -> Result<()> {
+    let facts = &guest.facts;
+    let tools = [
+        ("guest", facts.kernel_sha256.clone()),
+        ("guest source", format!("{} {}", facts.package, facts.version)),
+        ("guest source digest", facts.source_sha256.clone()),
+        ("guest recipe", facts.recipe.clone()),
+        ("guest compiler", facts.compiler.clone()),
+        ("laboratory", modules.laboratory.digest.clone()),
+    ];
+    let mut host = HostRecord {
+        kernel: format!("{} (User Mode Linux)", facts.release),
+        cpus: 1,
+        network: "netns".to_owned(),
+        sysctls: plan.layout(&plan.runs[0]).nodes[0].settings.iter().cloned().collect(),
+        algorithms: modules.digests(),
+        ..plan.host_record(tools)?
+    };
+    if let Some(earlier) = results.host()? {
+        if earlier.tools != host.tools {
+            let what =
+                format!("\"{}\" has runs of another guest or tccc, and this would add some", results.path().display());
+            return Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into());
+        }
+        check_same_algorithms(&earlier, &host)?;
+        host.algorithms.extend(earlier.algorithms);
+    }
+    results.write_host(&host)
+}
+
+/// A directory holds runs of one version of each algorithm.
+fn check_same_algorithms(earlier: &HostRecord, now: &HostRecord) -> Result<()> {
+    let differs = |(id, digest): &(&String, &String)| now.algorithms.get(*id).is_some_and(|other| other != *digest);
+    let Some((id, _)) = earlier.algorithms.iter().find(differs) else { return Ok(()) };
+    let what = format!("the directory has runs of another version of {id}");
+    Err(Failure::usage(what).hint("choose another directory with `--out DIR`").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::congestion::OF_LINUX;
+
+    /// The configuration names most of them by other words.
+    #[test]
+    fn every_algorithm_of_the_guest_can_be_chosen() {
+        let config = recipe::CONFIGURATION.iter().find(|file| file.name == "config").unwrap().text;
+        let built = config.lines().filter(|line| line.starts_with("CONFIG_TCP_CONG_") && !line.contains("ADVANCED"));
+        assert_eq!(built.count() + 1, OF_LINUX.len(), "reno is always there");
+        let named = |name: &&&str| config.contains(&format!("CONFIG_TCP_CONG_{}=y", name.to_uppercase()));
+        let others: Vec<_> = OF_LINUX.iter().filter(|name| !named(name)).collect();
+        assert_eq!(others, [&"reno", &"highspeed"], "which the configuration calls HSTCP");
+    }
+}

@@ -1,0 +1,119 @@
+//! The modules of an experiment: the laboratory, and every algorithm that a flow asks for and the guest's kernel lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+
+use super::modules::{Module, Source, Workshop, source_of};
+use crate::catalog::{self, NAME_LENGTH_MAX};
+use crate::failure::Failure;
+use crate::scenario::algorithm::source;
+use crate::scenario::{Asked, Cell, FlowSpec, Scenario};
+
+/// The modules of an experiment, compiled.
+pub struct Modules {
+    /// Links, traffic and tracer.
+    pub laboratory: Module,
+    /// Of our algorithms; the kernel's own need none.
+    algorithms: BTreeMap<Asked, Configured>,
+}
+
+/// A module with its parameters, as the kernel takes them.
+#[derive(PartialEq)]
+pub struct Configured {
+    pub module: Module,
+    pub parameters: String,
+}
+
+impl Modules {
+    /// Compiles what the cells ask for, or takes it from the cache.
+    ///
+    /// Errors: a tunable is refused; the compiler is missing or refuses a file.
+    pub fn prepare<'a>(
+        workshop: &Workshop<'_>,
+        scenario: &Scenario,
+        cells: impl Iterator<Item = &'a Cell>,
+    ) -> Result<Modules> {
+        let all = scenario.cells.iter().flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp());
+        let names = names(&all.map(FlowSpec::asked).collect());
+        let mut modules = Modules { laboratory: workshop.laboratory()?, algorithms: BTreeMap::new() };
+        for flow in cells.flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp()) {
+            let asked = flow.asked();
+            if modules.algorithms.contains_key(&asked) {
+                continue;
+            }
+            let Some((source, tunables)) = described(scenario, flow)? else { continue };
+            let name = &names[&asked];
+            let module = workshop.algorithm(name, source)?;
+            modules.algorithms.insert(asked, Configured { module, parameters: format!("name={name}{tunables}") });
+        }
+        Ok(modules)
+    }
+
+    /// What a flow asks for; none where that is the kernel's own, or the flow has no algorithm.
+    pub fn of(&self, flow: &FlowSpec) -> Option<&Configured> {
+        self.algorithms.get(&flow.asked()).filter(|_| flow.is_tcp())
+    }
+
+    /// The guest's name of what a flow asks for.
+    pub fn name_of<'a>(&'a self, flow: &'a FlowSpec) -> &'a str {
+        self.of(flow).map_or(&flow.algorithm, |configured| &configured.module.name)
+    }
+
+    /// Digest of each of our files, by the name under which it runs.
+    pub fn digests(&self) -> BTreeMap<String, String> {
+        let modules = self.algorithms.values().map(|configured| &configured.module);
+        modules.map(|module| (module.name.clone(), module.digest.clone())).collect()
+    }
+}
+
+/// The name under which an algorithm registers without tunables: its id.
+pub fn id_of(algorithm: &str) -> &str {
+    source::id_of(algorithm).unwrap_or(algorithm)
+}
+
+/// The guest's name of everything that the flows of a scenario ask for: the kernel loads a module once under each name.
+///
+/// The same for every part of an experiment, and for one that is continued.
+fn names(all: &BTreeSet<Asked>) -> BTreeMap<Asked, String> {
+    let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+    let named = all.iter().map(|asked| {
+        let id = id_of(&asked.0);
+        let number = used.entry(id).or_default();
+        let ending = if *number == 0 { String::new() } else { format!("_{number}") };
+        *number += 1;
+        (asked.clone(), format!("{}{ending}", &id[..id.len().min(NAME_LENGTH_MAX - ending.len())]))
+    });
+    named.collect()
+}
+
+/// The source of an algorithm of ours, or of the user's own, and its tunables as the kernel takes them.
+fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(Source<'a>, String)>, Failure> {
+    let file = flow.algorithm.as_str();
+    if source::is_source(file) {
+        let tunables = flow.tunables.iter().map(|(name, value)| format!(" {name}={value}"));
+        return Ok(Some((Source { file, text: scenario.text_of(file) }, tunables.collect())));
+    }
+    let Some(source) = source_of(file) else { return Ok(None) };
+    let settings = catalog::find(file)?.settings_of(&flow.tunables)?;
+    let tunables = settings.iter().map(|setting| format!(" {}={}", setting.name, setting.value));
+    Ok(Some((source, tunables.collect())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_of_tunables_has_a_name_that_fits_the_kernel() {
+        let asked = |algorithm: &str, value: Option<u32>| -> Asked {
+            let tunables = value.map(|value| ("beta".to_owned(), value.to_string()));
+            (algorithm.to_owned(), tunables.into_iter().collect())
+        };
+        let long = |value: u32| asked("below/fifteen_letters.bpf.c", Some(value));
+        let all = [asked("dtcp", Some(2)), asked("dtcp", None), asked("dtcp.bpf.c", None), long(7), long(8)];
+        let names = names(&BTreeSet::from(all));
+        let told: Vec<&str> = names.values().map(String::as_str).collect();
+        assert_eq!(told, ["fifteen_letters", "fifteen_lette_1", "dtcp", "dtcp_1", "dtcp_2"]);
+    }
+}

@@ -1,0 +1,136 @@
+//! What a guest cannot have, found before it starts.
+
+use anyhow::Result;
+
+use super::algorithms::id_of;
+use super::{flow, link};
+use crate::catalog;
+use crate::failure::Failure;
+use crate::kernel::congestion::OF_LINUX;
+use crate::lab::cost;
+use crate::scenario::algorithm::source;
+use crate::scenario::{Cell, FlowSpec, Scenario, Sends};
+
+/// The most that a flow may send where no link has a rate: a minute of a processor for a second, as the forecast counts.
+const UNHELD_BPS: f64 = 400e9;
+
+/// Checks that a guest can have a cell.
+///
+/// Errors: the first field that it cannot have, with its place.
+pub fn check(scenario: &Scenario, cell: &Cell) -> Result<()> {
+    for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
+        if let Some(failure) = impossible(&flow.algorithm) {
+            return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
+        }
+    }
+    for spec in &cell.links {
+        if let Some((direction, field, why)) = link::too_many_numbers(&spec.config(cell.mtu)) {
+            return Err(scenario.mistake_in_link(cell, spec, (direction, field), why).into());
+        }
+    }
+    if let Some((flow, failure)) = unheld(cell) {
+        return Err(scenario.mistake_in_flow(cell, flow, "from", failure).into());
+    }
+    match flow::uncountable(cell) {
+        Some((flow, why)) => Err(scenario.mistake_in_flow(cell, flow, "rate", why).into()),
+        None => Ok(()),
+    }
+}
+
+/// The first flow without end that neither a rate nor its window holds back, and why that cannot be.
+///
+/// A guest has no processor whose speed would: packets without number would leave at one moment.
+fn unheld(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
+    let endless = cell.flows.iter().filter(|flow| flow.is_tcp() && matches!(flow.sends, Sends::Bulk));
+    let (flow, bps) =
+        endless.filter_map(|flow| Some((flow, cost::window_bps(cell, flow)?))).find(|one| one.1 > UNHELD_BPS)?;
+    let round_trip = humantime::format_duration(cost::round_trip(cell, flow));
+    let (bps, most) = (bps / 1e9, UNHELD_BPS / 1e9);
+    let what = format!(
+        "no link from here on has a rate, and with a round trip of {round_trip} flow \"{}\" could send {bps:.0} Gbit/s; \
+         virtual time takes at most {most:.0} Gbit/s",
+        flow.name
+    );
+    Some((
+        flow,
+        Failure::usage(what).hint("give a link on its way a `rate` or more `delay`, or the flow a `window_cap`"),
+    ))
+}
+
+/// Why a guest cannot have an algorithm that exists.
+///
+/// None: it can.
+fn impossible(algorithm: &str) -> Option<Failure> {
+    if source::is_source(algorithm) {
+        let id = id_of(algorithm);
+        let what = format!("\"{algorithm}\": the guest's kernel has an algorithm of its own that is called \"{id}\"");
+        return OF_LINUX.contains(&id).then(|| Failure::usage(what).hint("give the file another name"));
+    }
+    let companion = catalog::find(algorithm).ok()?.companion.as_ref()?;
+    let what = format!(
+        "\"{algorithm}\" needs its companion program \"{}\" beside it, which is BPF, and the guest of virtual time has none",
+        companion.program
+    );
+    Some(Failure::usage(what).hint("`--engine kernel` runs it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// They named the flow or the link, and neither file nor line.
+    #[test]
+    fn what_a_guest_cannot_hold_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let many: String = (1..=2_200_000).map(|number| format!("{number}\n")).collect();
+        fs::write(folder.path().join("many.txt"), many).unwrap();
+        let file = folder.path().join("x.toml").display().to_string();
+        let refused = |link: &str, flow: &str| {
+            let text = format!(
+                "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=1\nseed=1\n\
+                 [[link]]\nends=[\"a\",\"b\"]\nrate=\"10gbit\"\ndelay=\"10ms\"\n{link}\n\
+                 [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\n{flow}\n"
+            );
+            let scenario = Scenario::parse(&file, &text).unwrap();
+            check(&scenario, &scenario.cells[0]).unwrap_err().to_string()
+        };
+        let (tcp, losses) = ("algorithm=\"reno\"", "loss=\"trace:many.txt\"");
+        let expected = |place: &str, why: &str| format!("{file}:{place}: {why}");
+        let why = "its numbers take 17600000 bytes";
+        assert!(refused(losses, tcp).starts_with(&expected("11: link.loss", why)));
+        let back = format!("queue=\"9pkts\"\nreverse={{{losses}}}");
+        assert!(refused(&back, tcp).starts_with(&expected("12: link.reverse.loss", why)));
+        let later = format!("change=[{{at=\"1s\",{losses}}}]");
+        assert!(refused(&later, tcp).starts_with(&expected("11: link.change", why)));
+        let datagrams = refused("", "protocol=\"udp\"\npacket=\"36B\"\nrate=\"10gbit\"");
+        assert!(datagrams.starts_with(&expected("18: flow.rate", "it gives ")), "{datagrams}");
+    }
+
+    #[test]
+    fn flow_that_nothing_holds_back_is_refused() {
+        let check = |link: &str, flow: &str| {
+            let text = format!(
+                "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=1\nseed=1\n\
+                 [[link]]\nends=[\"a\",\"b\"]\n{link}\n[[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\n{flow}\n"
+            );
+            let scenario = Scenario::parse("x.toml", &text).unwrap();
+            check(&scenario, &scenario.cells[0]).map_err(|error| error.to_string())
+        };
+        let bulk = "algorithm=\"reno\"";
+        let refused = check("", bulk).unwrap_err();
+        assert!(refused.starts_with("x.toml:12: flow.from: no link from here on has a rate"), "{refused}");
+        assert!(check("delay=\"100us\"", bulk).is_err());
+        assert!(check("rate=\"1gbit\"", bulk).is_ok() && check("delay=\"10ms\"", bulk).is_ok());
+        assert!(check("delay=\"1ms\"", "algorithm=\"reno\"\nwindow_cap=100").is_ok());
+        assert!(check("", "algorithm=\"reno\"\nsize=\"1MB\"").is_ok(), "it ends");
+    }
+
+    #[test]
+    fn own_file_that_hides_an_algorithm_of_the_guest_is_refused() {
+        assert!(impossible("cubic.bpf.c").unwrap().what.contains("algorithm of its own that is called \"cubic\""));
+        assert!(impossible("mine.bpf.c").is_none() && impossible("dtcp").is_none());
+        assert!(impossible("mswift").unwrap().what.contains("companion program"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Links of a guest: the bytes that configure one direction by `/proc/tccc/links`, and its counters read back. Pure.
+//!
+//! `bpf/guest/lab.h` has the same structs in C. Random numbers start from the same generators as the emulator's, so that
+//! one seed loses the same packets in both.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rand_pcg::Pcg64;
+use serde::Deserialize;
+
+use super::bytes::Bytes;
+use crate::failure::Failure;
+use crate::model::run::LinkCounters;
+use crate::path::acks::{self, AckKind};
+use crate::path::change::Change;
+use crate::path::draws::Stream;
+use crate::path::loss::LossModel;
+use crate::path::{Direction, LinkConfig, QueueLimit};
+use crate::units::Share;
+
+mod layout;
+
+use layout::{AckHold, Counters, Generator, LIMIT_BYTES, LIMIT_PKTS, Limit, Loss, Request, Step};
+pub use layout::{DEVICE_NAME, REQUEST_BYTES_MAX};
+
+/// A packet is lost, held back or copied when a number of 53 random bits is below the share of this.
+const WHOLE_SHARE: f64 = (1u64 << 53) as f64;
+
+/// The generators of a direction, in the order of `enum tccc_stream`.
+const STREAMS: [Stream; 8] = [
+    Stream::Loss,
+    Stream::State,
+    Stream::Jitter,
+    Stream::Reorder,
+    Stream::Duplicate,
+    Stream::AckLoss,
+    Stream::AckHold,
+    Stream::Host,
+];
+
+/// One direction of a link, and the device by which the guest sends into it.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlet<'a> {
+    /// The device's name in the namespace of whoever writes the request.
+    pub device: &'a str,
+    pub config: &'a LinkConfig,
+    /// Which of its directions, 0 or 1.
+    pub direction: usize,
+    /// Longest delay inside the host before a packet reaches the link. Delays are uniform and keep the order.
+    pub host_delay: Duration,
+}
+
+/// Checks that a guest can have a link.
+///
+/// Errors: a field is outside its range, or has more numbers than a request to the guest holds; the message names the
+/// field.
+pub fn check(config: &LinkConfig) -> Result<()> {
+    config.check()?;
+    match too_many_numbers(config) {
+        Some((_, field, why)) => Err(Failure { what: format!("{field}: {}", why.what), ..why }.into()),
+        None => Ok(()),
+    }
+}
+
+/// The first field that has more numbers than a request to the guest holds: its direction, its name, and why not.
+///
+/// None: there is no such field.
+pub fn too_many_numbers(config: &LinkConfig) -> Option<(usize, &'static str, Failure)> {
+    config.directions.iter().enumerate().find_map(|(number, direction)| {
+        let models = direction.changes.iter().filter_map(|change| change.loss.as_ref());
+        let positions = || std::iter::once(&direction.loss).chain(models).map(|model| position_count(model) as u64);
+        let opportunities = direction.trace.as_ref().map_or(0, |trace| trace.times_ms.len() as u64);
+        let arrays = [("loss", positions().sum::<u64>() * 8), ("rate", opportunities * 4)];
+        // Half of a request for each: the rest of it is small.
+        let (field, bytes) = arrays.into_iter().find(|(_, bytes)| *bytes > REQUEST_BYTES_MAX / 2)?;
+        let what = format!("its numbers take {bytes} bytes, a guest of virtual time holds {}", REQUEST_BYTES_MAX / 2);
+        Some((number, field, Failure::usage(what).hint("use a shorter trace, or `--engine kernel`")))
+    })
+}
+
+impl Outlet<'_> {
+    /// The request that configures the direction.
+    ///
+    /// Errors: those of [`check`]; the device's name is too long.
+    pub fn request(&self) -> Result<Vec<u8>> {
+        check(self.config)?;
+        let direction = &self.config.directions[self.direction];
+        let (mut losses, mut positions) = (Vec::new(), Vec::new());
+        let mut add_loss = |model: &LossModel| {
+            losses.push(loss(model, &mut positions));
+            losses.len() as u64 - 1
+        };
+        add_loss(&direction.loss);
+        let steps = [
+            steps(direction, |change| Some(change.rate?.0)),
+            steps(direction, |change| change.delay.map(nanos)),
+            steps(direction, |change| change.up.map(u64::from)),
+            steps(direction, |change| change.loss.as_ref().map(&mut add_loss)),
+        ];
+        let opportunities = direction.trace.as_ref().map_or(&[][..], |trace| &trace.times_ms);
+        let request = Request {
+            step_counts: steps.each_ref().map(|steps| steps.len() as u64),
+            loss_count: losses.len() as u64,
+            position_count: positions.len() as u64,
+            opportunity_count: opportunities.len() as u64,
+            ..self.head(direction)?
+        };
+        let mut bytes = Vec::new();
+        request.append_to(&mut bytes);
+        steps.iter().flatten().for_each(|step| step.append_to(&mut bytes));
+        losses.iter().for_each(|loss| loss.append_to(&mut bytes));
+        positions.iter().for_each(|position| position.append_to(&mut bytes));
+        opportunities.iter().for_each(|at| bytes.extend(at.to_le_bytes()));
+        Ok(bytes)
+    }
+
+    /// The request without its arrays.
+    fn head(&self, direction: &Direction) -> Result<Request> {
+        let mut device = [0; DEVICE_NAME];
+        if self.device.is_empty() || self.device.len() >= DEVICE_NAME {
+            bail!("a device's name has 1 to {} characters, \"{}\" has not", DEVICE_NAME - 1, self.device);
+        }
+        device[..self.device.len()].copy_from_slice(self.device.as_bytes());
+        let limits = self.config.queue_limits()?;
+        let reorder = direction.reorder.filter(|reorder| !reorder.by.is_zero());
+        Ok(Request {
+            device,
+            rate_bps: direction.rate.map_or(0, |rate| rate.0),
+            delay_ns: nanos(direction.delay),
+            jitter_ns: nanos(direction.jitter),
+            held_back_ns: reorder.map_or(0, |reorder| nanos(reorder.by)),
+            held_back: reorder.map_or(0, |reorder| threshold(reorder.share)),
+            duplicate: threshold(direction.duplicate),
+            ack_loss: threshold(direction.ack_loss),
+            ack_hold: direction.acks.map_or(AckHold::default(), ack_hold),
+            host_delay_ns: nanos(self.host_delay),
+            queue: limit(limits[self.direction]),
+            queue_low: direction.queue_low.map_or(Limit::default(), |most| limit(QueueLimit::Packets(most))),
+            mark: self.config.mark_limit(self.direction).map_or(Limit::default(), limit),
+            generators: generators(direction.seed, STREAMS)?,
+            ..Request::default()
+        })
+    }
+}
+
+/// Reads the counters of all directions of a guest, in the order in which they were configured.
+///
+/// Errors: the bytes end within a direction.
+pub fn counters(mut bytes: &[u8]) -> Result<Vec<LinkCounters>> {
+    let mut links = Vec::new();
+    while !bytes.is_empty() {
+        links.push(next_counters(&mut bytes).context("the guest's counters of links end too early")?);
+    }
+    Ok(links)
+}
+
+fn next_counters(bytes: &mut &[u8]) -> Option<LinkCounters> {
+    let counters = Counters::take_from(bytes)?;
+    let lost_positions = (0..counters.first_lost_count).map(|_| u64::take_from(bytes)).collect::<Option<_>>()?;
+    Some(LinkCounters {
+        received_pkts: counters.received_pkts,
+        sent_pkts: counters.sent_pkts,
+        sent_bytes: counters.sent_bytes,
+        lost_pkts: counters.lost_pkts,
+        lost_positions,
+        loss_runs: Some(counters.loss_runs),
+        down_pkts: counters.down_pkts,
+        overflow_pkts: counters.overflow_pkts,
+        marked_pkts: counters.marked_pkts,
+        duplicated_pkts: counters.duplicated_pkts,
+        acks_lost_pkts: counters.acks_lost_pkts,
+        acks_held_pkts: counters.acks_held_pkts,
+        acks_thinned_pkts: counters.acks_thinned_pkts,
+        reordered_pkts: Some(counters.reordered_pkts),
+        failed_pkts: counters.failed_pkts,
+        max_queue_pkts: Some(counters.max_queue_pkts),
+        lateness_us: None,
+        moments: None,
+    })
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// The smallest number that is not drawn with this share: x / 2^53 < share wherever x < share * 2^53, rounded up.
+///
+/// Exact: the product only changes the share's exponent, and is at most 2^53.
+fn threshold(share: Share) -> u64 {
+    (share.0 * WHOLE_SHARE).ceil() as u64
+}
+
+fn limit(limit: QueueLimit) -> Limit {
+    match limit {
+        QueueLimit::Packets(most) => Limit { unit: LIMIT_PKTS, most: most.into() },
+        QueueLimit::Bytes(most) => Limit { unit: LIMIT_BYTES, most },
+    }
+}
+
+fn ack_hold(hold: acks::AckHold) -> AckHold {
+    let newest = u64::from(hold.kind == AckKind::Thinned);
+    AckHold { time_ns: nanos(hold.time), pkts: hold.pkts.into(), share: threshold(hold.share), newest }
+}
+
+/// The changes of one kind.
+fn steps(direction: &Direction, mut value: impl FnMut(&Change) -> Option<u64>) -> Vec<Step> {
+    let step = |change: &Change| Some(Step { at_ns: nanos(change.at), value: value(change)? });
+    direction.changes.iter().filter_map(step).collect()
+}
+
+fn position_count(model: &LossModel) -> usize {
+    match model {
+        LossModel::Positions(trace) => trace.positions.len(),
+        _ => 0,
+    }
+}
+
+/// A loss model, whose positions are added to those of others.
+fn loss(model: &LossModel, positions: &mut Vec<u64>) -> Loss {
+    match (model, model.gilbert()) {
+        (LossModel::Positions(trace), _) => {
+            let first_position = positions.len() as u64;
+            positions.extend_from_slice(&trace.positions);
+            Loss { first_position, positions: trace.positions.len() as u64, ..Loss::of(layout::LOSS_POSITIONS) }
+        }
+        (_, Some(model)) => Loss {
+            good_loss: threshold(model.good_loss),
+            bad_loss: threshold(model.bad_loss),
+            to_bad: threshold(model.to_bad),
+            to_good: threshold(model.to_good),
+            ..Loss::of(layout::LOSS_STATES)
+        },
+        _ => {
+            let good_loss = model.independent().map_or(0, threshold);
+            Loss { good_loss, ..Loss::of(layout::LOSS_INDEPENDENT) }
+        }
+    }
+}
+
+/// What a generator consists of, as rand_pcg writes it.
+#[derive(Deserialize)]
+struct Parts {
+    state: u128,
+    increment: u128,
+}
+
+fn generators<const N: usize>(seed: u64, streams: [Stream; N]) -> Result<[Generator; N]> {
+    let mut generators = [Generator::default(); N];
+    for (generator, stream) in generators.iter_mut().zip(streams) {
+        *generator = generator_of(&stream.generator(seed)).context("read a generator's state")?;
+    }
+    Ok(generators)
+}
+
+fn generator_of(generator: &Pcg64) -> serde_json::Result<Generator> {
+    let Parts { state, increment } = serde_json::from_str(&serde_json::to_string(generator)?)?;
+    let halves = |number: u128| (number as u64, (number >> 64) as u64);
+    let ((state_low, state_high), (increment_low, increment_high)) = (halves(state), halves(increment));
+    Ok(Generator { state_low, state_high, increment_low, increment_high })
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod twin;

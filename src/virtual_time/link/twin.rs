@@ -1,0 +1,427 @@
+//! The link of virtual time beside the emulator: every packet meets the same in both.
+//!
+//! `bpf/guest/shaper.h` and `line.h` are compiled natively with the undefined-behaviour sanitizer. They read the request
+//! that a guest would get, so that its bytes are compared too.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use libloading::Library;
+use proptest::prelude::*;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+
+use crate::emulate::tunlink::ack::Ack;
+use crate::emulate::tunlink::gate::{Comer, Gate, Passed};
+use crate::emulate::tunlink::lane::Line;
+use crate::emulate::tunlink::pool::Slot;
+use crate::emulate::tunlink::port::Frame;
+use crate::emulate::tunlink::shaper::{Shaper, Traits, Verdict};
+use crate::model::run::LinkCounters;
+use crate::path::draws::Stream;
+use crate::path::{Direction, LinkConfig};
+use crate::units::Share;
+use crate::virtual_time::compile;
+use crate::virtual_time::link::{self, Outlet};
+
+mod random;
+
+use random::{Deed, Packet, any_config, any_packets};
+
+type Handle = *mut c_void;
+
+/// `struct verdict`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct NativeVerdict {
+    kind: u32,
+    is_held_back: bool,
+    begins_batch: bool,
+    due_ns: u64,
+}
+
+/// `struct host_arrival` of tests/host/link.c.
+#[repr(C)]
+struct NativeArrival {
+    at_ns: u64,
+    packet: *const u8,
+    packet_length: u64,
+    bytes: u32,
+    is_low: u32,
+}
+
+/// `enum verdict_kind`.
+const NONE: u32 = 0;
+const LOST: u32 = 1;
+const DOWN: u32 = 2;
+const OVERFLOW: u32 = 3;
+const ACK_LOST: u32 = 5;
+const DUE: u32 = 6;
+
+/// `struct tccc_link_counters`.
+type NativeCounters = [u64; 17];
+/// Where the number of positions stands in it.
+const FIRST_LOST_COUNT: usize = 16;
+/// No packet is due.
+const NO_PACKET: u64 = u64::MAX;
+
+macro_rules! functions {
+    ($($name:ident($($kind:ty),*) $(-> $result:ty)?),* $(,)?) => {
+        /// The functions of tests/host/link.c.
+        struct Functions {
+            $($name: unsafe extern "C" fn($($kind),*) $(-> $result)?,)*
+            _library: Library,
+        }
+
+        impl Functions {
+            fn load(library: Library) -> Self {
+                // SAFETY: the library was compiled from link.c, whose signatures these are.
+                unsafe {
+                    Functions {
+                        $($name: *library.get(concat!("host_link_", stringify!($name))).expect(stringify!($name)),)*
+                        _library: library,
+                    }
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    new(*const u8, u64) -> Handle, free(Handle), reseed(Handle), start(Handle, u64), restart_counters(Handle),
+    arrival(Handle, u64) -> u64, admit(Handle, *const NativeArrival) -> NativeVerdict,
+    admit_copy(Handle, u64, u32) -> NativeVerdict, is_marked(Handle) -> u32, counters(Handle) -> NativeCountersByValue,
+    first_lost(Handle) -> *const u64, line_add(Handle, *const NativeVerdict, u64) -> u64, line_take(Handle, u64) -> u64,
+}
+
+#[repr(C)]
+struct NativeCountersByValue(NativeCounters);
+
+fn functions() -> &'static Functions {
+    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        let (_folder, path) = compile::library(&[&compile::in_tree("tests/host/link.c")]);
+        // SAFETY: the library is ours and runs no code when loaded.
+        Functions::load(unsafe { Library::new(path) }.expect("the link's library loads"))
+    })
+}
+
+/// What became of a packet: of itself, whether it was marked, and of its copy.
+type Outcome = (Verdict, bool, Option<Verdict>);
+
+/// One direction in C.
+struct Native(Handle);
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        // SAFETY: the link is live until here.
+        unsafe { (functions().free)(self.0) }
+    }
+}
+
+impl Native {
+    /// None: the request is refused.
+    fn read(request: &[u8]) -> Option<Self> {
+        // SAFETY: the bytes are copied within the call.
+        let handle = unsafe { (functions().new)(request.as_ptr(), request.len() as u64) };
+        (!handle.is_null()).then(|| Native(handle))
+    }
+
+    fn arrival(&mut self, now: u64) -> u64 {
+        // SAFETY: the link is live.
+        unsafe { (functions().arrival)(self.0, now) }
+    }
+
+    /// Admits a packet and its copy, and lines up those that are due; `id` and the number behind it are theirs.
+    fn carry(&mut self, arrival: u64, packet: &Packet, id: u64) -> (Outcome, u64) {
+        let mut reordered = 0;
+        let mut line_up = |verdict: NativeVerdict, id: u64| {
+            if verdict.kind == DUE {
+                // SAFETY: the link is live.
+                reordered += unsafe { (functions().line_add)(self.0, &raw const verdict, id) };
+            }
+            plain(verdict)
+        };
+        let native = NativeArrival {
+            at_ns: arrival,
+            packet: packet.header.as_ptr(),
+            packet_length: packet.header.len() as u64,
+            bytes: packet.bytes,
+            is_low: packet.is_low.into(),
+        };
+        // SAFETY: the link is live, and the packet's bytes outlive the call.
+        let verdict = unsafe { (functions().admit)(self.0, &raw const native) };
+        let Some(verdict) = line_up(verdict, id) else { panic!("a packet has a verdict") };
+        if !matches!(verdict, Verdict::Due(_)) {
+            return ((verdict, false, None), 0);
+        }
+        // SAFETY: the link is live.
+        let is_marked = unsafe { (functions().is_marked)(self.0) } != 0;
+        // SAFETY: the link is live.
+        let copy = unsafe { (functions().admit_copy)(self.0, arrival, packet.bytes) };
+        let copy = line_up(copy, id + 1);
+        ((verdict, is_marked, copy), reordered)
+    }
+
+    fn leaving(&mut self, now: u64) -> Vec<u64> {
+        // SAFETY: the link is live.
+        let take = || unsafe { (functions().line_take)(self.0, now) };
+        std::iter::repeat_with(take).take_while(|id| *id != NO_PACKET).collect()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        // SAFETY: the link is live.
+        let counters = unsafe { (functions().counters)(self.0) }.0;
+        // SAFETY: the link is live and has so many positions.
+        let first_lost = unsafe {
+            let first = (functions().first_lost)(self.0);
+            std::slice::from_raw_parts(first, counters[FIRST_LOST_COUNT] as usize)
+        };
+        let bytes: Vec<u8> = counters.iter().chain(first_lost).flat_map(|number| number.to_le_bytes()).collect();
+        link::counters(&bytes).unwrap().remove(0)
+    }
+}
+
+fn plain(verdict: NativeVerdict) -> Option<Verdict> {
+    Some(match verdict.kind {
+        NONE => return None,
+        LOST => Verdict::Lost,
+        ACK_LOST => Verdict::AckLost,
+        DOWN => Verdict::Down,
+        OVERFLOW => Verdict::Overflow,
+        DUE => Verdict::Due(verdict.due_ns),
+        kind => panic!("kind {kind}"),
+    })
+}
+
+/// One direction in Rust: what [`crate::emulate::tunlink::lane::Lane`] does between its sockets.
+struct Emulated {
+    shaper: Shaper,
+    gate: Gate,
+    line: Line,
+    counters: LinkCounters,
+    seed: u64,
+    host_draws: Pcg64,
+    host_delay: u64,
+    last_arrival: u64,
+}
+
+impl Emulated {
+    fn new(config: &LinkConfig, host_delay: u64) -> Self {
+        let direction = &config.directions[0];
+        let limit = config.queue_limits().unwrap()[0];
+        Emulated {
+            shaper: Shaper::new(direction, limit).with_mark(config.mark_limit(0)),
+            gate: Gate::new(direction.acks),
+            line: Line::new(),
+            counters: LinkCounters::default(),
+            seed: direction.seed,
+            host_draws: Stream::Host.generator(direction.seed),
+            host_delay,
+            last_arrival: 0,
+        }
+    }
+
+    fn arrival(&mut self, now: u64) -> u64 {
+        let delay = match self.host_delay {
+            0 => 0,
+            most => ((u128::from(self.host_draws.next_u64()) * u128::from(most + 1)) >> 64) as u64,
+        };
+        self.last_arrival = self.last_arrival.max(now + delay);
+        self.last_arrival
+    }
+
+    fn carry(&mut self, arrival: u64, packet: &Packet, id: u64) -> (Outcome, u64) {
+        self.counters.received_pkts += 1;
+        let minds_acks = self.shaper.minds_acks() || self.gate.minds_acks();
+        let ack = Ack::of(&packet.header).filter(|_| minds_acks);
+        let traits = Traits { is_low: packet.is_low, is_ack: ack.is_some() };
+        let verdict = self.shaper.admit_as(arrival, packet.bytes, traits);
+        let Verdict::Due(due) = verdict else {
+            self.count(verdict);
+            return ((verdict, false, None), 0);
+        };
+        let is_marked = self.shaper.marks_last();
+        let mut reordered = self.line_up(due, frame(id), ack);
+        let copy = self.shaper.admit_copy(arrival, packet.bytes);
+        self.counters.duplicated_pkts += u64::from(copy.is_some());
+        match copy {
+            Some(Verdict::Due(due)) => reordered += self.line_up(due, frame(id + 1), ack),
+            Some(refused) => self.count(refused),
+            None => {}
+        }
+        ((verdict, is_marked, copy), reordered)
+    }
+
+    fn line_up(&mut self, due: u64, frame: Frame, ack: Option<Ack>) -> u64 {
+        let comer = Comer { due, ack, begins_batch: self.shaper.begins_batch() };
+        let Passed { reordered, is_held, thinned } = self.gate.line_up(&mut self.line, comer, frame, |_| {});
+        self.counters.acks_held_pkts += u64::from(is_held);
+        self.counters.acks_thinned_pkts += thinned;
+        reordered
+    }
+
+    fn count(&mut self, refused: Verdict) {
+        let LinkCounters { lost_pkts, acks_lost_pkts, down_pkts, overflow_pkts, .. } = &mut self.counters;
+        match refused {
+            Verdict::Lost => *lost_pkts += 1,
+            Verdict::AckLost => *acks_lost_pkts += 1,
+            Verdict::Down => *down_pkts += 1,
+            _ => *overflow_pkts += 1,
+        }
+    }
+
+    fn leaving(&mut self, now: u64) -> Vec<u64> {
+        let count = self.line.partition_point(|parcel| parcel.due <= now);
+        self.line.drain(..count).map(|parcel| parcel.len.into()).collect()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters {
+            max_queue_pkts: Some(self.shaper.max_queue_pkts()),
+            loss_runs: Some(self.shaper.loss_runs()),
+            lost_positions: self.shaper.first_lost().to_vec(),
+            reordered_pkts: Some(0),
+            ..self.counters.clone()
+        }
+    }
+}
+
+/// A frame whose length is its number.
+fn frame(id: u64) -> Frame {
+    Frame { slot: Slot::default(), len: id as u32, arrival: 0 }
+}
+
+fn both(config: &LinkConfig, host_delay: u64) -> (Native, Emulated) {
+    let outlet = Outlet { device: "veth0", config, direction: 0, host_delay: Duration::from_nanos(host_delay) };
+    let native = Native::read(&outlet.request().unwrap()).expect("the guest takes what Rust writes");
+    (native, Emulated::new(config, host_delay))
+}
+
+/// Runs packets through both and compares all that happens. Returns the counters.
+fn compare(config: &LinkConfig, host_delay: u64, packets: &[Packet]) -> LinkCounters {
+    let (mut native, mut emulated) = both(config, host_delay);
+    let mut now = 0;
+    for (index, packet) in packets.iter().enumerate() {
+        now += packet.gap;
+        match packet.deed {
+            Deed::Nothing => {}
+            Deed::Start => {
+                // SAFETY: the link is live.
+                unsafe { (functions().start)(native.0, now) };
+                emulated.shaper.start(now);
+            }
+            Deed::Reseed => {
+                // SAFETY: the link is live.
+                unsafe { (functions().reseed)(native.0) };
+                emulated.shaper.reseed(emulated.seed);
+                emulated.host_draws = Stream::Host.generator(emulated.seed);
+            }
+            Deed::RestartCounters => {
+                // SAFETY: the link is live.
+                unsafe { (functions().restart_counters)(native.0) };
+                emulated.shaper.restart_counters();
+                emulated.counters = LinkCounters::default();
+            }
+        }
+        let [arrival, same] = [native.arrival(now), emulated.arrival(now)];
+        assert_eq!(arrival, same, "arrival of packet {index}");
+        assert_eq!(native.leaving(arrival), emulated.leaving(arrival), "leaving before packet {index}");
+        let id = 2 * index as u64;
+        let (one, other) = (native.carry(arrival, packet, id), emulated.carry(arrival, packet, id));
+        assert_eq!(one, other, "packet {index} of {packet:?} at {arrival}");
+        assert_eq!(native.counters(), emulated.counters(), "after packet {index}");
+    }
+    assert_eq!(native.leaving(u64::MAX - 1), emulated.leaving(u64::MAX - 1), "leaving last");
+    emulated.counters()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 4_000 }))]
+
+    /// Whatever the link and whatever arrives.
+    #[test]
+    fn every_packet_meets_the_same_in_c_and_rust(
+        config in any_config(),
+        host_delay in prop_oneof![2 => Just(0), 1 => 1u64..50_000],
+        packets in any_packets(1..500),
+    ) {
+        compare(&config, host_delay, &packets);
+    }
+
+    /// A request of any bytes is refused, or carries packets without undefined behaviour.
+    #[test]
+    fn request_of_other_bytes_is_refused_or_harmless(
+        config in any_config(),
+        patches in prop::collection::vec((any::<prop::sample::Index>(), random::any_word()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+        packets in any_packets(1..40),
+    ) {
+        let outlet = Outlet { device: "d", config: &config, direction: 0, host_delay: Duration::ZERO };
+        let mut request = outlet.request().unwrap();
+        let words = request.len() / 8;
+        for (place, word) in &patches {
+            let at = 8 * place.index(words);
+            request[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        if let Some(cut) = cut {
+            request.truncate(cut.index(request.len()));
+        }
+        let mut now = 1 << 40;
+        if let Some(mut native) = Native::read(&request) {
+            // SAFETY: the link is live.
+            unsafe { (functions().start)(native.0, now) };
+            for (index, packet) in packets.iter().enumerate() {
+                now += packet.gap;
+                let arrival = native.arrival(now);
+                native.carry(arrival, packet, 2 * index as u64);
+                native.leaving(now);
+            }
+        }
+    }
+}
+
+/// A queue of several pages that fills, drains and fills again.
+#[test]
+fn long_queue_is_the_same_in_c_and_rust() {
+    let direction = random::steady(100_000_000, 2_000);
+    let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
+    let burst = |first_gap: u64, packets: usize| {
+        let mut burst = vec![Packet { bytes: 1500, ..Packet::default() }; packets];
+        burst[0].gap = first_gap;
+        burst
+    };
+    let packets = [burst(0, 1_000), burst(40_000_000, 1_500), burst(1_000_000_000, 300), burst(90_000, 5_000)].concat();
+    let counters = compare(&config, 0, &packets);
+    assert_eq!(counters.max_queue_pkts, Some(2_000));
+    assert!(counters.overflow_pkts > 2_000, "{counters:?}");
+}
+
+/// More losses than positions are kept.
+#[test]
+fn first_thousand_losses_are_the_same_in_c_and_rust() {
+    let direction = Direction { loss: random::every_other(5_000), ..random::steady(1_000_000_000, 10) };
+    let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
+    let counters = compare(&config, 0, &vec![Packet { gap: 20_000, bytes: 100, ..Packet::default() }; 5_000]);
+    assert_eq!((counters.lost_pkts, counters.loss_runs, counters.lost_positions.len()), (2_500, Some(2_500), 1_000));
+}
+
+/// Acknowledgements of two flows at every kind of gate, and the counters that show that each was reached.
+#[test]
+fn acknowledgements_are_held_thinned_and_lost_alike_in_c_and_rust() {
+    let packets: Vec<Packet> = (0..4_000u32).map(random::acknowledgement).collect();
+    let counters = |acks: &str, ack_loss: f64| {
+        let acks = Some(acks.parse().unwrap());
+        let direction = Direction { acks, ack_loss: Share(ack_loss), ..random::steady(100_000_000, 50) };
+        compare(&LinkConfig { directions: [direction, Direction::default()], mtu: 1500 }, 0, &packets)
+    };
+    let aggregated = counters("aggregated:time=2ms,pkts=8", 0.0);
+    assert_eq!((aggregated.acks_held_pkts, aggregated.acks_thinned_pkts), (3_600, 0), "all but the data");
+    let thinned = counters("thinned:time=2ms,pkts=8", 0.05);
+    assert!((1_500..3_000).contains(&thinned.acks_thinned_pkts), "{thinned:?}");
+    assert!((120..240).contains(&thinned.acks_lost_pkts), "{thinned:?}");
+    assert_eq!(thinned.acks_held_pkts + thinned.acks_lost_pkts, 3_600);
+    let compressed = counters("compressed:time=5ms,share=2%", 0.0);
+    assert!((200..2_500).contains(&compressed.acks_held_pkts), "{compressed:?}");
+}

@@ -1,0 +1,364 @@
+//! Benchmark: what an algorithm costs per ACK, and what that costs a transfer that only the processors limit.
+//!
+//! Three measures over a veth pair whose two ends share one processor:
+//! 1. the kernel's statistics of BPF programs, per callback, less those of an empty program: BPF only;
+//! 2. samples of the processor's time in congestion control, per ACK: the kernel's own reno and cubic too;
+//! 3. goodput beside the kernel's own cubic, in pairs of transfers whose order alternates.
+//!
+//! The first two keep the window small, so that every ACK is taken in on its own and grows the window; the third lets it
+//! grow. There the kernel merges ACKs that arrive while it sends, and an algorithm is asked some thousand times a second.
+//!
+//! `cargo xtask bench callbacks` prints it. With `--against FOLDER` it compares the first measure with that of the objects of
+//! another build instead.
+
+mod lab;
+
+use std::collections::BTreeSet;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use crate::common::{HostSnapshot, needs};
+use lab::samples::Sampling;
+use lab::{Growth, Path, Transfer};
+use libbpf_rs::query::ProgInfoIter;
+use tccc::catalog::{self, Algorithm};
+use tccc::kernel::probe::Features;
+use tccc::loader::{Registered, Request, register};
+use tccc::model::stats::{median, paired_ratio};
+use tccc::report::interval::median_interval;
+
+/// In the names of everything that is loaded here.
+const MARK: &str = "bcall";
+const BASELINE: &str = "cubic";
+/// Pairs of transfers, unless `TCCC_PAIRS` says how many: the interval narrows with their root.
+const PAIRS: usize = 40;
+const STRETCH: Duration = Duration::from_millis(250);
+/// Each candidate is sampled so long in each round: what disturbs the machine meets all of them alike.
+const SAMPLED: Duration = Duration::from_secs(1);
+const ROUNDS: usize = 4;
+/// The requirements: at most three times what bpf_cubic takes, and at least 98 % of the kernel's cubic.
+const COST_LIMIT: f64 = 3.0;
+const COST_REFERENCE: &str = "bpf_cubic";
+const GOODPUT_LIMIT: f64 = 0.98;
+
+/// A folder with `ID.bpf.o` of another build.
+const AGAINST: &str = "TCCC_AGAINST";
+/// Pairs that compare two builds, unless `TCCC_PAIRS` says how many, and the length of their transfers.
+const PAIRS_AGAINST: usize = 20;
+const STRETCH_AGAINST: Duration = Duration::from_millis(50);
+/// The requirement on a change: at most this times the other build's nanoseconds per ACK, or so many more. Half a
+/// nanosecond is what an algorithm of 3 ns changes by when the kernel places its code elsewhere.
+const CHANGE_LIMIT: f64 = 1.05;
+const CHANGE_LIMIT_NS: f64 = 0.5;
+
+/// An algorithm of the catalogue under a name of its own, or one of the kernel's.
+struct Candidate {
+    shown: String,
+    name: String,
+    /// The names of its BPF programs; none for the kernel's own.
+    programs: Vec<String>,
+    registered: Option<(Registered, BTreeSet<u32>)>,
+}
+
+#[test]
+#[ignore = "a benchmark: `cargo xtask bench callbacks`"]
+fn callbacks_cost_little() {
+    needs!(root, struct_ops, clang);
+    let before = HostSnapshot::take(&[MARK]);
+    let candidates = candidates();
+    let small = Path::with_small_window(Growth::Avoidance);
+    show_callbacks(&small, &candidates, empty_program_ns(&small));
+    show_per_ack(&small, &candidates);
+    drop(small);
+    show_goodput(&Path::new(), &candidates);
+    drop(candidates);
+    before.assert_unchanged();
+}
+
+/// Compares BPF time per ACK with that of another build.
+///
+/// The connections of a pair run at once on one processor, so that whatever else the machine does meets both builds, and
+/// with them one of an algorithm that does nothing. Each pair loads both objects anew, because where the kernel puts the
+/// code changes the time by a few per cent.
+#[test]
+#[ignore = "a benchmark: `cargo xtask bench callbacks --against FOLDER`"]
+fn callbacks_cost_no_more_than_in_another_build() {
+    needs!(root, struct_ops, clang);
+    let folder = std::env::var_os(AGAINST).expect("TCCC_AGAINST names a folder with objects of another build");
+    let before = HostSnapshot::take(&[MARK]);
+    for (growth, name) in [(Growth::SlowStart, "slow start"), (Growth::Avoidance, "congestion avoidance")] {
+        show_against(&Path::with_small_window(growth), name, std::path::Path::new(&folder));
+    }
+    before.assert_unchanged();
+}
+
+fn show_against(path: &Path, growth: &str, folder: &std::path::Path) {
+    println!("\nBPF in {growth}, by the kernel's statistics, less what an empty program shows");
+    println!(
+        "algorithm        ns per ACK  other build   ratio  95 % interval      at most {CHANGE_LIMIT}, or {CHANGE_LIMIT_NS} ns more"
+    );
+    let empty = catalog::from_bytes(empty_algorithm()).unwrap();
+    for algorithm in chosen() {
+        let file = folder.join(format!("{}.bpf.o", algorithm.id));
+        let Ok(other) = catalog::open(&file) else {
+            println!("{:16} not in the other build", algorithm.id);
+            continue;
+        };
+        let pairs: Vec<(f64, f64)> =
+            (0..pairs_or(PAIRS_AGAINST)).map(|index| pair(path, [algorithm, &other, &empty], index)).collect();
+        println!("{:16} {}", algorithm.id, change(&pairs));
+    }
+}
+
+/// Nanoseconds per ACK of this build and the other one. Who is loaded and begins first changes from pair to pair.
+fn pair(path: &Path, algorithms: [&Algorithm; 3], index: usize) -> (f64, f64) {
+    let mut candidates = [0, 1, 2].map(|at| {
+        let at = if index.is_multiple_of(2) { at } else { 2 - at };
+        (at, load(algorithms[at], &format!("{MARK}{at}")))
+    });
+    let statistics = statistics();
+    std::thread::scope(|scope| {
+        for (_, candidate) in &candidates {
+            scope.spawn(|| path.transfer(&candidate.name, STRETCH_AGAINST));
+        }
+    });
+    drop(statistics);
+    candidates.sort_by_key(|(at, _)| *at);
+    let [ours, other, empty] = candidates.map(|(_, candidate)| ran(&candidate));
+    let empty_ns = empty.ns / empty.calls;
+    let per_ack = |ran: &Ran| (ran.ns - ran.calls * empty_ns) / ran.acks;
+    (per_ack(&ours), per_ack(&other))
+}
+
+/// What the programs of a candidate did since they were loaded.
+struct Ran {
+    calls: f64,
+    ns: f64,
+    /// Calls of the callback that is called most often: once for each ACK, or for what one ACK lets go.
+    acks: f64,
+}
+
+fn ran(candidate: &Candidate) -> Ran {
+    let rows = statistics_of(candidate);
+    let sum = |of: fn(&(String, u64, u64)) -> u64| rows.iter().map(of).sum::<u64>() as f64;
+    let acks = rows.iter().map(|row| row.1).max().expect("callbacks were called") as f64;
+    Ran { calls: sum(|row| row.1), ns: sum(|row| row.2), acks }
+}
+
+/// Medians, the median ratio of a pair, and the verdict, of (this build, the other build) in nanoseconds.
+///
+/// Medians, because an interrupt or a cold cache lengthens single pairs many times over.
+fn change(pairs: &[(f64, f64)]) -> String {
+    let of = |value: fn(&(f64, f64)) -> f64| pairs.iter().map(value).collect::<Vec<_>>();
+    let ratios = of(|pair| pair.0 / pair.1);
+    let [ours, other, ratio] = [of(|pair| pair.0), of(|pair| pair.1), ratios.clone()].map(|all| median(&all).unwrap());
+    let [low, high] = median_interval(&ratios).expect("five pairs or more give an interval");
+    let verdict = match CHANGE_LIMIT.max(1.0 + CHANGE_LIMIT_NS / other) {
+        limit if high <= limit => "holds",
+        limit if low > limit => "does not hold",
+        _ => "not decided: it lies inside the interval",
+    };
+    format!("{ours:10.1}  {other:11.1}  {ratio:.4}  {low:.4} to {high:.4}   {verdict}")
+}
+
+/// The order changes from pair to pair, so that a drift of the machine cancels.
+fn alternating_pairs(count: usize, one: impl Fn() -> f64, other: impl Fn() -> f64) -> Vec<(f64, f64)> {
+    let pair = |index: usize| {
+        if index.is_multiple_of(2) {
+            let first = one();
+            (first, other())
+        } else {
+            let first = other();
+            (one(), first)
+        }
+    };
+    (0..count).map(pair).collect()
+}
+
+fn pairs_or(count: usize) -> usize {
+    std::env::var("TCCC_PAIRS").map_or(count, |count| count.parse().expect("a number of pairs"))
+}
+
+/// The kernel's own two, then the chosen of the catalogue.
+fn candidates() -> Vec<Candidate> {
+    let own = ["reno", BASELINE].map(|name| Candidate {
+        shown: name.into(),
+        name: name.into(),
+        programs: Vec::new(),
+        registered: None,
+    });
+    own.into_iter()
+        .chain(chosen().into_iter().enumerate().map(|(index, algorithm)| load(algorithm, &format!("{MARK}{index}"))))
+        .collect()
+}
+
+/// The catalogue, or what `TCCC_ALGORITHMS` names of it.
+fn chosen() -> Vec<&'static Algorithm> {
+    let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split_whitespace().collect();
+    let is_wanted = |algorithm: &&Algorithm| wanted.is_empty() || wanted.contains(&algorithm.id.as_str());
+    catalog::all().iter().filter(is_wanted).collect()
+}
+
+fn load(algorithm: &Algorithm, name: &str) -> Candidate {
+    let before = programs();
+    let names = algorithm.callbacks.iter().map(|callback| callback.program.clone()).collect();
+    let features = Features::probe().unwrap();
+    let registered = register(&Request { name, ..Request::of(algorithm) }, &features).unwrap();
+    let is_ours = |program: &str| algorithm.callbacks.iter().any(|callback| callback.program.starts_with(program));
+    let programs = ProgInfoIter::default().filter(|program| !before.contains(&program.id));
+    let ids = programs.filter(|program| is_ours(&program.name.to_string_lossy())).map(|program| program.id).collect();
+    Candidate { shown: algorithm.id.clone(), name: name.into(), programs: names, registered: Some((registered, ids)) }
+}
+
+fn programs() -> BTreeSet<u32> {
+    ProgInfoIter::default().map(|program| program.id).collect()
+}
+
+/// The kernel's run statistics of BPF programs, for as long as it lives.
+fn statistics() -> OwnedFd {
+    // SAFETY: the call takes a plain number; the descriptor it returns is nobody else's.
+    unsafe {
+        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+        assert!(fd >= 0, "the kernel's run statistics can be switched on");
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+/// Name, calls and nanoseconds of each program of a candidate during one transfer, and the transfer.
+fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)>, Transfer) {
+    let statistics = statistics();
+    let transfer = path.transfer(&candidate.name, STRETCH);
+    drop(statistics);
+    (statistics_of(candidate), transfer)
+}
+
+/// Name, calls and nanoseconds of each program of a candidate that was called.
+fn statistics_of(candidate: &Candidate) -> Vec<(String, u64, u64)> {
+    let (_, ids) = candidate.registered.as_ref().expect("BPF programs have statistics");
+    let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id) && program.run_cnt > 0);
+    let row = |program: libbpf_rs::query::ProgramInfo| {
+        (program.name.to_string_lossy().into_owned(), program.run_cnt, program.run_time_ns)
+    };
+    programs.map(row).collect()
+}
+
+/// What the statistics show of a program that does nothing: their own cost, once per call.
+fn empty_program_ns(path: &Path) -> f64 {
+    let algorithm = catalog::from_bytes(empty_algorithm()).unwrap();
+    let candidate = load(&algorithm, &format!("{MARK}_empty"));
+    let (rows, _) = run_statistics(path, &candidate);
+    let (calls, ns) = rows.iter().fold((0, 0), |(calls, ns), row| (calls + row.1, ns + row.2));
+    assert!(calls > 0, "the empty callbacks were called");
+    ns as f64 / calls as f64
+}
+
+/// Compiles an algorithm whose callbacks return at once.
+fn empty_algorithm() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("empty.bpf.o");
+    let mut clang = std::process::Command::new("clang");
+    clang.args(["-target", "bpf", "-g", "-O2", "-c", "-o"]).arg(&object);
+    clang.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/empty.bpf.c"));
+    assert!(clang.status().unwrap().success(), "the empty algorithm compiles");
+    std::fs::read(object).unwrap()
+}
+
+fn show_callbacks(path: &Path, candidates: &[Candidate], empty_ns: f64) {
+    println!("1. per callback, by the kernel's statistics, less {empty_ns:.0} ns that an empty program shows");
+    println!("algorithm        callback          calls per ACK  ns per call  ns per ACK");
+    for candidate in candidates.iter().filter(|candidate| candidate.registered.is_some()) {
+        let (rows, transfer) = run_statistics(path, candidate);
+        let per_ack =
+            |(_, calls, ns): &(String, u64, u64)| (*ns as f64 - *calls as f64 * empty_ns) / transfer.acks as f64;
+        for row in &rows {
+            let calls = row.1 as f64 / transfer.acks as f64;
+            println!(
+                "{:16} {:16} {calls:14.3}  {:11.1}  {:10.1}",
+                candidate.shown,
+                row.0,
+                row.2 as f64 / row.1 as f64 - empty_ns,
+                per_ack(row)
+            );
+        }
+        println!(
+            "{:16} {:16} {:14}  {:11}  {:10.1}",
+            candidate.shown,
+            "all",
+            "",
+            "",
+            rows.iter().map(per_ack).sum::<f64>()
+        );
+    }
+}
+
+/// Processor time in congestion control, and what it was spent on.
+#[derive(Default)]
+struct Cost {
+    ns: f64,
+    samples: u64,
+    acks: u64,
+    retransmitted: u64,
+}
+
+impl Cost {
+    fn add(&mut self, path: &Path, candidate: &Candidate) {
+        let sampling = Sampling::start();
+        let transfer = path.transfer(&candidate.name, SAMPLED);
+        let samples = sampling.stop(&candidate.programs);
+        self.ns += samples.hits as f64 * samples.period_ns;
+        self.samples += samples.hits;
+        self.acks += transfer.acks;
+        self.retransmitted += transfer.retransmitted;
+    }
+
+    /// Mean, and half of the 95 % interval of a Poisson count; what changes from round to round is not in it.
+    fn ns_per_ack(&self) -> (f64, f64) {
+        let mean = self.ns / self.acks.max(1) as f64;
+        (mean, 1.96 * mean / (self.samples.max(1) as f64).sqrt())
+    }
+}
+
+fn show_per_ack(path: &Path, candidates: &[Candidate]) {
+    println!(
+        "\n2. congestion control in all, by samples of the processor, entering BPF and growing the window included"
+    );
+    println!("algorithm           ACKs  sent again  ns per ACK  95 % interval   beside {COST_REFERENCE}");
+    let mut costs: Vec<Cost> = candidates.iter().map(|_| Cost::default()).collect();
+    for _ in 0..ROUNDS {
+        costs.iter_mut().zip(candidates).for_each(|(cost, candidate)| cost.add(path, candidate));
+    }
+    let reference = candidates.iter().position(|candidate| candidate.shown == COST_REFERENCE);
+    let reference = reference.map(|at| costs[at].ns_per_ack().0);
+    for (candidate, cost) in candidates.iter().zip(&costs) {
+        let (ns, margin_ns) = cost.ns_per_ack();
+        let verdict = reference.map_or(String::new(), |reference| {
+            let word = if ns / reference <= COST_LIMIT { "holds" } else { "does not hold" };
+            format!("{:6.2} (at most {COST_LIMIT}: {word})", ns / reference)
+        });
+        let Cost { acks, retransmitted, .. } = cost;
+        println!("{:16} {acks:7}  {retransmitted:10}  {ns:10.1}  ± {margin_ns:11.1}   {verdict}", candidate.shown);
+    }
+}
+
+fn show_goodput(path: &Path, candidates: &[Candidate]) {
+    let count = pairs_or(PAIRS);
+    println!(
+        "\n3. goodput beside the kernel's {BASELINE}: {count} pairs of new connections of {} ms",
+        STRETCH.as_millis()
+    );
+    println!("algorithm           Gbit/s   ratio  95 % interval      at least {GOODPUT_LIMIT}");
+    let goodput = |name: &str| path.transfer(name, STRETCH).goodput_bps;
+    for candidate in candidates {
+        let pairs = alternating_pairs(count, || goodput(&candidate.name), || goodput(BASELINE));
+        let ratio = paired_ratio(&pairs).unwrap();
+        let [low, high] = ratio.ci95.unwrap();
+        let verdict = match GOODPUT_LIMIT {
+            limit if low >= limit => "holds",
+            limit if high < limit => "does not hold",
+            _ => "not decided: it lies inside the interval",
+        };
+        let mean = pairs.iter().map(|(above, _)| above).sum::<f64>() / count as f64 / 1e9;
+        println!("{:16} {mean:9.2}  {:.4}  {low:.4} to {high:.4}   {verdict}", candidate.shown, ratio.ratio);
+    }
+}

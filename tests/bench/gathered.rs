@@ -1,0 +1,136 @@
+//! Thousands of sockets in a namespace of their own, for what must not depend on how many there are.
+//!
+//! A process may have some ten thousand descriptors, so members of the crowd are processes that hold a part each: the
+//! test binary itself, started again for its ignored test `crowd_member`.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tccc::kernel::netlink;
+use tccc::kernel::netns::Netns;
+
+use crate::common::{poll_until, test_alone};
+
+/// Sockets of one member.
+const OF_ONE_MEMBER: usize = 16_000;
+/// Connections to one listener: few enough that the kernel finds a free port at once.
+const OF_ONE_LISTENER: usize = 2_000;
+/// How long one member may take to connect.
+const SOON: Duration = Duration::from_secs(120);
+/// What a member is told: how many sockets it holds, where it writes them, whether they talk.
+const SOCKETS: &str = "TCCC_CROWD_SOCKETS";
+const LIST: &str = "TCCC_CROWD_LIST";
+const TALKS: &str = "TCCC_CROWD_TALKS";
+
+/// Established connections over a loopback interface.
+pub struct Crowd {
+    pub netns: Netns,
+    members: Vec<Child>,
+    /// Local and remote address of every socket.
+    pub ends: BTreeSet<(SocketAddr, SocketAddr)>,
+}
+
+impl Crowd {
+    /// Opens so many sockets: two for each connection; those that talk do so for as long as they live.
+    pub fn gather(sockets: usize, talks: bool) -> Crowd {
+        let netns = Netns::create().unwrap();
+        netlink::set_up(&netns, "lo").unwrap();
+        Crowd::gather_in(netns, sockets, talks)
+    }
+
+    /// The same in a namespace that is there already.
+    pub fn gather_in(netns: Netns, sockets: usize, talks: bool) -> Crowd {
+        let mut crowd = Crowd { netns, members: Vec::new(), ends: BTreeSet::new() };
+        let folder = tempfile::tempdir().unwrap();
+        while crowd.ends.len() < sockets {
+            let list = folder.path().join(crowd.members.len().to_string());
+            crowd.start_member(OF_ONE_MEMBER.min(sockets - crowd.ends.len()), &list, talks);
+            poll_until(SOON, "a part of the crowd is connected", || list.exists());
+            let text = std::fs::read_to_string(&list).unwrap();
+            let address = |word: Option<&str>| word.unwrap().parse::<SocketAddr>().unwrap();
+            crowd.ends.extend(text.lines().map(|line| {
+                let mut words = line.split(' ');
+                (address(words.next()), address(words.next()))
+            }));
+        }
+        crowd
+    }
+
+    fn start_member(&mut self, sockets: usize, list: &Path, talks: bool) {
+        let netns = self.netns.try_clone().unwrap();
+        let mut command = test_alone(module_path!(), "crowd_member");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        command.env(SOCKETS, sockets.to_string()).env(LIST, list).env(TALKS, u8::from(talks).to_string());
+        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
+        unsafe { command.pre_exec(move || netns.enter_for_good()) };
+        self.members.push(command.spawn().unwrap());
+    }
+
+    /// Path by which other processes find the namespace while this one lives.
+    pub fn place(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.kill();
+            let _ = member.wait();
+        }
+    }
+}
+
+/// The work of a member, until whoever started it has gone.
+///
+/// Does nothing when nobody started it as one.
+#[test]
+#[ignore = "started by the benchmarks"]
+fn crowd_member() {
+    let Ok(sockets) = std::env::var(SOCKETS) else { return };
+    let connections = Arc::new(connect_all(sockets.parse::<usize>().unwrap() / 2).unwrap());
+    let list = std::env::var(LIST).unwrap();
+    let line = |stream: &TcpStream| format!("{} {}\n", stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+    let text: String = connections.iter().flatten().map(line).collect();
+    std::fs::write(format!("{list}.part"), text).unwrap();
+    std::fs::rename(format!("{list}.part"), &list).unwrap();
+    if std::env::var(TALKS).unwrap() == "1" {
+        let talking = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            loop {
+                talk(&talking);
+            }
+        });
+    }
+    // The pipe to whoever started this process closes.
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+fn connect_all(connections: usize) -> Result<Vec<[TcpStream; 2]>> {
+    let mut made = Vec::with_capacity(connections);
+    while made.len() < connections {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        for _ in made.len()..connections.min(made.len() + OF_ONE_LISTENER) {
+            made.push([TcpStream::connect(address)?, listener.accept()?.0]);
+        }
+    }
+    Ok(made)
+}
+
+/// Every connection carries some bytes, one after the other.
+fn talk(connections: &[[TcpStream; 2]]) {
+    let mut piece = [0; 1000];
+    for [client, server] in connections {
+        (&*client).write_all(&piece).unwrap();
+        (&*server).read_exact(&mut piece).unwrap();
+    }
+}

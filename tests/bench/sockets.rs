@@ -1,0 +1,128 @@
+//! Benchmark: many sockets on one host.
+//!
+//! `tccc sockets -o json` beside `ss -tin` over 100,000 sockets, in turn, and whether the answer is complete; then how
+//! often `tccc top` draws a new picture of 10,000 sockets that all talk. `cargo xtask bench sockets` prints it. The
+//! requirements: ten times as fast as `ss`, every socket once; a picture within a second.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{needs, poll_until, tccc};
+use crate::gathered::Crowd;
+use tccc::model::stats::{paired_ratio, percentile};
+
+const SOCKETS: usize = 100_000;
+const PAIRS: usize = 10;
+const FASTER: f64 = 10.0;
+const SHOWN_SOCKETS: usize = 10_000;
+const PICTURES: usize = 30;
+const PICTURE_WITHIN: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "a benchmark: `cargo xtask bench sockets`"]
+fn sockets_are_listed_faster_than_by_ss_and_completely() {
+    needs!(root, btf);
+    let begin = Instant::now();
+    let crowd = Crowd::gather(SOCKETS, false);
+    println!("{SOCKETS} sockets opened in {:.1} s", begin.elapsed().as_secs_f64());
+    assert_complete(&crowd);
+    println!("pair  tccc sockets -o json, s  ss -tin, s  ratio");
+    let mut pairs = Vec::new();
+    for pair in 0..PAIRS {
+        // The order changes from pair to pair, so that a drift of the machine cancels.
+        let is_first = pair % 2 == 0;
+        let first = timed(&crowd, is_first);
+        let second = timed(&crowd, !is_first);
+        let (ours, theirs) = if is_first { (first, second) } else { (second, first) };
+        println!("{pair:4}  {ours:23.3}  {theirs:10.3}  {:5.1}", theirs / ours);
+        pairs.push((theirs, ours));
+    }
+    let ratio = paired_ratio(&pairs).unwrap();
+    let [low, high] = ratio.ci95.unwrap();
+    println!("ss / tccc: {:.2} (95 % interval {low:.2} to {high:.2}, n = {PAIRS} pairs)", ratio.ratio);
+    let verdict = if low >= FASTER { "holds" } else { "does not hold" };
+    println!("{FASTER} times as fast: {verdict}");
+}
+
+/// Every socket of the crowd is in the answer, once, and nothing else.
+fn assert_complete(crowd: &Crowd) {
+    let output = sockets(crowd).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = document["sockets"].as_array().unwrap();
+    let address = |row: &serde_json::Value, end: &str| row[end].as_str().unwrap().parse::<SocketAddr>().unwrap();
+    let found: BTreeSet<_> = rows.iter().map(|row| (address(row, "local"), address(row, "remote"))).collect();
+    let cookies: BTreeSet<u64> = rows.iter().map(|row| row["socket"].as_u64().unwrap()).collect();
+    assert_eq!((rows.len(), found.len(), cookies.len()), (SOCKETS, SOCKETS, SOCKETS));
+    assert!(found == crowd.ends, "other sockets than there are");
+    println!("complete: {} rows, {} of them unique, {} bytes", rows.len(), found.len(), output.stdout.len());
+}
+
+fn sockets(crowd: &Crowd) -> Command {
+    let mut command = tccc();
+    command.args(["sockets", "-o", "json", "--netns", &crowd.place()]).stdin(Stdio::null());
+    command
+}
+
+fn ss(crowd: &Crowd) -> Command {
+    let netns = crowd.netns.try_clone().unwrap();
+    let mut command = Command::new("ss");
+    command.arg("-tin").stdin(Stdio::null());
+    // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
+    unsafe { command.pre_exec(move || netns.enter_for_good()) };
+    command
+}
+
+/// Seconds of one run whose answer goes nowhere.
+fn timed(crowd: &Crowd, is_ours: bool) -> f64 {
+    let mut command = if is_ours { sockets(crowd) } else { ss(crowd) };
+    command.stdout(Stdio::null());
+    let begin = Instant::now();
+    assert!(command.status().unwrap().success());
+    begin.elapsed().as_secs_f64()
+}
+
+#[test]
+#[ignore = "a benchmark: `cargo xtask bench sockets`"]
+fn top_draws_ten_thousand_sockets_within_a_second() {
+    needs!(root, btf);
+    let crowd = Crowd::gather(SHOWN_SOCKETS, true);
+    let gaps_ms = pictures(&crowd);
+    let [middle, high, max] = [0.5, 0.95, 1.0].map(|share| percentile(&gaps_ms, share).unwrap());
+    let n = gaps_ms.len();
+    println!(
+        "pictures of {SHOWN_SOCKETS} sockets: n = {n}, ms between: median {middle:.0}, p95 {high:.0}, max {max:.0}"
+    );
+    let holds = middle <= PICTURE_WITHIN.as_secs_f64() * 1e3;
+    println!("a picture within {PICTURE_WITHIN:?}: {}", if holds { "holds" } else { "does not hold" });
+}
+
+/// Milliseconds between pictures, told apart by the count of events in their head.
+fn pictures(crowd: &Crowd) -> Vec<f64> {
+    let begin = Instant::now();
+    let mut session = crate::lab::pty::Session::start(200, 50, &["top", "--netns", &crowd.place()]);
+    session.until("every socket", |screen| screen.contains("10,000 sockets"));
+    println!("first picture of all after {:.1} s", begin.elapsed().as_secs_f64());
+    let head = |session: &mut crate::lab::pty::Session| session.screen().lines().nth(1).unwrap_or_default().to_owned();
+    let mut shown = head(&mut session);
+    let mut at = Instant::now();
+    let mut gaps_ms = Vec::new();
+    for _ in 0..PICTURES {
+        poll_until(SOON, "another picture", || {
+            let now = head(&mut session);
+            let is_other = now != shown;
+            shown = now;
+            is_other
+        });
+        gaps_ms.push(at.elapsed().as_secs_f64() * 1e3);
+        at = Instant::now();
+    }
+    println!("{shown}");
+    session.send("q");
+    assert_eq!(session.end(), Some(0));
+    gaps_ms
+}

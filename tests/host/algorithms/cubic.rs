@@ -1,0 +1,392 @@
+//! CUBIC and the CCT family against floating point and against the specification's tables: `bpf/include/cubic.bpf.h`.
+
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+
+use crate::algorithms::bottleneck::Flow;
+use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, event, state};
+use crate::algorithms::operations::{self, Start};
+use crate::algorithms::path;
+use crate::algorithms::sender::{Round, Sender};
+use crate::compile;
+
+/// floor(cbrt(2^64 - 1)), the end of every time on the curve, 1/1024 s.
+const TIME_MAX: u32 = 2_642_245;
+
+/// The core's equations, compiled with wrappers that give them names.
+fn equations() -> &'static Native {
+    static EQUATIONS: OnceLock<Native> = OnceLock::new();
+    EQUATIONS.get_or_init(|| native::load(&compile::in_tree("tests/host/cubic.c")))
+}
+
+fn cube_root(value: u64) -> u32 {
+    // SAFETY: the signature of cubic.bpf.h.
+    let function: extern "C" fn(u64) -> u32 = unsafe { equations().function("cube_root") };
+    function(value)
+}
+
+fn one_to_one(name: &str, value: u32) -> u32 {
+    // SAFETY: the signature of cubic.c.
+    let function: extern "C" fn(u32) -> u32 = unsafe { equations().function(name) };
+    function(value)
+}
+
+fn of_two(name: &str, one: u32, two: u32) -> u32 {
+    // SAFETY: the signature of cubic.c.
+    let function: extern "C" fn(u32, u32) -> u32 = unsafe { equations().function(name) };
+    function(one, two)
+}
+
+fn of_four(name: &str, of: [u32; 4]) -> u32 {
+    // SAFETY: the signature of cubic.c.
+    let function: extern "C" fn(u32, u32, u32, u32) -> u32 = unsafe { equations().function(name) };
+    function(of[0], of[1], of[2], of[3])
+}
+
+fn check_cube_root(value: u64) {
+    let root = u128::from(cube_root(value));
+    let value = u128::from(value);
+    assert!(root.pow(3) <= value && value < (root + 1).pow(3), "the cube root of {value} is not {root}");
+}
+
+#[test]
+fn cube_root_is_the_floor_at_every_step_of_it() {
+    let roots = (0..3_000).chain((3_000..u64::from(TIME_MAX)).step_by(101)).chain([u64::from(TIME_MAX)]);
+    for cube in roots.map(|root| root.pow(3)) {
+        (cube.saturating_sub(1)..=cube.saturating_add(1)).for_each(check_cube_root);
+    }
+    (0..64).for_each(|bit| check_cube_root(1 << bit));
+    check_cube_root(u64::MAX);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cube_root_is_the_floor(value: u64, shift in 0..64u32) {
+        check_cube_root(value >> shift);
+    }
+
+    /// K and the root of its quotient differ by less than one unit of 1/1024 s, up to where K saturates.
+    #[test]
+    fn time_to_origin_is_within_a_millisecond(missing in 0..=INFINITE_SSTHRESH, shift in 0..31u32, scale in 1..=10_240u32) {
+        let missing = missing >> shift;
+        let k = f64::from(of_two("host_time_to_origin", missing, scale));
+        let reference = (f64::from(missing) * 1024.0 / f64::from(scale)).cbrt() * 1024.0;
+        let reference = reference.min(f64::from(TIME_MAX));
+        prop_assert!((-0.01..=1.01).contains(&(reference - k)), "{k} for {reference}");
+    }
+
+    /// W(t) is less than one packet from the real number, on the origin's side, and never wraps.
+    #[test]
+    fn window_is_within_a_packet(
+        times in (0..=TIME_MAX, 0..=TIME_MAX), shift in 0..22u32, origin in 1..=INFINITE_SSTHRESH, scale in 1..=10_240u32,
+    ) {
+        let (t, k) = (times.0 >> shift, times.1 >> shift);
+        let window = f64::from(of_four("host_window_at", [t, k, origin, scale]));
+        let seconds = (f64::from(t) - f64::from(k)) / 1024.0;
+        let change = f64::from(scale) / 1024.0 * seconds.powi(3);
+        let reference = (f64::from(origin) + change).clamp(0.0, f64::from(u32::MAX));
+        let towards_origin = (reference - window) * change.signum();
+        prop_assert!((-0.001 * change.abs().max(1.0)..1.01).contains(&towards_origin), "{window} for {reference}");
+    }
+
+    /// C' with its cut and C with its own give average windows whose ratio is 1 - delta: RFC 9438, section 5.
+    #[test]
+    fn response_function_is_lowered_by_delta(give_up in 0..=512u32, cut in 102..=512u32, cut_in_use in 102..=512u32) {
+        let scale = of_four("host_response_scale", [410, give_up, cut, cut_in_use]);
+        let b = |cut: u32| f64::from(cut) / 1024.0;
+        let average = |scale: f64, cut: u32| (scale * (4.0 - b(cut)) / (4.0 * b(cut))).powf(0.25);
+        let exact = 410.0 * (average(1.0, cut) / average(1.0, cut_in_use) * (1.0 - b(give_up))).powi(4);
+        prop_assert!((f64::from(scale) - exact.max(1.0)).abs() <= 0.501, "{scale} for {exact}");
+    }
+
+    #[test]
+    fn count_is_at_most_a_window_and_leads_to_the_target(target: u32, cwnd in 1..=INFINITE_SSTHRESH) {
+        let count = of_two("host_count_towards", target, cwnd);
+        if target > cwnd {
+            prop_assert_eq!(count, cwnd / (target - cwnd));
+        } else {
+            prop_assert_eq!(u64::from(count), (100 * u64::from(cwnd)).min(u32::MAX.into()));
+        }
+    }
+
+    /// All switches off, the family is bpf_cubic; so every combination comes from one object.
+    #[test]
+    fn cct_without_its_parts_is_bpf_cubic(seed: u64, lost in 0..60u32, marked in 0..20u32, late in 0..20u32) {
+        static OFF: OnceLock<Native> = OnceLock::new();
+        let off = ["with_ss=0", "with_lo=0", "with_erfc=0", "hystart=1", "beta=717"];
+        let off = OFF.get_or_init(|| native::tuned("cct", &off));
+        let rounds = |socket: Socket| {
+            let mut rounds: Vec<Round> = Vec::new();
+            Sender::new(socket, path::random(seed, [lost, marked, late])).run(|round, _| rounds.push(round.clone()));
+            rounds
+        };
+        prop_assert_eq!(rounds(off.socket(0)), rounds(native::find("bpf_cubic").socket(0)));
+    }
+}
+
+#[test]
+fn response_scale_has_the_specification_s_numbers() {
+    let check = |settings: &[&str], id: &str, expected: f64| {
+        let native = native::tuned(id, settings);
+        let scale = Flow::new(&native, 10, INFINITE_SSTHRESH, [1000, 1]).field(id, "scale") as f64 / 1024.0;
+        assert!((scale - expected).abs() < 0.003, "{id}: {scale} for {expected}");
+    };
+    check(&[], "bpf_cubic", 0.4);
+    check(&[], "cct_lo", 0.4);
+    check(&[], "erfc", 0.209);
+    check(&[], "cct", 0.380);
+    // Werfc = (1 - delta) Wc: a cut of 0.35 alone lowers the average by 13.9 %, of 0.5 by 22 %.
+    check(&["delta=142", "beta_lo=358"], "cct", 0.4);
+    check(&["delta=225", "beta_lo=512"], "cct", 0.4);
+}
+
+#[test]
+fn friendly_scale_is_the_kernel_s() {
+    for (kept, expected) in [(717, 15), (819, 23), (512, 8), (1, 2), (1023, 5458)] {
+        assert_eq!(one_to_one("host_friendly_scale", kept), expected, "{kept}");
+    }
+}
+
+/// ssthresh after a loss in congestion avoidance and in slow start.
+fn cuts(native: &Native, cwnd: u32) -> [u32; 2] {
+    [2, INFINITE_SSTHRESH].map(|ssthresh| {
+        let mut kernel = operations::connect(native.socket(0xaa), Start { cwnd, ssthresh, clamp: INFINITE_SSTHRESH });
+        kernel.enter_recovery();
+        kernel.tcp.snd_ssthresh
+    })
+}
+
+#[test]
+fn cut_is_beta_in_every_phase_and_window() {
+    let windows = (2..2000).chain([65_535, 1 << 20, INFINITE_SSTHRESH - 1]);
+    let families = [("bpf_cubic", "", 717, 717), ("bpf_cubic", "beta=819", 819, 819), ("cct_lo", "", 666, 666)];
+    // Without limits a loss in slow start is an ordinary one, but for the reconstruction alone.
+    let parts = [("cct_ss", "", 819, 819), ("erfc", "", 819, 819), ("cct", "", 666, 666)];
+    let alone = [("cct_ss", "hystart=0", 819, 896), ("cct", "hystart=0", 666, 896)];
+    for (id, setting, in_avoidance, in_slow_start) in families.into_iter().chain(parts).chain(alone) {
+        let native = native::tuned(id, if setting.is_empty() { &[] } else { std::slice::from_ref(&setting) });
+        for cwnd in windows.clone() {
+            let kept = |share: u64| ((u64::from(cwnd) * share / 1024) as u32).max(2);
+            assert_eq!(cuts(&native, cwnd), [kept(in_avoidance), kept(in_slow_start)], "{id} {setting} at {cwnd}");
+        }
+    }
+}
+
+#[test]
+fn fast_convergence_lowers_w_max_only_after_a_lower_loss() {
+    let check = |settings: &[&str], second: u32, expected: u64| {
+        let native = native::tuned("bpf_cubic", settings);
+        let mut tcp = native::Tcp { snd_cwnd: 1000, snd_ssthresh: 2, ..native::Tcp::default() };
+        let mut socket = native.socket(0xaa);
+        socket.init(&mut tcp);
+        socket.ssthresh(&mut tcp);
+        tcp.snd_cwnd = second;
+        socket.ssthresh(&mut tcp);
+        assert_eq!(native::field(&socket, "bpf_cubic", "w_max"), expected, "{settings:?} {second}");
+    };
+    check(&[], 1000, 1000);
+    check(&[], 1001, 1001);
+    check(&[], 900, 900 * (1024 + 717) / 2048);
+    check(&["beta=819"], 900, 900 * (1024 + 819) / 2048);
+    check(&["fast_convergence=0"], 900, 900);
+}
+
+/// After a cut the window follows W(t) = C (t - K)^3 + Wmax to 1.5 %, through the plateau and beyond.
+#[test]
+fn window_follows_the_curve_in_time() {
+    for (beta, kept) in [("beta=717", 717.0), ("beta=819", 819.0)] {
+        let native = native::tuned("bpf_cubic", &["tcp_friendliness=0", beta]);
+        let mut flow = Flow::new(&native, 400, 2, [100_000, 1]);
+        flow.run_for(500_000);
+        let w_max = f64::from(flow.cwnd());
+        flow.lose();
+        let begin_us = flow.now_us();
+        let k = (w_max * (1.0 - kept / 1024.0) / 0.4).cbrt();
+        while flow.now_us() < begin_us + (1.6 * k * 1e6) as u64 {
+            flow.run_for(100_000);
+            let t = (flow.now_us() - begin_us) as f64 / 1e6;
+            let reference = 0.4 * (t - k).powi(3) + w_max;
+            let error = (f64::from(flow.cwnd()) - reference).abs() / reference;
+            assert!(error < 0.015, "{beta}: {} for {reference} at {t} s, K {k} s", flow.cwnd());
+        }
+    }
+}
+
+/// In a small window Reno with the same cut is faster: 3 (1 - beta) / (1 + beta) packets per round trip.
+#[test]
+fn small_windows_grow_as_reno_with_the_same_cut() {
+    for (id, kept) in [("bpf_cubic", 717.0_f64), ("cct_lo", 666.0)] {
+        let mut flow = Flow::new(native::find(id), 40, 2, [10_000, 1]);
+        flow.lose();
+        let begin = f64::from(flow.kernel.tcp.snd_ssthresh);
+        let slope = 3.0 * (1024.0 - kept) / (1024.0 + kept);
+        flow.run_for(500_000);
+        let expected = begin + 50.0 * slope;
+        assert!((f64::from(flow.cwnd()) - expected).abs() < 2.5, "{id}: {} for {expected}", flow.cwnd());
+        assert_eq!(flow.phase(id), "reno_friendly");
+    }
+}
+
+const HYSTART_RTT_US: u64 = 40_000;
+/// 200 packets in a round trip.
+const HYSTART_GAP_US: u64 = 200;
+
+fn slow_start_exit(settings: &[&str]) -> Option<u32> {
+    exit_on([HYSTART_RTT_US, HYSTART_GAP_US], &native::tuned("bpf_cubic", settings))
+}
+
+/// Where slow start ends on a path without losses; none when it does not by 2000 packets.
+fn exit_on(path: [u64; 2], native: &Native) -> Option<u32> {
+    let mut flow = Flow::new(native, 10, INFINITE_SSTHRESH, path);
+    flow.run_until(|flow| flow.kernel.tcp.snd_ssthresh < INFINITE_SSTHRESH || flow.cwnd() > 2000);
+    Some(flow.kernel.tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH)
+}
+
+#[test]
+fn hystart_ends_slow_start_by_each_detector() {
+    // The round that began with 160 packets: its 102nd ACK comes more than half a round trip after its first.
+    assert_eq!(slow_start_exit(&["hystart_detect=1"]), Some(160 + 101));
+    assert_eq!(slow_start_exit(&[]), Some(160 + 101));
+    // The round of 640: its first packets were sent when 320 were in flight, 120 more than the path holds.
+    assert_eq!(slow_start_exit(&["hystart_detect=2"]), Some(640 + 8));
+    assert_eq!(slow_start_exit(&["hystart_detect=0"]), None);
+    assert_eq!(slow_start_exit(&["hystart=0"]), None);
+    assert_eq!(slow_start_exit(&["hystart_low_window=65535"]), None);
+    assert!((500..600).contains(&slow_start_exit(&["hystart_low_window=500"]).unwrap()));
+    assert_eq!(slow_start_exit(&["hystart_detect=1", "hystart_ack_delta_us=100"]), None, "no gap is that short");
+}
+
+#[test]
+fn cct_ss_leaves_slow_start_between_its_limits() {
+    for (rtt_us, gap_us) in [(40_000, 200), (100_000, 100), (20_000, 1_000), (200_000, 1_500), (5_000, 50)] {
+        let mut flow = Flow::new(native::find("cct_ss"), 10, INFINITE_SSTHRESH, [rtt_us, gap_us]);
+        flow.run_until(|flow| flow.kernel.tcp.snd_ssthresh < INFINITE_SSTHRESH || flow.cwnd() > 20_000);
+        let [lower, upper, buffer] = ["l", "u", "s_hat"].map(|name| flow.field("cct_ss", name));
+        let exit = u64::from(flow.kernel.tcp.snd_ssthresh);
+        assert!((lower..=upper).contains(&exit), "left at {exit}, limits {lower} and {upper}");
+        let path = rtt_us / gap_us;
+        assert!(upper.abs_diff(path + buffer) <= 1 + path / 50, "U {upper} for {path} and S-hat {buffer}");
+        assert!(buffer <= path, "S-hat is {buffer} of a path of {path}");
+        assert_eq!(lower, upper * 896 / 1024);
+    }
+}
+
+/// A packet each 2.4 ms, 5 Mbit/s, is no train of ACKs. Slow start went on there until it lost.
+#[test]
+fn cct_without_limits_leaves_slow_start_as_hystart_does() {
+    const PATHS: [[u64; 2]; 3] = [[80_000, 2_400], [60_000, 6_000], [100_000, 2_100]];
+    let exits = |id: &str, settings: &[&str]| {
+        let native = native::tuned(id, settings);
+        PATHS.map(|path| exit_on(path, &native))
+    };
+    let hystart = exits("bpf_cubic", &["beta=819"]);
+    assert!(hystart.iter().all(|exit| exit.is_some_and(|exit| exit < 200)), "{hystart:?}");
+    for id in ["cct_ss", "cct"] {
+        assert_eq!(PATHS.map(|path| exit_on(path, native::find(id))), hystart, "{id}");
+        for off in ["hystart=0", "hystart_detect=1", "hystart_low_window=65535"] {
+            assert_eq!(exits(id, &[off]), [None; 3], "{id} {off}");
+        }
+    }
+}
+
+/// Where the limits are right they come first: HyStart changes nothing.
+#[test]
+fn cct_with_limits_leaves_slow_start_by_them() {
+    let alone = native::tuned("cct_ss", &["hystart=0"]);
+    for path in [[40_000, 200], [100_000, 100], [200_000, 1_500]] {
+        let exit = exit_on(path, native::find("cct_ss"));
+        assert!(exit.is_some());
+        assert_eq!(exit, exit_on(path, &alone), "{path:?}");
+    }
+}
+
+/// A connection in slow start that has limits and has not reached them.
+fn with_limits() -> Flow<'static> {
+    let mut flow = Flow::new(native::find("cct_ss"), 10, INFINITE_SSTHRESH, [40_000, 200]);
+    flow.run_until(|flow| flow.field("cct_ss", "u") > 0);
+    assert!(flow.kernel.tcp.in_slow_start() && u64::from(flow.cwnd()) < flow.field("cct_ss", "l"));
+    flow
+}
+
+#[test]
+fn cct_ss_keeps_no_more_than_the_upper_limit_after_a_loss() {
+    let mut flow = with_limits();
+    let upper = flow.field("cct_ss", "u") as u32;
+    flow.kernel.tcp.snd_cwnd = 5 * upper;
+    flow.kernel.enter_recovery();
+    assert_eq!(flow.kernel.tcp.snd_ssthresh, upper);
+}
+
+/// The path overflowed below the limits, so they are too large.
+#[test]
+fn cct_ss_cuts_by_beta_at_a_loss_below_the_lower_limit() {
+    let mut flow = with_limits();
+    let cwnd = flow.cwnd();
+    flow.kernel.enter_recovery();
+    assert_eq!(flow.kernel.tcp.snd_ssthresh, cwnd * 819 / 1024);
+    let mut flow = with_limits();
+    let lower = flow.field("cct_ss", "l") as u32;
+    flow.kernel.tcp.snd_cwnd = lower;
+    flow.kernel.enter_recovery();
+    assert_eq!(flow.kernel.tcp.snd_ssthresh, lower * 896 / 1024);
+}
+
+#[test]
+fn cct_ss_forgets_all_but_the_lowest_rtt_at_a_timeout() {
+    let mut flow = with_limits();
+    let (cwnd, upper) = (flow.cwnd(), flow.field("cct_ss", "u"));
+    flow.time_out();
+    assert_eq!(flow.kernel.tcp.snd_ssthresh, cwnd * 819 / 1024, "a timeout is an ordinary one");
+    assert_eq!(["b_hat", "s_hat", "l", "u"].map(|name| flow.field("cct_ss", name)), [0; 4]);
+    assert_eq!(flow.field("cct_ss", "min_rtt_us"), 40_000);
+    flow.kernel.undo();
+    assert_eq!((flow.field("cct_ss", "u"), flow.field("cct_ss", "l")), (upper, upper * 896 / 1024));
+}
+
+#[test]
+fn undo_restores_w_max_with_cct_lo_only() {
+    for (id, expected) in [("bpf_cubic", 40), ("cct_lo", 0)] {
+        let start = Start { cwnd: 40, ssthresh: 2, clamp: INFINITE_SSTHRESH };
+        let mut kernel = operations::connect(native::find(id).socket(0), start);
+        kernel.enter_recovery();
+        assert_eq!(native::field(&kernel.cc, id, "w_max"), 40);
+        kernel.undo();
+        assert_eq!((kernel.tcp.snd_cwnd, native::field(&kernel.cc, id, "w_max")), (40, expected));
+    }
+}
+
+#[test]
+fn timeout_forgets_the_curve() {
+    let mut flow = Flow::new(native::find("bpf_cubic"), 40, 2, [40_000, 1]);
+    flow.lose();
+    flow.run_for(400_000);
+    assert!(flow.field("bpf_cubic", "w_max") > 0);
+    flow.time_out();
+    let forgotten = ["w_max", "k", "origin", "epoch_us", "min_rtt_us", "cnt"];
+    assert_eq!(forgotten.map(|name| flow.field("bpf_cubic", name)), [0; 6]);
+    assert_eq!(flow.kernel.tcp.ca_state, state::LOSS);
+}
+
+/// Both forms in which a kernel tells of idle time: the curve continues where it stood.
+#[test]
+fn cubic_after_idle_does_not_jump() {
+    type Resume = fn(&mut Flow);
+    let by_event: Resume = |flow| flow.kernel.cc.cwnd_event(&mut flow.kernel.tcp, event::TX_START);
+    let by_callback: Resume = |flow| flow.kernel.cc.cwnd_event_tx_start(&mut flow.kernel.tcp);
+    for resume in [by_event, by_callback] {
+        let mut flow = Flow::new(native::find("bpf_cubic"), 200, 2, [50_000, 1]);
+        flow.run_for(300_000);
+        flow.lose();
+        flow.run_for(2_000_000);
+        let (epoch, cwnd) = (flow.field("bpf_cubic", "epoch_us"), flow.cwnd());
+        flow.rest(30_000_000);
+        resume(&mut flow);
+        let shift = flow.field("bpf_cubic", "epoch_us") - epoch;
+        assert!((30_000_000..30_200_000).contains(&shift), "shifted by {shift} us");
+        flow.run_for(100_000);
+        assert!(flow.cwnd() <= cwnd + 4, "{} after {cwnd}", flow.cwnd());
+    }
+}

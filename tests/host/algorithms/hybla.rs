@@ -1,0 +1,137 @@
+//! Hybla against its equations: `bpf/cc/bpf_hybla.bpf.c`.
+
+use crate::algorithms::connection::Connection;
+use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Tcp};
+use crate::algorithms::operations::Operation;
+
+/// A connection whose smoothed RTT is known from the first ACK on; that ACK grows nothing.
+fn with_rtt(native: &Native, cwnd: u32, ssthresh: u32, rtt_us: u32) -> Connection<'_> {
+    let mut connection = Connection::over(native, cwnd, ssthresh);
+    connection.apply(Operation::Limit { by_window: false });
+    connection.kernel.tcp.max_packets_out = 0;
+    connection.ack(1, rtt_us);
+    connection.apply(Operation::Limit { by_window: true });
+    assert_eq!(connection.cwnd(), cwnd);
+    connection
+}
+
+#[test]
+fn rho_is_the_rtt_over_25_ms_and_one_at_least() {
+    for (rtt_us, rho) in [(10_000, 8), (25_000, 8), (40_000, 12), (200_000, 64), (600_000, 192), (40_000_000, 4096)] {
+        let connection = with_rtt(native::find("bpf_hybla"), 100, 50, rtt_us);
+        assert_eq!(connection.field("rho"), rho, "in eighths, at {rtt_us} us");
+    }
+    let native = native::tuned("bpf_hybla", &["rtt0_ms=50"]);
+    assert_eq!(with_rtt(&native, 100, 50, 200_000).field("rho"), 32);
+}
+
+#[test]
+fn only_the_lowest_rtt_counts() {
+    let mut connection = with_rtt(native::find("bpf_hybla"), 100, 50, 100_000);
+    connection.ack(1, 300_000);
+    assert_eq!(connection.field("rho"), 32);
+    connection.ack(1, 75_000);
+    assert_eq!(connection.field("rho"), 24);
+}
+
+#[test]
+fn slow_start_grows_by_two_to_the_rho_less_one() {
+    // 2^rho - 1: 1 at 25 ms, 3 at 50 ms, 15 at 100 ms, 255 at 200 ms, and 1.83 at 40 ms, where rho is 1.5.
+    for (rtt_us, expected) in [(25_000, 100), (50_000, 300), (100_000, 1500), (200_000, 25_500), (40_000, 182)] {
+        let mut connection = with_rtt(native::find("bpf_hybla"), 200, INFINITE_SSTHRESH, rtt_us);
+        connection.ack(100, rtt_us);
+        assert_eq!(connection.cwnd() - 200, expected, "{rtt_us} us");
+    }
+}
+
+#[test]
+fn every_power_is_within_half_of_its_last_digit() {
+    let native = native::tuned("bpf_hybla", &["window_max=16777216"]);
+    for eighths in 8..=136u32 {
+        let rtt_us = eighths * 25_000 / 8;
+        let mut connection = with_rtt(&native, 200, INFINITE_SSTHRESH, rtt_us);
+        connection.ack(100, rtt_us);
+        let exponent = f64::from(eighths) / 8.0;
+        let power = (exponent.min(16.0 + exponent.fract())).exp2();
+        let (found, exact) = (f64::from(connection.cwnd() - 200), 100.0 * (power - 1.0));
+        assert!((found - exact).abs() <= 1.0 + 100.0 * power / 2048.0, "{found} for 2^{exponent}: {exact}");
+    }
+}
+
+#[test]
+fn slow_start_stops_at_the_threshold() {
+    let mut connection = with_rtt(native::find("bpf_hybla"), 100, 150, 200_000);
+    connection.ack(50, 200_000);
+    assert_eq!(connection.cwnd(), 150);
+}
+
+#[test]
+fn linear_growth_is_rho_squared_per_window() {
+    for (rtt_us, expected) in [(25_000, 1), (50_000, 4), (100_000, 16), (200_000, 64)] {
+        let mut connection = with_rtt(native::find("bpf_hybla"), 1000, 500, rtt_us);
+        connection.ack(1000, rtt_us);
+        assert_eq!(connection.cwnd() - 1000, expected, "{rtt_us} us");
+    }
+}
+
+/// It went wrong on paths from 400 ms on: each packet acknowledged in slow start added 65535 to the window.
+#[test]
+fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
+    let tuned = native::tuned("bpf_hybla", &["window_max=1000"]);
+    for (native, window_max) in [(native::find("bpf_hybla"), 65_535), (&tuned, 1_000)] {
+        let mut connection = with_rtt(native, 100, INFINITE_SSTHRESH, 600_000);
+        for _ in 0..20 {
+            connection.ack(1, 600_000);
+        }
+        assert_eq!(connection.cwnd(), window_max);
+        let mut avoidance = with_rtt(native, window_max, 2, 600_000);
+        avoidance.ack(window_max, 600_000);
+        assert_eq!(avoidance.cwnd(), window_max);
+        let mut larger = with_rtt(native, window_max + 1, INFINITE_SSTHRESH, 600_000);
+        larger.ack(1, 600_000);
+        assert_eq!(larger.cwnd(), window_max + 1, "a larger window, as of another algorithm, stays");
+    }
+}
+
+/// The paper's aim: windows over time that are alike in packets per second.
+#[test]
+fn rate_after_a_second_does_not_depend_on_the_rtt() {
+    let rate = |rtt_us: u32| {
+        let mut connection = with_rtt(native::find("bpf_hybla"), 8 * rtt_us / 25_000, 2, rtt_us);
+        for _ in 0..1_000_000 / rtt_us {
+            let in_flight = connection.kernel.tcp.packets_out;
+            connection.ack(in_flight, rtt_us);
+        }
+        f64::from(connection.cwnd()) * 1e6 / f64::from(rtt_us)
+    };
+    let (short, long) = (rate(25_000), rate(250_000));
+    assert!((long / short - 1.0).abs() < 0.1, "{short} packets a second at 25 ms, {long} at 250 ms");
+}
+
+#[test]
+fn disturbed_rounds_grow_as_reno() {
+    let mut connection = with_rtt(native::find("bpf_hybla"), 40, 20, 200_000);
+    connection.apply(Operation::TimeOut);
+    connection.ack(1, 200_000);
+    assert_eq!((connection.cwnd(), connection.field("is_disturbed")), (2, 1));
+}
+
+#[test]
+fn first_window_is_rho_of_an_unused_connection_alone() {
+    let window = |packets_out: u32, rtt_us: u32, clamp: u32| {
+        let mut tcp = Tcp {
+            snd_cwnd: 10,
+            snd_ssthresh: INFINITE_SSTHRESH,
+            snd_cwnd_clamp: clamp,
+            srtt_us: 8 * rtt_us,
+            packets_out,
+            ..Tcp::default()
+        };
+        native::find("bpf_hybla").socket(0xaa).init(&mut tcp);
+        tcp.snd_cwnd
+    };
+    assert_eq!(window(0, 600_000, INFINITE_SSTHRESH), 24);
+    assert_eq!(window(0, 600_000, 15), 15);
+    assert_eq!(window(0, 25_000, INFINITE_SSTHRESH), 10);
+    assert_eq!(window(5, 600_000, INFINITE_SSTHRESH), 10);
+}

@@ -1,0 +1,128 @@
+//! Illinois against the paper's two functions in floating point: `bpf/cc/bpf_illinois.bpf.c`.
+
+use proptest::prelude::*;
+
+use crate::algorithms::bottleneck::Flow;
+use crate::algorithms::kernel::Kernel;
+use crate::algorithms::native::{self, Socket};
+use crate::algorithms::operations::{self, Operation};
+use crate::algorithms::rounds::{connection, lose, round};
+
+const ID: &str = "bpf_illinois";
+const BASE_US: u32 = 20_000;
+const RTT_US: u64 = 40_000;
+/// Short rounds in a row that bring the fast growth back.
+const THETA: usize = 5;
+
+/// Growth per window and cut at a loss.
+fn parameters(kernel: &Kernel<Socket>) -> [f64; 2] {
+    ["alpha", "beta"].map(|name| native::field(&kernel.cc, ID, name) as f64 / 1024.0)
+}
+
+/// After a round of this mean delay, on a path whose longest delay is known.
+fn at_delay(da_us: u32, dm_us: u32) -> [f64; 2] {
+    let mut kernel = connection(native::find(ID), 1000);
+    round(&mut kernel, &[BASE_US, BASE_US + dm_us]);
+    for _ in 0..THETA {
+        round(&mut kernel, &[BASE_US + da_us]);
+    }
+    parameters(&kernel)
+}
+
+/// Equations (1) and (2) with the paper's constants.
+fn published(da: f64, dm: f64) -> [f64; 2] {
+    let (alpha_max, alpha_min, beta_max, beta_min) = (10.0, 0.3, 0.5, 0.125);
+    let (d1, d2, d3) = (dm / 100.0, dm / 10.0, 0.8 * dm);
+    let kappa1 = (dm - d1) * alpha_min * alpha_max / (alpha_max - alpha_min);
+    let kappa2 = (dm - d1) * alpha_min / (alpha_max - alpha_min) - d1;
+    let kappa4 = (beta_max - beta_min) / (d3 - d2);
+    let alpha = if da <= d1 { alpha_max } else { kappa1 / (kappa2 + da) };
+    [alpha, (beta_min + kappa4 * (da - d2)).clamp(beta_min, beta_max)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn alpha_and_beta_are_the_paper_s(dm in 1_000..1_000_000u32, permille in 11..=1000u32) {
+        let da = (u64::from(dm) * u64::from(permille) / 1000) as u32;
+        let (measured, expected) = (at_delay(da, dm), published(da.into(), dm.into()));
+        // alpha_min is 307/1024 for 0.3, and d1 is a whole number of us.
+        prop_assert!((measured[0] / expected[0] - 1.0).abs() < 0.012, "alpha {measured:?} for {expected:?}");
+        prop_assert!((measured[1] - expected[1]).abs() < 0.002, "beta {measured:?} for {expected:?}");
+    }
+}
+
+#[test]
+fn extremes_are_the_constants() {
+    assert_eq!(at_delay(0, 10_000), [10.0, 0.125]);
+    assert_eq!(at_delay(10_000, 10_000)[1], 0.5);
+    assert!((at_delay(10_000, 10_000)[0] - 0.3).abs() < 0.002);
+    assert_eq!(at_delay(0, 0), [10.0, 0.125], "without any queue ever");
+}
+
+#[test]
+fn fast_growth_comes_back_after_five_short_rounds() {
+    let mut kernel = connection(native::find(ID), 1000);
+    round(&mut kernel, &[BASE_US, 2 * BASE_US]);
+    round(&mut kernel, &[2 * BASE_US]);
+    let slow = parameters(&kernel)[0];
+    for _ in 1..THETA {
+        round(&mut kernel, &[BASE_US]);
+        assert_eq!(parameters(&kernel)[0], slow);
+    }
+    round(&mut kernel, &[BASE_US]);
+    assert_eq!(parameters(&kernel)[0], 10.0);
+}
+
+#[test]
+fn empty_path_adds_ten_packets_a_round_and_loses_an_eighth() {
+    // Without a gap between ACKs: an RTT that rises by microseconds is the longest queue there ever was.
+    let mut flow = Flow::new(native::find(ID), 100, 2, [RTT_US, 0]);
+    flow.run_for(RTT_US);
+    let mut reference = f64::from(flow.cwnd());
+    for _ in 0..20 {
+        flow.run_for(RTT_US);
+        // A window's ACKs, each of 10 / cwnd packets of the window that it meets.
+        reference = (reference * reference + 20.0 * reference).sqrt();
+    }
+    assert!((f64::from(flow.cwnd()) - reference).abs() <= 2.0, "{} for {reference}", flow.cwnd());
+    let cwnd = flow.cwnd();
+    flow.lose();
+    assert_eq!(flow.cwnd(), cwnd - cwnd / 8);
+}
+
+/// On a path of 100 packets: beside ten a round at first, less than one with the longest queue so far.
+#[test]
+fn growth_slows_down_as_the_queue_grows() {
+    let mut flow = Flow::new(native::find(ID), 50, 2, [RTT_US, 400]);
+    flow.run_until(|flow| flow.cwnd() >= 200);
+    flow.lose(); // half: the queue was the longest
+    assert_eq!(flow.cwnd(), 100);
+    let paces = [120, 140, 160, 180].map(|from| {
+        flow.run_until(|flow| flow.cwnd() >= from);
+        native::field(&flow.kernel.cc, ID, "alpha")
+    });
+    assert!(paces.is_sorted_by(|a, b| a > b), "{paces:?}");
+}
+
+#[test]
+fn small_windows_and_timeouts_are_reno_s() {
+    let mut kernel = connection(native::find(ID), 14);
+    round(&mut kernel, &[BASE_US]);
+    assert_eq!(parameters(&kernel), [1.0, 0.5]);
+    lose(&mut kernel);
+    assert_eq!(kernel.tcp.snd_cwnd, 7);
+    let mut kernel = connection(native::find(ID), 100);
+    round(&mut kernel, &[BASE_US]);
+    operations::apply(&mut kernel, Operation::TimeOut, 0);
+    assert_eq!(parameters(&kernel), [1.0, 0.5]);
+}
+
+/// A cut of half is the first one: nothing is known of the path's delays yet.
+#[test]
+fn loss_in_the_first_slow_start_halves() {
+    let mut kernel = connection(native::find(ID), 100);
+    lose(&mut kernel);
+    assert_eq!(kernel.tcp.snd_cwnd, 50);
+}

@@ -1,0 +1,96 @@
+//! The algorithms of `bpf/cc` as native code.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
+
+pub use tccc::author::ring::native::*;
+use tccc::catalog::{self, Value};
+
+use crate::compile;
+
+/// The native library of each algorithm, compiled when a test first needs it.
+static LIBRARIES: LazyLock<BTreeMap<String, Library>> =
+    LazyLock::new(|| compile::sources().into_iter().map(|s| (compile::stem(&s), Library::of(s))).collect());
+
+struct Library {
+    source: PathBuf,
+    bytes: OnceLock<Vec<u8>>,
+    /// A copy that tests use in turns.
+    copy: OnceLock<Mutex<Native>>,
+}
+
+impl Library {
+    fn of(source: PathBuf) -> Self {
+        Library { source, bytes: OnceLock::new(), copy: OnceLock::new() }
+    }
+
+    /// Loads a copy: the loader shares the tunables of a file that it has loaded before.
+    fn load(&self) -> Native {
+        let bytes = self.bytes.get_or_init(|| {
+            let (_folder, library) = compile::library(&[&compile::in_tree("bpf/host/shim.c"), &self.source]);
+            std::fs::read(library).expect("the compiler's library is read")
+        });
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let copy = folder.path().join("algorithm.so");
+        std::fs::write(&copy, bytes).expect("a copy of the library is written");
+        Native::open(&copy, &compile::stem(&self.source)).expect("the algorithm's library loads")
+    }
+}
+
+/// Compiles and loads a file.
+pub fn load(source: &Path) -> Native {
+    Library::of(source.to_owned()).load()
+}
+
+/// One algorithm of `bpf/cc` with these settings, as `--set` takes them, in a copy whose tunables nobody else uses.
+pub fn tuned(id: &str, settings: &[&str]) -> Native {
+    let mut native = LIBRARIES[id].load();
+    set(&mut native, settings);
+    native
+}
+
+/// The same for as long as the value lives, in a copy that other tests use before and after: for many cases in a row.
+pub fn borrowed(id: &str, settings: &[&str]) -> MutexGuard<'static, Native> {
+    let copy = LIBRARIES[id].copy.get_or_init(|| Mutex::new(LIBRARIES[id].load()));
+    // A case that failed leaves the lock poisoned; the tunables are set anew.
+    let mut native = copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for tunable in &catalog::find(id).unwrap().tunables {
+        native.set(&tunable.name, &tunable.encode(tunable.default));
+    }
+    set(&mut native, settings);
+    native
+}
+
+/// Changes tunables of a copy, as `--set` does.
+pub fn set(native: &mut Native, settings: &[&str]) {
+    for setting in catalog::find(&native.id).unwrap().settings(settings).unwrap() {
+        native.set(&setting.name, &setting.bytes);
+    }
+}
+
+/// Every algorithm of `bpf/cc`, compiled once.
+pub fn every() -> &'static [Native] {
+    static EVERY: OnceLock<Vec<Native>> = OnceLock::new();
+    EVERY.get_or_init(|| {
+        std::thread::scope(|scope| {
+            let jobs: Vec<_> = LIBRARIES.values().map(|library| scope.spawn(|| library.load())).collect();
+            jobs.into_iter().map(|job| job.join().expect("every algorithm compiles natively")).collect()
+        })
+    })
+}
+
+/// The algorithm with this id among [`every`].
+pub fn find(id: &str) -> &'static Native {
+    every().iter().find(|native| native.id == id).expect("an algorithm of bpf/cc")
+}
+
+/// A field of the private state, by the algorithm's own name for it.
+pub fn field(socket: &Socket, id: &str, name: &str) -> u64 {
+    let private = socket.private();
+    let fields = catalog::find(id).unwrap().layout.decode(&private);
+    match fields.into_iter().find(|(field, _)| *field == name) {
+        Some((_, Value::Unsigned(value))) => value,
+        other => panic!("{name} is {other:?}"),
+    }
+}

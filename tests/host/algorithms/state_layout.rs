@@ -1,0 +1,27 @@
+//! The private state of every algorithm: its native build lays the fields out as its BPF object says.
+//!
+//! Virtual time runs the native build, and reads its state with the type information of the object.
+
+use std::fmt::Write;
+
+use tccc::catalog;
+
+use crate::compile;
+
+#[test]
+fn private_state_has_the_same_bytes_natively_as_in_its_object() {
+    const STATE: &str = "__typeof__(*tccc_state)";
+    for source in compile::sources() {
+        let id = compile::stem(&source);
+        let layout = &catalog::find(&id).unwrap().layout;
+        assert!(layout.fields.iter().all(|field| field.bits.is_none()), "{id}: offsetof cannot tell where bits are");
+        let mut program = format!("#include <stddef.h>\n#include \"{}\"\n", source.display());
+        writeln!(program, "_Static_assert(sizeof({STATE}) == {}, \"size\");", layout.size).unwrap();
+        for field in &layout.fields {
+            let (name, offset, size) = (&field.name, field.offset, field.size);
+            let holds = format!("offsetof({STATE}, {name}) == {offset} && sizeof((({STATE} *)0)->{name}) == {size}");
+            writeln!(program, "_Static_assert({holds}, \"{name}\");").unwrap();
+        }
+        compile::check(&program);
+    }
+}

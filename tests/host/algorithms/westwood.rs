@@ -1,0 +1,121 @@
+//! Westwood+ against its filter: `bpf/cc/bpf_westwood.bpf.c`.
+
+use crate::algorithms::connection::Connection;
+use crate::algorithms::native::{self, CongestionControl, event};
+use crate::algorithms::operations::Operation;
+
+/// The unit of bandwidths.
+const PER_S: u64 = 256;
+
+/// Acknowledges packets in steps of 10 ms, so many each, all with the same RTT.
+fn deliver(connection: &mut Connection, steps: u32, packets: u32, rtt_us: u32) {
+    for _ in 0..steps {
+        connection.wait(10_000);
+        connection.ack(packets, rtt_us);
+    }
+}
+
+/// 1000 packets a second over an RTT of 80 ms, so long that the first sample, which lacks an ACK, is forgotten.
+fn measured() -> Connection<'static> {
+    let mut connection = Connection::of("bpf_westwood", 200, 100);
+    deliver(&mut connection, 1000, 10, 80_000);
+    connection
+}
+
+fn near(value: u64, expected: u64) -> bool {
+    value.abs_diff(expected) * 100 <= expected
+}
+
+#[test]
+fn bandwidth_is_packets_over_time_and_the_window_its_product_with_the_lowest_rtt() {
+    let mut connection = measured();
+    assert_eq!(connection.field("min_rtt_us"), 80_000);
+    assert!(near(connection.field("bw"), 1000 * PER_S), "{}", connection.field("bw"));
+    let cwnd = connection.cwnd();
+    connection.apply(Operation::Lose);
+    assert_eq!(connection.ssthresh(), cwnd / 2, "what the recovery leads to");
+    connection.recover();
+    assert!((79..=80).contains(&connection.cwnd()), "{}", connection.cwnd());
+    assert_eq!(connection.cwnd(), connection.ssthresh());
+}
+
+#[test]
+fn a_sample_counts_an_eighth_in_each_of_two_filters() {
+    let mut connection = measured();
+    let (once, twice) = (connection.field("bw_once"), connection.field("bw"));
+    // Twice the rate for one interval, that is beyond 80 ms.
+    let before = connection.field("delivered_mark");
+    while connection.field("delivered_mark") == before {
+        deliver(&mut connection, 1, 10, 80_000);
+    }
+    deliver(&mut connection, 9, 20, 80_000);
+    // The ACK that ended the interval before, of 10 packets, counts for this one; the last of its own for the next.
+    let expected = (once * 7 + 170 * PER_S * 1000 / 90) / 8;
+    assert!(near(connection.field("bw_once"), expected), "{} for {expected}", connection.field("bw_once"));
+    let expected = (twice * 7 + expected) / 8;
+    assert!(near(connection.field("bw"), expected), "{} for {expected}", connection.field("bw"));
+}
+
+#[test]
+fn rtts_are_rounded_up_to_whole_ticks() {
+    for (tick, rtt_us, expected) in
+        [(1, 40_700, 40_700), (4000, 40_700, 44_000), (4000, 44_000, 44_000), (10_000, 1, 10_000)]
+    {
+        let native = native::tuned("bpf_westwood", &[&format!("rtt_tick_us={tick}")]);
+        let mut connection = Connection::over(&native, 200, 100);
+        connection.ack(1, rtt_us);
+        assert_eq!(["rtt_us", "min_rtt_us"].map(|name| connection.field(name)), [expected; 2]);
+    }
+}
+
+/// 1000 packets a second over 41 ms: the kernel's 44 packets where the path holds 41.
+#[test]
+fn window_after_a_loss_has_the_rtt_in_whole_ticks() {
+    for (tick, window) in [("rtt_tick_us=1", 40..=41), ("rtt_tick_us=4000", 43..=44)] {
+        let native = native::tuned("bpf_westwood", &[tick]);
+        let mut connection = Connection::over(&native, 200, 100);
+        deliver(&mut connection, 1000, 10, 41_000);
+        connection.lose();
+        assert!(window.contains(&connection.cwnd()), "{} with {tick}", connection.cwnd());
+    }
+}
+
+#[test]
+fn timeout_sets_the_threshold_and_measures_the_lowest_rtt_anew() {
+    let mut connection = measured();
+    connection.apply(Operation::TimeOut);
+    assert!((79..=80).contains(&connection.ssthresh()), "{}", connection.ssthresh());
+    assert_eq!(connection.cwnd(), 1);
+    connection.ack(1, 120_000);
+    assert_eq!(connection.field("min_rtt_us"), 120_000);
+}
+
+#[test]
+fn without_a_sample_a_loss_halves() {
+    let mut connection = Connection::of("bpf_westwood", 40, 20);
+    connection.lose();
+    assert_eq!(connection.cwnd(), 20);
+    let mut connection = Connection::of("bpf_westwood", 40, 20);
+    connection.apply(Operation::TimeOut);
+    assert_eq!(connection.ssthresh(), 20);
+}
+
+#[test]
+fn window_after_a_loss_is_no_larger_than_before() {
+    let mut connection = measured();
+    connection.kernel.tcp.snd_cwnd = 50;
+    connection.lose();
+    assert!((79..=80).contains(&connection.ssthresh()), "{}", connection.ssthresh());
+    assert_eq!(connection.cwnd(), 50);
+}
+
+#[test]
+fn undone_reduction_stays_undone() {
+    let mut connection = measured();
+    let cwnd = connection.cwnd();
+    connection.apply(Operation::Lose);
+    connection.apply(Operation::Undo);
+    let kernel = &mut connection.kernel;
+    kernel.cc.cwnd_event(&mut kernel.tcp, event::COMPLETE_CWR);
+    assert_eq!(connection.cwnd(), cwnd);
+}

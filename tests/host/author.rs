@@ -1,0 +1,256 @@
+//! An algorithm of a user's own, outside the tree: `tccc new`, `make`, `tccc check`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{check, needs, stderr, stdout, tccc};
+use serde_json::Value;
+use tccc::catalog;
+
+/// A folder with the template of `mine` in it.
+fn new() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    check(0, tccc().args(["new", "mine"]).current_dir(folder.path()));
+    folder
+}
+
+/// The checks of a file: name, outcome and details.
+fn checks(code: i32, file: &Path, options: &[&str]) -> Vec<(String, String, String)> {
+    let output = check(code, tccc().arg("check").arg(file).args(options).args(["-o", "json"]));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], 1);
+    let checks = document["checks"].as_array().unwrap().iter();
+    let words = |check: &Value| {
+        let details = check["details"].as_array().unwrap().iter().map(|detail| detail.as_str().unwrap());
+        let word = |name: &str| check[name].as_str().unwrap().to_owned();
+        (word("name"), word("outcome"), details.collect::<Vec<_>>().join("\n"))
+    };
+    checks.map(words).collect()
+}
+
+#[track_caller]
+fn expect(checks: &[(String, String, String)], name: &str, outcome: &str, detail: &str) {
+    let found = checks.iter().find(|check| check.0 == name).unwrap_or_else(|| panic!("no check {name}: {checks:?}"));
+    assert_eq!(found.1, outcome, "{found:?}");
+    assert!(found.2.contains(detail), "{found:?}");
+}
+
+#[test]
+fn template_builds_with_make_and_describes_itself() {
+    needs!(clang);
+    let folder = new();
+    let mine = folder.path().join("mine");
+    check(0, Command::new("make").arg("-C").arg(&mine).env("CLANG", "clang"));
+    let found = catalog::open(&mine.join("mine.bpf.o")).unwrap();
+    assert_eq!((found.id.as_str(), found.layout.phases.len(), found.tunables.len()), ("mine", 4, 1));
+    assert!(found.card.summary.starts_with("Reno that keeps a share"), "{:?}", found.card);
+    assert!(found.card.section("Kernel").unwrap().contains("5.13"), "{:?}", found.card);
+    // Another make does nothing; a changed file does, and what C would take for its own in the header stays.
+    let text = fs::read_to_string(mine.join("mine.bpf.c")).unwrap();
+    fs::write(mine.join("mine.bpf.c"), text.replacen("what your algorithm", "\"what\\\" your algorithm", 1)).unwrap();
+    check(0, Command::new("make").arg("-C").arg(&mine));
+    let summary = catalog::open(&mine.join("mine.bpf.o")).unwrap().card.summary;
+    assert!(summary.contains("\"what\\\" your"), "{summary}");
+    check(0, Command::new("make").arg("-C").arg(&mine).arg("clean"));
+    assert!(!mine.join("mine.bpf.o").exists());
+}
+
+#[test]
+fn template_passes_every_check() {
+    needs!(clang);
+    let folder = new();
+    let checks = checks(0, &folder.path().join("mine/mine.bpf.c"), &["--fuzz", "1s"]);
+    assert!(checks.iter().all(|(_, outcome, _)| outcome != "failed"), "{checks:?}");
+    for name in ["header", "name", "tunables", "phases and state", "callbacks", "windows", "init", "delivery"] {
+        expect(&checks, name, "passed", "");
+    }
+    for (name, _, why) in checks.iter().filter(|(_, outcome, _)| outcome == "skipped") {
+        let needs = ["CAP_", "frama-c", "fuzzer", "type information"];
+        assert!(needs.iter().any(|need| why.contains(need)), "{name} is skipped: {why}");
+    }
+}
+
+#[test]
+fn template_runs_in_virtual_time_beside_reno() {
+    needs!(guest);
+    let folder = new();
+    let mine = folder.path().join("mine");
+    let scenario = ["run", "mine.toml", "--engine", "virtual", "--runs", "1", "--out", "results"];
+    check(0, tccc().args(scenario).current_dir(&mine));
+    let report = stdout(&check(0, tccc().args(["report", "results", "-o", "csv"]).current_dir(&mine)));
+    assert!(report.contains("mine.bpf.c") && report.contains("goodput"), "{report}");
+}
+
+#[test]
+fn names_and_folders_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |code: i32, arguments: &[&str], why: &str| {
+        let said = stderr(&check(code, tccc().arg("new").args(arguments).current_dir(folder.path())));
+        assert!(said.contains(why), "{said}");
+    };
+    refused(2, &["sixteen__letters"], "has 16 characters: at most 15");
+    refused(2, &["Mine"], "expected lower-case letters");
+    refused(2, &["../mine"], "expected lower-case letters");
+    refused(2, &[""], "expected lower-case letters");
+    refused(2, &["cubic"], "is one of the kernel's own algorithms");
+    refused(2, &["dtcp"], "is an algorithm that tccc carries");
+    refused(2, &["struct"], "is a word of C");
+    refused(2, &["tcp_sock"], "is a name of the headers");
+    fs::create_dir(folder.path().join("full")).unwrap();
+    fs::write(folder.path().join("full/file"), "kept").unwrap();
+    refused(2, &["mine", "full"], "the folder is not empty");
+    refused(2, &["mine", "full/file"], "it is not a folder");
+    refused(1, &["mine", "/proc/mine"], "cannot write into \"/proc/mine\"");
+    assert_eq!(fs::read_to_string(folder.path().join("full/file")).unwrap(), "kept");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a refused name left a folder");
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    check(0, tccc().args(["new", "mine", "empty"]).current_dir(folder.path()));
+    assert!(folder.path().join("empty/mine.bpf.c").is_file());
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/broken/{name}.bpf.c"))
+}
+
+#[test]
+fn one_defect_a_callback_is_found_by_every_kind_of_check() {
+    needs!(clang);
+    let checks = checks(1, &fixture("each_defect"), &["--fuzz", "0s"]);
+    expect(&checks, "header", "failed", "the header has no heading `Equations`");
+    expect(&checks, "name", "passed", "");
+    expect(&checks, "windows", "failed", "runtime error: shift exponent 32 is too large");
+    expect(&checks, "reduction", "failed", "leaves a threshold of 0");
+    expect(&checks, "fuzzer", "skipped", "not asked for");
+    let proof = checks.iter().find(|check| check.0 == "proof").unwrap();
+    if proof.1 != "skipped" {
+        for defect in ["defect_shift: shift", "defect_bounds: index_bound", "defect_division: division_by_zero"] {
+            expect(&checks, "proof", "failed", defect);
+        }
+        expect(&checks, "proof", "failed", "defect_uninitialised: initialization");
+    }
+}
+
+#[test]
+fn defect_behind_four_steps_is_found_by_fuzzer_or_proof() {
+    needs!(clang);
+    let checks = checks(1, &fixture("deep_defect"), &["--fuzz", "60s"]);
+    let of = |name: &str| checks.iter().find(|check| check.0 == name).unwrap();
+    let (fuzzer, proof) = (of("fuzzer"), of("proof"));
+    assert!(
+        fuzzer.1 == "skipped" || fuzzer.2.contains("deep_defect.bpf.c:31:37: runtime error: division by zero"),
+        "{fuzzer:?}"
+    );
+    assert!(proof.1 == "skipped" || proof.2.contains("deep_cong_avoid: division_by_zero"), "{proof:?}");
+}
+
+/// The template with one change, and what the checks say then.
+#[track_caller]
+fn changed(from: &str, to: &str, check: &str, why: &str) {
+    let folder = new();
+    let file = folder.path().join("mine/mine.bpf.c");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(from), "the template has no {from}");
+    fs::write(&file, text.replacen(from, to, 1)).unwrap();
+    let options = ["--only", "rules", "--only", "properties"];
+    expect(&checks(1, &file, &options), check, "failed", why);
+}
+
+#[test]
+fn mistakes_in_the_template_are_found() {
+    needs!(clang);
+    changed("return reno_undo_cwnd", "return reno_undo_cwmd", "compiles for BPF", "mine.bpf.c:76:9: error:");
+    changed(" * Units\n", " *\n", "header", "no heading `Units`");
+    changed("512, 1, 1023", "512, 600, 1023", "is an algorithm", "its tunable \"mine_keep\" is not well-formed");
+    changed("RFC 5681 halves the window\")", "\")", "tunables", "mine_keep has no unit or no reason");
+    changed(
+        "\t.undo_cwnd = (void *)mine_undo_cwnd,\n",
+        "\t.release = (void *)mine_init,\n",
+        "callbacks",
+        "it lacks undo_cwnd",
+    );
+    changed(".name = \"mine\"", ".name = \"yours\"", "name", "the file is named after its algorithm");
+    let unset = "\tstruct mine *state = inet_csk_ca(sk);\n\n\tstate->reductions = 0;\n";
+    changed(unset, "", "init", "before init gives another connection");
+    changed(
+        "return kept_window(tcp_sk(sk)->snd_cwnd, mine_keep);",
+        "return 1;",
+        "reduction",
+        "leaves a threshold of 1",
+    );
+    changed("reno_cong_avoid(tcp_sk(sk), acked);", "tcp_sk(sk)->snd_cwnd *= acked;", "large windows", "one ACK takes");
+}
+
+#[test]
+fn object_is_checked_as_far_as_it_goes() {
+    needs!(clang);
+    let folder = new();
+    check(0, Command::new("make").arg("-C").arg(folder.path().join("mine")));
+    let checks = checks(0, &folder.path().join("mine/mine.bpf.o"), &[]);
+    expect(&checks, "header", "passed", "");
+    expect(&checks, "callbacks", "passed", "");
+    expect(&checks, "windows", "skipped", "needs the source");
+    expect(&checks, "proof", "skipped", "needs the source");
+}
+
+#[test]
+fn what_is_no_algorithm_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |code: i32, file: &str, why: &str| {
+        let said = stderr(&check(code, tccc().arg("check").arg(file).current_dir(folder.path())));
+        assert!(said.contains(why), "{said}");
+    };
+    refused(2, "absent.bpf.c", "cannot read \"absent.bpf.c\": no such file or directory");
+    refused(2, "absent.bpf.o", "cannot read \"absent.bpf.o\": no such file or directory");
+    refused(2, ".", "it is not a regular file");
+    refused(2, "dtcp", "is an algorithm that tccc carries");
+    fs::write(folder.path().join("text.bpf.o"), "text").unwrap();
+    refused(2, "text.bpf.o", "it is not an ELF object");
+    fs::write(folder.path().join("latin.bpf.c"), b"\xff\xfe").unwrap();
+    refused(2, "latin.bpf.c", "cannot read \"latin.bpf.c\"");
+    fs::create_dir(folder.path().join("folder.bpf.c")).unwrap();
+    refused(2, "folder.bpf.c", "it is not a regular file");
+    needs!(clang);
+    fs::write(folder.path().join("empty.bpf.c"), "").unwrap();
+    let output = check(1, tccc().args(["check", "empty.bpf.c"]).current_dir(folder.path()));
+    assert!(stdout(&output).contains("is an algorithm    FAILED  it has no"), "{}", stdout(&output));
+    refused(1, "empty.bpf.c", "\"empty\" fails 1 of its checks");
+}
+
+#[test]
+fn missing_compilers_are_named() {
+    let folder = new();
+    let file = folder.path().join("mine/mine.bpf.c");
+    let checking = |name: &str| {
+        let mut command = tccc();
+        command.args(["check", "--only", "rules", "--only", "properties"]).arg(&file).env(name, "no-such-compiler");
+        command
+    };
+    let said = stderr(&check(4, &mut checking("CLANG")));
+    assert!(said.contains("`clang` does not start") && said.contains("hint: install clang"), "{said}");
+    needs!(clang);
+    let said = stdout(&check(0, &mut checking("CC")));
+    assert!(said.contains("compiles natively  skipped cannot compile natively: `cc` does not start"), "{said}");
+    assert!(said.contains("header             passed"), "{said}");
+}
+
+/// A user without any privilege gets everything but the verifier.
+#[test]
+fn unprivileged_user_gets_all_but_the_verifier() {
+    needs!(root, clang);
+    let folder = new();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]);
+    // The program stands in a folder that others may not look into.
+    let program = folder.path().join("tccc");
+    fs::copy(crate::common::TCCC, &program).unwrap();
+    command
+        .arg(&program)
+        .args(["check", "--only", "verifier", "--only", "properties"])
+        .arg(folder.path().join("mine/mine.bpf.c"));
+    let said = stdout(&check(0, &mut command));
+    assert!(said.contains("verifier           skipped cannot ask the verifier: this process lacks CAP_BPF"), "{said}");
+    assert!(said.contains("windows            passed"), "{said}");
+}

@@ -1,0 +1,250 @@
+//! The catalogue: what every embedded algorithm must say of itself, and what a hostile object file is told.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tccc::catalog::{self, Algorithm};
+use tccc::failure::Kind;
+
+/// Headings of an algorithm's file header, in their order.
+const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];
+
+fn each(check: impl FnMut(&Algorithm)) {
+    assert!(!catalog::all().is_empty());
+    catalog::all().iter().for_each(check);
+}
+
+/// Stems of the files in `bpf/cc`.
+fn stems() -> Vec<String> {
+    let folder = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf/cc")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut stems: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".bpf.c")?.to_owned())).collect();
+    stems.sort();
+    stems
+}
+
+#[test]
+fn every_file_is_an_algorithm_named_after_it() {
+    let ids: Vec<&str> = catalog::all().iter().map(|algorithm| algorithm.id.as_str()).collect();
+    assert_eq!(ids, stems());
+    each(|algorithm| {
+        assert!(algorithm.id.len() <= catalog::NAME_LENGTH_MAX, "{}", algorithm.id);
+        assert_eq!(catalog::find(&algorithm.id).unwrap().id, algorithm.id);
+    });
+}
+
+#[test]
+fn every_companion_that_is_asked_for_is_there() {
+    let mut asked = 0;
+    each(|algorithm| {
+        if let Some(companion) = &algorithm.companion {
+            asked += 1;
+            assert!(!companion.object().unwrap().is_empty(), "{}", algorithm.id);
+            assert!(!companion.map.is_empty(), "{} shares nothing with {}", algorithm.id, companion.program);
+        }
+    });
+    assert!(asked > 0);
+}
+
+#[test]
+fn every_algorithm_explains_itself() {
+    each(|algorithm| {
+        let id = &algorithm.id;
+        assert!(!algorithm.title.is_empty() && !algorithm.source.is_empty(), "{id}");
+        assert!(algorithm.card.summary.ends_with('.') && !algorithm.card.summary.contains('\n'), "{id}");
+        let headings: Vec<&str> = algorithm.card.sections.iter().map(|(heading, _)| heading.as_str()).collect();
+        let patents = headings.strip_prefix(&HEADINGS);
+        assert!(matches!(patents, Some([] | ["Patents"])), "{id} has the headings {headings:?}");
+        assert_eq!(algorithm.patents().is_some(), patents != Some(&[]), "{id}");
+        assert!(algorithm.card.sections.iter().all(|(_, text)| !text.is_empty()), "{id} has an empty heading");
+        assert!(!algorithm.callbacks.is_empty(), "{id}");
+    });
+}
+
+#[test]
+fn every_algorithm_shows_phase_and_state() {
+    each(|algorithm| {
+        let (id, layout) = (&algorithm.id, &algorithm.layout);
+        assert!(!layout.phases.is_empty(), "{id}");
+        assert!((1..=catalog::STATE_BYTES_MAX).contains(&layout.size), "{id}");
+        assert_eq!((layout.fields[0].name.as_str(), layout.fields[0].offset), ("phase", 0), "{id}");
+        let last = layout.fields.iter().map(|field| field.offset + field.size).max().unwrap();
+        assert!(last <= layout.size, "{id}");
+        for phase in &layout.phases {
+            let state = [phase.value; catalog::STATE_BYTES_MAX];
+            assert_eq!(layout.phase_name(&state), Some(phase.name.as_str()), "{id}");
+            assert_eq!(layout.decode(&state).len(), layout.fields.len(), "{id}");
+        }
+    });
+}
+
+#[test]
+fn every_tunable_has_its_default_in_range_and_its_reason() {
+    each(|algorithm| {
+        for tunable in &algorithm.tunables {
+            let name = &tunable.name;
+            assert!((tunable.low..=tunable.high).contains(&tunable.default), "{name}");
+            assert!(!tunable.unit.is_empty() && !tunable.why.is_empty(), "{name}");
+            let setting = algorithm.settings(&[format!("{name}={}", tunable.high)]).unwrap().remove(0);
+            let mut rodata = vec![0; tunable.offset + tunable.size];
+            setting.write(&mut rodata).unwrap();
+            assert_eq!(tunable.value_in(&rodata), Some(tunable.high), "{name}");
+            assert!(setting.write(&mut rodata[..tunable.offset]).is_err());
+        }
+    });
+}
+
+#[test]
+fn former_names_of_tunables_are_nobodys_present_ones() {
+    let mut renamed = 0;
+    each(|algorithm| {
+        for former in algorithm.tunables.iter().flat_map(|tunable| &tunable.former) {
+            renamed += 1;
+            assert!(algorithm.tunables.iter().all(|tunable| tunable.name != *former), "{former} of {}", algorithm.id);
+            assert!(algorithm.settings(&[format!("{former}=1")]).is_err(), "{former} of {}", algorithm.id);
+        }
+    });
+    assert!(renamed > 0);
+}
+
+#[test]
+fn settings_refuse_a_name_given_twice() {
+    let dtcp = catalog::find("dtcp").unwrap();
+    let failure = dtcp.settings(&["keep_avoidance=700", "keep_avoidance=701"]).unwrap_err();
+    assert_eq!(failure.what, "tunable keep_avoidance for \"dtcp\" is set twice");
+}
+
+#[test]
+fn unknown_algorithm_names_the_nearest() {
+    let failure = catalog::find("dtcpp").unwrap_err();
+    assert_eq!((failure.kind, failure.what.as_str()), (Kind::Usage, "unknown algorithm \"dtcpp\""));
+    assert!(failure.hint.unwrap().starts_with("did you mean \"dtcp\"? `tccc list` shows all "));
+    assert!(catalog::find("zzzzzz").unwrap_err().hint.unwrap().starts_with("`tccc list`"));
+}
+
+/// The object of `dtcp`, with every occurrence of a text replaced by another of the same length.
+fn altered(from: &[u8], to: &[u8]) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = catalog::find("dtcp").unwrap().object.to_vec();
+    let places: Vec<usize> =
+        bytes.windows(from.len()).enumerate().filter(|(_, w)| *w == from).map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    bytes
+}
+
+fn refusal(bytes: Vec<u8>) -> String {
+    catalog::from_bytes(bytes).unwrap_err()
+}
+
+#[test]
+fn a_users_object_is_read_like_an_embedded_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.bpf.o");
+    let dtcp = catalog::find("dtcp").unwrap();
+    std::fs::write(&path, &dtcp.object).unwrap();
+    let mine = catalog::open(&path).unwrap();
+    assert_eq!((mine.id.as_str(), &mine.tunables, &mine.layout), ("dtcp", &dtcp.tunables, &dtcp.layout));
+}
+
+#[test]
+fn open_refuses_what_is_no_object_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |name: &str, contents: Option<&[u8]>, why: &str| {
+        let path = folder.path().join(name);
+        if let Some(contents) = contents {
+            std::fs::write(&path, contents).unwrap();
+        }
+        let failure = catalog::open(&path).unwrap_err();
+        assert_eq!(failure.kind, Kind::Usage);
+        assert_eq!(failure.what, format!("cannot read \"{}\": {why}", path.display()));
+    };
+    check("absent.o", None, "no such file or directory");
+    check("empty.o", Some(b""), "it is not an ELF object");
+    check("text.o", Some(b"int main(void);"), "it is not an ELF object");
+    check(".", None, "it is not a regular file");
+    let large = std::fs::File::create(folder.path().join("large.o")).unwrap();
+    large.set_len(17 << 20).unwrap();
+    check("large.o", None, "it is larger than 16 MiB");
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    assert_eq!(refusal(program), "it is not a little-endian BPF object; compile it with clang --target=bpf");
+}
+
+#[test]
+fn objects_without_what_an_algorithm_needs_are_refused_by_reason() {
+    let check = |from: &[u8], to: &[u8], why: &str| assert_eq!(refusal(altered(from, to)), why);
+    check(b"\0.BTF\0", b"\0.XTF\0", "it has no type information (BTF); compile it with clang -g");
+    check(b"\x9f\xeb\x01\x00", b"\x9f\xeb\x07\x00", "its type information (BTF) is damaged");
+    let none = "it has no ops table: no variable of type tcp_congestion_ops in .struct_ops or .struct_ops.link";
+    check(b"tcp_congestion_ops", b"tcp_congestion_xxx", none);
+    check(b"GPL\0", b"BSD\0", "its licence \"BSD\" is not compatible with the GPL, which the kernel wants");
+    check(b"GPL\0", b"\0\0\0\0", "it declares no licence: the kernel wants char LICENSE[] SEC(\"license\") = \"GPL\"");
+    check(b"=768|1|1023|", b"=768|1|x023|", "its tunable \"keep_avoidance\" is not well-formed");
+    check(b"=768|1|1023|", b"=768|900|99|", "its tunable \"keep_avoidance\" is not well-formed");
+}
+
+#[test]
+fn names_that_the_kernel_cannot_carry_are_refused() {
+    let check = |name: &str, why: &str| assert_eq!(catalog::check_name(name).unwrap_err(), why);
+    assert_eq!(catalog::check_name("fifteen_letters"), Ok(()));
+    check("sixteen__letters", "the name \"sixteen__letters\" has 16 characters: at most 15");
+    check("dt-cp", "the name \"dt-cp\" may hold only letters, digits and _");
+    check("", "the name \"\" may hold only letters, digits and _");
+    check("a b\x1b[31m", "the name \"a b\\u{1b}[31m\" may hold only letters, digits and _");
+}
+
+/// Empty structs in structs have no field that a limit on fields would count: reading them once never ended.
+#[test]
+fn nested_empty_structs_are_refused_at_once() {
+    crate::common::needs!(clang);
+    const NESTED: usize = 7;
+    let mut source = String::from(
+        "struct tcp_congestion_ops { void *ssthresh; char name[16]; };\n\
+         char LICENSE[] __attribute__((section(\"license\"))) = \"GPL\";\nstruct s0 {};\n",
+    );
+    for depth in 1..=NESTED {
+        let members: String = (0..2000).map(|n| format!("struct s{} m{n};", depth - 1)).collect();
+        source.push_str(&format!("struct s{depth} {{ {members} }};\n"));
+    }
+    source.push_str(&format!(
+        "struct s{NESTED} *tccc_state;\n__attribute__((section(\".struct_ops.link\"))) \
+         struct tcp_congestion_ops deep = {{ .name = \"deep\" }};\n"
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let (text, object) = (folder.path().join("deep.bpf.c"), folder.path().join("deep.bpf.o"));
+    std::fs::write(&text, source).unwrap();
+    let mut clang = std::process::Command::new("clang");
+    clang.args(["-target", "bpf", "-g", "-O2", "-w", "-c", "-o"]).args([&object, &text]);
+    assert!(clang.status().unwrap().success());
+    assert_eq!(refusal(std::fs::read(object).unwrap()), "the type of its private state cannot be read");
+}
+
+#[test]
+fn truncated_objects_never_panic() {
+    let whole = catalog::find("dtcp").unwrap().object.to_vec();
+    for length in (0..whole.len()).step_by(7) {
+        // The tail of the file is the section table: without it there is nothing to read.
+        assert!(catalog::from_bytes(whole[..length].to_vec()).is_err(), "{length} bytes of it were accepted");
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
+        prop_assert!(catalog::from_bytes(bytes).is_err());
+    }
+
+    #[test]
+    fn damaged_objects_never_panic(damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+        let mut bytes = catalog::find("dtcp").unwrap().object.to_vec();
+        for (at, value) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        if let Ok(algorithm) = catalog::from_bytes(bytes) {
+            algorithm.layout.decode(&[0xff; catalog::STATE_BYTES_MAX]);
+        }
+    }
+}

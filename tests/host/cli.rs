@@ -1,0 +1,329 @@
+//! The command line without root: what is listed, shown and refused, with exit codes and next steps.
+
+use std::process::Output;
+
+use crate::common::tccc;
+use serde_json::Value;
+
+fn run(arguments: &str) -> Output {
+    tccc().args(arguments.split_whitespace()).output().unwrap()
+}
+
+#[track_caller]
+fn refused(arguments: &str, code: i32, expected: &str) {
+    let output = run(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+    assert_eq!(said.trim_end(), expected, "{arguments}");
+    assert!(output.stdout.is_empty(), "{arguments} printed a result");
+}
+
+#[track_caller]
+fn document(arguments: &str) -> Value {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], 1);
+    document
+}
+
+#[test]
+fn list_shows_carried_and_kernel_algorithms() {
+    let document = document("list -o json");
+    let algorithms = document["algorithms"].as_array().unwrap();
+    let from = |id: &str| algorithms.iter().find(|line| line["id"] == id).map(|line| line["from"].as_str().unwrap());
+    assert_eq!(from("dtcp"), Some("tccc"));
+    assert_eq!(from("reno"), Some("kernel"));
+    let table = String::from_utf8(run("list").stdout).unwrap();
+    assert!(table.lines().any(|line| line.starts_with("dtcp ") && line.contains("Discrete TCP")), "{table}");
+}
+
+#[test]
+fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
+    let list = document("list -o json");
+    let table = String::from_utf8(run("list").stdout).unwrap();
+    assert!(table.lines().next().unwrap().contains("risk"), "{table}");
+    for line in list["algorithms"].as_array().unwrap().iter().filter(|line| line["from"] == "tccc") {
+        let (id, word) = (line["id"].as_str().unwrap(), line["risk"].as_str().unwrap());
+        let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
+        assert!(row.contains(&format!("  {word}  ")), "{row}");
+        assert_eq!(line["code"].as_str().unwrap().len(), 16, "{id}");
+    }
+    let shown = document("show dtcp -o json");
+    let card = String::from_utf8(run("show dtcp").stdout).unwrap();
+    let (word, sentence) = (shown["risk"]["level"].as_str().unwrap(), shown["risk"]["sentence"].as_str().unwrap());
+    let section = card.split("\nRisk\n").nth(1).unwrap().split("\n\nTunables").next().unwrap();
+    assert!(section.starts_with(&format!("  {word}: ")) && section.contains(sentence), "{section}");
+    let figures = shown["risk"]["figures"].as_array().unwrap();
+    let is_figure = |line: &&str| [" low", " medium", " high"].iter().any(|word| line.ends_with(word));
+    assert_eq!(section.lines().filter(is_figure).count(), figures.len(), "{section}");
+    let kernels = list["algorithms"].as_array().unwrap().iter().find(|line| line["id"] == "reno").unwrap();
+    assert_eq!(kernels["risk"], Value::Null);
+}
+
+/// It was given to every connection of the host after a note about patents at most.
+#[test]
+fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
+    let refused = |arguments: &str, why: &str| {
+        let output = run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
+        assert!(output.stdout.is_empty() && said.starts_with("tccc: error: cannot make \""), "{said}");
+        assert!(said.contains(why) && said.contains("`--confirm 10m`") && said.contains("`--accept-risk`"), "{said}");
+    };
+    let unmeasured = "not measured, which counts as high: nobody has measured what it does to its neighbours";
+    let tuned = &tccc::catalog::find("dtcp").unwrap().tunables[0];
+    let setting = format!("{}={}", tuned.name, tuned.default - 1);
+    refused(&format!("load dtcp --default --set {setting}"), unmeasured);
+    refused(&format!("load dtcp --default --set {setting} --dry-run"), unmeasured);
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("mine.bpf.o");
+    let mut object = tccc::catalog::find("dtcp").unwrap().object.to_vec();
+    object.push(0);
+    std::fs::write(&own, object).unwrap();
+    refused(&format!("load {} --default", own.display()), unmeasured);
+    let card = String::from_utf8(run(&format!("show {}", own.display())).stdout).unwrap();
+    assert!(card.contains(&format!("\nRisk\n  {unmeasured}\n")), "{card}");
+    for line in document("list -o json")["algorithms"].as_array().unwrap() {
+        let is_high = line["from"] == "tccc" && (line["risk"] == "high" || line["risk"] == "not measured");
+        if is_high {
+            refused(&format!("load {} --default", line["id"].as_str().unwrap()), ": its risk is ");
+        }
+        if !is_high && line["patented"] == true {
+            let output = run(&format!("load {} --default", line["id"].as_str().unwrap()));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(" the default: it is patented") && said.contains("add `--accept-risk`"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
+    let list = document("list -o json");
+    let high = list["algorithms"].as_array().unwrap().iter().find(|line| line["risk"] == "high");
+    let high = high.expect("one algorithm at least has a high risk")["id"].as_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.toml");
+    let policy = |more: &str| {
+        let rule = format!("version = 1\n[[rule]]\nname = \"web\"\nlocal_port = 443\n{more}\n");
+        std::fs::write(&file, rule).unwrap();
+    };
+    policy(&format!("use = \"{high}\""));
+    let checked = run(&format!("policy check {}", file.display()));
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(
+        said.contains(&format!("risk of \"{high}\": high: ")),
+        "{said}{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+    for more in ["", " --dry-run"] {
+        let output = run(&format!("policy apply {}{more}", file.display()));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("its risk is high: ") && said.contains("`--trial 10m`") && said.contains("`--accept-risk`"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn patented_algorithm_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = crate::common::patented_object(folder.path());
+    let text = String::from_utf8(run(&format!("show {}", path.display())).stdout).unwrap();
+    assert!(text.lines().next().unwrap().ends_with(" [patented]"), "{text}");
+    assert!(text.contains("\nPatents\n  1. The text says"), "{text}");
+    assert_eq!(document(&format!("show {} -o json", path.display()))["patented"], true);
+    assert_eq!(document("show dtcp -o json")["patented"], false);
+    let list = document("list -o json");
+    let table = String::from_utf8(run("list").stdout).unwrap();
+    for line in list["algorithms"].as_array().unwrap() {
+        let id = line["id"].as_str().unwrap();
+        let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
+        assert_eq!(row.contains(" [patented]"), line["patented"].as_bool().unwrap(), "{row}");
+        let carried = tccc::catalog::find(id).is_ok_and(|algorithm| algorithm.patents().is_some());
+        assert_eq!(row.contains(" [patented]"), carried, "{row}");
+    }
+}
+
+#[test]
+fn show_prints_every_part_of_the_card() {
+    let text = String::from_utf8(run("show dtcp").stdout).unwrap();
+    for heading in ["Source", "Equations", "Differs", "Tunables", "Phases", "State", "Callbacks"] {
+        assert!(text.lines().any(|line| line.starts_with(heading)), "no {heading} in {text}");
+    }
+    assert!(text.contains("keep_avoidance   768      1..1023 (1/1024)"), "{text}");
+    let document = document("show dtcp -o json");
+    assert_eq!(document["tunables"][1]["default"], 768);
+    assert_eq!(document["state"]["fields"][0]["name"], "phase");
+}
+
+#[test]
+fn wrong_words_are_refused_before_rights_are_asked_for() {
+    let unknown = "tccc: error: unknown algorithm \"dtcpp\"\n  hint: did you mean \"dtcp\"? `tccc list` shows all ";
+    let unknown = format!("{unknown}{}", tccc::catalog::all().len());
+    refused("load dtcpp", 2, &unknown);
+    refused("show dtcpp", 2, &unknown);
+    refused(
+        "load dtcp --set keep_avoidence=700",
+        2,
+        "tccc: error: unknown tunable \"keep_avoidence\" for \"dtcp\"\n  \
+         hint: did you mean \"keep_avoidance\"? `tccc show dtcp` explains all 3",
+    );
+    refused(
+        "load tcpfit --set a=64",
+        2,
+        "tccc: error: tunable \"a\" for \"tcpfit\" has another name now\n  hint: write queue_share=64",
+    );
+    refused(
+        "load dtcp --set keep_avoidance=1200",
+        2,
+        "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1023 (1/1024)",
+    );
+    refused(
+        "load dtcp --set keep_avoidance=much",
+        2,
+        "tccc: error: tunable keep_avoidance = much for \"dtcp\" is not a whole number\n  hint: expected 1..1023 (1/1024)",
+    );
+    refused(
+        "load dtcp --set keep_avoidance",
+        2,
+        "tccc: error: tunable \"keep_avoidance\" for \"dtcp\" has no value\n  hint: write it as NAME=VALUE",
+    );
+    refused(
+        "load dtcp --as sixteen__letters",
+        2,
+        "tccc: error: the name \"sixteen__letters\" has 16 characters: at most 15",
+    );
+    refused(
+        "load dtcp --as default",
+        2,
+        "tccc: error: the name \"default\" is reserved: tccc means the host's default algorithm by it",
+    );
+    let own = "tccc: error: \"reno\" is the kernel's own: tccc can neither load nor show it\n  \
+               hint: sockets choose it by name; `tccc list` shows what tccc carries";
+    refused("show reno", 2, own);
+    refused("load reno", 2, own);
+    refused(
+        "load dtcp --accept-risk",
+        2,
+        "tccc: error: `--accept-risk` is about giving connections what they did not ask for\n  hint: add `--default`, or \
+         leave it out: programs choose what is loaded",
+    );
+    refused("load dtcp --as a/b", 2, "tccc: error: the name \"a/b\" may hold only letters, digits and _");
+}
+
+#[test]
+fn files_that_are_no_algorithm_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.bpf.o");
+    let place = file.display().to_string();
+    let refused_file =
+        |why: &str| refused(&format!("load {place}"), 2, &format!("tccc: error: cannot read \"{place}\": {why}"));
+    refused_file("no such file or directory");
+    std::fs::write(&file, "hello").unwrap();
+    let unnamed = folder.path().join("mine");
+    std::fs::copy(&file, &unnamed).unwrap();
+    let output = tccc().args(["show", "mine"]).current_dir(folder.path()).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read \"mine\": it is not an ELF object"));
+    refused_file("it is not an ELF object");
+    let mut bytes = tccc::catalog::find("dtcp").unwrap().object.to_vec();
+    let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();
+    bytes[at..at + 3].copy_from_slice(b"BSD");
+    std::fs::write(&file, bytes).unwrap();
+    refused_file("its licence \"BSD\" is not compatible with the GPL, which the kernel wants");
+}
+
+#[test]
+fn names_of_others_do_not_steer_the_terminal() {
+    for verb in ["show", "report", "run"] {
+        let output = tccc().args([verb, "no\u{1b}]52;c;eA==\u{7}.tccc"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("52;c;eA==") && !said.contains(['\u{1b}', '\u{7}']), "{verb}: {said:?}");
+    }
+}
+
+/// A reader of stderr that went away, or a full disk, ended the program with a panic and its exit code, 101.
+#[test]
+fn what_stderr_does_not_take_changes_no_exit_code() {
+    let code_of = |arguments: &str| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut commands = [tccc(), tccc()];
+        commands[0].stderr(full);
+        commands[1].stderr(closed);
+        commands.map(|mut command| command.args(arguments.split_whitespace()).output().unwrap().status.code())
+    };
+    assert_eq!(code_of("run nosuch.toml"), [Some(2); 2], "an error with its hint");
+    assert_eq!(code_of("load"), [Some(2); 2], "a refusal of the options");
+    let other_network = "run scenarios/smoke/loss-sweep.toml scenarios/smoke/loss-sweep.toml --engine ns2 --dry-run";
+    let told = run(other_network);
+    assert!(!told.stderr.is_empty());
+    assert_eq!(code_of(other_network), [told.status.code(); 2], "a note");
+}
+
+#[test]
+fn flags_are_explained_by_clap_with_exit_code_2() {
+    for arguments in [
+        "load",
+        "unload",
+        "load dtcp --sett a=1",
+        "load dtcp --default --accept-risk=yes",
+        "unload dtcp --drain 60",
+        "list -o xml",
+        "nonsense",
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments}");
+    }
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let verbs = ["list", "show", "load", "unload", "status", "doctor", "new", "check", "completions"];
+    for verb in verbs {
+        let text = String::from_utf8(run(&format!("{verb} --help")).stdout).unwrap();
+        assert!(text.contains("Example: `tccc"), "{text}");
+        assert!(text.lines().next().unwrap().chars().count() < 70, "{text}");
+    }
+}
+
+#[test]
+fn completions_know_the_verbs() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(run(&format!("completions {shell}")).stdout).unwrap();
+        assert!(script.contains("unload") && script.contains("doctor"), "{shell}");
+    }
+}
+
+#[test]
+fn doctor_gives_a_fix_for_whatever_is_missing() {
+    let output = run("doctor -o json");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let can_load = document["can_load"].as_bool().unwrap();
+    assert_eq!(output.status.code(), Some(if can_load { 0 } else { 4 }));
+    for check in document["checks"].as_array().unwrap() {
+        assert!(check["is_met"].as_bool().unwrap() || !check["fix"].as_str().unwrap().is_empty(), "{check}");
+    }
+}
+
+/// Before rights are asked for, and before a result directory exists.
+#[test]
+fn link_by_netem_is_refused_where_the_kernel_has_none() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("results");
+    let arguments = format!("run scenarios/smoke/loss-sweep.toml --link netem --out {}", out.display());
+    if tccc::kernel::probe::has_netem() {
+        let output = run(&format!("{arguments} --dry-run"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    } else {
+        let expected = "tccc: error: cannot emulate the links: this kernel has no netem qdisc\n  \
+                        hint: the user-space link needs none: `--link tunlink`";
+        refused(&arguments, 4, expected);
+    }
+    assert!(!out.exists());
+}

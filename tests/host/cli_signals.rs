@@ -1,0 +1,54 @@
+//! The end of a session, which a server over a recording hears like any verb that works until it is told to stop.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::common::{TCCC, poll_until};
+use crate::lab::serve::{SOON, Server};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::unistd::Pid;
+
+const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--replay", "tests/fixtures/recording-format-1.tccc"];
+
+fn send(server: &Server, signal: Signal) {
+    kill(Pid::from_raw(server.process.id() as i32), signal).unwrap();
+}
+
+/// Waits until it ends; the exit code, none where the signal killed it.
+fn end(server: &mut Server) -> Option<i32> {
+    let mut ended = None;
+    poll_until(SOON, "the server ends", || {
+        ended = server.process.try_wait().unwrap();
+        ended.is_some()
+    });
+    ended.unwrap().code()
+}
+
+/// It was as good as `kill -9`: a dropped SSH session left what an experiment had built.
+#[test]
+fn end_of_the_session_ends_the_work_in_order() {
+    let mut command = Command::new(TCCC);
+    command.args(SERVE);
+    // These tests may themselves have been started to outlive their session, which a child inherits.
+    // SAFETY: between fork and exec only `sigaction` is called, which is async-signal-safe.
+    unsafe { command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigDfl).map(drop)?)) };
+    let mut server = Server::start(command);
+    send(&server, Signal::SIGHUP);
+    assert_eq!(end(&mut server), Some(0), "{}", server.said());
+}
+
+#[test]
+fn what_was_started_to_outlive_its_session_does() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", TCCC]).args(SERVE);
+    let mut server = Server::start(command);
+    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
+    let signals = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let hangup = 1 << (Signal::SIGHUP as u32 - 1);
+    assert_eq!(u64::from_str_radix(signals.trim(), 16).unwrap() & hangup, hangup, "still ignored");
+    send(&server, Signal::SIGHUP);
+    assert_eq!(server.get("/").status, 200);
+    send(&server, Signal::SIGTERM);
+    assert_eq!(end(&mut server), Some(0), "{}", server.said());
+}

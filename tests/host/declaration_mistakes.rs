@@ -1,0 +1,178 @@
+//! Wrong declarations: each message names file, line and field, and says what is allowed. And what right ones mean.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+
+use crate::common::needs;
+use tccc::declaration::Declaration;
+use tccc::declaration::file::read;
+use tccc::failure::{Failure, Kind};
+
+/// A user without any right.
+const NOBODY: u32 = 65_534;
+
+/// Reads a folder with these files.
+fn declared(files: &[(&str, &str)]) -> Result<Declaration, Failure> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    read(folder.path())
+}
+
+/// The message about one file, and its hint.
+fn said(text: &str) -> String {
+    let failure = declared(&[("tccc.toml", text)]).unwrap_err();
+    assert_eq!(failure.kind, Kind::Usage, "{failure}");
+    format!("{failure}; {}", failure.hint.as_deref().unwrap_or_default())
+}
+
+#[test]
+fn mistakes_name_line_field_and_what_is_allowed() {
+    let cases = [
+        ("default = \"dtcp\"\n", "tccc.toml:1: version: missing: expected 1"),
+        ("version = 2\n", "tccc.toml:1: version = 2: expected 1, the only version there is"),
+        ("version = 1\ndefalt = \"x\"\n", "tccc.toml:2: defalt: unknown field: expected one of version, default"),
+        ("version = 1\ndefalt = \"x\"\n", "did you mean \"default\"?"),
+        ("version = 1\ndefault = 3\n", "tccc.toml:2: default = 3: expected a text in quotes"),
+        ("version = 1\ndefault = \"dtcp\"\n", "tccc.toml:2: default: expected the name of a declared algorithm"),
+        ("version = 1\ndefault = \"dtcp\"\n", "declare it: [algorithm.dtcp]"),
+        ("version = 1\nalgorithm = 3\n", "tccc.toml:2: algorithm = 3: expected a table for each algorithm"),
+        (
+            "version = 1\n[algorithm.dtpc]\n",
+            "tccc.toml:2: algorithm.dtpc: unknown algorithm \"dtpc\"; did you mean \"dtcp\"?",
+        ),
+        ("version = 1\n[algorithm.dtcp]\ntunable = {}\n", "did you mean \"tunables\"?"),
+        (
+            "version = 1\n[algorithm.dtcp]\ntunables = { keep = 1 }\n",
+            "tccc.toml:3: algorithm.dtcp.tunables.keep: unknown",
+        ),
+        (
+            "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 5000 }\n",
+            "tccc.toml:3: algorithm.dtcp.tunables.keep_avo",
+        ),
+        (
+            "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 0.5 }\n",
+            "expected a whole number, or true or false",
+        ),
+        ("version = 1\n[algorithm.dtcp]\ncgroup = \"a\"\n", "\"dtcp\" has no companion program"),
+        ("version = 1\n[algorithm.dtcp]\nuse = \"mine.bpf.o\"\n", "no such file or directory"),
+        ("version = 1\n[algorithm.name_of_sixteen_]\nuse = \"dtcp\"\n", "tccc.toml:2: algorithm.name_of_sixteen_:"),
+        ("version = 1\npolicy = \"web.toml\"\n", "cannot be read: no such file or directory"),
+        ("version = 1\n[algorithm.dtcp]\nreceiver = 1\n", "expected true or false, without quotes"),
+        ("version = \n", "tccc.toml:1: version: missing: expected a value"),
+    ];
+    for (text, words) in cases {
+        let said = said(text);
+        assert!(said.contains(words), "{text}\nsays: {said}\nnot:  {words}");
+    }
+}
+
+#[test]
+fn all_mistakes_of_all_files_are_said_at_once() {
+    let failure = declared(&[
+        ("10.toml", "version = 1\n[algorithm.dtpc]\n"),
+        ("20.toml", "version = 1\ndefault = \"reno\"\npolicy = \"p\"\n"),
+    ])
+    .unwrap_err();
+    let said = failure.to_string();
+    for words in ["10.toml:2: algorithm.dtpc", "20.toml:2: default", "p: cannot be read"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn later_files_override_fields_of_earlier_ones() {
+    let site =
+        "version = 1\ndefault = \"dtcp\"\n[algorithm.dtcp]\ntunables = { keep_avoidance = 800, keep_timeout = 600 }\n";
+    let local = "version = 1\ndefault = \"mild\"\n[algorithm.dtcp]\ntunables = { keep_avoidance = 900 }\n[algorithm.mild]\nuse = \"dtcp\"\n";
+    let declaration = declared(&[("90-local.toml", local), ("10-site.toml", site), ("README", "no TOML")]).unwrap();
+    assert_eq!(declaration.default.as_deref(), Some("mild"));
+    assert_eq!(declaration.algorithms["mild"].algorithm.id, "dtcp");
+    let settings = &declaration.algorithms["dtcp"].settings;
+    let set: Vec<_> = settings.iter().map(|setting| (setting.name.as_str(), setting.value)).collect();
+    assert_eq!(set, [("keep_avoidance", 900), ("keep_timeout", 600)]);
+    let files: Vec<_> = declaration.files.iter().map(|file| file.file_name().unwrap().to_owned()).collect();
+    assert_eq!(files, ["10-site.toml", "90-local.toml"]);
+}
+
+#[test]
+fn folder_without_files_declares_nothing_and_a_missing_one_is_an_error() {
+    assert!(declared(&[]).unwrap().algorithms.is_empty());
+    let failure = read(Path::new("/nowhere/tccc")).unwrap_err();
+    assert!(
+        failure.to_string().contains("cannot read the folder /nowhere/tccc: no such file or directory"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn example_of_the_tree_has_no_mistakes() {
+    let declaration = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/policy/declared")).unwrap();
+    assert_eq!(declaration.policy.unwrap().policy.rules.len(), 1);
+    assert!(declaration.algorithms.contains_key("dtcp"));
+}
+
+/// A declaration with a file of each kind, all of them root's or this user's alone.
+fn of_every_kind() -> tempfile::TempDir {
+    let list = "version = 1\n[[rule]]\nname = \"a\"\nto_file = \"list.txt\"\nuse = \"cubic\"\n";
+    let site = "version = 1\npolicy = \"policies/p.policy\"\n[algorithm.mine]\nuse = \"mine.o\"\n";
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    fs::create_dir(folder.join("policies")).unwrap();
+    let files =
+        [("site.toml", site), ("policies/p.policy", list), ("policies/list.txt", "10.0.0.0/8\n"), ("mine.o", "")];
+    for (name, text) in files {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    place
+}
+
+fn refusal(folder: &Path) -> String {
+    let Failure { what, hint, .. } = read(folder).unwrap_err();
+    format!("{what}; {}", hint.unwrap_or_default())
+}
+
+/// `tccc apply` runs as root: whoever can write what it reads decides what runs in the kernel.
+#[test]
+fn files_that_everybody_can_change_are_refused() {
+    let sound = refusal(of_every_kind().path());
+    assert!(!sound.contains("cannot trust") && sound.contains("algorithm.mine"), "{sound}"); // `mine.o` is no object
+    for name in ["", "site.toml", "policies", "policies/p.policy", "policies/list.txt", "mine.o"] {
+        let place = of_every_kind();
+        let path = place.path().join(name).canonicalize().unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let shown = path.display();
+        let expected =
+            format!("cannot trust {shown}: every user can write to it; look at what it says, then `chmod go-w");
+        let said = refusal(place.path());
+        assert!(said.starts_with(&expected) && said.ends_with(&format!("{shown}`")), "{name}: {said}");
+    }
+}
+
+#[test]
+fn files_of_another_owner_or_group_are_refused() {
+    needs!(root);
+    let place = of_every_kind();
+    chown(place.path().join("policies/p.policy"), Some(NOBODY), None).unwrap();
+    let said = refusal(place.path());
+    assert!(said.contains("its owner is user 65534, not root; look at what it says, then `chown root: "), "{said}");
+    let place = of_every_kind();
+    fs::set_permissions(place.path().join("site.toml"), fs::Permissions::from_mode(0o664)).unwrap();
+    assert!(!refusal(place.path()).contains("cannot trust"), "root's own group may write");
+    chown(place.path().join("site.toml"), None, Some(NOBODY)).unwrap();
+    assert!(refusal(place.path()).contains("group 65534 can write to it"));
+}
+
+/// A link that somebody else can replace leads where he wants.
+#[test]
+fn links_in_a_folder_of_another_owner_are_refused() {
+    needs!(root);
+    let (place, elsewhere) = (of_every_kind(), tempfile::tempdir().unwrap());
+    fs::rename(place.path().join("site.toml"), elsewhere.path().join("real.toml")).unwrap();
+    symlink(elsewhere.path().join("real.toml"), place.path().join("site.toml")).unwrap();
+    assert!(!refusal(place.path()).contains("cannot trust"));
+    chown(elsewhere.path(), Some(NOBODY), None).unwrap();
+    assert!(refusal(place.path()).contains("its owner is user 65534"));
+}

@@ -1,0 +1,37 @@
+//! The host ring: no privilege, many tests at once.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../lab/mod.rs"]
+mod lab;
+
+mod algorithms;
+mod author;
+mod catalog;
+mod cli;
+mod cli_signals;
+mod cli_sockets;
+mod compile;
+mod declaration_mistakes;
+mod fuzz;
+mod guard_statistics;
+mod harness;
+mod plans;
+mod policy_mistakes;
+mod prove;
+mod recording;
+mod report;
+mod scenario_mistakes;
+mod scenarios;
+mod serve;
+mod serve_attack;
+mod serve_systemd;
+mod simulator;
+mod subject;
+mod twins;
+mod units;
+mod view;
+mod virtual_defects;
+mod virtual_properties;
+mod virtual_starts;
+mod virtual_time;

@@ -1,0 +1,129 @@
+//! Figures and known differences that a scenario asks for, as they stand on the page.
+
+use tccc::report::{self, Format};
+
+use crate::lab::results::{Directory, SCENARIO, run};
+
+const SHOWN: &str = r#"
+[[figure]]
+title = "Packets by error rate"
+place = "Figure 3"
+x = "loss"
+y = "delivered_pkts"
+draw = "bars"
+
+[[figure]]
+title = "Gain"
+x = "loss"
+y = "delivered_pkts"
+of = "ratio"
+
+[[figure]]
+title = "Sequence"
+x = "time"
+y = "delivered_pkts"
+together = true
+at = { loss = "1%", variant = "Other" }
+
+[[difference]]
+cause = "the source's Vegas counts no header bytes"
+advice = "compare it with care"
+at = { variant = "Vegas", loss = ["0.1%", "1%"] }
+
+[[difference]]
+cause = "the source rounds"
+advice = "nothing to do"
+"#;
+
+fn shown() -> (tempfile::TempDir, report::Report) {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), &format!("{SCENARIO}{SHOWN}"));
+    for loss in ["0", "0.1%", "1%"] {
+        for repeat in 0..5 {
+            directory.add(&run(loss, "SACK", repeat, 6000 + u64::from(repeat)));
+            directory.add(&run(loss, "Other", repeat, 9000 + 2 * u64::from(repeat)));
+        }
+    }
+    let report = report::load(&directory.path).unwrap();
+    (place, report)
+}
+
+#[test]
+fn page_draws_the_figures_the_scenario_asks_for_and_no_others() {
+    let (_place, report) = shown();
+    let page = report::render(&report, Format::Html).unwrap();
+    assert_eq!(page.matches("<svg ").count(), 3);
+    for title in ["Packets by error rate (as Figure 3)", "Gain", "Sequence"] {
+        assert!(page.contains(&format!("<figcaption><b>{title}.</b>")), "{title}");
+    }
+    assert!(page.matches("<rect class=\"bar ").count() == 6, "two variants at three losses");
+    assert!(page.contains("Other, loss 1%\ndelivered\nmeasured 9 004 pkts (9 00"), "a pointer is told the value");
+    assert!(page.contains("expected 1.40 to 1.60") && page.contains("published 8 671 pkts"));
+    assert!(page.contains("Representative runs: Other: loss-1pct-Other-2 (the median of 5 runs)."));
+    assert!(!page.contains("SACK: loss-1pct-SACK"), "the sequence is of one variant");
+}
+
+#[test]
+fn page_is_one_file_without_script_and_loads_nothing() {
+    let (_place, report) = shown();
+    let page = report::render(&report, Format::Html).unwrap();
+    for word in ["<script", "<link", "src=", "url(", "@import", "http:", "https:", "javascript:", " onclick"] {
+        assert!(!page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn known_difference_stands_beside_its_cells_or_the_whole_report() {
+    let (_place, report) = shown();
+    let has = |notices: &[tccc::model::notice::Notice], cause: &str| notices.iter().any(|one| one.cause == cause);
+    let of_vegas = |cell: &&report::Cell| has(&cell.notices, "the source's Vegas counts no header bytes");
+    let cells: Vec<&report::Cell> = report.cells.iter().filter(of_vegas).collect();
+    let places: Vec<(&str, &str)> =
+        cells.iter().map(|cell| (cell.variant.as_str(), cell.at["loss"].as_str())).collect();
+    assert_eq!(places, [("Vegas", "0.1%"), ("Vegas", "1%")]);
+    assert!(has(&report.notices, "the source rounds"));
+    let text = report::render(&report, Format::Text).unwrap();
+    assert!(text.contains("the source rounds; nothing to do") && text.contains("compare it with care"), "{text}");
+}
+
+#[test]
+fn five_runs_are_resampled_and_say_so() {
+    let (_place, report) = shown();
+    let cell = report.cells.iter().find(|cell| cell.variant == "Other" && cell.at["loss"] == "0").unwrap();
+    let measured = cell.measured.as_ref().unwrap();
+    let ([low, high], [median_low, median_high]) = (measured.ci95.unwrap(), measured.median_ci95.unwrap());
+    assert!((9000.0..9004.0).contains(&low) && (9004.1..=9008.0).contains(&high), "{low} to {high}");
+    assert!(median_low <= 9004.0 && 9004.0 <= median_high);
+    let json = report::render(&report, Format::Json).unwrap();
+    assert!(json.contains("\"ci95_kind\": \"bootstrap\""));
+    let text = report::render(&report, Format::Text).unwrap();
+    assert!(text.contains("seeded bootstrap, expanded percentiles"), "{text}");
+}
+
+#[test]
+fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
+    let (_place, report) = shown();
+    let page = report::render(&report, Format::Html).unwrap();
+    let held = "delivered, Other over SACK: the published ratio holds within 10 % at loss 0.1% and loss 1% and \
+                not elsewhere; at loss 0:";
+    assert!(page.contains("Do the published numbers hold on Linux?") && page.contains(held), "{:?}", report.findings);
+    assert!(page.contains("<li>Other is above SACK at loss 0 (1.50), loss 0.1% (1.50) and loss 1% (1.50).</li>"));
+    assert!(page.contains("<a href=\"#r0-delivered_pkts\">delivered, Other at loss 0</a>: ratio 1.50, expected 1.00"));
+    assert!(page.contains("id=\"r0-delivered_pkts\"") && page.contains("<nav "));
+    assert!(page.contains("title=\"ratio 1.50, expected 1.50 ± 0.10\""), "a pointer is told the reason of a verdict");
+}
+
+/// Without `[[figure]]` a metric is drawn over the variable with the most numbers, a line per variant.
+#[test]
+fn metric_without_a_figure_of_its_own_is_drawn_over_the_sweep() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO);
+    for loss in ["0", "0.1%", "1%"] {
+        directory.add(&run(loss, "SACK", 0, 6000));
+        directory.add(&run(loss, "Other", 0, 9000));
+    }
+    let page = report::render(&report::load(&directory.path).unwrap(), Format::Html).unwrap();
+    let goodput = page.split("<figcaption><b>goodput:</b>").nth(1).unwrap().split("</figure>").next().unwrap();
+    assert_eq!(goodput.matches("<polyline").count(), 2);
+    assert!(goodput.contains(">loss</text>") && goodput.contains(">0.1%</text>"), "{goodput}");
+}

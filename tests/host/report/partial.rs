@@ -1,0 +1,97 @@
+//! Parts of an experiment: without the baseline, or without a path that cannot be what the scenario asks.
+
+use tccc::model::run::Calibration;
+use tccc::report::{self, Verdict};
+
+use crate::lab::results::{Directory, SCENARIO, run};
+use crate::report::several::change_host;
+use crate::report::{cell, load};
+
+/// What the other variant delivers at each loss, within its expected ratio; near what is published at 0.1%, too.
+const OTHER: [(&str, u64); 3] = [("0", 24_690), ("0.1%", 21_500), ("1%", 9_000)];
+const BASELINE: [(&str, u64); 3] = [("0", 24_700), ("0.1%", 17_400), ("1%", 6_000)];
+
+/// It was judged by the published values instead, although only a ratio is expected, and passed the check.
+#[test]
+fn part_without_the_baseline_is_not_judged_and_fails_the_check() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO);
+    for (loss, delivered) in OTHER {
+        directory.add(&run(loss, "Other", 0, delivered));
+    }
+    let report = load(&directory);
+    for (loss, _) in OTHER {
+        let other = cell(&report, "delivered_pkts", loss, "Other");
+        let judged = (other.verdict, other.verdict_reason.as_str());
+        assert_eq!(judged, (Verdict::NotComparable, "its baseline is not measured here"), "{loss}");
+    }
+    let failure = report::check(&[report]).unwrap();
+    let what = "3 of 3 cells with an expectation have no finished run of their own or of their baseline: \
+                delivered_pkts at loss 0, variant Other";
+    assert_eq!(failure.what, what);
+    for (loss, delivered) in BASELINE {
+        directory.add(&run(loss, "SACK", 0, delivered));
+    }
+    let report = load(&directory);
+    assert_eq!(cell(&report, "delivered_pkts", "0.1%", "Other").verdict, Verdict::Within);
+    assert_eq!(report::check(&[report]), None);
+}
+
+/// A part of a sweep repeated in every row what is the same in all of them.
+#[test]
+fn variable_that_does_not_vary_stands_in_the_header() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO.split("[[published]]").next().unwrap());
+    directory.add(&run("0.1%", "SACK", 0, 17_400));
+    let line = |text: &str, beginning: &str| text.lines().find(|line| line.starts_with(beginning)).map(str::to_owned);
+    let text = report::render(&load(&directory), report::Format::Text).unwrap();
+    assert_eq!(line(&text, "  every cell").as_deref(), Some("  every cell  loss 0.1%"), "{text}");
+    assert_eq!(line(&text, "loss"), None, "{text}");
+    directory.add(&run("1%", "SACK", 0, 6_000));
+    let text = report::render(&load(&directory), report::Format::Text).unwrap();
+    assert_eq!(line(&text, "  every cell"), None, "{text}");
+    assert!(line(&text, "loss").is_some_and(|heading| heading.contains("variant")), "{text}");
+}
+
+/// Where only a published ratio is given, the published value was compared in its stead.
+#[test]
+fn published_ratio_without_the_baseline_is_not_judged() {
+    let place = tempfile::tempdir().unwrap();
+    let published = SCENARIO.split("[[expected]]").next().unwrap();
+    let directory = Directory::new(place.path(), published);
+    directory.add(&run("0.1%", "Other", 0, 22_800));
+    let report = load(&directory);
+    let other = cell(&report, "delivered_pkts", "0.1%", "Other");
+    assert_eq!(other.published, Some(22_818.0));
+    let judged = (other.verdict, other.verdict_reason.as_str());
+    assert_eq!(judged, (Verdict::NotComparable, "its baseline is not measured here"));
+    assert_eq!(report::check(&[report]), None, "nothing is expected");
+}
+
+/// A reader was told to mistrust every number, and nothing of the cells that are not there.
+#[test]
+fn path_outside_its_calibration_is_said_to_be_left_out_unless_runs_were_made_on_it() {
+    const QUANTITY: &str = "s-r rate at loss = 1%";
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO);
+    directory.add(&run("0.1%", "SACK", 0, 17_400));
+    let measured = |within: bool| {
+        change_host(&directory.path, |host| {
+            let one = Calibration { quantity: QUANTITY.into(), within, ..host.calibration[0].clone() };
+            host.calibration.push(one);
+        });
+    };
+    let advice = || {
+        let notices = load(&directory).notices;
+        let of_path = notices.into_iter().find(|notice| notice.cause.contains(QUANTITY));
+        of_path.expect("a notice about the path").advice
+    };
+    let left_out =
+        "cells of this path were left out then; `tccc run` on the same directory measures those still missing";
+    measured(false);
+    assert_eq!(advice(), left_out);
+    directory.add(&run("1%", "SACK", 0, 6_000));
+    assert!(advice().starts_with("the path is not the one the scenario describes"));
+    measured(true);
+    assert_eq!(advice(), left_out, "the runs were made when it was within");
+}

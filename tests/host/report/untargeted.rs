@@ -1,0 +1,53 @@
+//! Reports without a number to be met, and numbers that several variants have in common.
+
+use tccc::report::{self, Format};
+
+use crate::lab::results::{Directory, SCENARIO, run};
+use crate::report::load;
+
+/// A page had a box with "27 not comparable", and every table a column of it.
+#[test]
+fn report_without_anything_published_or_expected_has_no_verdicts() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), SCENARIO.split("[[published]]").next().unwrap());
+    directory.add(&run("1%", "SACK", 0, 6000));
+    directory.add(&run("1%", "Other", 0, 9000));
+    let report = load(&directory);
+    for format in [Format::Text, Format::Markdown, Format::Html] {
+        let text = report::render(&report, format).unwrap();
+        let body = text.split("<body>").last().unwrap();
+        let said = body.to_lowercase();
+        assert!(said.contains("measured") && !said.contains("verdict") && !said.contains("comparable"), "{body}");
+    }
+    let both = report::render_all(&[report.clone(), report], Format::Text).unwrap();
+    assert!(both.contains("All reports") && !both.contains("within"), "{both}");
+}
+
+/// Two flows on one path.
+const FLOWS: &str = "[[flow]]\nname = \"one\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n\
+                     [[flow]]\nname = \"two\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"cubic\"\n\
+                     [report]\nbaseline = \"reno\"\nmetrics = [\"utilisation_ratio\", \"delivered_pkts\"]\n";
+
+/// The same utilisation stood once for each variant of flows on the path, and none could be told apart from another.
+#[test]
+fn metric_of_the_path_is_shown_once_where_variants_are_flows_of_one_run() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::new(place.path(), &format!("{}{FLOWS}", SCENARIO.split("[[flow]]").next().unwrap()));
+    for repeat in 0..3 {
+        let mut record = run("1%", "reno", repeat, 6000);
+        record.at.remove("variant");
+        record.flows[0].name = "one".into();
+        let mut second = record.flows[0].clone();
+        (second.name, second.variant, second.socket) = ("two".into(), "cubic".into(), Some(200));
+        second.delivered_pkts = 9000 + u64::from(repeat);
+        record.flows.push(second);
+        directory.add(&record);
+    }
+    let report = load(&directory);
+    let text = report::render(&report, Format::Markdown).unwrap();
+    let rows = |beginning: &str| text.lines().filter(|line| line.starts_with(beginning)).count();
+    assert_eq!((rows("| reno, cubic |"), rows("| reno |"), rows("| cubic |")), (1, 1, 1), "{text}");
+    let standings: Vec<&str> = report.findings.iter().map(|finding| finding.metric.as_str()).collect();
+    assert_eq!(standings, ["delivered_pkts"]);
+    assert_eq!(report.cells.iter().filter(|cell| cell.metric == "utilisation_ratio").count(), 2, "files have both");
+}

@@ -1,0 +1,146 @@
+//! The scenarios that come with tccc: every one reads, plans, and says where its numbers come from; and what their
+//! reference shows is a scenario.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tccc::catalog;
+use tccc::catalog::risk::QUESTIONS;
+use tccc::lab::plan::{Choices, Plan};
+use tccc::model::flow::SERIES;
+use tccc::model::metrics::METRICS;
+use tccc::model::run::Engine;
+use tccc::scenario::{Cell, Scenario};
+
+/// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
+const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
+/// The folder of policies, which are no scenarios.
+const POLICIES: &str = "policy";
+/// Folders without a paper.
+const OURS: [&str; 3] = ["smoke", "compare", "safety"];
+
+fn scenarios() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let folders = folders.filter(|path| path.is_dir() && !path.ends_with(POLICIES));
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_scenario_reads_plans_and_names_its_source() {
+    let files = scenarios();
+    assert!(files.len() > 30, "{} scenarios", files.len());
+    for file in files {
+        let place = file.display();
+        let scenario = Scenario::load(&file, Engine::Kernel).unwrap_or_else(|error| panic!("{place}: {error:#}"));
+        let plan = Plan::new(&scenario, &Choices::default()).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(!plan.runs.is_empty() && scenario.claim.ends_with('.'), "{place}: {}", scenario.claim);
+        for flow in plan.cells.iter().flat_map(|cell| &cell.flows).filter(|flow| flow.is_tcp()) {
+            let id = flow.algorithm.as_str();
+            if OF_THE_KERNEL.contains(&id) {
+                continue;
+            }
+            let algorithm = catalog::find(id).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let settings: Vec<String> = flow.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            algorithm.settings(&settings).unwrap_or_else(|error| panic!("{place}: {error}"));
+        }
+        let folder = file.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
+        if !OURS.contains(&folder.as_str()) {
+            let source = scenario.source.as_ref().unwrap_or_else(|| panic!("{place}: no [source]"));
+            assert!(!source.paper.is_empty() && !source.place.is_empty(), "{place}");
+        }
+    }
+}
+
+#[test]
+fn scenarios_of_every_algorithm_have_every_algorithm() {
+    let all = catalog::all().iter().map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();
+    let mut claim_it = 0;
+    for file in scenarios() {
+        let scenario = Scenario::load(&file, Engine::Kernel).unwrap();
+        if scenario.title.contains("every algorithm") {
+            let swept = scenario.values_of("algorithm");
+            let missing: Vec<&String> = all.iter().filter(|id| !swept.contains(id)).collect();
+            assert!(missing.is_empty(), "{}: without {missing:?}", file.display());
+            claim_it += 1;
+        }
+    }
+    assert_eq!(claim_it, 2, "one over a cellular link, one with random loss");
+}
+
+/// `cargo xtask risk` runs the files, and `tccc show` words their figures: neither knows of what the other lacks.
+#[test]
+fn every_question_of_safety_has_a_file_and_its_words() {
+    let files = scenarios().into_iter().filter(|file| file.parent().is_some_and(|folder| folder.ends_with("safety")));
+    let mut stems: Vec<String> = files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let mut asked: Vec<String> = QUESTIONS.iter().map(|question| question.id.to_owned()).collect();
+    asked.sort();
+    stems.sort();
+    assert_eq!(stems, asked);
+}
+
+/// The TOML blocks of the reference under a heading, "" for what stands before the first.
+fn shown(heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
+    let section = text.split("\n## ").find(|section| match heading {
+        "" => section.starts_with("# "),
+        _ => section.starts_with(heading),
+    });
+    let section = section.unwrap_or_else(|| panic!("no heading \"{heading}\"")).to_owned();
+    section.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_the_reference_shows_is_a_scenario() {
+    let whole = &shown("")[0];
+    let scenario = Scenario::parse("reference.toml", whole).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(scenario.cells.len(), 4);
+    let head = whole[..whole.find("[[link]]").unwrap()].replace("10s", "20s");
+    let head = head.replace("loss = [\"0%\", \"1%\"]\n", "");
+    let shapes = &shown("Topologies")[0];
+    let (dumbbell, parking_lot) = shapes.split_at(shapes.find("[parking_lot]").unwrap());
+    let flows = &shown("Flows")[0];
+    let mixed = Scenario::parse("reference.toml", &format!("{head}{dumbbell}{flows}"));
+    let cell = &mixed.unwrap_or_else(|error| panic!("{error}")).cells[0];
+    assert_eq!((cell.links.len(), cell.flows.len()), (5, 4));
+    let long = "[[flow]]\nname = \"long\"\nfrom = \"s0\"\nto = \"r0\"\nalgorithm = \"$algorithm\"\n";
+    let lot = Scenario::parse("reference.toml", &format!("{head}{parking_lot}{long}"));
+    assert_eq!(lot.unwrap_or_else(|error| panic!("{error}")).cells[0].links.len(), 8);
+    let link = "[[link]]\nends = [\"s\", \"r\"]\n\n";
+    let head = head[..head.find("[sweep]").unwrap()].to_owned() + link;
+    let beside =
+        Scenario::parse("reference.toml", &(head + &shown("Variants")[1])).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(beside.unmeasurable(), []);
+    let compared =
+        |cell: &Cell| cell.flows.iter().map(|flow| (flow.algorithm.clone(), flow.compared)).collect::<Vec<_>>();
+    assert_eq!(compared(&beside.cells[1]), [("dtcp".to_owned(), false), ("cubic".to_owned(), true)]);
+}
+
+#[test]
+fn reference_names_every_metric_and_every_series() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
+    let names = METRICS.iter().map(|metric| metric.name).chain(SERIES.iter().map(|series| series.name));
+    let missing: Vec<&str> = names.filter(|name| !text.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Hints send readers to it.
+#[test]
+fn reference_names_every_field() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
+    let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"9s\"\nruns=1\nseed=1\n\
+                [[link]]\nends=[\"a\",\"b\"]\n\
+                [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"reno\"\n";
+    let one = ["[variant.x]", "[source]", "[report]", "[ns2]", "[selection]"];
+    let several = ["[[flow]]", "[[link]]", "[[published]]", "[[expected]]", "[[figure]]", "[[difference]]"];
+    for table in one.iter().chain(&several) {
+        let refused = Scenario::parse("x.toml", &format!("{head}{table}\nwrong = 1\n")).unwrap_err();
+        let (_, fields) = refused.expected.split_once("expected one of ").unwrap_or_else(|| panic!("{refused}"));
+        let is_there = |field: &str| text.contains(&format!("`{field}`")) || text.contains(&format!("\n{field} = "));
+        let missing: Vec<&str> = fields.split(", ").filter(|field| !is_there(field)).collect();
+        assert!(missing.is_empty(), "{table}: {missing:?}");
+    }
+}

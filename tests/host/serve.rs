@@ -1,0 +1,310 @@
+//! The web server over a recording: what it answers, whom it refuses, and that no client costs it much.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{TCCC, poll_until, tccc};
+use crate::lab::serve::{SOON, Server, read_answer};
+
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// What many clients may cost beside what the server takes at rest.
+const MANY_CLIENTS_BYTES: u64 = 48 << 20;
+
+fn server(arguments: &[&str]) -> Server {
+    let mut command = tccc();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING]).args(arguments);
+    Server::start(command)
+}
+
+#[test]
+fn every_answer_has_the_policy_and_each_refusal_a_sentence() {
+    let server = server(&[]);
+    for (request, headers, status, says) in [
+        ("GET / HTTP/1.1", &[][..], 200, "<!doctype html>"),
+        ("GET /nothing HTTP/1.1", &[], 404, "nothing is here"),
+        ("GET /metrics HTTP/1.1", &[], 404, "a recording has no metrics"),
+        ("PUT / HTTP/1.1", &[], 405, "answers GET, HEAD and POST"),
+        ("GET / HTTP/1.1", &["Host: evil.example"], 421, "does not answer to that name"),
+        ("GET /api/stream/sockets HTTP/1.1", &["Origin: http://evil.example"], 403, "pages of other origins"),
+        ("GET /api/stream/sockets HTTP/1.1", &["Sec-Fetch-Site: cross-site"], 403, "pages of other origins"),
+        ("GET /api/stream/flow/x HTTP/1.1", &[], 400, "expected the number of a socket"),
+        ("GET /api/past HTTP/1.1", &[], 400, "expected `quantity=cwnd|srtt|goodput`"),
+        ("GET /api/past?quantity=cwnd&sockets=1,x HTTP/1.1", &[], 400, "with 1 to 200 numbers"),
+        ("POST /api/playback HTTP/1.1", &["Content-Length: 2"], 400, "expected an object"),
+    ] {
+        // The body of the only request that has one is the line end that follows its head.
+        let answer = if headers == ["Content-Length: 2"] {
+            let mut stream = server.connect();
+            write!(stream, "{request}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            read_answer(&text)
+        } else {
+            server.ask(request, headers)
+        };
+        assert_eq!(answer.status, status, "{request} {headers:?}: {answer:?}");
+        assert!(answer.body.to_lowercase().contains(&says.to_lowercase()), "{request}: {answer:?}");
+        assert!(answer.head.contains("content-security-policy: default-src 'none'; script-src 'self'"), "{answer:?}");
+        assert!(!answer.head.contains("unsafe") && !answer.head.contains("access-control"), "{answer:?}");
+    }
+}
+
+#[test]
+fn stream_begins_with_everything_and_goes_on_with_changes() {
+    let server = server(&["--refresh", "100ms"]);
+    let mut events = server.stream("/api/stream/sockets", &[]);
+    let (name, data) = events.next();
+    assert_eq!(name, "sockets");
+    assert!(data["status"]["title"].as_str().unwrap().contains("recording-format-1.tccc"));
+    let mut sockets = data["names"].as_array().unwrap().clone();
+    poll_until(SOON, "sockets of the recording", || {
+        let (name, data) = events.next();
+        assert_eq!(name, "changes");
+        sockets.extend(data["names"].as_array().unwrap().clone());
+        !sockets.is_empty()
+    });
+    let cookie = sockets[0][1].as_str().unwrap().to_owned();
+    let (name, data) = server.stream(&format!("/api/stream/flow/{cookie}"), &[]).next();
+    assert_eq!((name.as_str(), data["socket"]["socket"].as_str()), ("flow", Some(cookie.as_str())));
+    assert_eq!(
+        data["moments"]["time_ms"].as_array().unwrap().len(),
+        data["moments"]["cwnd_pkts"].as_array().unwrap().len()
+    );
+    assert_eq!(server.stream("/api/stream/flow/1", &[]).next().0, "unknown");
+    let (name, data) = server.stream("/api/stream/algorithms", &[]).next();
+    assert_eq!(name, "algorithms");
+    assert!(!data["algorithms"].as_array().unwrap().is_empty());
+}
+
+/// The first view and a plot of sockets began with nothing.
+#[test]
+fn overview_and_plot_begin_with_what_the_server_saw_before() {
+    let server = server(&["--refresh", "100ms"]);
+    let mut events = server.stream("/api/stream/sockets", &[]);
+    let mut cookie = None;
+    poll_until(SOON, "some seconds of a socket that sends", || {
+        let (_, data) = events.next();
+        let at_ms =
+            data["status"]["now_ms"].as_f64().unwrap() - data["status"]["playback"]["begin_ms"].as_f64().unwrap();
+        let names = data["names"].as_array().unwrap();
+        let sender = names.iter().find(|name| name[2].as_str().is_some_and(|peer| peer.ends_with(":5201")));
+        cookie = cookie.take().or_else(|| sender.map(|name| name[1].as_str().unwrap().to_owned()));
+        at_ms > 4000.0 && cookie.is_some()
+    });
+    let (name, data) = server.stream("/api/stream/overview", &[]).next();
+    assert_eq!((name.as_str(), &data["slots"], &data["step_ms"]), ("overview", &361.into(), &1000.0.into()));
+    let host = data["series"].as_array().unwrap().iter().find(|line| line["kind"] == "host").unwrap();
+    let sent = host["goodput_bps"].as_array().unwrap().iter().filter(|value| value.as_f64() > Some(1e6)).count();
+    assert!(sent >= 2, "{host}");
+    let cookie = cookie.unwrap();
+    let answer = server.get(&format!("/api/past?quantity=cwnd&sockets={cookie},1"));
+    assert!(answer.head.contains("application/json"), "{answer:?}");
+    let past: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let windows = past["curves"][&cookie].as_array().unwrap();
+    assert_eq!((windows.len(), past["curves"].as_object().unwrap().len()), (120, 1));
+    assert!(windows.iter().filter(|window| window.as_f64() > Some(0.0)).count() >= 2, "{past}");
+}
+
+#[test]
+fn recording_is_paused_and_set_to_another_time() {
+    let server = server(&["--refresh", "100ms"]);
+    let mut events = server.stream("/api/stream/algorithms", &[]);
+    let end = events.next().1["status"]["playback"]["end_ms"].as_f64().unwrap();
+    let body = format!("{{\"speed\":0,\"seek_ms\":{end}}}");
+    let mut stream = server.connect();
+    let length = body.len();
+    write!(
+        stream,
+        "POST /api/playback HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert_eq!(read_answer(&text).status, 204);
+    poll_until(SOON, "the end of the recording stands still", || {
+        let status = events.next().1["status"].clone();
+        let at = status["now_ms"].as_f64().unwrap();
+        status["playback"]["speed"].as_f64() == Some(0.0) && (at - end).abs() < 1.0
+    });
+}
+
+#[test]
+fn token_of_a_file_is_asked_for_and_kept_in_a_cookie() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    let server = server(&["--token-file", file.to_str().unwrap()]);
+    let ask = |path: &str, header: &str| server.ask(&format!("{path} HTTP/1.1"), &[header]);
+    assert!(!server.said().contains(TOKEN), "a token that was given is not printed");
+    assert_eq!(ask("GET /", "X: y").status, 200, "the page itself is no secret");
+    for (given, says) in [("X: y", "a token is needed"), ("Authorization: Bearer no", "the token is wrong")] {
+        for path in
+            ["GET /api/stream/sockets", "GET /api/past", "GET /metrics", "POST /api/session", "GET /api/nothing"]
+        {
+            let answer = ask(path, given);
+            assert_eq!(answer.status, 401, "{path}: {answer:?}");
+            assert!(answer.body.contains(says) && answer.head.contains("www-authenticate: bearer"), "{answer:?}");
+        }
+    }
+    let session = ask("POST /api/session", &format!("Authorization: Bearer {TOKEN}"));
+    assert_eq!(session.status, 204);
+    assert!(session.head.contains("httponly; samesite=strict"), "{session:?}");
+    assert!(!session.head.contains("secure"), "plain HTTP would lose it: {session:?}");
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let proxied = server.ask("POST /api/session HTTP/1.1", &["Host: localhost", "Origin: https://localhost", &bearer]);
+    assert_eq!(proxied.status, 204, "the page comes through a TLS proxy: {proxied:?}");
+    assert!(proxied.head.contains("httponly; samesite=strict; path=/; secure"), "{proxied:?}");
+    let cookie = format!("Cookie: tccc_token={TOKEN}");
+    assert_eq!(server.stream("/api/stream/algorithms", &[&cookie]).next().0, "algorithms");
+    assert_eq!(ask("GET /metrics", &cookie).status, 404, "the recording has none");
+}
+
+#[test]
+fn token_that_anybody_could_guess_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "secret").unwrap();
+    let refused = refusal(&["--replay", RECORDING, "--token-file", file.to_str().unwrap()]);
+    assert_eq!(refused.0, Some(2));
+    assert!(
+        refused.1.contains("cannot take the token from") && refused.1.contains("expected 16 to 1024"),
+        "{}",
+        refused.1
+    );
+    assert_eq!(refusal(&["--replay", RECORDING, "--token-file", "/dev/zero"]).0, Some(2), "it took all memory");
+    let missing = Path::new(RECORDING).with_file_name("no-such-file");
+    assert_eq!(refusal(&["--replay", missing.to_str().unwrap()]).0, Some(1));
+}
+
+fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = tccc().args(["serve", "--listen", "127.0.0.1:0"]).args(arguments).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A client that says nothing for too long is let go, and does not keep others from being answered.
+#[test]
+fn a_thousand_idle_connections_cost_little_and_are_let_go() {
+    let server = server(&[]);
+    assert_eq!(server.get("/").status, 200);
+    let before = server.peak_bytes();
+    let mut idle: Vec<TcpStream> = (0..1000).map(|_| server.connect()).collect();
+    assert_eq!(server.get("/").status, 200, "others are answered");
+    let cost = server.peak_bytes() - before;
+    assert!(cost < MANY_CLIENTS_BYTES, "{cost} bytes");
+    let mut nothing = Vec::new();
+    assert_eq!(idle[0].read_to_end(&mut nothing).unwrap(), 0, "it was told something else than that it is over");
+    assert_eq!(server.get("/").status, 200);
+}
+
+/// Where few files are allowed, some are left for what else the server does, and whoever finds no room is told so.
+#[test]
+fn few_descriptors_make_few_connections() {
+    const FILES: usize = 64;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {FILES} && exec \"$0\" \"$@\""), TCCC]);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING]);
+    let server = Server::start(command);
+    let mut idle: Vec<TcpStream> = (0..=FILES / 2).map(|_| server.connect()).collect();
+    let mut told = String::new();
+    idle[FILES / 2].read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 503") && told.contains("too many connections"), "{told}");
+    drop(idle);
+    poll_until(SOON, "there is room again", || {
+        let (mut stream, mut text) = (server.connect(), String::new());
+        let asked = write!(stream, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        asked.is_ok() && stream.read_to_string(&mut text).is_ok() && read_answer(&text).status == 200
+    });
+}
+
+#[test]
+fn a_query_of_a_hundred_megabytes_is_refused_after_its_first_kilobytes() {
+    let server = server(&[]);
+    assert_eq!(server.get("/").status, 200);
+    let before = server.peak_bytes();
+    let mut stream = server.connect();
+    let mut reader = stream.try_clone().unwrap();
+    let answer = std::thread::spawn(move || {
+        let mut answer = Vec::new();
+        let _ = reader.read_to_end(&mut answer); // what was not read of the request resets the connection
+        String::from_utf8_lossy(&answer).into_owned()
+    });
+    stream.write_all(b"GET /?").unwrap();
+    let piece = vec![b'a'; 1 << 20];
+    let sent = (0..100).take_while(|_| stream.write_all(&piece).is_ok()).count();
+    drop(stream);
+    let answer = answer.join().unwrap();
+    assert!(sent < 100, "all of it was taken");
+    assert!(answer.is_empty() || answer.contains("431") || answer.contains("414"), "{answer}");
+    assert!(server.peak_bytes() - before < 8 << 20);
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn clients_that_never_read_do_not_slow_the_others() {
+    let server = server(&["--refresh", "100ms"]);
+    let before = server.peak_bytes();
+    let _deaf: Vec<_> = (0..100).map(|_| server.stream("/api/stream/sockets", &[])).collect();
+    let mut events = server.stream("/api/stream/sockets", &[]);
+    for _ in 0..20 {
+        assert_ne!(events.next().0, "missed");
+    }
+    let cost = server.peak_bytes() - before;
+    assert!(cost < MANY_CLIENTS_BYTES, "{cost} bytes");
+    let _more: Vec<_> = (0..40).map(|_| server.stream("/api/stream/sockets", &[])).collect();
+    let refused = server.get("/api/stream/sockets");
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("try again"), "{refused:?}");
+}
+
+/// The folder of a host's state, with an incident and how its trial ended.
+fn state_after_an_incident() -> tempfile::TempDir {
+    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trial");
+    let state = tempfile::tempdir().unwrap();
+    let incident = state.path().join("incidents/2026-02-27T09-14-05.000Z");
+    std::fs::create_dir_all(&incident).unwrap();
+    std::fs::copy(format!("{FIXTURES}/incident.json"), incident.join("incident.json")).unwrap();
+    let mut end: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(format!("{FIXTURES}/end.json")).unwrap()).unwrap();
+    end["incident"] = incident.to_str().unwrap().into();
+    std::fs::write(state.path().join("trials.jsonl"), format!("{end}\n")).unwrap();
+    state
+}
+
+#[test]
+fn trials_and_incidents_are_told_to_whoever_has_the_token() {
+    let state = state_after_an_incident();
+    let file = state.path().join("token");
+    std::fs::write(&file, TOKEN).unwrap();
+    let mut command = tccc();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--replay", RECORDING, "--trials", "--token-file"]).arg(&file);
+    command.env("STATE_DIRECTORY", state.path());
+    let server = Server::start(command);
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let ask = |path: &str| server.ask(&format!("GET {path} HTTP/1.1"), &[&bearer]);
+    for path in ["/api/trials", "/api/trials/incidents/2026-02-27T09-14-05.000Z"] {
+        assert_eq!(server.get(path).status, 401, "{path}");
+    }
+    let document: serde_json::Value = serde_json::from_str(&ask("/api/trials").body).unwrap();
+    assert_eq!((&document["schema"], &document["last"]["result"]), (&1.into(), &"reverted".into()));
+    let name = document["incidents"][0]["name"].as_str().unwrap();
+    assert_eq!(document["last"]["incident_name"], name);
+    let incident: serde_json::Value =
+        serde_json::from_str(&ask(&format!("/api/trials/incidents/{name}")).body).unwrap();
+    assert_eq!(incident["incident"]["rules"][0]["limits"][0]["allowed"]["relative"], 1.2);
+    for name in ["..", "%2e%2e", "..%2fincidents", "2026", ""] {
+        let path = format!("/api/trials/incidents/{name}");
+        assert_eq!(ask(&path).status, 404, "{path}");
+    }
+}
+
+/// Whoever shows a recording to others does not show this host.
+#[test]
+fn server_of_a_recording_tells_nothing_of_trials_unless_asked_to() {
+    let server = server(&[]);
+    assert_eq!(server.get("/api/trials").status, 204);
+    assert_eq!(server.get("/api/trials/incidents/any").status, 404);
+    assert_eq!(refusal(&["--trials"]).0, Some(2), "without a recording they are shown anyway");
+}

@@ -1,0 +1,65 @@
+//! The units of the package: how far they are exposed, and that they name what exists.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::needs;
+use tccc::cli::capabilities::NEEDS;
+
+/// Most exposure, in tenths, as `systemd-analyze security` counts it: 100 is a service without any protection.
+const EXPOSURE_MAX: &str = "25";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/package")
+}
+
+/// The units with this ending, as (name, text).
+fn units(ending: &str) -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder()).unwrap().flatten().map(|entry| entry.path());
+    let units = entries.filter(|path| path.extension().is_some_and(|it| it == ending));
+    units
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()))
+        .collect()
+}
+
+fn value<'a>(unit: &'a str, key: &str) -> Option<&'a str> {
+    unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+}
+
+#[test]
+fn no_service_is_exposed_more_than_it_must_be() {
+    needs!(systemd_analyze);
+    let services = units("service");
+    assert!(services.len() >= 3, "{services:?}");
+    for (name, _) in services {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze
+            .args(["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE_MAX])
+            .arg(folder().join(&name));
+        let output = analyze.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{name}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("Overall exposure level"), "{said}");
+    }
+}
+
+/// Each verb that a unit starts has the capabilities that its help lists; systemd waits for no state that is never told.
+#[test]
+fn services_may_do_what_their_verbs_need() {
+    for (name, unit) in units("service") {
+        let words = value(&unit, "ExecStart").unwrap().strip_prefix("/usr/bin/tccc ").unwrap();
+        let verb = words.split(' ').next().unwrap();
+        let needs = NEEDS.iter().find(|it| it.verb == if verb == "guard" { "policy apply" } else { verb }).unwrap();
+        let bounds: Vec<&str> = value(&unit, "CapabilityBoundingSet").unwrap().split(' ').collect();
+        for capability in needs.always {
+            assert!(bounds.contains(&capability.name()), "{name} lacks {}", capability.name());
+        }
+        let tells = ["serve", "guard"].contains(&verb);
+        assert_eq!(value(&unit, "Type") == Some("notify"), tells, "{name}");
+        assert_eq!(value(&unit, "WatchdogSec").is_some(), tells, "{name}");
+    }
+    for (name, _) in units("socket") {
+        assert!(folder().join(name.replace(".socket", ".service")).exists(), "{name} starts nothing");
+    }
+}

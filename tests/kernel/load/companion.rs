@@ -1,0 +1,120 @@
+//! Algorithms with a companion program: attached with them, listed, and gone with them; the receiving side alone.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
+use tccc::kernel::cgroup;
+
+use crate::common::{needs, poll_until};
+use crate::lab::sandbox::{Bpffs, assert_nothing_left, available, in_sandbox, run, status, stderr, stdout};
+
+/// Attachments of the program to cgroups, whoever holds them.
+fn attachments() -> usize {
+    let ours: Vec<u32> =
+        ProgInfoIter::default().filter(|program| program.name == "pair_delta").map(|program| program.id).collect();
+    let is_live = |info: &LinkTypeInfo| matches!(info, LinkTypeInfo::Cgroup(cgroup) if cgroup.cgroup_id != 0);
+    LinkInfoIter::default().filter(|link| ours.contains(&link.prog_id) && is_live(&link.info)).count()
+}
+
+/// Runs a test that ends with as many attachments as it began with.
+fn with_attachments(test: impl FnOnce(usize) + Send) {
+    in_sandbox(Bpffs::Writable, || {
+        let before = attachments();
+        test(before);
+        poll_until(Duration::from_secs(5), "the kernel detaches", || attachments() == before);
+    });
+}
+
+#[test]
+fn companion_comes_and_goes_with_its_algorithm() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_attachments(|before| {
+        let said = stdout(&run(0, "load mswift --as ldk_pair --dry-run"));
+        assert!(said.contains("attach \"pair_delta\" to the cgroup "), "{said}");
+        assert!(said.contains("pin it at /sys/fs/bpf/tccc/companions/ldk_pair"), "{said}");
+        assert_nothing_left();
+        assert_eq!(attachments(), before);
+        let said = stdout(&run(0, "load mswift --as ldk_pair"));
+        assert!(said.starts_with("\"ldk_pair\" companion: \"pair_delta\" attached to the cgroup "), "{said}");
+        assert_eq!(attachments(), before + 1);
+        let instance = &status()[0];
+        assert_eq!((instance["standing"].as_str(), instance["receiver"].as_bool()), (Some("pinned"), Some(false)));
+        assert_eq!(instance["companion"]["program"], "pair_delta");
+        assert_eq!(instance["drift"].as_array().map(Vec::len), Some(0), "{instance}");
+        let refusal = stderr(&run(1, "load mswift --as ldk_pair --receiver"));
+        assert!(refusal.contains("\"ldk_pair\" is loaded already: its companion receives too"), "{refusal}");
+        run(0, "load mswift --as ldk_pair --replace --set estimate_divisor=2");
+        assert_eq!((attachments(), status()[0]["generation"].as_u64()), (before + 1, Some(2)));
+        let said = stdout(&run(0, "unload ldk_pair --dry-run"));
+        assert!(said.contains("detach \"pair_delta\" from the cgroup "), "{said}");
+        run(0, "unload ldk_pair");
+    });
+}
+
+#[test]
+fn receiver_registers_nothing_and_is_listed() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_attachments(|before| {
+        let said = stdout(&run(0, "load mswift --as ldk_end --receiver --dry-run"));
+        assert!(said.contains("loading its receiving side would") && !said.contains("register"), "{said}");
+        run(0, "load mswift --as ldk_end --receiver");
+        assert!(!available().contains(&"ldk_end".to_owned()));
+        assert_eq!(attachments(), before + 1);
+        let instance = &status()[0];
+        assert_eq!((instance["standing"].as_str(), instance["receiver"].as_bool()), (Some("pinned"), Some(true)));
+        assert_eq!(
+            (instance["registered"].as_bool(), instance["drift"].as_array().map(Vec::len)),
+            (Some(false), Some(0))
+        );
+        assert!(stdout(&run(0, "status")).contains("mswift (receiver)"));
+        let refusal = stderr(&run(1, "load mswift --as ldk_end"));
+        assert!(refusal.contains("\"ldk_end\" is loaded already, as `--receiver` alone"), "{refusal}");
+        let said = stdout(&run(0, "unload ldk_end"));
+        assert!(said.contains("\"ldk_end\" no longer receives"), "{said}");
+        run(0, "load mswift --as ldk_end --receiver");
+        run(0, "unload --all");
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    in_sandbox(Bpffs::Writable, || {
+        let check = |arguments: &str, words: &str| {
+            let refusal = stderr(&run(2, arguments));
+            assert!(refusal.contains(words), "{refusal}");
+        };
+        check("load dtcp --as ldk_no --receiver", "\"dtcp\" needs nothing at the receiver");
+        check("load dtcp --as ldk_no --cgroup /", "\"dtcp\" has no companion program, so there is nothing to attach");
+        check("load mswift --as ldk_no --cgroup /ldk_is_not_there", "no cgroup \"/ldk_is_not_there\"");
+        check("load mswift --as ldk_no --receiver --default", "cannot be used with");
+    });
+}
+
+/// A cgroup that is removed at the end.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn companion_in_a_cgroup_that_went_is_drift() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_attachments(|before| {
+        let folder = Folder(cgroup::mount_point().unwrap().join("ldk_companion"));
+        fs::create_dir(&folder.0).unwrap();
+        run(0, "load mswift --as ldk_cgroup --cgroup /ldk_companion");
+        assert_eq!(status()[0]["companion"]["cgroup"], folder.0.to_str().unwrap());
+        assert_eq!(attachments(), before + 1);
+        drop(folder);
+        poll_until(Duration::from_secs(5), "the attachment goes with its cgroup", || attachments() == before);
+        let drift = status()[0]["drift"].to_string();
+        assert!(drift.contains("its companion program is no longer attached"), "{drift}");
+        run(0, "unload ldk_cgroup");
+    });
+}

@@ -1,0 +1,262 @@
+//! What is refused: each with its own words, exit code and next step, and the host unchanged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::mount::{MsFlags, mount};
+use tccc::catalog;
+use tccc::kernel::probe::Features;
+use tccc::loader::{self, Request};
+
+use crate::common::{needs, tccc};
+use crate::lab::sandbox::{
+    BPF, Bpffs, NET_ADMIN, PERFMON, SYS_ADMIN, check, in_sandbox, network, run, status, stderr, stdout, without,
+};
+
+/// An algorithm as small as one can be; `BODY` is what `cong_avoid` does.
+const SMALLEST: &str = r#"
+typedef unsigned int u32;
+struct sock { int unused; };
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	u32 (*undo_cwnd)(struct sock *sk);
+	MEMBER
+	char name[16];
+};
+#define SEC(name) __attribute__((section(name), used))
+char LICENSE[] SEC("license") = "GPL";
+SEC("struct_ops") u32 small_ssthresh(unsigned long long *ctx) { return 2; }
+SEC("struct_ops") u32 small_undo_cwnd(unsigned long long *ctx) { return 2; }
+extern void tcp_no_such_function(void) __attribute__((section(".ksyms")));
+SEC("struct_ops") void small_cong_avoid(unsigned long long *ctx) { BODY }
+SEC(".struct_ops.link") struct tcp_congestion_ops ldk_small = {
+	.ssthresh = (void *)small_ssthresh, .cong_avoid = (void *)small_cong_avoid,
+	.undo_cwnd = (void *)small_undo_cwnd, VALUE .name = "ldk_small",
+};
+"#;
+
+pub fn compile(folder: &Path, body: &str, member: &str, value: &str) -> PathBuf {
+    let (source, object) = (folder.join("small.bpf.c"), folder.join("small.bpf.o"));
+    let text = SMALLEST.replace("BODY", body).replace("MEMBER", member).replace("VALUE", value);
+    fs::write(&source, text).unwrap();
+    let arguments = ["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-Wno-unused", "-c", "-o"];
+    check(0, Command::new("clang").args(arguments).args([&object, &source]));
+    object
+}
+
+#[track_caller]
+fn refused_object(body: &str, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let object = compile(folder.path(), body, "", "");
+    let output = check(1, tccc().arg("load").arg(&object).current_dir(folder.path()));
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    let log = fs::read_to_string(folder.path().join("ldk_small.verifier.log")).unwrap();
+    assert!(stderr(&output).contains("hint: full log in ./ldk_small.verifier.log"), "{}", stderr(&output));
+    assert!(log.contains("libbpf:"), "{log}");
+    fs::remove_file(folder.path().join("ldk_small.verifier.log")).unwrap();
+    check(1, tccc().args(["load", "--dry-run"]).arg(&object).current_dir(folder.path()));
+    check(0, tccc().arg("show").arg(&object).current_dir(folder.path()));
+    assert!(!folder.path().join("ldk_small.verifier.log").exists(), "a dry run wrote a file");
+}
+
+#[test]
+fn small_object_of_a_user_is_loaded() {
+    needs!(root, struct_ops, bpffs, clang);
+    in_sandbox(Bpffs::Writable, || {
+        let folder = tempfile::tempdir().unwrap();
+        let object = compile(folder.path(), "", "void (*of_another_kernel)(struct sock *sk);", "");
+        let output = check(0, tccc().arg("load").arg(&object));
+        assert!(stdout(&output).contains("\"ldk_small\" registered"), "{}", stdout(&output));
+        let shown = stdout(&check(0, tccc().arg("show").arg(&object)));
+        assert!(shown.contains("small_cong_avoid"), "{shown}");
+        run(0, "unload ldk_small");
+    });
+}
+
+#[test]
+fn callback_of_another_kernel_is_left_out_and_said() {
+    needs!(root, struct_ops, bpffs, clang);
+    in_sandbox(Bpffs::Writable, || {
+        let folder = tempfile::tempdir().unwrap();
+        let member = "void (*of_another_kernel)(struct sock *sk);";
+        let object = compile(folder.path(), "", member, ".of_another_kernel = (void *)small_undo_cwnd,");
+        let said = stderr(&check(0, tccc().arg("load").arg(&object)));
+        assert!(said.contains("note: of_another_kernel is left out: this kernel does not call it"), "{said}");
+        run(0, "unload --all");
+    });
+}
+
+#[test]
+fn callback_with_other_parameters_is_refused() {
+    needs!(root, struct_ops, bpffs, clang);
+    in_sandbox(Bpffs::Writable, || {
+        let folder = tempfile::tempdir().unwrap();
+        let member = "void (*set_state)(struct sock *sk, u32 state, u32 more);";
+        let object = compile(folder.path(), "", member, ".set_state = (void *)small_cong_avoid,");
+        let said = stderr(&check(4, tccc().arg("load").arg(&object)));
+        let expected = "cannot load \"ldk_small\": its callback set_state takes 3 parameters, this kernel's 2";
+        assert!(said.contains(expected), "{said}");
+    });
+}
+
+#[test]
+fn verdicts_of_the_verifier_become_one_sentence() {
+    needs!(root, struct_ops, bpffs, clang);
+    in_sandbox(Bpffs::Writable, || {
+        let refused = "cannot load \"ldk_small\": the verifier refused small_cong_avoid:";
+        let number = "*(volatile u32 *)(unsigned long)ctx[1] = 1;";
+        refused_object(number, &format!("{refused} it uses a number as a pointer"));
+        let read_only = "*(volatile u32 *)ctx[0] = 1;";
+        refused_object(read_only, &format!("{refused} it writes a field of"));
+        let endless = "volatile u32 i = 0; for (;;) i++;";
+        refused_object(endless, &format!("{refused} it has a loop without a bound that the verifier can see"));
+        let function = "tcp_no_such_function();";
+        refused_object(function, "it calls the kernel function tcp_no_such_function, which this kernel lacks");
+    });
+}
+
+#[test]
+fn kernel_refuses_other_licences_itself() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let mut proprietary = catalog::find("dtcp").unwrap().clone();
+        let mut bytes = proprietary.object.to_vec();
+        let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();
+        bytes[at..at + 3].copy_from_slice(b"BSD");
+        proprietary.object = bytes.clone().into();
+        let request = Request { name: "ldk_bsd", ..Request::of(&proprietary) };
+        let folder = tempfile::tempdir().unwrap();
+        let refusal = loader::verify(&request, &Features::probe().unwrap()).unwrap_err().to_string();
+        let _ = fs::remove_file("ldk_bsd.verifier.log");
+        assert!(refusal.contains("its licence is not compatible with the GPL"), "{refusal}");
+        let file = folder.path().join("bsd.bpf.o");
+        fs::write(&file, bytes).unwrap();
+        let said = stderr(&check(2, tccc().arg("load").arg(&file)));
+        assert!(said.contains("its licence \"BSD\" is not compatible with the GPL"), "{said}");
+    });
+}
+
+#[test]
+fn names_of_others_are_left_alone() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let said = stderr(&run(1, "load dtcp --as reno"));
+        assert!(said.contains("\"reno\" is an algorithm of the kernel itself"), "{said}");
+        assert!(said.contains("hint: `--as NAME` loads it under another name"), "{said}");
+        let said = stderr(&run(1, "unload reno"));
+        assert!(said.contains("cannot unload \"reno\": tccc did not register it"), "{said}");
+        // Registered by this process, without a record: as by a program that is not tccc.
+        let features = Features::probe().unwrap();
+        let request = Request { name: "ldk_other", ..Request::of(catalog::find("dtcp").unwrap()) };
+        let other = loader::register(&request, &features).unwrap();
+        fs::remove_file("/run/tccc/ldk_other.json").unwrap();
+        let said = stderr(&run(1, "load dtcp --as ldk_other"));
+        let who = format!("\"ldk_other\" is already registered by another process (pid {}, ", std::process::id());
+        assert!(said.contains(&who), "{said}");
+        drop(other);
+    });
+}
+
+#[test]
+fn missing_bpf_file_system_is_mounted_listed_and_taken_away() {
+    needs!(root, struct_ops);
+    in_sandbox(Bpffs::Absent, || {
+        let is_mounted = || tccc::kernel::bpffs::mount().is_some();
+        assert!(stdout(&run(0, "doctor")).contains("not mounted; tccc mounts it"));
+        let said = stdout(&run(0, "load dtcp --as ldk_none --dry-run"));
+        assert!(said.contains("mount the BPF file system at /sys/fs/bpf"), "{said}");
+        assert!(!is_mounted(), "a dry run mounts nothing");
+        run(0, "load dtcp --as ldk_none");
+        let said = stdout(&run(0, "status"));
+        assert!(said.contains("tccc mounted the BPF file system at /sys/fs/bpf"), "{said}");
+        run(0, "load dtcp --as ldk_more");
+        run(0, "unload ldk_none");
+        assert!(is_mounted(), "a pin is left in it");
+        run(0, "unload --all");
+        assert!(!is_mounted(), "nothing is left in it");
+    });
+}
+
+#[test]
+fn read_only_bpf_file_system_is_said() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::ReadOnly, || {
+        let said = stderr(&run(4, "load dtcp --as ldk_ro"));
+        assert!(said.contains("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system"), "{said}");
+    });
+}
+
+#[test]
+fn missing_type_information_is_said() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        const NONE: Option<&str> = None;
+        mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
+        let said = stderr(&run(4, "load dtcp --as ldk_btf"));
+        assert!(said.contains("this kernel shows no type information: /sys/kernel/btf/vmlinux"), "{said}");
+        assert!(said.contains("hint: use a kernel built with CONFIG_DEBUG_INFO_BTF"), "{said}");
+        run(4, "doctor");
+        assert!(stdout(&run(0, "list")).contains("dtcp"));
+        assert!(stdout(&run(0, "show dtcp")).contains("no verifier cost: this kernel shows no type information"));
+    });
+}
+
+#[test]
+fn missing_rights_are_named() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let without = |capabilities: &'static [i32], code: i32, verb: &str| {
+            without(capabilities, code, tccc().args(verb.split(' ')))
+        };
+        let lacking = |capabilities: &'static [i32], verb: &str| stderr(&without(capabilities, 4, verb));
+        let said = lacking(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], "load dtcp --as ldk_cap");
+        let all = "cannot load \"ldk_cap\": this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN";
+        assert!(said.contains(all) && said.contains("hint: run it as root"), "{said}");
+        let said = lacking(&[NET_ADMIN], "load dtcp --as ldk_cap");
+        assert!(said.contains("this process lacks CAP_NET_ADMIN\n"), "{said}");
+        let said = lacking(&[NET_ADMIN], "unload ldk_cap");
+        assert!(said.contains("cannot unload \"ldk_cap\": this process lacks CAP_NET_ADMIN"), "{said}");
+        lacking(&[NET_ADMIN], "unload --all --dry-run");
+        let listed = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "list"));
+        assert!(listed.lines().any(|line| line.starts_with("reno ")), "{listed}");
+        without(&[SYS_ADMIN], 0, "load dtcp --as ldk_few --default");
+        let status = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "status"));
+        assert!(status.contains("ldk_few"), "{status}");
+        without(&[SYS_ADMIN], 0, "unload ldk_few");
+    });
+}
+
+/// It once was tried: the kernel refused and kept the algorithm in memory for ever.
+#[test]
+fn default_is_refused_outside_the_initial_network_namespace() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let network = network();
+        for verb in ["load dtcp --as ldk_ns --default", "load dtcp --as ldk_ns --default --dry-run"] {
+            let said = network.run(|| Ok(stderr(&run(4, verb)))).unwrap();
+            assert!(said.contains("this is not the host's initial network namespace"), "{said}");
+        }
+        let tables = tccc::kernel::struct_ops::tables(&Features::probe().unwrap()).unwrap();
+        assert!(tables.iter().all(|table| table.name != "ldk_ns"), "a table was left in the kernel");
+    });
+}
+
+/// The earlier generation was once unregistered when the default could not be set.
+#[test]
+fn replacement_stays_out_where_the_default_cannot_be_set() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        run(0, "load dtcp --as ldk_keep");
+        const NONE: Option<&str> = None;
+        let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(Some("/proc/sys"), "/proc/sys", NONE, MsFlags::MS_BIND, NONE).unwrap();
+        mount(NONE, "/proc/sys", NONE, read_only, NONE).unwrap();
+        let said = stderr(&run(4, "load dtcp --as ldk_keep --replace --default"));
+        assert!(said.contains("cannot change the default algorithm: /proc/sys/net/ipv4"), "{said}");
+        assert_eq!(status()[0]["generation"], 1);
+        nix::mount::umount("/proc/sys").unwrap();
+        run(0, "unload ldk_keep");
+    });
+}

@@ -1,0 +1,96 @@
+//! Kernel ring: interfaces, addresses, routes and offloads in namespaces of the test's own.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use crate::common::{HostSnapshot, needs};
+use anyhow::Result;
+use tccc::kernel::netlink::{
+    VethEnd, add_address, add_route, create_veth, delete_interface, has_interface, interface_index, send_drops,
+    set_mtu, set_up, stop_ipv6_autoconfiguration,
+};
+use tccc::kernel::netns::Netns;
+use tccc::kernel::offload::{Offloads, offloads, turn_offloads_off};
+
+const MTU: u32 = 1400;
+const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
+
+/// Two namespaces joined by the pair "knla0" and "knlb0".
+fn joined_namespaces() -> Result<[Netns; 2]> {
+    let namespaces = [Netns::create()?, Netns::create()?];
+    let end = |i: usize, name| VethEnd { netns: &namespaces[i], name, mac: None, arp: true };
+    create_veth(&end(0, "knla0"), &end(1, "knlb0"), MTU)?;
+    for (netns, name, address) in [(&namespaces[0], "knla0", NEAR), (&namespaces[1], "knlb0", FAR)] {
+        stop_ipv6_autoconfiguration(netns, name)?;
+        set_up(netns, name)?;
+        add_address(netns, name, address, 24)?;
+    }
+    Ok(namespaces)
+}
+
+#[test]
+fn veth_pair_with_route_carries_packets() {
+    needs!(root);
+    let before = HostSnapshot::take(&["knl"]);
+    let [near, far] = joined_namespaces().unwrap();
+    let beyond = IpAddr::V4(Ipv4Addr::new(10, 78, 0, 0));
+    add_route(&near, (beyond, 24), FAR).unwrap();
+    let receiver = far.run(|| Ok(UdpSocket::bind((FAR, 0))?)).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 0))?)).unwrap();
+    // What the kernel sent by itself before the far end was up is lost.
+    let dropped = send_drops(&near, "knla0").unwrap();
+    sender.send_to(b"knl", receiver.local_addr().unwrap()).unwrap();
+    let mut received = [0; 8];
+    assert_eq!(receiver.recv(&mut received).unwrap(), 3);
+    assert_eq!(send_drops(&near, "knla0").unwrap(), dropped);
+    drop((near, far));
+    before.assert_unchanged();
+}
+
+#[test]
+fn interface_mtu_and_deletion_reach_the_kernel() {
+    needs!(root);
+    let [near, far] = joined_namespaces().unwrap();
+    let mtu = |netns: &Netns, name: &str| {
+        netns.run(|| Ok(std::process::Command::new("ip").args(["-o", "link", "show", name]).output()?.stdout))
+    };
+    assert!(String::from_utf8(mtu(&far, "knlb0").unwrap()).unwrap().contains("mtu 1400 "));
+    set_mtu(&near, "knla0", 1300).unwrap();
+    assert!(String::from_utf8(mtu(&near, "knla0").unwrap()).unwrap().contains("mtu 1300 "));
+    assert!(interface_index(&near, "knla0").unwrap() > 0);
+    delete_interface(&near, "knla0").unwrap();
+    assert!(!has_interface(&far, "knlb0").unwrap());
+}
+
+#[test]
+fn offloads_turned_off_stay_off() {
+    needs!(root);
+    let [near, _far] = joined_namespaces().unwrap();
+    assert!(offloads(&near, "knla0").unwrap().send_checksum);
+    turn_offloads_off(&near, "knla0").unwrap();
+    let off = Offloads { send_checksum: false, tso: false, gso: false, gro: false };
+    assert_eq!(offloads(&near, "knla0").unwrap(), off);
+}
+
+#[test]
+fn refusals_say_what_and_why() {
+    needs!(root);
+    let [near, far] = joined_namespaces().unwrap();
+    let text = |answer: Result<()>| format!("{:#}", answer.unwrap_err());
+    let taken = VethEnd { netns: &near, name: "knla0", mac: None, arp: true };
+    let free = VethEnd { netns: &far, name: "knlb1", mac: None, arp: true };
+    assert_eq!(text(create_veth(&free, &taken, MTU)), "interface \"knla0\" already exists in its namespace");
+    assert_eq!(text(set_up(&near, "knl9")), "bring interface \"knl9\" up: no such device");
+    assert_eq!(
+        text(delete_interface(&near, "knl9")),
+        "delete interface \"knl9\": no interface \"knl9\" in the namespace"
+    );
+    assert_eq!(
+        text(add_address(&near, "knla0", NEAR, 24)),
+        "add the address 10.77.0.1/24 to \"knla0\": it already exists"
+    );
+    let mixed = (IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), 0);
+    assert!(text(add_route(&near, mixed, FAR)).contains("other address family"));
+}

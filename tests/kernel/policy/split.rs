@@ -1,0 +1,135 @@
+//! Splits: shares, the same connection in the same arm, and counts.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::common::needs;
+use crate::lab::policy::pair::{algorithm_of, connect_from, listen_at};
+use crate::lab::policy::{Pair, count, remove, show, total, with_lab};
+
+const CONNECTIONS: u32 = 20_000;
+
+/// Clients at many addresses connect to one listener, one after the other; returns how many servers got `cubic`.
+///
+/// `client`: address and port by number.
+fn count_cubic(lab: &crate::lab::policy::Lab, client: impl Fn(u32) -> SocketAddr) -> u64 {
+    lab.inside(|| {
+        let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
+        let to = listener.local_addr().unwrap();
+        let is_cubic = |number: u32| {
+            let client = connect_from(client(number), to, None);
+            let pair = Pair { client, server: listener.accept().unwrap().0 };
+            u64::from(algorithm_of(&pair.server) == "cubic")
+        };
+        (0..CONNECTIONS).map(is_cubic).sum()
+    })
+}
+
+fn split(percent: f64, by: &str) -> String {
+    let keep = 100.0 - percent;
+    format!(
+        "[[rule]]\nname = \"part\"\ndirection = \"in\"\nby = \"{by}\"\nsplit = {{ cubic = {percent}, keep = {keep} }}\n"
+    )
+}
+
+/// Within four standard deviations of a binomial share: one in sixteen thousand is outside by chance.
+#[track_caller]
+fn assert_binomial(got: u64, of: u32, share: f64) {
+    let (expected, deviation) = (f64::from(of) * share, (f64::from(of) * share * (1.0 - share)).sqrt());
+    let z = (got as f64 - expected) / deviation;
+    println!("{got} of {of}, expected {expected:.0}: z = {z:.2}");
+    assert!(z.abs() < 4.0, "{got} of {of}, expected {expected:.0}: z = {z:.2}");
+}
+
+#[test]
+fn shares_are_within_the_binomial_interval_and_counts_are_exact() {
+    needs!(root, btf, bpffs, cgroup2);
+    with_lab(|lab| {
+        // Each connection, each peer and each /24 is one draw.
+        let port = |number: u32| SocketAddr::from(([127, 0, 0, 2], 20_000 + number as u16));
+        let peer = |number: u32| SocketAddr::from((Ipv4Addr::from_bits(0x7f10_0000 + number), 0));
+        let prefix = |number: u32| SocketAddr::from((Ipv4Addr::from_bits(0x7f20_0000 + (number << 8 & 0xf_ffff)), 0));
+        for (by, percent, draws) in
+            [("connection", 10.0, CONNECTIONS), ("peer", 5.0, CONNECTIONS), ("prefix", 30.0, 4096)]
+        {
+            lab.apply(&split(percent, by));
+            let got = match by {
+                "connection" => count_cubic(lab, port),
+                "peer" => count_cubic(lab, peer),
+                _ => count_cubic(lab, prefix),
+            };
+            let shown = show();
+            assert_eq!((count(&shown, 0, 0, "set"), total(&shown, 0, 0)), (got, got), "{by}");
+            let kept = u64::from(CONNECTIONS) - got;
+            assert_eq!((count(&shown, 0, 1, "kept"), total(&shown, 0, 1)), (kept, kept), "{by}");
+            assert_eq!(shown["counts"]["unmatched"].as_u64(), Some(CONNECTIONS.into()), "the clients");
+            let share = got as f64 / f64::from(CONNECTIONS);
+            assert_binomial((share * f64::from(draws)).round() as u64, draws, percent / 100.0);
+        }
+        remove();
+    });
+}
+
+/// The arms of the same connections, client and server, made again at the same ports.
+fn arms(lab: &crate::lab::policy::Lab) -> Vec<[bool; 2]> {
+    const PAIRS: u16 = 2_000;
+    lab.inside(|| {
+        let listener = listen_at("127.0.0.1:4433".parse().unwrap(), false, None);
+        let to = listener.local_addr().unwrap();
+        let arm = |number: u16| {
+            let client = connect_from(SocketAddr::from(([127, 0, 0, 3], 30_000 + number)), to, None);
+            let pair = Pair { client, server: listener.accept().unwrap().0 };
+            pair.algorithms().map(|name| name == "cubic")
+        };
+        (0..PAIRS).map(arm).collect()
+    })
+}
+
+#[test]
+fn connection_is_in_the_same_arm_under_every_generation() {
+    needs!(root, btf, bpffs, cgroup2);
+    with_lab(|lab| {
+        let rules = |percent: f64| split(percent, "connection").replace("direction = \"in\"\n", "");
+        lab.apply(&rules(30.0));
+        let first = arms(lab);
+        let treated = first.iter().flatten().filter(|&&it| it).count();
+        assert_binomial(treated as u64, 2 * first.len() as u32, 0.3);
+        lab.apply(&rules(30.0));
+        assert!(arms(lab) == first, "the same file again");
+        let other = "[[rule]]\nname = \"other\"\nremote_port = 9\nuse = \"bbr\"\n";
+        lab.apply(&format!("{other}{}", rules(30.0)));
+        assert!(arms(lab) == first, "with a rule before it");
+        lab.apply(&rules(60.0));
+        let more = arms(lab);
+        let lost = first.iter().flatten().zip(more.iter().flatten()).filter(|(before, now)| **before && !**now);
+        assert_eq!(lost.count(), 0, "a rising share takes nobody out");
+        lab.apply(&rules(30.0).replace("part", "renamed"));
+        let renamed = arms(lab);
+        let same = first.iter().zip(&renamed).filter(|(before, now)| before == now).count();
+        assert!(same < first.len() * 9 / 10, "another rule draws anew: {same}");
+        remove();
+        lab.apply(&rules(30.0));
+        assert!(arms(lab) == first, "after the policy was removed");
+        remove();
+    });
+}
+
+/// A share of 0.01 % and one of 99.99 %, and sixteen arms.
+#[test]
+fn arms_of_every_size_get_their_share() {
+    needs!(root, btf, bpffs, cgroup2);
+    with_lab(|lab| {
+        lab.apply(&split(0.01, "connection"));
+        let client = |number: u32| SocketAddr::from(([127, 0, 0, 2], 20_000 + number as u16));
+        let few = count_cubic(lab, client);
+        assert!(few < 12, "{few} of 20000 at 0.01 %");
+        let names = ["cubic", "bbr", "reno", "keep"];
+        let arms: Vec<String> = names.iter().map(|name| format!("{name} = 25")).collect();
+        let rule = "[[rule]]\nname = \"four\"\ndirection = \"in\"\nsplit = ";
+        lab.apply(&format!("{rule}{{ {} }}\n", arms.join(", ")));
+        count_cubic(lab, client);
+        for arm in 0..names.len() {
+            assert_binomial(total(&show(), 0, arm), CONNECTIONS, 0.25);
+        }
+        remove();
+    });
+}

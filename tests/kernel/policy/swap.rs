@@ -1,0 +1,204 @@
+//! One generation takes the place of another: between two connections, whole or not at all.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tccc::policy::change;
+use tccc::policy::file;
+use tccc::policy::generation::Role;
+
+use crate::common::{needs, tccc};
+use crate::lab::policy::pair::{connect_from, listen_at};
+use crate::lab::policy::traffic::Traffic;
+use crate::lab::policy::{Ends, Lab, Pair, all, programs, remove, show, with_lab};
+use crate::lab::sandbox::{available, run, stderr, stdout};
+
+const SWAPS: u32 = 210;
+/// After every sixteen connections, so that the swaps get the processors too.
+const PAUSE: Duration = Duration::from_millis(8);
+
+/// Connections one after another until told to end; how many, each with one of these algorithms at both ends.
+fn connect_until(lab: &Lab, stops: &AtomicBool, allowed: &[&str]) -> u64 {
+    let mut made = 0;
+    lab.inside(|| {
+        let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
+        let to = listener.local_addr().unwrap();
+        while !stops.load(Ordering::Relaxed) {
+            let client = connect_from("127.0.0.1:0".parse().unwrap(), to, None);
+            let mut pair = Pair { client, server: listener.accept().unwrap().0 };
+            let names = pair.algorithms();
+            assert!(names.iter().all(|name| allowed.contains(&name.as_str())), "connection {made}: {names:?}");
+            if made % 16 == 0 {
+                pair.exchange(1000);
+                std::thread::sleep(PAUSE); // the pace of the load, not a wait for a condition
+            }
+            made += 1;
+        }
+    });
+    made
+}
+
+#[test]
+fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
+    needs!(root, btf, bpffs, cgroup2);
+    with_lab(|lab| {
+        let policies = ["cubic", "bbr"].map(|name| {
+            let rule = format!("[[rule]]\nname = \"lab\"\nnetns = \"ldk_lab\"\nuse = \"{name}\"\n");
+            file::parse("swap.toml", &format!("version = 1\n{rule}")).unwrap()
+        });
+        let apply = |policy| change::apply(policy, None, Role::Permanent, false).unwrap();
+        apply(&policies[0]);
+        let open = (0..40).map(|_| lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"))).collect();
+        let traffic = Traffic::begin(open);
+        let stops = AtomicBool::new(false);
+        let (begin, programs_before) = (std::time::Instant::now(), programs());
+        let made = std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| connect_until(lab, &stops, &["cubic", "bbr"]));
+            for swap in 1..=SWAPS {
+                assert_eq!(apply(&policies[swap as usize % 2]).generation.number, swap + 1);
+            }
+            stops.store(true, Ordering::Relaxed);
+            connecting.join().unwrap()
+        });
+        let elapsed = begin.elapsed();
+        let (pairs, carried) = traffic.end();
+        println!("{SWAPS} swaps in {elapsed:?}: {made} connections, {} MB, {:?}", carried.bytes >> 20, carried.longest);
+        assert!(made > 1000);
+        pairs.iter().for_each(|pair| assert_eq!(pair.algorithms(), ["cubic", "cubic"], "open ones keep theirs"));
+        assert_eq!(show()["generation"], SWAPS + 1);
+        crate::common::poll_until(crate::lab::policy::SOON, "only one generation is left", || {
+            programs() <= programs_before
+        });
+        remove();
+    });
+}
+
+#[test]
+fn policy_that_cannot_be_applied_leaves_the_one_before() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        lab.apply(&all("cubic"));
+        let plain = Ends::new("127.0.0.1", "127.0.0.2");
+        let check = |code: i32, rules: &str, says: &str| {
+            let before = crate::common::state::lines();
+            let said = stderr(&lab.policy(code, "apply", rules));
+            assert!(said.contains(says), "{said}");
+            assert_eq!(crate::common::state::lines(), before);
+            assert_eq!(lab.pair(&plain).algorithms(), ["cubic", "cubic"]);
+            assert_eq!(show()["generation"], 1);
+        };
+        let with = |text: &str| format!("{}[[rule]]\nname = \"last\"\nuse = \"dtcp\"\n", text);
+        check(
+            2,
+            &with("[[rule]]\nname = \"a\"\nnetns = \"ldk_none\"\nuse = \"bbr\"\n"),
+            "no network namespace \"ldk_none\"",
+        );
+        check(2, &with("[[rule]]\nname = \"a\"\nremote_port = 1\nuse = \"dtcq\"\n"), "unknown algorithm \"dtcq\"");
+        check(2, &with("[[rule]]\nname = \"a\"\nremote_port = 0\nuse = \"bbr\"\n"), "expected a port from 1 to 65535");
+        check(2, "", "expected 1 to 64 rules");
+        assert!(!available().contains(&"dtcp".to_owned()), "what was loaded for a refused file is unloaded");
+        remove();
+    });
+}
+
+fn start(lab: &Lab, name: &str, algorithm: &str) -> Child {
+    let file = lab.file(name, &format!("version = 1\n{}", all(algorithm)));
+    let mut command: Command = tccc();
+    command
+        .args(["policy", "apply", "--accept-risk"])
+        .arg(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Both load what they name, and one of them loads what the other names as well.
+#[test]
+fn two_that_apply_at_once_come_one_after_another() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        for (round, [one, other]) in
+            [["dtcp", "dtcp"], ["dtcp", "tahoe"], ["cubic", "tahoe"]].into_iter().cycle().take(9).enumerate()
+        {
+            let both = [start(lab, "one.toml", one), start(lab, "other.toml", other)];
+            for child in both {
+                let output = child.wait_with_output().unwrap();
+                assert!(output.status.success(), "{one} and {other}: {}", stderr(&output));
+            }
+            let shown = show();
+            let winner = if shown["file"].as_str().unwrap().contains("other.toml") { other } else { one };
+            assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), [winner, winner], "round {round}");
+            assert_eq!(shown["drift"].as_array().map(Vec::len), Some(0), "{shown}");
+            let unneeded: Vec<String> =
+                available().into_iter().filter(|name| (name == "dtcp" || name == "tahoe") && name != winner).collect();
+            assert!(unneeded.is_empty(), "round {round}: {unneeded:?} is named by no rule");
+        }
+        remove();
+    });
+}
+
+/// Whoever comes last decides; what was loaded for a policy that is gone goes with it.
+#[test]
+fn apply_and_remove_at_once_leave_one_of_both() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        for round in 0..6 {
+            lab.apply(&all("cubic"));
+            let applying = start(lab, "one.toml", "dtcp");
+            let removing = Command::spawn(tccc().args(["policy", "remove"]).stdout(Stdio::null())).unwrap();
+            for child in [applying, removing] {
+                let output = child.wait_with_output().unwrap();
+                assert!(output.status.success(), "round {round}: {}", stderr(&output));
+            }
+            let decides = show()["generation"].is_u64();
+            let expected = if decides { "dtcp" } else { "reno" };
+            assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), [expected, expected], "round {round}");
+            assert_eq!(available().contains(&"dtcp".to_owned()), decides, "round {round}");
+        }
+        remove();
+    });
+}
+
+#[test]
+fn dry_runs_and_looks_change_nothing() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    with_lab(|lab| {
+        let nothing = crate::common::state::lines();
+        let said = stdout(&lab.policy(0, "apply --dry-run --live", &all("dtcp")));
+        let expected =
+            ["load \"dtcp\"", "write the record /run/tccc/policy/record.json", "attach a policy at the cgroup "];
+        assert!(expected.iter().all(|line| said.contains(&format!("\n  {line}"))), "{said}");
+        assert!(said.ends_with("\n  change the algorithm of open connections\n"), "{said}");
+        lab.policy(0, "check", &all("dtcp"));
+        let said = stderr(&lab.policy(2, "apply --dry-run", &format!("{}netns = \"ldk_none\"\n", all("cubic"))));
+        assert!(said.contains("no network namespace \"ldk_none\""), "{said}");
+        assert_eq!(stdout(&run(0, "policy show")), "there is no policy\n");
+        assert_eq!(stdout(&run(0, "policy show -o toml")), "");
+        assert!(show()["policy"].is_null());
+        assert_eq!(stdout(&run(0, "policy remove --dry-run")), "there is no policy\n");
+        assert_eq!(stdout(&run(0, "policy remove")), "there is no policy\n");
+        assert_eq!(crate::common::state::lines(), nothing);
+        crate::lab::sandbox::assert_nothing_left();
+
+        lab.apply(&all("dtcp"));
+        let applied = crate::common::state::lines();
+        let said = stdout(&lab.policy(0, "apply --dry-run", &all("bbr")));
+        assert!(said.contains("\n  replace generation 1 of the policy at the cgroup "), "{said}");
+        let said = stdout(&run(0, "policy remove --dry-run --live"));
+        for line in ["give open connections back", "detach the policy and remove the pins in", "unload \"dtcp\""] {
+            assert!(said.contains(&format!("\n  {line}")), "{said}");
+        }
+        assert!(stdout(&run(0, "unload --all --dry-run")).contains("detach the policy"));
+        assert_eq!(lab.policy(0, "diff", &all("dtcp")).stdout, b"");
+        let diff = stdout(&lab.policy(1, "diff --exit-code", &all("bbr")));
+        assert!(diff.contains("\n-use = \"dtcp\"\n+use = \"bbr\"\n"), "{diff}");
+        let toml = stdout(&run(0, "policy show -o toml"));
+        assert_eq!(lab.policy(0, "diff", toml.strip_prefix("version = 1\n").unwrap()).stdout, b"");
+        assert_eq!(crate::common::state::lines(), applied);
+        assert_eq!(show()["generation"], 1);
+        run(0, "unload --all");
+        assert_eq!(crate::common::state::lines(), nothing);
+    });
+}

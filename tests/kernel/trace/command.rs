@@ -1,0 +1,93 @@
+//! `tccc trace` and `tccc sockets` as a user types them.
+
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use crate::common::{HostSnapshot, TCCC, needs, poll_until, tccc};
+use crate::lab::trace::{loopback_netns, programs_of, transfer};
+
+use super::SOON;
+
+#[test]
+fn nothing_is_left_after_a_killed_trace() {
+    needs!(root, btf);
+    let before = HostSnapshot::take(&["tccc-trace"]);
+    let mut child = tccc().args(["trace", "--netns", "/proc/self/ns/net"]).stdout(Stdio::null()).spawn().unwrap();
+    poll_until(SOON, "the tracer is attached", || programs_of(child.id()).len() >= 2);
+    let programs = programs_of(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = || libbpf_rs::query::ProgInfoIter::default().any(|program| programs.contains(&program.id));
+    poll_until(SOON, "the kernel detaches the tracer", || !left());
+    before.assert_unchanged();
+}
+
+#[test]
+fn trace_prints_a_stream_and_sums_up() {
+    needs!(root, btf);
+    let netns = loopback_netns();
+    let place = format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd());
+    let child = tccc()
+        .args(["trace", "--netns", &place, "--interval", "1ms", "--duration", "3s", "-o", "jsonl"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    poll_until(SOON, "the tracer is attached", || programs_of(child.id()).len() >= 2);
+    let client = transfer(&netns, "reno", 16 << 20);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["schema"] == 1));
+    let of_open = events.iter().any(|event| event["tcp_state"] == "ESTABLISHED");
+    assert!(of_open, "{events:?} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(events.iter().any(|event| event["kind"] == "close" && event["local"] == client.to_string().as_str()));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("events in 3"), "{told}");
+    let cost =
+        told.split_once("looking at the sockets took ").and_then(|(_, rest)| rest.split_once(" % of a processor"));
+    let share_percent: f64 = cost.expect("what the samples cost is said").0.parse().unwrap();
+    assert!(share_percent > 0.0 && share_percent < 10.0, "{told}");
+}
+
+#[test]
+fn a_user_without_capabilities_is_told_which() {
+    needs!(root, btf);
+    // The program lies where other users may not look: it is run from a copy.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let program = folder.path().join("tccc");
+    std::fs::copy(TCCC, &program).unwrap();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    for (verb, capabilities) in [("trace", "CAP_BPF, CAP_PERFMON"), ("sockets", "CAP_SYS_ADMIN")] {
+        let output = Command::new(&program).arg(verb).uid(65534).gid(65534).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{verb}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let says = format!("sockets: this process lacks {capabilities}\n");
+        assert!(message.contains(&says) && message.contains("hint: "), "{message}");
+        assert!(output.stdout.is_empty(), "{verb} prints to stdout before it is refused");
+    }
+    let places = ["/proc/self/ns/net", "/proc/self/ns/net:other"];
+    let link = [&["link", "--delay", "1ms", "--between"], &places[..]].concat();
+    let cases = [
+        (&link[..], "lacks CAP_NET_ADMIN"),
+        (&["sockets", "--netns", "1"], "cannot open the network namespace \"1\": permission denied"),
+    ];
+    for (arguments, says) in cases {
+        let output = Command::new(&program).args(arguments).uid(65534).gid(65534).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {message}");
+        assert!(message.contains(says) && message.contains("hint: "), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn algorithm_that_nobody_registered_is_named() {
+    needs!(root, btf);
+    let output = tccc().args(["sockets", "--algorithm", "trace_nope"]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("no algorithm \"trace_nope\" is registered"), "{message}");
+}

@@ -1,0 +1,55 @@
+//! A link to many peers: addresses of a second namespace, behind a user-space link with loss or a short queue.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::time::Duration;
+
+use tccc::emulate::tunlink::TunLink;
+use tccc::emulate::{LinkDriver as _, LinkEnd};
+use tccc::kernel::netlink;
+use tccc::kernel::netns::Netns;
+use tccc::path::{Direction, LinkConfig};
+use tccc::units::{BitsPerSec, QueueSize, Share};
+
+const INTERFACES: [&str; 2] = ["kgt0", "kgt1"];
+
+pub struct Link {
+    pub peers: Netns,
+    pub addresses: Vec<Ipv4Addr>,
+    _link: Box<dyn tccc::emulate::Link>,
+}
+
+impl Link {
+    /// 200 Mbit/s, 2 ms each way, one packet of fifty lost on the way to the peers.
+    pub fn lossy(netns: &Netns, peers: u8) -> Link {
+        let there = Direction {
+            rate: Some(BitsPerSec(200_000_000)),
+            delay: Duration::from_millis(2),
+            queue: QueueSize::Packets(1000),
+            loss: Share(0.02).into(),
+            seed: 1,
+            ..Direction::default()
+        };
+        Self::build(netns, peers, there)
+    }
+
+    pub fn build(netns: &Netns, peers: u8, there: Direction) -> Link {
+        let far = Netns::create().unwrap();
+        let back = Direction { loss: Share(0.0).into(), queue: QueueSize::Packets(4000), ..there.clone() };
+        let config = LinkConfig { directions: [there, back], mtu: 1500 };
+        let ends = [(netns, INTERFACES[0]), (&far, INTERFACES[1])]
+            .map(|(netns, name)| LinkEnd { netns: netns.try_clone().unwrap(), interface: name.to_owned() });
+        let link = TunLink.connect(&config, ends).unwrap();
+        netlink::set_up(&far, "lo").unwrap();
+        netlink::add_address(netns, INTERFACES[0], [10, 79, 0, 1].into(), 16).unwrap();
+        let addresses: Vec<Ipv4Addr> = (0..peers).map(|number| [10, 79, 1, 1 + number].into()).collect();
+        for address in &addresses {
+            netlink::add_address(&far, INTERFACES[1], (*address).into(), 16).unwrap();
+        }
+        Link { peers: far, addresses, _link: link }
+    }
+
+    pub fn listen(&self, address: Ipv4Addr) -> TcpListener {
+        let address = SocketAddr::V4(SocketAddrV4::new(address, 0));
+        self.peers.run(|| Ok(TcpListener::bind(address)?)).unwrap()
+    }
+}

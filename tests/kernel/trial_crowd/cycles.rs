@@ -1,0 +1,75 @@
+//! Thousands of cycles of load and unload, apply and remove: the kernel and `/run` are as before.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use tccc::catalog;
+use tccc::kernel::probe::Features;
+use tccc::loader::{self, Options, Request};
+use tccc::policy::change;
+use tccc::policy::file;
+use tccc::policy::generation::Role;
+
+use crate::common::{needs, poll_until};
+use crate::lab::trial::{DEFAULT, SOON, in_lab};
+
+/// Variable for the number of cycles.
+const CYCLES: &str = "TCCC_TRIAL_CYCLES";
+const CYCLES_USUAL: u32 = 200;
+
+/// BPF objects of the kernel by kind.
+fn objects() -> BTreeMap<&'static str, usize> {
+    BTreeMap::from([
+        ("programs", ProgInfoIter::default().count()),
+        ("maps", MapInfoIter::default().count()),
+        ("links", LinkInfoIter::default().count()),
+    ])
+}
+
+/// Memory of this process, kilobytes.
+fn memory_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_few_cycles_leave_nothing() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    cycle(20);
+}
+
+#[test]
+#[ignore = "a campaign: TCCC_TRIAL_CYCLES=10000 cargo test --release --test kernel -- --ignored many_cycles"]
+fn many_cycles_leave_nothing() {
+    needs!(root, struct_ops, bpffs, cgroup2);
+    cycle(std::env::var(CYCLES).map_or(CYCLES_USUAL, |text| text.parse().unwrap()));
+}
+
+fn cycle(cycles: u32) {
+    in_lab(|lab| {
+        let features = Features::probe().unwrap();
+        let request = Request { name: "ldk_cycle", ..Request::of(catalog::find("dtcp").unwrap()) };
+        let path = lab.policy("split = { cubic = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"");
+        let mut policy = file::read(&path).unwrap();
+        policy.rules[0].trial = None;
+        let before = objects();
+        let (begin, mut first_kb) = (Instant::now(), 0);
+        for number in 0..cycles {
+            loader::load(&request, Options::default(), &features).unwrap();
+            loader::unload("ldk_cycle", &features).unwrap();
+            change::apply(&policy, Some(&path), Role::Permanent, false).unwrap();
+            change::remove(false).unwrap();
+            assert!(!Path::new("/run/tccc").exists() && !Path::new("/sys/fs/bpf/tccc").exists(), "cycle {number}");
+            if number == cycles / 10 {
+                first_kb = memory_kb();
+            }
+        }
+        println!("{cycles} cycles in {:?}, {first_kb} kB then {} kB", begin.elapsed(), memory_kb());
+        assert!(memory_kb() < first_kb + 20_000, "this process grew");
+        poll_until(SOON, "the kernel's objects are as before", || objects() == before);
+        assert_eq!(lab.given(), DEFAULT);
+    });
+}

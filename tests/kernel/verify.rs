@@ -1,0 +1,32 @@
+//! Kernel ring: every algorithm of the catalogue passes this kernel's verifier, at a cost that stays small.
+//!
+//! `cargo xtask verify` prints the table.
+
+use crate::common::{HostSnapshot, needs, verdict};
+use tccc::catalog;
+use tccc::kernel::probe::Features;
+use tccc::loader::{Request, verify};
+
+/// Instructions the verifier may walk for one callback: 1 % of the kernel's limit of a million, where a loop or a
+/// branch too many shows long before an older kernel refuses the program.
+const COST_LIMIT: u32 = 10_000;
+
+#[test]
+fn every_algorithm_passes_the_verifier_cheaply() {
+    needs!(root, struct_ops);
+    let before = HostSnapshot::take(&["kernel_verify"]);
+    let features = Features::probe().unwrap();
+    println!("algorithm        callback                  instructions walked by the verifier");
+    for algorithm in catalog::all() {
+        let verified = verify(&Request::of(algorithm), &features);
+        verdict::record("verifier", &algorithm.id, verified.is_ok());
+        let verified = verified.unwrap();
+        let costs = verified.verifier_cost().unwrap();
+        assert!(!costs.is_empty(), "\"{}\" has callbacks", algorithm.id);
+        for (callback, cost) in costs {
+            println!("{:16} {callback:25} {cost:6}", algorithm.id);
+            assert!(cost <= COST_LIMIT, "{callback} of \"{}\" costs {cost}, at most {COST_LIMIT}", algorithm.id);
+        }
+    }
+    before.assert_unchanged();
+}

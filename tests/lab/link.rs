@@ -1,0 +1,229 @@
+//! A link between two namespaces of the test's own, and traffic over it.
+
+use std::fs;
+use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::{Linger, RcvBufForce, ReceiveTimestampns, UdpGsoSegment};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt};
+use nix::time::{ClockId, clock_gettime};
+use tccc::emulate::{Link, LinkDriver, LinkEnd};
+use tccc::kernel::netlink::add_address;
+use tccc::kernel::netns::Netns;
+use tccc::path::{Direction, LinkConfig};
+use tccc::units::{BitsPerSec, QueueSize};
+
+/// IPv4 and UDP headers, bytes.
+pub const UDP_HEADERS: usize = 28;
+/// A full packet of the default MTU.
+pub const MTU: usize = 1500;
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 79, 0, 1), Ipv4Addr::new(10, 79, 0, 2)];
+/// Packets that the flood hands to the kernel in one call, which cuts them into single packets before the link.
+const FLOOD_BURST: usize = 16;
+/// How long a receiver waits for a next packet before it takes the traffic for finished.
+const QUIET: Duration = Duration::from_millis(400);
+
+/// A direction without rate limit, loss or jitter.
+pub fn plain(delay: Duration) -> Direction {
+    Direction { delay, seed: 1, ..Direction::default() }
+}
+
+/// A direction with a rate in Mbit/s.
+pub fn limited(mbit: f64, delay: Duration, queue: QueueSize) -> Direction {
+    Direction { rate: Some(BitsPerSec((mbit * 1e6) as u64)), queue, ..plain(delay) }
+}
+
+/// Two namespaces and the link between them; traffic goes from the first to the second.
+pub struct Lab {
+    pub link: Box<dyn Link>,
+    pub sides: [Netns; 2],
+}
+
+impl Lab {
+    pub fn new(driver: &dyn LinkDriver, directions: [Direction; 2]) -> Lab {
+        Self::with_mtu(driver, directions, MTU as u32)
+    }
+
+    pub fn with_mtu(driver: &dyn LinkDriver, directions: [Direction; 2], mtu: u32) -> Lab {
+        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+        let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("lnk{n}") });
+        let link = driver.connect(&LinkConfig { directions, mtu }, ends).unwrap();
+        for (n, side) in sides.iter().enumerate() {
+            add_address(side, &format!("lnk{n}"), ADDRESSES[n].into(), 24).unwrap();
+        }
+        Lab { link, sides }
+    }
+
+    /// Sockets for packets from side `from` to the other side.
+    pub fn udp(&self, from: usize) -> (Sender, Receiver) {
+        let to = 1 - from;
+        let receiver = self.sides[to].run(|| Ok(UdpSocket::bind((ADDRESSES[to], 0))?)).unwrap();
+        receiver.set_read_timeout(Some(QUIET)).unwrap();
+        setsockopt(&receiver, RcvBufForce, &(64 << 20)).unwrap();
+        setsockopt(&receiver, ReceiveTimestampns, &true).unwrap();
+        let sender = self.sides[from].run(|| Ok(UdpSocket::bind((ADDRESSES[from], 0))?)).unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        (Sender { socket: sender, next: 0 }, Receiver { socket: receiver })
+    }
+
+    /// Sends TCP from the first side for a time; returns the bytes that arrived.
+    pub fn tcp(&self, time: Duration) -> u64 {
+        const BUFFERS: &str = "4096 1048576 67108864";
+        for side in &self.sides {
+            let set = |name| Ok(fs::write(format!("/proc/sys/net/ipv4/{name}"), BUFFERS)?);
+            side.run(|| set("tcp_rmem").and_then(|()| set("tcp_wmem"))).unwrap();
+        }
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::scope(|scope| {
+            let received = scope.spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut buffer = vec![0; 256 << 10];
+                let mut received = 0;
+                while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+                    received += bytes as u64;
+                }
+                received
+            });
+            let mut stream = self.sides[0].run(|| Ok(TcpStream::connect(address)?)).unwrap();
+            stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            let (started, buffer) = (Instant::now(), vec![0; 128 << 10]);
+            while started.elapsed() < time {
+                let _ = stream.write(&buffer);
+            }
+            // What is left in the sender's buffer is of no interest.
+            setsockopt(&stream, Linger, &nix::libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
+            drop(stream);
+            received.join().unwrap()
+        })
+    }
+}
+
+/// What a packet carries: its number and when it was sent, wall-clock nanoseconds.
+pub struct Sender {
+    socket: UdpSocket,
+    next: u64,
+}
+
+impl Sender {
+    /// Sends one packet of this many bytes on the link.
+    pub fn send(&mut self, bytes: usize) {
+        let mut packet = [0; MTU];
+        packet[..8].copy_from_slice(&self.next.to_le_bytes());
+        packet[8..16].copy_from_slice(&wall_nanos().to_le_bytes());
+        while let Err(error) = self.socket.send(&packet[..bytes - UDP_HEADERS]) {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+        }
+        self.next += 1;
+    }
+
+    /// Sends full packets at a rate for a time, in small bursts, so that the queue of the link stays full.
+    ///
+    /// The thread that calls it gets the highest ordinary priority: a flood with gaps would measure the sender.
+    pub fn flood(&mut self, mbit: f64, time: Duration) {
+        const BURST_INTERVAL: Duration = Duration::from_micros(200);
+        const NICENESS: i32 = -19;
+        // SAFETY: plain system calls on the calling thread.
+        unsafe {
+            nix::libc::prctl(nix::libc::PR_SET_TIMERSLACK, 1);
+            nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, NICENESS);
+        }
+        let payload = MTU - UDP_HEADERS;
+        setsockopt(&self.socket, UdpGsoSegment, &(payload as i32)).unwrap();
+        let burst = vec![0; payload * FLOOD_BURST];
+        let started = Instant::now();
+        let mut sent = 0;
+        while started.elapsed() < time {
+            let wanted = (started.elapsed().as_secs_f64() * mbit * 1e6 / 8.0 / MTU as f64) as usize;
+            while sent < wanted {
+                let packets = (wanted - sent).min(FLOOD_BURST);
+                // A refusal is a packet that was never sent.
+                let _ = self.socket.send(&burst[..payload * packets]);
+                sent += packets;
+            }
+            thread::sleep(BURST_INTERVAL); // the flood's own pace
+        }
+    }
+}
+
+/// A packet as it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    pub number: u64,
+    /// Wall-clock nanoseconds at which the receiving kernel got it.
+    pub at: u64,
+    /// From the sender's call to the receiving kernel, nanoseconds.
+    pub delay: u64,
+}
+
+/// The other end.
+pub struct Receiver {
+    socket: UdpSocket,
+}
+
+impl Receiver {
+    /// All packets until there are no more for a while.
+    pub fn rest(&self) -> Vec<Arrival> {
+        std::iter::from_fn(|| self.one()).collect()
+    }
+
+    /// The next packet; none when there is none for a while.
+    pub fn one(&self) -> Option<Arrival> {
+        let mut packet = [0; MTU];
+        let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
+        let mut vectors = [IoSliceMut::new(&mut packet)];
+        let message =
+            recvmsg::<SockaddrIn>(self.socket.as_raw_fd(), &mut vectors, Some(&mut control), MsgFlags::empty()).ok()?;
+        let stamp = message.cmsgs().unwrap().find_map(|message| match message {
+            ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp).as_nanos() as u64),
+            _ => None,
+        })?;
+        let word = |at: usize| u64::from_le_bytes(packet[at..at + 8].try_into().unwrap());
+        Some(Arrival { number: word(0), at: stamp, delay: stamp.saturating_sub(word(8)) })
+    }
+}
+
+/// Receives on a thread of its own while `traffic` runs.
+pub fn receive_during(receiver: &Receiver, traffic: impl FnOnce()) -> Vec<Arrival> {
+    let finished = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let arrivals = scope.spawn(|| {
+            let mut arrivals = Vec::new();
+            while !finished.load(Ordering::Relaxed) {
+                arrivals.extend(receiver.rest());
+            }
+            arrivals.extend(receiver.rest());
+            arrivals
+        });
+        traffic();
+        finished.store(true, Ordering::Relaxed);
+        arrivals.join().unwrap()
+    })
+}
+
+/// Sends this many packets without haste; returns the numbers of those that arrived.
+pub fn survivors(lab: &Lab, packets: u64) -> Vec<u64> {
+    let (mut sender, receiver) = lab.udp(0);
+    let arrivals = receive_during(&receiver, || (0..packets).for_each(|_| sender.send(200)));
+    arrivals.iter().map(|arrival| arrival.number).collect()
+}
+
+/// Wall-clock nanoseconds: the clock of the kernel's receive stamps.
+pub fn wall_nanos() -> u64 {
+    Duration::from(clock_gettime(ClockId::CLOCK_REALTIME).unwrap()).as_nanos() as u64
+}
+
+/// CPU time of all link threads of this process so far.
+pub fn link_cpu_time() -> Duration {
+    let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let nanos = threads.filter_map(|thread| {
+        let name = fs::read_to_string(thread.path().join("comm")).ok()?;
+        let times = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        (name.trim() == "tunlink").then(|| times.split(' ').next()?.parse::<u64>().ok())?
+    });
+    Duration::from_nanos(nanos.sum())
+}

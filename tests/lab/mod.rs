@@ -1,0 +1,15 @@
+//! Places to test in: namespaces, links, connections, servers, terminals and results, each of the test's own.
+#![allow(dead_code, reason = "each test binary uses its own part of this module")]
+
+pub mod link;
+pub mod pair;
+pub mod policy;
+pub mod pty;
+pub mod record;
+pub mod results;
+pub mod sandbox;
+pub mod serve;
+pub mod systemd;
+pub mod trace;
+pub mod trial;
+pub mod virtual_time;

@@ -1,0 +1,407 @@
+//! A path of known rate and round trip, a transfer over it, and everything the wire and the sender's algorithm showed.
+
+mod tamper;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{IoSliceMut, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns, TcpCongestion};
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, SockaddrStorage, connect,
+    recvmsg, setsockopt, socket,
+};
+use tccc::catalog;
+use tccc::emulate::tunlink::TunLink;
+use tccc::emulate::{Link, LinkDriver, LinkEnd};
+use tccc::kernel::cgroup;
+use tccc::kernel::netlink::add_address;
+use tccc::kernel::netns::Netns;
+use tccc::kernel::probe::Features;
+use tccc::loader::{Registered, Request, register};
+use tccc::path::{Direction, LinkConfig};
+use tccc::trace::event::{Event, EventKind};
+use tccc::trace::filter::Filter;
+use tccc::trace::live::{Sampling, Tracer};
+use tccc::units::{BitsPerSec, QueueSize};
+
+pub use tamper::Tamper;
+use tamper::{Rewrite, Wire};
+
+pub const T1: u64 = 1_544_000;
+pub const OC1: u64 = 51_840_000;
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
+const IPV4_BYTES: usize = 20;
+/// The option of bpf/include/pair.bpf.h on the wire: kind, length, ExID.
+const MARK: [u8; 4] = [254, 6, 0x53, 0x53];
+const REPLY: [u8; 4] = [254, 8, 0x53, 0x53];
+
+/// Two namespaces with a link between them; data go from the first to the second.
+pub struct Lab {
+    pub sides: [Netns; 2],
+    _path: Path,
+}
+
+/// What the packets go through; kept for as long as they shall.
+enum Path {
+    Link(#[allow(dead_code, reason = "held, not read")] Box<dyn Link>),
+    Wire(#[allow(dead_code, reason = "held, not read")] Wire),
+}
+
+impl Lab {
+    pub fn new(bits_per_second: u64, rtt: Duration) -> Lab {
+        let direction = |rate, seed| Direction {
+            rate,
+            delay: rtt / 2,
+            queue: QueueSize::Packets(5_000),
+            seed,
+            ..Direction::default()
+        };
+        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+        let ends = [0, 1].map(|n| LinkEnd { netns: sides[n].try_clone().unwrap(), interface: format!("pair{n}") });
+        let directions = [direction(Some(BitsPerSec(bits_per_second)), 1), direction(None, 2)];
+        let link = TunLink.connect(&LinkConfig { directions, mtu: 1500 }, ends).unwrap();
+        Lab::on(sides, Path::Link(link))
+    }
+
+    /// A path without a rate on which the receiver's replies are tampered with.
+    pub fn tampered(rtt: Duration, tamper: Tamper) -> Lab {
+        Lab::rewritten(rtt, tamper::of_replies(tamper))
+    }
+
+    /// A path without a rate on which a copy with a malformed block of options, which are counted, comes before every packet of both
+    /// ends.
+    pub fn hostile(rtt: Duration, seed: u64, blocks: &Arc<AtomicU64>) -> Lab {
+        Lab::rewritten(rtt, tamper::of_all_options(seed, Arc::clone(blocks)))
+    }
+
+    fn rewritten(rtt: Duration, rewrite: Rewrite) -> Lab {
+        let sides = [Netns::create().unwrap(), Netns::create().unwrap()];
+        let wire = Wire::between(&sides, ["pair0", "pair1"], rtt, rewrite);
+        Lab::on(sides, Path::Wire(wire))
+    }
+
+    fn on(sides: [Netns; 2], path: Path) -> Lab {
+        for (n, side) in sides.iter().enumerate() {
+            add_address(side, &format!("pair{n}"), ADDRESSES[n].into(), 24).unwrap();
+            side.run(set_buffers).unwrap();
+        }
+        Lab { sides, _path: path }
+    }
+
+    /// Sends `bytes` with an algorithm; returns what was seen, and how long it took until the last byte was read.
+    pub fn transfer(&self, algorithm: &str, bytes: usize) -> Seen {
+        self.transfer_from(None, algorithm, bytes)
+    }
+
+    /// As [`Lab::transfer`], with the sender's socket alone in a cgroup.
+    pub fn transfer_from(&self, cgroup: Option<&Cgroup>, algorithm: &str, bytes: usize) -> Seen {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let filter = Filter { netns: Some(BTreeSet::from([self.sides[0].inode()])), ..Filter::default() };
+        let tracer = Tracer::start(&filter, Sampling::ByPacket(Duration::ZERO), 64 << 20).unwrap();
+        let wire = self.sides[1].run(capture).unwrap();
+        let is_over = AtomicBool::new(false);
+        let mut seen = Seen { algorithm: algorithm.to_owned(), ..Seen::default() };
+        std::thread::scope(|scope| {
+            let (is_over, address) = (&is_over, listener.local_addr().unwrap());
+            let watched = scope.spawn(move || {
+                let (mut events, mut options) = (Vec::new(), Vec::new());
+                loop {
+                    let was_over = is_over.load(Ordering::Acquire);
+                    tracer.poll(Duration::from_millis(1), &mut |event| events.push(event)).unwrap();
+                    take_options(&wire, &mut options);
+                    if was_over {
+                        return (events, options);
+                    }
+                }
+            });
+            let started = Instant::now();
+            let inside = cgroup.map(Cgroup::enter);
+            let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            drop(inside);
+            let received = scope.spawn(|| receive(&listener, bytes));
+            (&sent).write_all(&vec![7; bytes]).unwrap();
+            received.join().unwrap();
+            seen.seconds = started.elapsed().as_secs_f64();
+            // The receiver has closed: when that arrives, so has every ACK.
+            assert_eq!((&sent).read(&mut [0]).unwrap(), 0);
+            is_over.store(true, Ordering::Release);
+            (seen.events, seen.options) = watched.join().unwrap();
+        });
+        seen
+    }
+
+    /// Seconds for `bytes` that begin to be paced while a message of one byte is on its way, after `answered` others.
+    pub fn time_when_pacing_begins(&self, algorithm: &str, answered: usize, bytes: usize, limit: Duration) -> f64 {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let received = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(limit)).unwrap();
+                for _ in 0..answered {
+                    stream.read_exact(&mut [0]).unwrap();
+                    stream.write_all(&[0]).unwrap();
+                }
+                stream.read_exact(&mut vec![0; 1 + bytes])
+            });
+            let mut sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            sent.set_nodelay(true).unwrap();
+            for _ in 0..answered {
+                sent.write_all(&[7]).unwrap();
+                sent.read_exact(&mut [0]).unwrap();
+            }
+            let started = Instant::now();
+            sent.write_all(&[7]).unwrap();
+            limit_pacing(&sent, u64::MAX / 2);
+            sent.write_all(&vec![7; bytes]).unwrap();
+            received.join().unwrap().expect("the bytes arrive");
+            started.elapsed().as_secs_f64()
+        })
+    }
+
+    /// Sends `bytes` without watching; seconds from before the connection until the last byte was read.
+    pub fn time(&self, algorithm: &str, bytes: usize) -> f64 {
+        let listener = self.sides[1].run(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let started = Instant::now();
+            let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            let received = scope.spawn(|| receive(&listener, bytes));
+            (&sent).write_all(&vec![7; bytes]).unwrap();
+            received.join().unwrap();
+            started.elapsed().as_secs_f64()
+        })
+    }
+}
+
+/// Large windows, and nothing remembered of an earlier connection.
+fn set_buffers() -> anyhow::Result<()> {
+    for (name, value) in
+        [("tcp_rmem", "4096 8388608 67108864"), ("tcp_wmem", "4096 8388608 67108864"), ("tcp_no_metrics_save", "1")]
+    {
+        fs::write(format!("/proc/sys/net/ipv4/{name}"), value)?;
+    }
+    Ok(())
+}
+
+/// A socket has its algorithm before it connects.
+fn open(address: SocketAddr, algorithm: &str) -> anyhow::Result<TcpStream> {
+    let client = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&client, TcpCongestion, &algorithm.into())?;
+    connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
+    Ok(client.into())
+}
+
+/// What a program asks for, bytes per second: TCP paces the socket from now on.
+pub fn limit_pacing(socket: &impl AsRawFd, rate: u64) {
+    // SAFETY: the descriptor is open; the number is as long as the call is told and outlives it.
+    let answer = unsafe {
+        let at = (&raw const rate).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, at, size_of::<u64>() as u32)
+    };
+    assert_eq!(answer, 0);
+}
+
+fn receive(listener: &TcpListener, bytes: usize) {
+    const SILENCE: Duration = Duration::from_secs(60);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(SILENCE)).unwrap(); // a path that is broken fails the test instead of holding it up
+    let mut rest = vec![0; 256 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let most = left.min(rest.len());
+        let read = stream.read(&mut rest[..most]).expect("bytes arrive");
+        assert!(read > 0, "{left} bytes are missing");
+        assert!(rest[..read].iter().all(|&byte| byte == 7));
+        left -= read;
+    }
+}
+
+/// Sees every IP packet of this namespace, both ways, with the kernel's time.
+fn capture() -> anyhow::Result<OwnedFd> {
+    let wire = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_NONBLOCK, SockProtocol::EthAll)?;
+    setsockopt(&wire, RcvBufForce, &(64 << 20))?;
+    setsockopt(&wire, ReceiveTimestampns, &true)?;
+    Ok(wire)
+}
+
+fn take_options(wire: &OwnedFd, options: &mut Vec<(Duration, PairOption)>) {
+    let (mut packet, mut control) = ([0; 2048], nix::cmsg_space!(libc::timespec));
+    loop {
+        let mut slices = [IoSliceMut::new(&mut packet)];
+        let read = recvmsg::<()>(wire.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
+        let Ok((length, time)) = read.map(|read| (read.bytes, time_of(&read))) else { return };
+        options.extend(pair_option(&packet[..length]).map(|option| (time, option)));
+    }
+}
+
+fn time_of(read: &RecvMsg<'_, '_, ()>) -> Duration {
+    let stamp = read.cmsgs().unwrap().find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+        _ => None,
+    });
+    stamp.expect("the kernel's time")
+}
+
+/// The option of pairs as it was on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairOption {
+    Mark { is_second: bool, pair: u8, payload: usize },
+    Reply { dt_us: u32 },
+}
+
+fn pair_option(packet: &[u8]) -> Option<PairOption> {
+    const TCP: u8 = 6;
+    if packet.first()? >> 4 != 4 || packet.get(9) != Some(&TCP) {
+        return None;
+    }
+    let tcp = packet.get(IPV4_BYTES..)?;
+    let header = usize::from(tcp.get(12)? >> 4) * 4;
+    let payload = packet.len() - IPV4_BYTES - header;
+    let mut rest = tcp.get(20..header)?;
+    while let [kind, tail @ ..] = rest {
+        let length = match kind {
+            0 => return None,
+            1 => 1,
+            _ => usize::from(*tail.first()?),
+        };
+        if rest.starts_with(&MARK) {
+            return Some(PairOption::Mark { is_second: rest[4] & 1 == 1, pair: rest[5], payload });
+        }
+        if rest.starts_with(&REPLY) {
+            return Some(PairOption::Reply { dt_us: u32::from_be_bytes(rest[4..8].try_into().unwrap()) });
+        }
+        rest = rest.get(length.max(1)..)?;
+    }
+    None
+}
+
+/// What a transfer showed.
+#[derive(Default)]
+pub struct Seen {
+    pub algorithm: String,
+    pub events: Vec<Event>,
+    /// In the order of the wire, with the time of each.
+    pub options: Vec<(Duration, PairOption)>,
+    pub seconds: f64,
+}
+
+/// The algorithm's own state at one packet.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub phase: String,
+    pub dt_us: u64,
+    pub rtt_pair_us: u64,
+    pub est: u64,
+    pub cwnd: u32,
+    pub bytes_acked: u64,
+    pub delivered: u32,
+    pub time_ns: u64,
+}
+
+impl Seen {
+    /// The sender's states in the order of time, as the catalogue's `id` lays them out.
+    pub fn states(&self, id: &str) -> Vec<State> {
+        let layout = &catalog::find(id).unwrap().layout;
+        let ours = |event: &&Event| event.algorithm == self.algorithm && event.kind != EventKind::Close;
+        let state = |event: &Event| {
+            let fields = layout.decode(&event.private_state);
+            let number = |wanted: &str| {
+                let field = fields.iter().find(|(name, _)| *name == wanted);
+                field.map_or(0, |(_, value)| value.to_string().parse().unwrap())
+            };
+            State {
+                phase: layout.phase_name(&event.private_state).unwrap().to_owned(),
+                dt_us: number("dt_us"),
+                rtt_pair_us: number("rtt_pair_us"),
+                est: number("est"),
+                cwnd: event.cwnd_pkts,
+                bytes_acked: event.bytes_acked,
+                delivered: event.delivered_pkts,
+                time_ns: event.time_ns,
+            }
+        };
+        self.events.iter().filter(ours).map(state).collect()
+    }
+
+    pub fn replies(&self) -> Vec<u32> {
+        let reply = |(_, option): &(Duration, PairOption)| match option {
+            PairOption::Reply { dt_us } => Some(*dt_us),
+            PairOption::Mark { .. } => None,
+        };
+        self.options.iter().filter_map(reply).collect()
+    }
+
+    pub fn marks(&self) -> Vec<PairOption> {
+        self.timed_marks().map(|(_, mark)| mark).collect()
+    }
+
+    fn timed_marks(&self) -> impl Iterator<Item = (Duration, PairOption)> {
+        self.options.iter().copied().filter(|(_, option)| matches!(option, PairOption::Mark { .. }))
+    }
+
+    /// Microseconds between the marks of each pair as they came off the wire.
+    pub fn intervals_us(&self) -> Vec<f64> {
+        let times: Vec<Duration> = self.timed_marks().map(|(time, _)| time).collect();
+        times.chunks_exact(2).map(|pair| pair[1].saturating_sub(pair[0]).as_secs_f64() * 1e6).collect()
+    }
+}
+
+/// A cgroup of the test's own; removed when dropped.
+pub struct Cgroup {
+    pub path: PathBuf,
+}
+
+/// This process is in the cgroup for as long as the value lives: sockets belong to the cgroup that makes them.
+struct Inside {
+    before: PathBuf,
+}
+
+impl Cgroup {
+    pub fn create(name: &str) -> Cgroup {
+        let path = cgroup::mount_point().unwrap().join(name);
+        fs::create_dir(&path).unwrap();
+        Cgroup { path }
+    }
+
+    fn enter(&self) -> Inside {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
+        let before = cgroup::mount_point().unwrap().join(own);
+        fs::write(self.path.join("cgroup.procs"), "0").unwrap();
+        Inside { before }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        fs::write(self.before.join("cgroup.procs"), "0").unwrap();
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Registers an algorithm of the catalogue for as long as the value lives, its companion in one cgroup alone.
+pub fn registered_in(cgroup: &Cgroup, id: &str, name: &str) -> Registered {
+    let request = Request { name, cgroup: Some(&cgroup.path), ..Request::of(catalog::find(id).unwrap()) };
+    register(&request, &Features::probe().unwrap()).unwrap()
+}
+
+/// Registers an algorithm of the catalogue for as long as the value lives, its companion in every cgroup.
+pub fn registered(id: &str, name: &str, settings: &[&str]) -> Registered {
+    let algorithm = catalog::find(id).unwrap();
+    let settings = algorithm.settings(settings).unwrap();
+    let request = Request { name, settings: &settings, ..Request::of(algorithm) };
+    register(&request, &Features::probe().unwrap()).unwrap()
+}

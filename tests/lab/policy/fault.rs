@@ -1,0 +1,91 @@
+//! The program under test, killed or stopped at a point of its own.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Output, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tccc::fault::{POINTS, VARIABLE};
+
+use crate::common::{poll_until, tccc};
+use crate::lab::sandbox::{stderr, stdout};
+
+/// A command comes to its point within this time.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The points of commands whose name begins so: `apply.`.
+pub fn points(of: &str) -> Vec<&'static str> {
+    let points: Vec<_> = POINTS.into_iter().filter(|point| point.starts_with(of)).collect();
+    assert!(!points.is_empty(), "no point begins with {of}");
+    points
+}
+
+/// Runs a command that kills itself at a point.
+///
+/// Panics: when it does not come to the point.
+#[track_caller]
+pub fn killed_at(point: &str, words: &[&str]) {
+    let output: Output = tccc().args(words).env(VARIABLE, point).output().expect("the command starts");
+    let why = format!("{words:?} at {point}: {}{}", stdout(&output), stderr(&output));
+    assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{why}");
+}
+
+/// A command that stops itself at a point.
+pub struct Stopped(Option<Child>);
+
+impl Stopped {
+    #[track_caller]
+    pub fn at(point: &str, words: &[&str]) -> Self {
+        let mut command = tccc();
+        command.args(words).env(VARIABLE, format!("{point}:stop"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        let stopped = Stopped(Some(child));
+        poll_until(SOON, "the command stops", || {
+            std::fs::read_to_string(&stat)
+                .is_ok_and(|text| text.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T')))
+        });
+        stopped
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.as_ref().expect("it is not ended").id()
+    }
+
+    /// How a command that waits for this one fails.
+    pub fn refusal(&self, subject: &str) -> String {
+        let pid = self.pid();
+        format!(
+            "cannot change {subject}: process {pid} (tccc) holds its lock for more than 10s, and is stopped (state T)\n  \
+             hint: `kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it; then try again"
+        )
+    }
+
+    /// Lets it go on, and waits until it ends.
+    pub fn go_on(self) -> Output {
+        self.end(Signal::SIGCONT)
+    }
+
+    /// Kills it where it stands.
+    pub fn kill(self) {
+        self.end(Signal::SIGKILL);
+    }
+
+    fn end(mut self, signal: Signal) -> Output {
+        let child = self.0.take().expect("it is ended once");
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Stopped {
+    /// A test that failed leaves nobody who holds its file systems.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

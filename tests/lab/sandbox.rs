@@ -1,0 +1,171 @@
+//! A place where tccc can pin and record without touching the host's own: a mount namespace of one thread.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::Value;
+use tccc::kernel::netns::Netns;
+
+use crate::common::HostSnapshot;
+pub use crate::common::{check, run, stderr, stdout};
+pub use crate::lab::trace::loopback_netns as network;
+
+const NONE: Option<&str> = None;
+/// Words in the names of all algorithms that these tests load.
+pub const NAMES: &str = "ldk";
+
+thread_local! {
+    /// Algorithms that were registered before the sandbox: another test on this host may have its own.
+    static EARLIER: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What is mounted where pins go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bpffs {
+    Writable,
+    ReadOnly,
+    Absent,
+}
+
+/// Runs a test in a mount namespace of its own and checks that the host is as before.
+pub fn in_sandbox(bpffs: Bpffs, test: impl FnOnce() + Send) {
+    let before = HostSnapshot::take(&[NAMES]);
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            EARLIER.set(available());
+            unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+            mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("private mounts");
+            mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), NONE).expect("an own /run");
+            hide_bpffs();
+            let flags = if bpffs == Bpffs::ReadOnly { MsFlags::MS_RDONLY } else { MsFlags::empty() };
+            if bpffs != Bpffs::Absent {
+                mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), flags, NONE).expect("a BPF file system");
+            }
+            test();
+            assert_nothing_left();
+        });
+        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    before.assert_unchanged();
+}
+
+/// A host may have one mounted; the test decides whether it is there.
+fn hide_bpffs() {
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+    for line in mounts.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[2] == "bpf" {
+            nix::mount::umount(words[1]).expect("the host's BPF file system can be left out");
+        }
+    }
+}
+
+/// No record, no pin, no folder for either.
+pub fn assert_nothing_left() {
+    for place in ["/run/tccc", "/sys/fs/bpf/tccc"] {
+        assert!(!Path::new(place).exists(), "{place} was left: {:?}", fs::read_dir(place).unwrap().collect::<Vec<_>>());
+    }
+    let listed = registered();
+    assert!(listed.is_empty(), "still registered: {listed:?}");
+}
+
+/// Algorithms that were registered in this sandbox and still are.
+pub fn registered() -> Vec<String> {
+    let is_of_this_test =
+        |name: &String| name.contains(NAMES) && EARLIER.with_borrow(|earlier| !earlier.contains(name));
+    available().into_iter().filter(is_of_this_test).collect()
+}
+
+pub fn available() -> Vec<String> {
+    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+pub fn default() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap().trim().to_owned()
+}
+
+pub const NET_ADMIN: i32 = 12;
+pub const SYS_ADMIN: i32 = 21;
+pub const PERFMON: i32 = 38;
+pub const BPF: i32 = 39;
+
+/// Runs a command without these capabilities; the test fails unless it ends with `code`.
+#[track_caller]
+pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -> Output {
+    // SAFETY: prctl is a plain system call, safe between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            for &capability in capabilities {
+                libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+            }
+            Ok(())
+        });
+    }
+    check(code, command)
+}
+
+/// `tccc status -o json`: its instances.
+pub fn status() -> Vec<Value> {
+    let document: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+    assert_eq!(document["schema"], 1);
+    document["instances"].as_array().unwrap().clone()
+}
+
+/// Two ends of a connection whose sender uses an algorithm.
+pub struct Connection {
+    pub sender: TcpStream,
+    receiver: TcpStream,
+}
+
+impl Connection {
+    pub fn open(netns: &Netns, algorithm: &str) -> Self {
+        let (sender, receiver) = netns
+            .run(|| {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let sender = TcpStream::connect(listener.local_addr()?)?;
+                Ok((sender, listener.accept()?.0))
+            })
+            .unwrap();
+        // SAFETY: the descriptor is open; the bytes outlive the call.
+        let answer = unsafe {
+            let (at, length) = (algorithm.as_ptr().cast(), algorithm.len() as u32);
+            libc::setsockopt(sender.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, at, length)
+        };
+        assert_eq!(answer, 0, "{algorithm} can be chosen: {}", std::io::Error::last_os_error());
+        Connection { sender, receiver }
+    }
+
+    /// Sends a megabyte and reads it at the other end.
+    pub fn transfer(&mut self) {
+        const BYTES: usize = 1 << 20;
+        let (sender, receiver) = (&mut self.sender, &mut self.receiver);
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.write_all(&vec![7; BYTES]).unwrap());
+            let mut received = vec![0; BYTES];
+            receiver.read_exact(&mut received).unwrap();
+            assert!(received.iter().all(|&byte| byte == 7));
+        });
+    }
+
+    /// The algorithm that the kernel says the sender uses.
+    pub fn algorithm(&self) -> String {
+        let mut name = [0u8; 16];
+        let mut length = name.len() as u32;
+        // SAFETY: the descriptor is open; the buffer is as long as `length` says and outlives the call.
+        let answer = unsafe {
+            let at = name.as_mut_ptr().cast();
+            libc::getsockopt(self.sender.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, at, &raw mut length)
+        };
+        assert_eq!(answer, 0);
+        String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+    }
+}

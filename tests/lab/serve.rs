@@ -1,0 +1,148 @@
+//! A running `tccc serve`, asked over plain sockets.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::poll_until;
+
+/// Longest wait for anything of a busy machine.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// A server; ended when dropped.
+pub struct Server {
+    pub process: Child,
+    pub address: SocketAddr,
+    said: Arc<Mutex<String>>,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    pub status: u16,
+    /// Names in lower case.
+    pub head: String,
+    pub body: String,
+}
+
+impl Server {
+    /// Starts it on a free port and waits until it serves.
+    pub fn start(mut command: Command) -> Server {
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        collect(process.stderr.take().unwrap(), Arc::clone(&said));
+        let mut address = None;
+        poll_until(SOON, "the server says where it is", || {
+            let said = said.lock().unwrap().clone();
+            assert!(process.try_wait().unwrap().is_none(), "it ended: {said}");
+            let line =
+                said.lines().find_map(|line| line.split_once("serving http://")).map(|(_, rest)| rest.to_owned());
+            let found = line.and_then(|rest| rest.split([',', '/']).next()?.parse().ok());
+            address = address.or(found);
+            address.is_some()
+        });
+        Server { process, address: address.unwrap(), said }
+    }
+
+    /// What it said on stderr so far.
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.address.port())).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream
+    }
+
+    /// Asks with these header lines; a `Host` of our own is added when there is none.
+    pub fn ask(&self, request: &str, headers: &[&str]) -> Answer {
+        let mut stream = self.connect();
+        send(&mut stream, request, headers);
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        read_answer(&String::from_utf8(answer).unwrap())
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.ask(&format!("GET {path} HTTP/1.1"), &[])
+    }
+
+    /// Opens a stream of events.
+    pub fn stream(&self, path: &str, headers: &[&str]) -> Events {
+        let mut stream = self.connect();
+        send(&mut stream, &format!("GET {path} HTTP/1.1"), headers);
+        Events { reader: BufReader::new(stream) }
+    }
+
+    /// Most memory it ever took, bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn collect(stderr: ChildStderr, said: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            *said.lock().unwrap() += &(line + "\n");
+        }
+    });
+}
+
+fn send(stream: &mut TcpStream, request: &str, headers: &[&str]) {
+    let mut text = format!("{request}\r\nConnection: close\r\n");
+    if !headers.iter().any(|line| line.to_lowercase().starts_with("host:")) {
+        text += "Host: localhost\r\n";
+    }
+    headers.iter().for_each(|line| text += &format!("{line}\r\n"));
+    stream.write_all((text + "\r\n").as_bytes()).unwrap();
+}
+
+/// The parts of an answer; pieces of the body are joined.
+pub fn read_answer(text: &str) -> Answer {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+/// A stream of events.
+pub struct Events {
+    reader: BufReader<TcpStream>,
+}
+
+impl Events {
+    /// Name and data of the next event; heads of HTTP's pieces are passed over.
+    pub fn next(&mut self) -> (String, serde_json::Value) {
+        self.try_next().expect("the stream goes on")
+    }
+
+    /// The same; none when the stream has ended.
+    pub fn try_next(&mut self) -> Option<(String, serde_json::Value)> {
+        let (mut name, mut text) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            if self.reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(given) = line.strip_prefix("event: ") {
+                name = given.trim().to_owned();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                text = data.to_owned();
+            }
+            if !text.is_empty() {
+                return Some((name, serde_json::from_str(&text).unwrap()));
+            }
+        }
+    }
+}

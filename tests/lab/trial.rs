@@ -1,0 +1,239 @@
+//! A network namespace whose connections a policy decides, trials of it, and the processes that guard them.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
+use rand_pcg::Pcg32;
+use rand_pcg::rand_core::Rng as _;
+use serde_json::Value;
+use tccc::kernel::netns::Netns;
+use tccc::kernel::sysctl;
+
+use crate::common::{TCCC, poll_until, tccc};
+use crate::lab::sandbox::{Bpffs, check, in_sandbox, network, run};
+
+/// Generous for a busy host.
+pub const SOON: Duration = Duration::from_secs(30);
+/// What connections in the namespace have without a policy, what the policy before a trial gives, and what the trial does.
+pub const DEFAULT: &str = "reno";
+pub const BEFORE: &str = "cubic";
+pub const TRIED: &str = "dtcp";
+
+/// One test's namespace and files.
+pub struct Lab {
+    pub netns: Netns,
+    folder: tempfile::TempDir,
+}
+
+/// Runs a test in a sandbox of its own. A connection that is open throughout carries its bytes unchanged, and no process is
+/// left.
+pub fn in_lab(test: impl FnOnce(&Lab) + Send) {
+    in_sandbox(Bpffs::Writable, || {
+        let netns = network();
+        sysctl::write(&netns, "net.ipv4.tcp_congestion_control", DEFAULT).unwrap();
+        let lab = Lab { netns, folder: tempfile::tempdir().unwrap() };
+        let stream = Stream::start(&lab.netns);
+        test(&lab);
+        stream.assert_whole();
+        poll_until(SOON, "every process of tccc ends", || processes().is_empty());
+    });
+}
+
+impl Lab {
+    /// Path by which other processes find the namespace while this one lives.
+    pub fn place(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A policy file with one rule for the namespace.
+    pub fn policy(&self, fields: &str) -> PathBuf {
+        let name = format!("{}.toml", fields.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+        let path = self.file(&name[name.len().saturating_sub(100)..]);
+        let rule = format!("version = 1\n[[rule]]\nname = \"web\"\nnetns = \"{}\"\n{fields}\n", self.place());
+        fs::write(&path, rule).unwrap();
+        path
+    }
+
+    /// `tccc policy apply` of a rule; the test fails unless it ends with `code`.
+    #[track_caller]
+    pub fn apply(&self, code: i32, fields: &str, options: &str) -> std::process::Output {
+        let mut command = tccc();
+        command.args(["policy", "apply"]).arg(self.policy(fields)).args(options.split_whitespace());
+        check(code, &mut command)
+    }
+
+    /// Begins a trial of [`TRIED`] for all connections.
+    #[track_caller]
+    pub fn try_policy(&self, time: &str) {
+        self.apply(0, &format!("use = \"{TRIED}\""), &format!("--trial {time}"));
+    }
+
+    /// A policy that gives [`BEFORE`].
+    #[track_caller]
+    pub fn apply_before(&self) {
+        self.apply(0, &format!("use = \"{BEFORE}\""), "");
+    }
+
+    /// Both ends of a new connection.
+    pub fn connect(&self) -> [TcpStream; 2] {
+        connect(&self.netns)
+    }
+
+    /// The algorithm that a new connection gets, at both ends.
+    #[track_caller]
+    pub fn given(&self) -> String {
+        let [client, server] = self.connect().map(|end| algorithm_of(&end));
+        assert_eq!(client, server);
+        client
+    }
+}
+
+pub fn connect(netns: &Netns) -> [TcpStream; 2] {
+    let ends = netns.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let client = TcpStream::connect(listener.local_addr()?)?;
+        Ok([client, listener.accept()?.0])
+    });
+    ends.unwrap()
+}
+
+pub fn algorithm_of(socket: &TcpStream) -> String {
+    getsockopt(socket, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
+}
+
+/// A connection that carries bytes from before a test to its end.
+struct Stream {
+    stop: Arc<AtomicBool>,
+    ends: Option<[JoinHandle<u64>; 2]>,
+}
+
+/// Its threads would keep the mount namespace of a test that failed, with all that is pinned there.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Stream {
+    fn start(netns: &Netns) -> Stream {
+        const PIECE: usize = 8192;
+        const PAUSE: Duration = Duration::from_millis(2);
+        let [mut client, mut server] = connect(netns);
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&stop);
+        let sender = std::thread::spawn(move || {
+            let (mut random, mut piece, mut sent) = (Pcg32::new(15, 0), [0; PIECE], 0);
+            while !is_over.load(Ordering::Relaxed) {
+                random.fill_bytes(&mut piece);
+                client.write_all(&piece).expect("the connection takes bytes");
+                sent += PIECE as u64;
+                std::thread::sleep(PAUSE); // the rate of the traffic, not a wait
+            }
+            client.shutdown(Shutdown::Write).unwrap();
+            let _ = client.read(&mut [0]);
+            sent
+        });
+        let receiver = std::thread::spawn(move || {
+            let (mut random, mut expected, mut piece, mut received) = (Pcg32::new(15, 0), [0; PIECE], [0; PIECE], 0);
+            while server.read_exact(&mut piece).is_ok() {
+                random.fill_bytes(&mut expected);
+                assert!(piece == expected, "bytes changed after {received}");
+                received += PIECE as u64;
+            }
+            received
+        });
+        Stream { stop, ends: Some([sender, receiver]) }
+    }
+
+    fn assert_whole(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ends = self.ends.take().expect("they are joined once");
+        let [sent, received] = ends.map(|end| end.join().expect("the connection stands"));
+        assert!(sent == received && sent > 0, "{received} bytes of {sent} arrived");
+    }
+}
+
+/// `tccc status -o json`.
+pub fn status() -> Value {
+    serde_json::from_slice(&run(0, "status -o json").stdout).unwrap()
+}
+
+/// What is on trial, as `tccc status` tells it.
+pub fn on_trial() -> Value {
+    status()["trial"].clone()
+}
+
+/// Why the latest trial ended, and what became of it.
+pub fn last_trial() -> (String, String) {
+    let last = status()["last_trial"].clone();
+    let word = |name: &str| last[name].as_str().unwrap_or_default().to_owned();
+    (word("result"), word("why"))
+}
+
+/// The process that guards what is on trial.
+#[track_caller]
+pub fn guard() -> Pid {
+    Pid::from_raw(on_trial()["guard_pid"].as_i64().expect("something is on trial") as i32)
+}
+
+/// Makes the lease of the trial that goes on as short as this, so that a test need not wait for a whole one.
+pub fn shorten_lease(lease: Duration) {
+    const RECORD: &str = "/run/tccc/policy/record.json";
+    poll_until(SOON, "the guard has looked", || !on_trial()["view"].is_null());
+    let mut record: Value = serde_json::from_slice(&fs::read(RECORD).unwrap()).unwrap();
+    record["trial"]["lease_ns"] = Value::from(lease.as_nanos() as u64);
+    fs::write("/run/tccc/policy/short", record.to_string()).unwrap();
+    fs::rename("/run/tccc/policy/short", RECORD).unwrap();
+    poll_until(SOON, "the guard renews it by this much", || {
+        on_trial()["lease_s"].as_f64().is_some_and(|left_s| left_s <= lease.as_secs_f64())
+    });
+}
+
+/// A dead process that nobody has collected yet is gone as well.
+pub fn is_gone(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
+
+/// Processes of tccc in this mount namespace.
+pub fn processes() -> Vec<Pid> {
+    let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let own = mounts("thread-self");
+    let numbers = fs::read_dir("/proc").unwrap().flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+    let ours = numbers.filter(|pid: &i32| {
+        let program = fs::read_link(format!("/proc/{pid}/exe"));
+        program.is_ok_and(|program| program == Path::new(TCCC)) && mounts(&pid.to_string()) == own
+    });
+    ours.map(Pid::from_raw).filter(|&pid| !is_gone(pid)).collect()
+}
+
+/// `kill -9` of everything of tccc.
+pub fn kill_all() {
+    poll_until(SOON, "every process of tccc is killed", || {
+        let left = processes();
+        for &pid in &left {
+            let _ = kill(pid, Signal::SIGKILL); // it may have ended by itself
+        }
+        left.is_empty()
+    });
+}
+
+/// Starts a command that says nothing.
+pub fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}

@@ -1,0 +1,310 @@
+//! Experiments end to end on this kernel: measured, interrupted, resumed, refused; nothing left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::common::experiment::{
+    OVERLOADED, descendants, finished, is_alive, numbers_that_arrive, place, run_command, tiny, unfinished,
+};
+use crate::common::need::quiet_attempt;
+use crate::common::{HostSnapshot, needs, poll_until};
+use anyhow::Result;
+use tccc::emulate::netns::Namespaces;
+use tccc::emulate::tunlink::TunLink;
+use tccc::emulate::{Link, LinkDriver, LinkEnd, Network};
+use tccc::failure::{Failure, Kind};
+use tccc::kernel::cgroup;
+use tccc::lab::cost::Jobs;
+use tccc::lab::part::Part;
+use tccc::lab::plan::{Choices, Plan};
+use tccc::lab::runner;
+use tccc::lab::work::Work;
+use tccc::model::run::{RunRecord, RunStatus};
+use tccc::path::LinkConfig;
+use tccc::scenario::Scenario;
+use tccc::trace::event::{Event, EventKind};
+use tccc::units::BitsPerSec;
+
+/// Attempts at what other work on this host delays.
+const ATTEMPTS: u32 = 3;
+
+/// Runs a scenario to its end. None: other work keeps this host too busy.
+fn measured(scenario: &Path, out: &Path) -> Option<Output> {
+    let output = quiet_attempt(ATTEMPTS, || run_command(scenario, out).output().unwrap())?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output)
+}
+
+fn record(bytes: &[u8]) -> RunRecord {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+fn done(out: &Path) -> Vec<RunRecord> {
+    let records = finished(out).into_iter().map(|(_, bytes)| record(&bytes));
+    records.filter(|record| record.status == RunStatus::Done).collect()
+}
+
+fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
+    let text = fs::read_to_string(out.join("runs").join(&record.id).join("events.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn scenario_runs_from_file_to_table_under_its_conditions() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let before = HostSnapshot::take(&["tccc_ss"]);
+    let (_place, scenario, out) = place();
+    let Some(output) = measured(&scenario, &out) else { return };
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("discrete") && table.contains("results: "), "{table}");
+    let records = done(&out);
+    assert_eq!(records.len(), 6);
+    for record in &records {
+        let flow = &record.flows[0];
+        // 2 s at 8 Mbit/s carry 1298 packets of 1540 bytes.
+        assert!((200..1320).contains(&flow.delivered_pkts), "{flow:?}");
+        assert!(flow.goodput_bps < 8e6 && flow.goodput_bps > 1e6, "{flow:?}");
+        assert_eq!(flow.mss_bytes, 1500, "1500-byte packets with 40 header bytes");
+        assert_eq!(flow.variant, record.at["variant"]);
+        let events = events(&out, record);
+        assert_eq!((events[0].kind, events.last().unwrap().kind), (EventKind::Open, EventKind::Close));
+        // iperf3 chooses the algorithm when the connection stands.
+        let own = |event: &&Event| Some(event.socket) == flow.socket && event.algorithm == flow.algorithm;
+        let strange = events[1..].iter().find(|event| !own(event));
+        assert_eq!(strange, None, "{flow:?}");
+        // The connection opens before its conditions are imposed.
+        let (first, most) = (&events[1], events.iter().map(|event| event.cwnd_pkts).max().unwrap());
+        match flow.variant.as_str() {
+            "open" => assert!(first.ssthresh_pkts == Some(9) && most > 12, "{first:?}, at most {most}"),
+            _ => assert!(first.ssthresh_pkts == Some(12) && most <= 12, "{first:?}, at most {most}"),
+        }
+        assert_eq!(events.iter().find(|event| event.delivered_pkts == 2).unwrap().cwnd_pkts, 2);
+        assert_eq!(record.links.len(), 2);
+        assert!(record.links[1].counters[0].lost_pkts > 0, "{record:?}");
+    }
+    before.assert_unchanged();
+}
+
+#[test]
+fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let before = HostSnapshot::take(&["tccc_ss"]);
+    let (_place, scenario, out) = place();
+    let part = ["--jobs", "2", "--only", "variant=capped", "--runs", "3"];
+    let mut child =
+        run_command(&scenario, &out).args(part).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    poll_until(Duration::from_secs(90), "the first run is finished", || !finished(&out).is_empty());
+    // Any moment of what follows: another run is built, sends, or is put away.
+    let moment = Duration::from_millis(u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_millis()) * 3);
+    println!("killed {moment:?} after the first run");
+    let (reached, began) = (finished(&out).len(), Instant::now());
+    let ended = &mut || finished(&out).len() >= reached + 2 || child.try_wait().unwrap().is_some();
+    poll_until(Duration::from_secs(90), "the moment has come", || began.elapsed() >= moment || ended());
+    let owned = descendants(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    poll_until(Duration::from_secs(5), "its processes are gone", || owned.iter().all(|pid| !is_alive(*pid)));
+    let kept = finished(&out);
+    let attempt = || run_command(&scenario, &out).args(part).output().unwrap();
+    let Some(again) = quiet_attempt(ATTEMPTS, attempt) else { return };
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let after = finished(&out);
+    assert!(kept.iter().all(|one| after.contains(one)), "a finished run was made again");
+    assert_eq!(done(&out).len(), 3);
+    // The same directory takes another part of the plan, and fewer repeats of it.
+    let attempt = || run_command(&scenario, &out).args(["--only", "variant=open", "--runs", "1"]).output().unwrap();
+    let Some(other) = quiet_attempt(ATTEMPTS, attempt) else { return };
+    assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
+    assert!(after.iter().all(|one| finished(&out).contains(one)));
+    assert_eq!(done(&out).iter().filter(|run| run.at["variant"] == "open").count(), 1);
+    assert_eq!(unfinished(&out), Vec::<String>::new());
+    assert_eq!(cgroup::stale().unwrap(), Vec::<PathBuf>::new(), "the next run sweeps what a killed one left");
+    before.assert_unchanged();
+}
+
+#[test]
+fn interrupted_experiment_says_how_to_resume() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let (_place, scenario, out) = place();
+    let child = run_command(&scenario, &out)
+        .args(["--jobs", "1", "--only", "variant=capped"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    poll_until(Duration::from_secs(60), "a run began", || {
+        fs::read_dir(out.join("runs")).is_ok_and(|mut folders| folders.next().is_some())
+    });
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
+}
+
+/// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size with a connection each and over one,
+/// datagrams the other way.
+const MIXED: &str = r#"
+title = "Mixed"
+claim = "It works."
+profile = "paper"
+duration = "3s"
+runs = 1
+seed = 5
+
+[dumbbell]
+pairs = 3
+access = { rate = "50mbit", delay = "1ms" }
+s2 = { delay = "10ms" }
+bottleneck = { rate = "8mbit", delay = "5ms", queue = "30pkts" }
+
+[[flow]]
+name = "bulk"
+copies = 2
+from = "s#"
+to = "r#"
+algorithm = "reno"
+tcp_sack = 0
+
+[[flow]]
+name = "short"
+from = "s3"
+to = "r3"
+algorithm = "dtcp"
+ecn = 1
+window_cap = 20
+size = "20kB"
+count = 8
+interval = "250ms"
+
+[[flow]]
+name = "pages"
+from = "s3"
+to = "r3"
+algorithm = "faststart"
+ecn = 1
+size = "20kB"
+count = 4
+interval = "600ms"
+keep_alive = 1
+
+[[flow]]
+name = "cbr"
+from = "r3"
+to = "s3"
+protocol = "udp"
+rate = "400kbit"
+packet = "500B"
+start = "500ms"
+duration = "2s"
+
+[report]
+metrics = ["fct_mean_s", "goodput_bps", "utilisation_ratio"]
+"#;
+
+#[test]
+fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let before = HostSnapshot::take(&["mixed"]);
+    let (_place, scenario, out) = place();
+    fs::write(&scenario, MIXED).unwrap();
+    let Some(output) = measured(&scenario, &out) else { return };
+    assert!(String::from_utf8_lossy(&output.stdout).contains("flow completion time"));
+    let record = &done(&out)[0];
+    let names: Vec<&str> = record.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["bulk-1", "bulk-2", "short", "pages", "cbr"]);
+    let [bulk, _, short, pages, cbr] = &record.flows[..] else { panic!("five flows") };
+    assert!(!bulk.tcp_sack && short.tcp_sack && bulk.received_bytes > 100_000, "{bulk:?}");
+    let packets = bulk.received_bytes as f64 / f64::from(bulk.mss_bytes);
+    assert!((bulk.delivered_pkts as f64) < 1.05 * packets, "without SACK, acknowledged bytes count: {bulk:?}");
+    assert_eq!(short.completions.len(), 8);
+    // 20 kB over a round trip of 14 ms take 14 packets: at least two round trips with the SYN's.
+    let quickest = short.completions.iter().map(|one| one.took_s).fold(f64::INFINITY, f64::min);
+    assert!((0.020..1.5).contains(&quickest), "{:?}", short.completions);
+    let done = short.completions.iter().filter(|one| one.done).count() as u64;
+    assert!(done >= 4 && short.received_bytes >= 20_000 * done, "{short:?}");
+    let starts: Vec<f64> = pages.completions.iter().map(|one| one.start_s).collect();
+    assert!(starts.iter().zip([0.0, 0.6, 1.2, 1.8]).all(|(start, due)| *start >= due - 0.001), "{starts:?}");
+    let done = pages.completions.iter().filter(|one| one.done).count() as u64;
+    assert!(pages.socket.is_some() && done >= 1 && pages.received_bytes >= 20_000 * done, "{pages:?}");
+    assert!(cbr.datagrams && cbr.algorithm == "udp" && cbr.mss_bytes == 500, "{cbr:?}");
+    // 400 kbit/s in packets of 500 bytes for 2 s are 200; a host that stalls sends them later, never more.
+    assert!((150..=200).contains(&(cbr.delivered_pkts + cbr.lost_pkts)), "{cbr:?}");
+    before.assert_unchanged();
+}
+
+/// What was queued at the end was counted too, and copies hid losses; the path could not be calibrated, because packets
+/// that are held back were taken for lost.
+#[test]
+fn datagrams_count_once_and_no_longer_than_their_flow_lasts() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let (_place, scenario, out) = place();
+    fs::write(&scenario, OVERLOADED).unwrap();
+    if measured(&scenario, &out).is_none() {
+        return;
+    }
+    let record = &done(&out)[0];
+    let cbr = record.flows.iter().find(|flow| flow.datagrams).unwrap();
+    // 1 Mbit/s carries 750 packets of 500 bytes in 3 s, a fifth of them copies; 1500 were sent.
+    assert!((400..=750).contains(&cbr.delivered_pkts), "{cbr:?}");
+    // Up to 200 more came after the end; the others found a full queue, twice if they were copied.
+    assert!((450..=1000).contains(&cbr.lost_pkts) && cbr.delivered_pkts + cbr.lost_pkts < 1500, "{cbr:?}");
+}
+
+#[test]
+fn runs_of_one_repeat_meet_the_same_losses() {
+    needs!(root);
+    let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
+    let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+    let losses = |variant: &str, repeat: u32| {
+        let of =
+            |run: &&tccc::lab::plan::PlannedRun| run.repeat == repeat && plan.cells[run.cell].at["variant"] == variant;
+        let run = plan.runs.iter().find(of).unwrap();
+        let topology = Namespaces::new(Box::new(TunLink)).build(&plan.layout(run)).unwrap();
+        numbers_that_arrive(&topology, ["a", "c"], 600).unwrap()
+    };
+    let first = losses("capped", 0);
+    assert!(first.len() < 600, "a loss of 0.5 % takes some of 600 packets");
+    assert_eq!(first, losses("discrete", 0), "the variants of a repeat pair");
+    assert_ne!(first, losses("capped", 1), "another repeat is another draw");
+}
+
+/// A link driver whose links carry half of what is asked.
+struct Half;
+
+impl LinkDriver for Half {
+    fn name(&self) -> &'static str {
+        "half"
+    }
+
+    fn connect(&self, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
+        let mut config = config.clone();
+        for direction in &mut config.directions {
+            direction.rate = direction.rate.map(|rate| BitsPerSec(rate.0 / 2));
+        }
+        TunLink.connect(&config, ends)
+    }
+}
+
+#[test]
+fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
+    needs!(root, struct_ops, cgroup2, iperf3);
+    let (_place, _, out) = place();
+    let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
+    let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+    let stop = AtomicBool::new(false);
+    let (part, jobs) = (&Part::default(), Jobs::Auto);
+    let work = Work { scenario: &scenario, plan: &plan, part, out: out.clone(), jobs, stop: &stop };
+    let error = runner::run(&work, &Namespaces::new(Box::new(Half)), &mut |_| {}).unwrap_err();
+    let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
+    assert_eq!(failure.kind, Kind::Outside);
+    // Half of what is asked, which may be a thousandth below.
+    let is_half = ["a-c rate measured 4", "a-c rate measured 3.9"].iter().any(|half| failure.what.contains(half));
+    assert!(is_half && failure.what.contains("asked 8mbit"), "{}", failure.what);
+    assert!(finished(&out).is_empty());
+    let host = fs::read_to_string(out.join("host.json")).unwrap();
+    assert!(host.contains("\"within\": false"), "the numbers are kept: {host}");
+}

@@ -1,0 +1,180 @@
+//! Experiments on Mininet's hosts, the same as on namespaces of our own, and gone with tccc; a plain Mininet script.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
+use crate::common::need::quiet_attempt;
+use crate::common::{HostSnapshot, TCCC, needs, poll_until, tccc};
+use crate::lab::sandbox::{Bpffs, check, in_sandbox, run, stdout};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tccc::emulate::Network;
+use tccc::emulate::mininet::Mininet;
+use tccc::emulate::netns::Namespaces;
+use tccc::emulate::tunlink::TunLink;
+use tccc::kernel::process::{OWNER, Process};
+use tccc::lab::layout::settings_in_force;
+use tccc::lab::plan::{Choices, Plan};
+use tccc::scenario::Scenario;
+
+/// What [`small`] asks for.
+const RUNS: usize = 3;
+/// How often a directory whose runs were late is resumed.
+const ATTEMPTS: u32 = 3;
+const SMALL_HEAD: &str = r#"
+title = "Small"
+claim = "It works."
+profile = "paper"
+duration = "1s"
+runs = 3
+seed = 5
+"#;
+const SMALL_FLOW: &str = r#"
+[[flow]]
+name = "data"
+from = "a"
+to = "c"
+algorithm = "reno"
+window_cap = 12
+"#;
+
+/// Two hosts and a router; a run takes about two seconds.
+fn small() -> String {
+    [SMALL_HEAD, &two_links("1%"), SMALL_FLOW].concat()
+}
+
+#[test]
+fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
+    needs!(root, tun, mininet);
+    let scenario = Scenario::parse("small.toml", &small()).unwrap();
+    let plan = Plan::new(&scenario, &Choices::default()).unwrap();
+    let arrived = |network: &dyn Network| {
+        let topology = network.build(&plan.layout(&plan.runs[0])).unwrap();
+        assert_eq!(topology.offloads().unwrap(), "off");
+        let settings = settings_in_force(&topology).unwrap();
+        (numbers_that_arrive(&topology, ["a", "c"], 400).unwrap(), settings)
+    };
+    let own = arrived(&Namespaces::new(Box::new(TunLink)));
+    let mininet = arrived(&Mininet::on_this_host(Box::new(TunLink)).unwrap());
+    assert!((380..400).contains(&own.0.len()), "a loss of 1 % takes some of 400 packets: {}", own.0.len());
+    assert_eq!(own, mininet);
+}
+
+#[test]
+fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
+    needs!(root, struct_ops, cgroup2, iperf3, mininet);
+    let before = HostSnapshot::take(&["mnet"]);
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("results");
+    let start = || spawn(place.path(), &out);
+    // At the worst moment: a host of Mininet hangs, and others are not made yet.
+    let mut first = start();
+    poll_until(Duration::from_secs(60), "Mininet's hosts are there", || hosts(first.id()).len() >= 2);
+    kill(Pid::from_raw(hosts(first.id())[0] as i32), Signal::SIGSTOP).unwrap();
+    kill_and_await_the_end_of_all(&mut first);
+    // At any moment of a run.
+    let mut second = until_a_run_begins(&start, &out);
+    let moment = Duration::from_millis(u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_millis()) * 4);
+    println!("killed {moment:?} after the first run began");
+    let began = Instant::now();
+    let is_over = &mut || began.elapsed() >= moment || second.try_wait().unwrap().is_some();
+    poll_until(Duration::from_secs(90), "the moment has come", is_over);
+    kill_and_await_the_end_of_all(&mut second);
+    let kept = finished(&out);
+    let attempt = || until_a_run_begins(&start, &out).wait_with_output().unwrap();
+    let Some(whole) = quiet_attempt(ATTEMPTS, attempt) else { return };
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let all = finished(&out);
+    assert!(kept.iter().all(|one| all.contains(one)), "a finished run was made again");
+    assert!(all.len() >= RUNS && unfinished(&out).is_empty(), "{:?}", unfinished(&out));
+    let host: Value = serde_json::from_slice(&fs::read(out.join("host.json")).unwrap()).unwrap();
+    assert_eq!(host["network"], "mininet");
+    before.assert_unchanged();
+}
+
+fn spawn(place: &Path, out: &Path) -> Child {
+    let scenario = place.join("mnet.toml");
+    fs::write(&scenario, small()).unwrap();
+    let mut command = tccc();
+    command.args(["run", "--network", "mininet", "--jobs", "2"]).arg(scenario).arg("--out").arg(out);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Starts the experiment, again where a busy host does not let the empty path be what was asked.
+fn until_a_run_begins(start: &dyn Fn() -> Child, out: &Path) -> Child {
+    for _ in 0..3 {
+        let mut child = start();
+        let has_begun = || !unfinished(out).is_empty() || finished(out).len() == RUNS;
+        let is_decided = || has_begun() || child.try_wait().unwrap().is_some();
+        poll_until(Duration::from_secs(180), "a run began", is_decided);
+        if has_begun() {
+            return child;
+        }
+        println!("{}", String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr));
+    }
+    panic!("no run began at the third start");
+}
+
+/// Shells of Mininet's hosts below a process.
+fn hosts(pid: u32) -> Vec<u32> {
+    let arguments = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    descendants(pid).into_iter().filter(|pid| arguments(pid).contains("mininet:")).collect()
+}
+
+fn kill_and_await_the_end_of_all(child: &mut Child) {
+    let started = descendants(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    poll_until(Duration::from_secs(20), "its processes are gone", || !started.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn process_that_outlives_its_run_is_listed_and_ended() {
+    needs!(root, struct_ops, bpffs);
+    in_sandbox(Bpffs::Writable, || {
+        let dead = Process { started: 1, ..Process::this().unwrap() };
+        let mut left = Command::new("sleep").arg("600").env(OWNER, dead.owner_text()).spawn().unwrap();
+        let pid = left.id();
+        let listed = || {
+            let document: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+            document["stale_processes"].as_array().unwrap().iter().any(|process| process["pid"] == pid)
+        };
+        assert!(listed());
+        let table = stdout(&run(0, "status"));
+        assert!(table.contains(&format!("left by a killed run: process {pid} (sleep)")), "{table}");
+        let plan = stdout(&run(0, "unload --all --dry-run"));
+        assert!(plan.contains(&format!("end the process {pid} of a dead run")) && is_alive(pid), "{plan}");
+        let said = stdout(&run(0, "unload --all"));
+        assert!(said.contains(&format!("process {pid} of a dead run ended")), "{said}");
+        assert!(!listed() && !is_alive(pid));
+        left.wait().unwrap();
+    });
+}
+
+#[test]
+fn plain_mininet_script_sends_with_an_algorithm_of_tccc() {
+    needs!(root, struct_ops, bpffs, tun, iperf3, mininet);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mininet/loss_sweep.py");
+    let asked = ["--algorithm", "dtcp", "--as", "ldk_mnet", "--loss", "0", "5", "--seconds", "1"];
+    in_sandbox(Bpffs::Writable, || {
+        let mut python = Command::new("/usr/bin/python3");
+        let said = stdout(&check(0, python.arg(&script).args(asked).env("TCCC", TCCC)));
+        let rows: Vec<Vec<f64>> = said.lines().skip(1).map(numbers).collect();
+        let [clean, lossy] = &rows[..] else { panic!("two rows: {said}") };
+        assert_eq!((clean[0], lossy[0]), (0.0, 5.0), "{said}");
+        // 20 Mbit/s and a round trip of 40 ms: at 5 % lost each way no sender comes near; dtcp, which yields little, may
+        // reach half of it in so short a time.
+        for (algorithm, least) in [(1, 2.0), (2, 1.25)] {
+            assert!(clean[algorithm] <= 20.0 && clean[algorithm] > least * lossy[algorithm], "{said}");
+            assert!(lossy[algorithm] > 0.0, "{said}");
+        }
+    });
+}
+
+fn numbers(row: &str) -> Vec<f64> {
+    row.split_whitespace().map(|word| word.trim_end_matches('%').parse().unwrap()).collect()
+}
