@@ -22,12 +22,6 @@ mod sandbox;
 mod scratch;
 mod setting;
 
-/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
-#[cfg(test)]
-#[path = "../tests/host/compile.rs"]
-#[allow(dead_code, reason = "the algorithms' tests use the rest")]
-pub(crate) mod compile;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;

@@ -38,7 +38,17 @@ pub fn flow_record(
 ) -> Result<FlowRecord> {
     let [algorithm, variant] = names;
     let time = Time { length: flow.length(run.length), ..run };
-    let blank = FlowRecord {
+    let blank = blank(flow, algorithm, variant);
+    match report {
+        Report::Bulk(report) => bulk_record(blank, report, events, time),
+        Report::Transfers(transfers) => transfers_record(blank, transfers, events, time),
+        Report::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
+    }
+}
+
+/// The record of a flow of which nothing is known; `algorithm` is its name where it ran, `variant` that in comparisons.
+pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord {
+    FlowRecord {
         name: flow.name.clone(),
         algorithm,
         variant,
@@ -55,11 +65,6 @@ pub fn flow_record(
         completions: Vec::new(),
         tcp_sack: flow.tcp_sack,
         datagrams: false,
-    };
-    match report {
-        Report::Bulk(report) => bulk_record(blank, report, events, time),
-        Report::Transfers(transfers) => transfers_record(blank, transfers, events, time),
-        Report::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
     }
 }
 
@@ -216,63 +221,28 @@ impl<'a> Window<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::trace::event::CaState;
-    use crate::units::{BitsPerSec, Bytes};
     use std::net::SocketAddr;
 
+    use super::*;
+    use crate::model::live::samples::sample;
+    use crate::scenario::tests::{self, RENO};
+    use crate::units::{BitsPerSec, Bytes};
+
     fn event(time_ms: u64, delivered_pkts: u32) -> Event {
-        let address: SocketAddr = "198.18.0.1:20001".parse().unwrap();
         Event {
-            kind: EventKind::Sample,
-            time_ns: time_ms * 1_000_000,
-            socket: 7,
-            cgroup: 0,
-            netns: 1,
-            uid: 0,
-            local: address,
-            remote: address,
-            algorithm: "reno".into(),
-            cwnd_pkts: 10,
-            ssthresh_pkts: None,
-            srtt_us: Some(100_000),
-            min_rtt_us: Some(100_000),
+            local: "198.18.0.1:20001".parse().unwrap(),
             rtt_us: Some(100_000),
-            rto_us: 300_000,
-            inflight_pkts: 1,
             delivered_pkts,
-            delivered_ce_pkts: 0,
             lost_pkts: delivered_pkts / 10,
             retrans_pkts: delivered_pkts / 10,
-            bytes_acked: 0,
-            bytes_received: 0,
             mss_bytes: 1500,
-            pacing_rate_bps: None,
-            ca_state: CaState::Open,
-            prior_ca_state: CaState::Open,
-            tcp_state: 1,
-            app_limited: false,
-            private_state: [0; 104],
+            ..sample(7, time_ms * 1_000_000)
         }
     }
 
     fn flow(sends: Sends) -> FlowSpec {
-        FlowSpec {
-            name: "data".into(),
-            from: "s".into(),
-            to: "r".into(),
-            algorithm: "reno".into(),
-            compared: true,
-            tunables: Default::default(),
-            window_cap: None,
-            initial_ssthresh: None,
-            initial_cwnd: None,
-            tcp_sack: true,
-            ecn: false,
-            start: Duration::ZERO,
-            duration: None,
-            sends,
-        }
+        let cell = tests::cell(&(tests::link(["s", "r"], "") + &tests::flow("data", ["s", "r"], RENO)));
+        FlowSpec { sends, ..cell.flows[0].clone() }
     }
 
     fn record_of(flow: &FlowSpec, report: &Report, events: &[Event]) -> Result<FlowRecord> {

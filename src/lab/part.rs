@@ -100,14 +100,14 @@ impl Shard {
 mod tests {
     use super::*;
     use crate::lab::plan::Choices;
-    use crate::lab::plan::tests::TEXT;
+    use crate::lab::plan::tests::{TEXT, planned};
 
     fn scenario() -> Scenario {
         Scenario::parse("t.toml", TEXT).unwrap()
     }
 
     fn plan() -> Plan {
-        Plan::new(&scenario(), &Choices::default()).unwrap()
+        planned(&Choices::default()).unwrap()
     }
 
     fn ids(part: &Part) -> Vec<String> {

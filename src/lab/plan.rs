@@ -162,7 +162,7 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
@@ -189,13 +189,13 @@ to = "r"
 algorithm = "$algorithm"
 "#;
 
-    fn plan(choices: &Choices) -> Result<Plan, Failure> {
+    pub fn planned(choices: &Choices) -> Result<Plan, Failure> {
         Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), choices)
     }
 
     #[test]
     fn plan_makes_each_repeat_whole_before_the_next_in_random_order() {
-        let plan = plan(&Choices::default()).unwrap();
+        let plan = planned(&Choices::default()).unwrap();
         let repeats: Vec<u32> = plan.runs.iter().map(|run| run.repeat).collect();
         assert!(repeats.is_sorted(), "{repeats:?}");
         let orders: Vec<Vec<usize>> =
@@ -210,7 +210,7 @@ algorithm = "$algorithm"
 
     #[test]
     fn runs_of_one_repeat_share_their_seed_over_the_algorithms_only() {
-        let plan = plan(&Choices::default()).unwrap();
+        let plan = planned(&Choices::default()).unwrap();
         let seeds = |loss: &str, repeat: u32| {
             let of = plan.runs.iter().filter(|run| run.repeat == repeat && plan.cells[run.cell].at["loss"] == loss);
             let mut seeds: Vec<u64> = of.map(|run| run.seed).collect();
@@ -226,28 +226,28 @@ algorithm = "$algorithm"
 
     #[test]
     fn the_same_seed_plans_the_same_and_another_does_not() {
-        let seeded = |seed| plan(&Choices { seed: Some(seed), ..Choices::default() }).unwrap();
+        let seeded = |seed| planned(&Choices { seed: Some(seed), ..Choices::default() }).unwrap();
         assert_eq!(seeded(7), seeded(7));
         assert_ne!(seeded(7).runs, seeded(8).runs);
     }
 
     #[test]
     fn fewer_repeats_are_the_first_of_more() {
-        let of = |runs| plan(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
+        let of = |runs| planned(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
         assert_eq!(of(9).limited_to(4), of(4));
         assert_eq!(of(4).limited_to(9), of(4));
     }
 
     #[test]
     fn more_runs_than_anybody_waits_for_are_refused_before_they_are_listed() {
-        let refused = |runs| plan(&Choices { runs: Some(runs), ..Choices::default() }).unwrap_err().what;
+        let refused = |runs| planned(&Choices { runs: Some(runs), ..Choices::default() }).unwrap_err().what;
         assert_eq!(refused(u32::MAX), "4294967295 runs of 6 cells are too many");
         assert_eq!(refused(0), "0 runs of 6 cells are too many");
     }
 
     #[test]
     fn ids_are_unique_and_plain() {
-        let plan = plan(&Choices::default()).unwrap();
+        let plan = planned(&Choices::default()).unwrap();
         let mut ids: Vec<&str> = plan.runs.iter().map(|run| run.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();

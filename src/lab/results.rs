@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::bounded;
 use crate::failure::Failure;
@@ -133,16 +134,8 @@ impl ResultDir {
             other => other.context("list the finished runs")?,
         };
         for entry in entries {
-            let file = entry?.path().join("run.json");
-            let bytes = match bounded::read(&file, BYTES_MAX) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                other => other.with_context(|| format!("read \"{}\"", file.display()))?,
-            };
-            let record: RunRecord =
-                serde_json::from_slice(&bytes).with_context(|| format!("read the run in \"{}\"", file.display()))?;
-            if record.status == RunStatus::Done {
-                finished.insert(record.id);
-            }
+            let record: Option<RunRecord> = read_json(&entry?.path().join("run.json"))?;
+            finished.extend(record.filter(|record| record.status == RunStatus::Done).map(|record| record.id));
         }
         Ok(finished)
     }
@@ -158,12 +151,7 @@ impl ResultDir {
     ///
     /// Errors: it cannot be read.
     pub fn host(&self) -> Result<Option<HostRecord>> {
-        let file = self.path.join("host.json");
-        let bytes = match bounded::read(&file, BYTES_MAX) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.with_context(|| format!("read \"{}\"", file.display()))?,
-        };
-        Ok(Some(serde_json::from_slice(&bytes).with_context(|| format!("read \"{}\"", file.display()))?))
+        read_json(&self.path.join("host.json"))
     }
 
     /// A folder for a run that is about to start.
@@ -231,8 +219,7 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
         Failure::usage(what).hint(ANOTHER_PLACE)
     };
-    let bytes = bounded::read(&path.join("plan.json"), BYTES_MAX).context("read the plan of the result directory")?;
-    let held: Plan = serde_json::from_slice(&bytes).context("read the plan of the result directory")?;
+    let held: Plan = read_json(&path.join("plan.json"))?.context("the result directory has lost its plan")?;
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
     if text != scenario {
         return Err(other("the text of the scenario differs".into()).into());
@@ -279,6 +266,15 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
+/// What a file holds; none where there is none.
+fn read_json<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
+    let reading = || format!("read \"{}\"", file.display());
+    match bounded::read(file, BYTES_MAX) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        bytes => serde_json::from_slice(&bytes.with_context(reading)?).map(Some).with_context(reading),
+    }
+}
+
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(value).context("encode JSON")?;
     text.push(b'\n');
@@ -296,48 +292,16 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::lab::plan::Choices;
-    use crate::model::run::{At, Engine, RESULT_SCHEMA};
-    use crate::scenario::{Profile, Scenario};
-
-    const TEXT: &str = r#"
-title = "t"
-claim = "c"
-profile = "native"
-duration = "1s"
-runs = 2
-seed = 7
-[[link]]
-ends = ["s", "r"]
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "reno"
-"#;
+    use crate::lab::plan::tests::{TEXT, planned};
+    use crate::scenario::Profile;
 
     fn plan(seed: u64) -> Plan {
-        let choices = Choices { seed: Some(seed), ..Choices::default() };
-        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &choices).unwrap()
+        planned(&Choices { seed: Some(seed), ..Choices::default() }).unwrap()
     }
 
     fn record(id: &str, status: RunStatus) -> RunRecord {
-        RunRecord {
-            schema: RESULT_SCHEMA,
-            id: id.into(),
-            at: At::new(),
-            repeat: 0,
-            seed: 1,
-            engine: Engine::Kernel,
-            status,
-            why: None,
-            late_attempts: 0,
-            started: String::new(),
-            duration_s: 1.0,
-            flows: Vec::new(),
-            links: Vec::new(),
-            jobs: 1,
-            events_dropped: 0,
-        }
+        let plan = plan(7);
+        RunRecord { id: id.into(), status, ..plan.record(&plan.runs[0], String::new()) }
     }
 
     fn listing(path: &Path) -> Vec<String> {
@@ -384,9 +348,8 @@ algorithm = "reno"
         assert!(refusal(&other, TEXT).ends_with("its scenario is called \"t\", not \"u\""));
         let mut other = plan(7);
         other.cells[0].mtu = 576;
-        assert!(
-            refusal(&other, TEXT).contains("its flows or links differ: a file that the scenario names was changed")
-        );
+        let told = refusal(&other, TEXT);
+        assert!(told.contains("its flows or links at algorithm=reno, loss=0 differ: a file that the scenario names"));
         let fewer = Plan { runs: Vec::new(), ..plan(7) };
         assert!(refusal(&fewer, TEXT).ends_with("its runs were planned by another version of tccc"));
     }
@@ -402,10 +365,7 @@ algorithm = "reno"
     #[test]
     fn more_repeats_extend_the_plan_and_fewer_leave_it() {
         let place = tempfile::tempdir().unwrap();
-        let of = |runs| {
-            let choices = Choices { runs: Some(runs), seed: Some(7), ..Choices::default() };
-            Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &choices).unwrap()
-        };
+        let of = |runs| planned(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
         for (asked, held) in [(3, 3), (5, 5), (2, 5)] {
             drop(ResultDir::open(place.path(), &of(asked), TEXT).unwrap());
             let plan: Plan = serde_json::from_slice(&fs::read(place.path().join("plan.json")).unwrap()).unwrap();

@@ -147,8 +147,7 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::tests::TEXT;
-    use crate::scenario::Scenario;
+    use crate::lab::plan::tests::{TEXT, planned};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {
         let text = format!(
@@ -160,7 +159,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &Default::default()).unwrap()
+        planned(&Default::default()).unwrap()
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::script::{Simulation, payload_bytes};
+use crate::lab::measure::blank;
 use crate::model::run::{FlowRecord, LinkCounters, LinkRecord};
 use crate::scenario::{FlowSpec, Sends};
 use crate::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
@@ -187,11 +188,8 @@ fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[
     let grows = own.windows(2).rfind(|pair| pair[1].ack > pair[0].ack);
     let active_s = grows.map_or(0.0, |pair| pair[1].time_s - flow.start.as_secs_f64());
     let received_bytes = u64::from(last.delivered_pkts()) * u64::from(mss_bytes);
+    let algorithm = simulation.spec.agent(&label).unwrap_or_default().to_owned();
     Ok(FlowRecord {
-        name: flow.name.clone(),
-        algorithm: simulation.spec.agent(&label).unwrap_or_default().to_owned(),
-        variant: label,
-        compared: flow.compared,
         socket: Some(socket(index)),
         delivered_pkts: last.maxseq.max(0.0) as u64,
         received_bytes,
@@ -201,9 +199,8 @@ fn record(simulation: &Simulation<'_>, index: usize, flow: &FlowSpec, states: &[
         mss_bytes,
         begin_s: Some(flow.start.as_secs_f64()),
         active_s,
-        completions: Vec::new(),
         tcp_sack: true, // its count of what was delivered is its own, also without selective acknowledgements
-        datagrams: false,
+        ..blank(flow, algorithm, label)
     })
 }
 
@@ -220,22 +217,16 @@ fn datagrams_record(
     let received_bytes = heard.received_pkts * u64::from(packet_bytes.saturating_sub(DATAGRAM_HEADER_BYTES));
     let active_s = (heard.last_s - flow.start.as_secs_f64()).max(0.0);
     Ok(FlowRecord {
-        name: flow.name.clone(),
-        algorithm: flow.algorithm.clone(),
-        variant: simulation.cell.label(flow),
         compared: false,
-        socket: None,
         delivered_pkts: heard.received_pkts,
         received_bytes,
         goodput_bps: if active_s > 0.0 { 8.0 * received_bytes as f64 / active_s } else { 0.0 },
-        retrans_pkts: 0,
         lost_pkts: heard.lost_pkts,
         mss_bytes: packet_bytes,
         begin_s: Some(flow.start.as_secs_f64()),
         active_s,
-        completions: Vec::new(),
-        tcp_sack: flow.tcp_sack,
         datagrams: true,
+        ..blank(flow, flow.algorithm.clone(), simulation.cell.label(flow))
     })
 }
 

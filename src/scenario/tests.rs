@@ -1,8 +1,8 @@
 //! Scenarios that read, and mistakes that are named with file, line and field.
 
-use super::*;
 use std::time::Duration;
 
+use super::*;
 use crate::units::{BitsPerSec, Share};
 
 /// What a flow needs beside its ends.

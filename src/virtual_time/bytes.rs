@@ -1,5 +1,11 @@
 //! Encodes and decodes structs as the laboratory in the guest kernel does: the bytes of their fields without padding.
 
+/// The native compiler of the host ring, for tests that compare C of `bpf/guest` with its Rust.
+#[cfg(test)]
+#[path = "../../tests/host/compile.rs"]
+#[allow(dead_code, reason = "the algorithms' tests use the rest")]
+pub(super) mod compile;
+
 /// A value that is encoded little endian.
 pub trait Bytes: Sized {
     /// Appends the value's bytes.
@@ -84,8 +90,6 @@ pub(super) use structs;
 /// Panics: with the first that differs.
 #[cfg(test)]
 pub fn assert_same_in_c(expressions: &[(&str, usize)]) {
-    use super::compile;
-
     let header = compile::in_tree("bpf/guest/lab.h");
     let list: Vec<&str> = expressions.iter().map(|(expression, _)| *expression).collect();
     let source = format!(

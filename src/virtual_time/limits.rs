@@ -79,6 +79,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::scenario::tests::{self, RENO, scenario};
 
     /// They named the flow or the link, and neither file nor line.
     #[test]
@@ -96,7 +97,7 @@ mod tests {
             let scenario = Scenario::parse(&file, &text).unwrap();
             check(&scenario, &scenario.cells[0]).unwrap_err().to_string()
         };
-        let (tcp, losses) = ("algorithm=\"reno\"", "loss=\"trace:many.txt\"");
+        let (tcp, losses) = (RENO, "loss=\"trace:many.txt\"");
         let expected = |place: &str, why: &str| format!("{file}:{place}: {why}");
         let why = "its numbers take 17600000 bytes";
         assert!(refused(losses, tcp).starts_with(&expected("11: link.loss", why)));
@@ -111,18 +112,13 @@ mod tests {
     #[test]
     fn flow_that_nothing_holds_back_is_refused() {
         let check = |link: &str, flow: &str| {
-            let text = format!(
-                "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"10s\"\nruns=1\nseed=1\n\
-                 [[link]]\nends=[\"a\",\"b\"]\n{link}\n[[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\n{flow}\n"
-            );
-            let scenario = Scenario::parse("x.toml", &text).unwrap();
+            let scenario = scenario(10, &(tests::link(["a", "b"], link) + &tests::flow("f", ["a", "b"], flow)));
             check(&scenario, &scenario.cells[0]).map_err(|error| error.to_string())
         };
-        let bulk = "algorithm=\"reno\"";
-        let refused = check("", bulk).unwrap_err();
+        let refused = check("", RENO).unwrap_err();
         assert!(refused.starts_with("x.toml:12: flow.from: no link from here on has a rate"), "{refused}");
-        assert!(check("delay=\"100us\"", bulk).is_err());
-        assert!(check("rate=\"1gbit\"", bulk).is_ok() && check("delay=\"10ms\"", bulk).is_ok());
+        assert!(check("delay=\"100us\"", RENO).is_err());
+        assert!(check("rate=\"1gbit\"", RENO).is_ok() && check("delay=\"10ms\"", RENO).is_ok());
         assert!(check("delay=\"1ms\"", "algorithm=\"reno\"\nwindow_cap=100").is_ok());
         assert!(check("", "algorithm=\"reno\"\nsize=\"1MB\"").is_ok(), "it ends");
     }

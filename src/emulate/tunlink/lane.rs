@@ -132,7 +132,7 @@ impl Lane {
             if done < len
                 && let Some(refused) = self.way.line.pop_front()
             {
-                self.way.meter.failed_pkts += 1;
+                self.way.meter.counts.failed_pkts += 1;
                 self.pool.give_back(refused.slot);
                 done += 1;
             }
@@ -142,7 +142,7 @@ impl Lane {
 
     /// The counters as a run records them.
     pub fn counters(&mut self, input: &Port) -> LinkCounters {
-        self.way.meter.failed_pkts += input.take_drops();
+        self.way.meter.counts.failed_pkts += input.take_drops();
         LinkCounters {
             lost_positions: self.way.shaper.first_lost().to_vec(),
             loss_runs: Some(self.way.shaper.loss_runs()),
@@ -188,11 +188,11 @@ pub(crate) fn line_up(line: &mut Line, due: u64, frame: Frame) -> u64 {
 impl Way {
     /// Decides what happens to a frame and its copy, and lines up what is due.
     fn carry(&mut self, pool: &mut Pool, frame: Frame) {
-        self.meter.received_pkts += 1;
+        self.meter.counts.received_pkts += 1;
         if frame.len as usize > pool.slot_len() {
             // Longer than the link's MTU: it cannot be carried.
             pool.give_back(frame.slot);
-            self.meter.failed_pkts += 1;
+            self.meter.counts.failed_pkts += 1;
             return;
         }
         let bytes = packet_len(frame.len);
@@ -204,11 +204,11 @@ impl Way {
             return;
         };
         if self.shaper.marks_last() {
-            self.meter.marked_pkts += u64::from(mark_congestion(packet(pool, &frame)));
+            self.meter.counts.marked_pkts += u64::from(mark_congestion(packet(pool, &frame)));
         }
         self.line_up(pool, due, frame, ack);
         if let Some(verdict) = self.shaper.admit_copy(frame.arrival, bytes) {
-            self.meter.duplicated_pkts += 1;
+            self.meter.counts.duplicated_pkts += 1;
             self.add_copy(pool, verdict, frame, ack);
         }
     }
@@ -225,8 +225,8 @@ impl Way {
         let Passed { reordered, is_held, thinned } =
             self.gate.line_up(&mut self.line, comer, frame, |slot| pool.give_back(slot));
         self.meter.reordered_pkts += reordered;
-        self.meter.acks_held_pkts += u64::from(is_held);
-        self.meter.acks_thinned_pkts += thinned;
+        self.meter.counts.acks_held_pkts += u64::from(is_held);
+        self.meter.counts.acks_thinned_pkts += thinned;
     }
 
     /// Lines up a copy of a frame; one that finds no room counts as not carried.
@@ -237,15 +237,15 @@ impl Way {
         };
         match pool.copy(frame.slot) {
             Some(slot) => self.line_up(pool, due, Frame { slot, ..frame }, ack),
-            None => self.meter.failed_pkts += 1,
+            None => self.meter.counts.failed_pkts += 1,
         }
     }
 
     fn count(&mut self, refused: Verdict, at: u64) {
         match refused {
-            Verdict::Lost => self.meter.lost_pkts += 1,
-            Verdict::AckLost => self.meter.acks_lost_pkts += 1,
-            Verdict::Down => self.meter.down_pkts += 1,
+            Verdict::Lost => self.meter.counts.lost_pkts += 1,
+            Verdict::AckLost => self.meter.counts.acks_lost_pkts += 1,
+            Verdict::Down => self.meter.counts.down_pkts += 1,
             _ => self.meter.overflowed(at),
         }
     }

@@ -14,28 +14,9 @@ const NANOS_PER_MICRO: f64 = 1e3;
 /// Counters of one direction.
 #[derive(Debug, Clone)]
 pub struct Meter {
-    pub received_pkts: u64,
-    pub sent_pkts: u64,
-    /// Bytes of whole IP packets that left it.
-    pub sent_bytes: u64,
-    /// Dropped by the random loss.
-    pub lost_pkts: u64,
-    /// Dropped while the link was down.
-    pub down_pkts: u64,
-    /// Marked because the queue was long.
-    pub marked_pkts: u64,
-    pub duplicated_pkts: u64,
-    /// Pure acknowledgements lost beside those that the loss model took.
-    pub acks_lost_pkts: u64,
-    /// Pure acknowledgements that were held.
-    pub acks_held_pkts: u64,
-    /// Those dropped while held.
-    pub acks_thinned_pkts: u64,
+    /// All but what is only known when they are asked for.
+    pub counts: LinkCounters,
     pub reordered_pkts: u64,
-    /// Dropped because the queue was full.
-    pub overflow_pkts: u64,
-    /// Not carried by the emulator's own fault.
-    pub failed_pkts: u64,
     lateness: Histogram<u64>,
     moments: Record,
 }
@@ -44,36 +25,21 @@ impl Meter {
     /// Counters at zero.
     pub fn new() -> Self {
         let lateness = Histogram::new_with_bounds(1, LATENESS_MAX, LATENESS_DIGITS);
-        Meter {
-            received_pkts: 0,
-            sent_pkts: 0,
-            sent_bytes: 0,
-            lost_pkts: 0,
-            down_pkts: 0,
-            marked_pkts: 0,
-            duplicated_pkts: 0,
-            acks_lost_pkts: 0,
-            acks_held_pkts: 0,
-            acks_thinned_pkts: 0,
-            reordered_pkts: 0,
-            overflow_pkts: 0,
-            failed_pkts: 0,
-            lateness: lateness.expect("the bounds are constants that the histogram accepts"),
-            moments: Record::default(),
-        }
+        let lateness = lateness.expect("the bounds are constants that the histogram accepts");
+        Meter { counts: LinkCounters::default(), reordered_pkts: 0, lateness, moments: Record::default() }
     }
 
     /// Counts a packet that left at a moment, nanoseconds after another at which it was due.
     pub fn sent(&mut self, bytes: u32, left_at: u64, due: u64) {
-        self.sent_pkts += 1;
-        self.sent_bytes += u64::from(bytes);
+        self.counts.sent_pkts += 1;
+        self.counts.sent_bytes += u64::from(bytes);
         self.lateness.saturating_record(left_at - due);
         self.moments.sent(left_at, left_at - due);
     }
 
     /// Counts a packet that found the queue full at a moment.
     pub fn overflowed(&mut self, at: u64) {
-        self.overflow_pkts += 1;
+        self.counts.overflow_pkts += 1;
         self.moments.overflowed(at);
     }
 
@@ -87,30 +53,18 @@ impl Meter {
     /// The counters as a run records them.
     pub fn counters(&self, max_queue_pkts: u64) -> LinkCounters {
         LinkCounters {
-            received_pkts: self.received_pkts,
-            sent_pkts: self.sent_pkts,
-            sent_bytes: self.sent_bytes,
-            lost_pkts: self.lost_pkts,
-            down_pkts: self.down_pkts,
-            marked_pkts: self.marked_pkts,
-            duplicated_pkts: self.duplicated_pkts,
-            acks_lost_pkts: self.acks_lost_pkts,
-            acks_held_pkts: self.acks_held_pkts,
-            acks_thinned_pkts: self.acks_thinned_pkts,
             reordered_pkts: Some(self.reordered_pkts),
-            overflow_pkts: self.overflow_pkts,
-            failed_pkts: self.failed_pkts,
             max_queue_pkts: Some(max_queue_pkts),
             lateness_us: self.lateness_us(),
             moments: self.moments.moments(),
-            ..LinkCounters::default()
+            ..self.counts.clone()
         }
     }
 
     /// None: before the first packet left.
     fn lateness_us(&self) -> Option<Lateness> {
         let at = |quantile| self.lateness.value_at_quantile(quantile) as f64 / NANOS_PER_MICRO;
-        (self.sent_pkts > 0).then(|| Lateness {
+        (self.counts.sent_pkts > 0).then(|| Lateness {
             p50: at(0.5),
             p99: at(0.99),
             p999: at(0.999),

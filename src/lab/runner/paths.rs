@@ -110,11 +110,10 @@ fn place(cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::tests::TEXT;
-    use crate::scenario::Scenario;
+    use crate::lab::plan::tests::planned;
 
     fn plan() -> Plan {
-        Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), &Default::default()).unwrap()
+        planned(&Default::default()).unwrap()
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::model::run::LinkCounters;
 use crate::path::draws::Stream;
 use crate::path::{Direction, LinkConfig};
 use crate::units::Share;
-use crate::virtual_time::compile;
+use crate::virtual_time::bytes::compile;
 use crate::virtual_time::link::{self, Outlet};
 
 mod random;

@@ -146,15 +146,9 @@ fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::scenario::tests::scenario;
 
     const TEXT: &str = r#"
-        title = "t"
-        claim = "c"
-        profile = "paper"
-        duration = "8s"
-        runs = 1
-        seed = 1
         link = [
             { ends = ["s1", "m"], rate = "100mbit", delay = "1ms" },
             { ends = ["s2", "m"], rate = "100mbit", delay = "1ms" },
@@ -171,7 +165,7 @@ mod tests {
     "#;
 
     fn cell() -> Cell {
-        Scenario::parse("x.toml", TEXT).unwrap().cells.remove(0)
+        scenario(8, TEXT).cells.remove(0)
     }
 
     /// Every flow was said to send as long as the run.

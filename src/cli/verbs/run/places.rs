@@ -43,13 +43,10 @@ pub(super) fn resumable(error: anyhow::Error, base: &Path) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::plan::tests::TEXT;
     use crate::lab::plan::{Choices, Plan};
     use crate::lab::work::interrupted;
     use crate::scenario::Scenario;
-
-    const TEXT: &str = "title=\"t\"\nclaim=\"c\"\nprofile=\"native\"\nduration=\"1s\"\nruns=1\nseed=7\n\
-                        [[link]]\nends=[\"s\",\"r\"]\n\
-                        [[flow]]\nname=\"data\"\nfrom=\"s\"\nto=\"r\"\nalgorithm=\"reno\"\n";
 
     fn planned(files: &[&str]) -> Vec<Planned> {
         let one = |file: &&str| {
