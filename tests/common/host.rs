@@ -15,7 +15,8 @@ const SETTLING: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct HostSnapshot {
     lines: BTreeSet<String>,
-    names: Vec<String>,
+    /// Words of which a line holds one, or it is not compared; None: every line is.
+    names: Option<Vec<String>>,
 }
 
 impl HostSnapshot {
@@ -24,8 +25,16 @@ impl HostSnapshot {
     /// `names`: words that occur in the names of what this test creates ("klt"). Where `TCCC_SHARED_HOST` is set,
     /// others work on the same host, and only lines that hold one of these words are compared; otherwise all are.
     pub fn take(names: &[&str]) -> Self {
+        match std::env::var_os("TCCC_SHARED_HOST") {
+            Some(_) => Self::of(names),
+            None => HostSnapshot { lines: current_lines(None), names: None },
+        }
+    }
+
+    /// Takes only the lines that hold one of these words: for a test of the host ring, which is never alone.
+    pub fn of(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        HostSnapshot { lines: current_lines(&names), names }
+        HostSnapshot { lines: current_lines(Some(&names)), names: Some(names) }
     }
 
     /// Fails the test when something was left behind or taken away.
@@ -38,18 +47,17 @@ impl HostSnapshot {
 
     /// What was left behind or taken away, once the host had `settling` to become as it was.
     pub fn change_after(&self, settling: Duration) -> Option<String> {
-        if holds_within(settling, || current_lines(&self.names) == self.lines) {
+        if holds_within(settling, || current_lines(self.names.as_deref()) == self.lines) {
             return None;
         }
-        let now = current_lines(&self.names);
+        let now = current_lines(self.names.as_deref());
         let left: Vec<_> = now.difference(&self.lines).collect();
         let gone: Vec<_> = self.lines.difference(&now).collect();
         Some(format!("left behind {left:?}, missing {gone:?}"))
     }
 }
 
-fn current_lines(names: &[String]) -> BTreeSet<String> {
-    let is_shared = std::env::var_os("TCCC_SHARED_HOST").is_some();
+fn current_lines(names: Option<&[String]>) -> BTreeSet<String> {
     let mut lines = state::lines();
     lines.extend(
         netlink::qdiscs()
@@ -57,7 +65,7 @@ fn current_lines(names: &[String]) -> BTreeSet<String> {
             .iter()
             .map(|(interface, kind, parent)| format!("qdisc: {kind} at {parent:#x} of {}", interface_name(*interface))),
     );
-    lines.retain(|line| !is_shared || names.iter().any(|name| line.contains(name)));
+    lines.retain(|line| names.is_none_or(|names| names.iter().any(|name| line.contains(name))));
     lines
 }
 

@@ -39,7 +39,7 @@ fn missing_need_is_written_to_the_log() {
 fn host_snapshot_notices_a_cgroup_left_behind() {
     needs!(root, cgroup2);
     let place = crate::common::state::mounted("cgroup2").unwrap().join(format!("tccc-harness-{}", std::process::id()));
-    let before = HostSnapshot::take(&["tccc-harness"]);
+    let before = HostSnapshot::of(&["tccc-harness"]);
     std::fs::create_dir(&place).unwrap();
     let change = before.change_after(Duration::ZERO);
     std::fs::remove_dir(&place).unwrap();

@@ -4,14 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::experiment::{OVERLOADED, place, run_command, tiny};
-use crate::common::tccc;
+use crate::common::{check, stderr, stdout, tccc};
 
 #[test]
 fn dry_run_prints_the_plan_and_changes_nothing() {
     let (place, scenario, out) = place();
-    let output = run_command(&scenario, &out).arg("--dry-run").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = stdout(&check(0, run_command(&scenario, &out).arg("--dry-run")));
     assert!(text.contains("to do: 6 runs on 1 path, about ") && text.contains("nothing was changed"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains("  seed ")).count(), 6);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
@@ -22,9 +20,8 @@ fn dry_run_prints_the_plan_and_changes_nothing() {
 fn metric_that_can_have_no_value_is_warned_of() {
     let (_place, scenario, out) = place();
     fs::write(&scenario, OVERLOADED.replace("utilisation_ratio", "jain_index")).unwrap();
-    let output = run_command(&scenario, &out).arg("--dry-run").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.starts_with("tccc: warning: "), "{said}");
+    let said = stderr(&check(0, run_command(&scenario, &out).arg("--dry-run")));
+    assert!(said.starts_with("tccc: warning: "), "{said}");
     assert!(said.contains("tiny.toml:34: report.metrics = \"jain_index\": it can have no value"), "{said}");
 }
 
@@ -32,15 +29,14 @@ fn metric_that_can_have_no_value_is_warned_of() {
 fn shards_of_a_plan_are_all_of_it() {
     let (_place, scenario, out) = place();
     let ids = |arguments: &[&str]| -> Vec<String> {
-        let output = run_command(&scenario, &out).arg("--dry-run").args(arguments).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = stdout(&check(0, run_command(&scenario, &out).arg("--dry-run").args(arguments)));
         text.lines().filter(|line| line.contains("  seed ")).map(str::to_owned).collect()
     };
     let (first, second) = (ids(&["--shard", "1/2"]), ids(&["--shard", "2/2"]));
     assert_eq!((first.len(), second.len()), (3, 3));
     assert_eq!([first, second].concat(), ids(&[]), "each repeat is a seed, and stays together");
-    let refused = run_command(&scenario, &out).args(["--dry-run", "--shard", "3/2"]).output().unwrap();
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("expected I/N"));
+    let refused = check(2, run_command(&scenario, &out).args(["--dry-run", "--shard", "3/2"]));
+    assert!(stderr(&refused).contains("expected I/N"));
 }
 
 #[test]
@@ -48,12 +44,10 @@ fn folder_stands_for_its_scenarios() {
     let (place, scenario, out) = place();
     fs::copy(&scenario, place.path().join("second.toml")).unwrap();
     fs::write(place.path().join("notes.md"), "no scenario").unwrap();
-    let output = run_command(place.path(), &out).arg("--dry-run").output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = stdout(&check(0, run_command(place.path(), &out).arg("--dry-run")));
     assert!(text.contains("second: Tiny") && text.contains("tiny: Tiny") && text.contains("2 scenarios: "), "{text}");
     let empty = tempfile::tempdir().unwrap();
-    let refused = run_command(empty.path(), &out).arg("--dry-run").output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
+    check(2, run_command(empty.path(), &out).arg("--dry-run"));
 }
 
 #[test]
@@ -61,10 +55,9 @@ fn mistakes_end_with_usage_and_the_place() {
     let (_place, scenario, out) = place();
     let refused = |text: &str, arguments: &[&str]| {
         fs::write(&scenario, text).unwrap();
-        let output = run_command(&scenario, &out).args(arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&check(2, run_command(&scenario, &out).args(arguments)));
         assert!(!out.exists());
-        String::from_utf8(output.stderr).unwrap()
+        said
     };
     let said = refused(&tiny().replace("queue = \"100pkts\"", "queue = \"2xbdp\""), &[]);
     assert!(said.contains("tiny.toml:15: link.queue = \"2xbdp\": expected a number"), "{said}");
@@ -85,8 +78,7 @@ fn every_scenario_that_comes_along_reads_and_plans() {
     let has_scenarios = |folder: &Path| fs::read_dir(folder).unwrap().flatten().any(|file| is_scenario(&file.path()));
     let mut count = 0;
     for folder in folders.filter(|folder| has_scenarios(folder)) {
-        let output = tccc().arg("run").arg(&folder).arg("--dry-run").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        check(0, tccc().arg("run").arg(&folder).arg("--dry-run"));
         count += 1;
     }
     assert!(count >= 2, "{count}");

@@ -1,6 +1,6 @@
 //! Recordings of every format that ever was still open, and say what they said; so do incidents.
 
-use crate::common::tccc;
+use crate::common::{check, tccc};
 use tccc::model::live::Live;
 use tccc::trace::arrival::Arrival;
 use tccc::trace::record::read::{Content, Damage, Reader, Want};
@@ -67,8 +67,7 @@ fn replay_of_format_1_prints_what_it_printed() {
 #[test]
 fn replay_prints_every_event_that_is_asked_for() {
     let lines = |options: &[&str]| {
-        let output = tccc().args(["trace", "-o", "csv", "--replay"]).arg(fixture(1)).args(options).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = check(0, tccc().args(["trace", "-o", "csv", "--replay"]).arg(fixture(1)).args(options));
         String::from_utf8(output.stdout).unwrap().lines().count() - 1
     };
     assert_eq!(lines(&[]), 1348);

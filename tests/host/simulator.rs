@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{finished, unfinished};
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{check, needs, poll_until, stderr, tccc};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rand_pcg::Pcg64Mcg;
@@ -29,15 +29,12 @@ fn simulate(scenario: &Path, out: &Path, arguments: &str) -> Command {
 
 #[track_caller]
 fn succeeds(mut command: Command) {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check(0, &mut command);
 }
 
 #[track_caller]
 fn refused(mut command: Command, code: i32, expected: &str) {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    let said = stderr(&check(code, &mut command));
     assert!(said.contains(expected), "{said}");
 }
 
@@ -60,8 +57,7 @@ fn records(out: &Path) -> BTreeMap<String, Value> {
 
 /// Published and simulated `delivered_pkts` by place in the table.
 fn delivered(out: &Path) -> Vec<(String, f64, f64)> {
-    let output = tccc().args(["report", "-o", "json"]).arg(out).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = check(0, tccc().args(["report", "-o", "json"]).arg(out));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = report["cells"].as_array().unwrap().iter().filter(|cell| cell["metric"] == "delivered_pkts");
     let both = cells.filter_map(|cell| {

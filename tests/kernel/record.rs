@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{check, needs, poll_until, tccc};
 use crate::lab::record::{Flows, Recording, Verdict, Whole, cut};
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -54,8 +54,7 @@ const KILL_LIMIT: Duration = Duration::from_secs(60);
 fn replay_and_report_show_what_is_there(file: &std::path::Path) {
     let part = Recording::of(file).unwrap();
     let print = |arguments: &[&str]| {
-        let output = tccc().args(arguments).arg(file).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = check(0, tccc().args(arguments).arg(file));
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     let (lines, notes) = print(&["trace", "-o", "jsonl", "--replay"]);

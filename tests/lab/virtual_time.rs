@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::experiment::{finished, two_links};
-use crate::common::tccc;
+use crate::common::{check, stderr, tccc};
 
 /// A folder with a scenario, and what lies beside it.
 pub struct Bench {
@@ -38,18 +38,14 @@ impl Bench {
 
     #[track_caller]
     pub fn runs(&self, out: &str, arguments: &str) -> PathBuf {
-        let output = self.command(out, arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        check(0, &mut self.command(out, arguments));
         self.out(out)
     }
 
     /// What is said where it fails with this code.
     #[track_caller]
     pub fn fails(&self, out: &str, code: i32) -> String {
-        let output = self.command(out, "").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said
+        stderr(&check(code, &mut self.command(out, "")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{HostSnapshot, needs, poll_until, tccc};
+use crate::common::{HostSnapshot, check, needs, poll_until, tccc};
 use crate::lab::link::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during, survivors};
 use statrs::distribution::{Binomial, DiscreteCDF};
 use tccc::emulate::netem::Netem;
@@ -311,8 +311,7 @@ fn verb_ends_by_itself_after_its_duration_and_dry_run_creates_nothing() {
     let run = |option: &[&str]| {
         let mut command = tccc();
         command.args(["link", "--delay", "1ms", "--between", &path_of(&sides[0]), &path_of(&sides[1])]);
-        let output = command.args(option).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = check(0, command.args(option));
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(run(&["--duration", "100ms"]).matches("received  0 pkts").count(), 2);

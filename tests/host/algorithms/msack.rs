@@ -15,7 +15,9 @@ const LONG_RTT_US: u32 = 30_000;
 
 /// The paper's algorithm, which has no guard, with these settings.
 fn tuned(settings: &[&str]) -> Native {
-    native::tuned("msack", &[&["guard=0"], settings].concat())
+    let mut native = native::tuned("msack", &["guard=0"]);
+    native::set(&mut native, settings);
+    native
 }
 
 fn paper() -> &'static Native {

@@ -273,7 +273,7 @@ const EQUAL_SECONDS: &str = "TCCC_GUARD_EQUAL_SECONDS";
 fn equal_algorithm_stays() {
     needs!(root, struct_ops, bpffs, cgroup2, tun);
     in_lab(|lab| {
-        let seconds = std::env::var(EQUAL_SECONDS).map_or(12, |text| text.parse().unwrap());
+        let seconds = std::env::var(EQUAL_SECONDS).map_or(6, |text| text.parse().unwrap());
         let direction = Direction { loss: tccc::units::Share(0.01).into(), ..short_queue() };
         let link = Link::build(&lab.netns, 100, direction);
         let split = format!("split = {{ {DEFAULT} = 50, keep = 50 }}");
