@@ -7,6 +7,7 @@ mod calibration;
 use std::collections::BTreeMap;
 
 pub use self::calibration::{Calibration, Quantity};
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -108,19 +109,18 @@ pub struct Lateness {
 /// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
 pub type At = BTreeMap<String, String>;
 
-/// What made the runs of a result directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+/// What carries the runs out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Engine {
-    /// Linux itself, over emulated links: what tccc measures. Older records say nothing and are of it.
-    #[default]
+    /// Linux, over emulated links
+    #[default] // of older records, which say nothing
     Kernel,
-    /// The simulator ns-2 with its own TCP agents: what the papers ran, for comparison beside the measured.
-    Ns2,
-    /// Linux' own TCP in a guest whose clock stands still while it computes, with a native build of the same algorithm
-    /// files.
+    /// Linux' own TCP in virtual time, with a native build of the same algorithm files; needs no root
     Virtual,
+    /// The simulator ns-2 with its own TCP agents, as far as the scenario names them in [ns2]; needs no root
+    Ns2,
 }
 
 impl Engine {

@@ -16,7 +16,6 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use self::args::EngineChoice;
 use self::carry::Call;
 use self::dry::print_plans;
 use self::ending::Ending;
@@ -27,6 +26,7 @@ use self::publish::Publication;
 use self::stop::Stop;
 use crate::cli::output::{Format, note};
 use crate::lab::part::Part;
+use crate::model::run::Engine;
 use crate::policy::change;
 
 pub use self::args::Args;
@@ -74,7 +74,7 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
         return print_plans(&planned, part, args);
     }
     args.check_host()?;
-    if args.engine == EngineChoice::Kernel {
+    if args.engine == Engine::Kernel {
         warn_of_policy();
     }
     let stop = Stop::listen()?;

@@ -56,8 +56,8 @@ pub struct Args {
     #[arg(long, value_enum)]
     pub profile: Option<Profile>,
     /// What carries the runs out
-    #[arg(long, value_enum, default_value_t = EngineChoice::Kernel)]
-    pub engine: EngineChoice,
+    #[arg(long, value_enum, default_value_t = Engine::Kernel)]
+    pub engine: Engine,
     /// How links are built
     #[arg(long, value_enum, default_value_t = LinkChoice::Auto)]
     pub link: LinkChoice,
@@ -70,27 +70,6 @@ pub struct Args {
     /// How `--dry-run` prints the plan
     #[arg(short, long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
     pub output: Format,
-}
-
-/// What carries the runs out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EngineChoice {
-    /// Linux, over emulated links
-    Kernel,
-    /// Linux' own TCP in virtual time, with a native build of the same algorithm files; needs no root
-    Virtual,
-    /// The simulator ns-2 with its own TCP agents, as far as the scenario names them in [ns2]; needs no root
-    Ns2,
-}
-
-impl EngineChoice {
-    pub fn engine(self) -> Engine {
-        match self {
-            EngineChoice::Kernel => Engine::Kernel,
-            EngineChoice::Virtual => Engine::Virtual,
-            EngineChoice::Ns2 => Engine::Ns2,
-        }
-    }
 }
 
 /// How links are built.
@@ -131,14 +110,14 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 impl Args {
     pub fn choices(&self) -> Choices {
-        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine.engine() }
+        Choices { runs: self.runs, seed: self.seed, profile: self.profile, engine: self.engine }
     }
 
     /// Options that do not go together.
     pub fn check(&self) -> Result<()> {
         let given = [(self.link != LinkChoice::Auto, "link"), (self.network != NetworkChoice::Netns, "network")];
-        if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine != EngineChoice::Kernel) {
-            let engine = self.engine.engine().name();
+        if let Some((_, option)) = given.iter().find(|(given, _)| *given && self.engine != Engine::Kernel) {
+            let engine = self.engine.name();
             let what = format!("`--{option}` is not for `--engine {engine}`, which has {option}s of its own");
             return Err(Failure::usage(what).hint("leave out one of the two").into());
         }

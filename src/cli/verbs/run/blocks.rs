@@ -7,11 +7,12 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::args::{Args, EngineChoice};
+use super::args::Args;
 use super::planned::Planned;
 use crate::catalog;
 use crate::lab::block::blocks;
 use crate::lab::cost;
+use crate::model::run::Engine;
 
 const SCHEMA: u32 = 1;
 
@@ -67,7 +68,7 @@ pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
                 runs: block.runs.iter().map(|run| run.id.clone()).collect(),
                 paths: forecast.paths,
                 seconds: forecast.expected.as_secs_f64(),
-                cores: (args.engine != EngineChoice::Kernel).then_some(1),
+                cores: (args.engine != Engine::Kernel).then_some(1),
                 bits_per_second: traffic.fold(0.0, f64::max) as u64,
             });
         }
@@ -82,12 +83,12 @@ pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
     let document = Document {
         schema: SCHEMA,
         plan: digest(planned)?,
-        engine: args.engine.engine().name(),
+        engine: args.engine.name(),
         tccc: env!("CARGO_PKG_VERSION"),
         needs: match args.engine {
-            EngineChoice::Kernel => &["root", "struct_ops", "cgroup2", "iperf3"],
-            EngineChoice::Virtual => &["guest"],
-            EngineChoice::Ns2 => &["ns"],
+            Engine::Kernel => &["root", "struct_ops", "cgroup2", "iperf3"],
+            Engine::Virtual => &["guest"],
+            Engine::Ns2 => &["ns"],
         },
         blocks: all(planned, args)?,
     };

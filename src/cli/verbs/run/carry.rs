@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
-use super::args::{Args, EngineChoice, LinkChoice, NetworkChoice};
+use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
 use super::progress::Display;
 use crate::emulate::mininet::Mininet;
@@ -18,6 +18,7 @@ use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
 use crate::lab::runner;
 use crate::lab::work::{Outcome, Work};
+use crate::model::run::Engine;
 use crate::report;
 use crate::virtual_time::guest::Guest;
 use crate::{ns2, virtual_time};
@@ -54,26 +55,26 @@ impl Args {
     /// What every scenario needs of this host, whatever it asks.
     pub fn check_host(&self) -> Result<()> {
         match self.engine {
-            EngineChoice::Kernel => runner::check_host().map(drop),
-            EngineChoice::Virtual => Guest::find().map(drop),
-            EngineChoice::Ns2 => ns2::version().map(drop),
+            Engine::Kernel => runner::check_host().map(drop),
+            Engine::Virtual => Guest::find().map(drop),
+            Engine::Ns2 => ns2::version().map(drop),
         }
     }
 
     pub(super) fn carrier(&self, planned: &[Planned]) -> Result<Carrier> {
         Ok(match self.engine {
-            EngineChoice::Kernel if self.network == NetworkChoice::Mininet => {
+            Engine::Kernel if self.network == NetworkChoice::Mininet => {
                 Carrier::Kernel(Box::new(Mininet::on_this_host(self.link.driver(planned)?)?))
             }
-            EngineChoice::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
-            EngineChoice::Virtual => {
+            Engine::Kernel => Carrier::Kernel(Box::new(Namespaces::new(self.link.driver(planned)?))),
+            Engine::Virtual => {
                 if !virtual_time::is_caged() {
                     let what = "this kernel has no Landlock: nothing but your own rights holds a guest back";
                     crate::cli::output::warn(what, Some("run files of others elsewhere; `tccc doctor` has more"));
                 }
                 Carrier::Virtual(Box::new(Guest::find()?))
             }
-            EngineChoice::Ns2 => Carrier::Ns2,
+            Engine::Ns2 => Carrier::Ns2,
         })
     }
 }

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::args::{Args, EngineChoice};
+use super::args::Args;
 use super::planned::Planned;
 use super::progress;
 use crate::cli::output::warn;
 use crate::lab::part::Part;
 use crate::lab::results::ResultDir;
+use crate::model::run::Engine;
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::scenario::{Cell, FlowSpec, LinkSpec, Sends};
 use crate::units::{BitsPerSec, QueueSize, format_duration};
 
 /// Prints what would be done, and how long all of it takes.
 pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Result<()> {
-    if let (EngineChoice::Kernel, Err(lack)) = (args.engine, args.link.driver(planned)) {
+    if let (Engine::Kernel, Err(lack)) = (args.engine, args.link.driver(planned)) {
         warn(&format!("this plan would not run here: {lack}"), None);
     }
     for one in planned {
@@ -43,7 +44,7 @@ fn print_plan(planned: &Planned, part: &Part, args: &Args) -> Result<()> {
     writeln!(text, "profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
     for cell in &plan.cells {
         let at = cell.at.iter().map(|(name, value)| format!("{name} = {value}, ")).collect::<String>();
-        let spec = scenario.ns2.as_ref().filter(|_| args.engine == EngineChoice::Ns2);
+        let spec = scenario.ns2.as_ref().filter(|_| args.engine == Engine::Ns2);
         let agent = |flow: &FlowSpec| spec.and_then(|spec| spec.agent(&cell.label(flow)));
         let of_flow = |flow| flow_text(flow, agent(flow).unwrap_or(&flow.algorithm));
         let flows: Vec<String> = cell.flows.iter().map(of_flow).collect();

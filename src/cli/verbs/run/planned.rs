@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::args::{Args, EngineChoice};
+use super::args::Args;
 use crate::failure::Failure;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::results::ResultDir;
@@ -21,8 +21,8 @@ pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
     let files = scenario_files(&args.scenarios)?;
     let mut planned = Vec::new();
     for path in &files {
-        let scenario = Scenario::load(path, args.engine.engine())?;
-        if args.engine == EngineChoice::Ns2 && scenario.ns2.is_none() && files.len() > 1 {
+        let scenario = Scenario::load(path, args.engine)?;
+        if args.engine == Engine::Ns2 && scenario.ns2.is_none() && files.len() > 1 {
             crate::cli::output::note(&format!("\"{}\" has no [ns2] and is left out", path.display()));
             continue;
         }
@@ -39,8 +39,8 @@ pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
 /// A scenario as its engine carries it out, checked for what the engine needs.
 fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
     let scenario = match args.engine {
-        EngineChoice::Kernel | EngineChoice::Virtual => written.clone(),
-        EngineChoice::Ns2 => written.simulated()?,
+        Engine::Kernel | Engine::Virtual => written.clone(),
+        Engine::Ns2 => written.simulated()?,
     };
     for lacking in scenario.unmeasurable() {
         crate::cli::output::warn(&lacking.to_string(), lacking.hint.as_deref());
@@ -49,12 +49,12 @@ fn plan(written: &Scenario, args: &Args) -> Result<Planned> {
     let cells: BTreeSet<usize> = args.part().runs(&scenario, &plan)?.iter().map(|run| run.cell).collect();
     let cells = || cells.iter().map(|cell| &plan.cells[*cell]);
     match args.engine {
-        EngineChoice::Kernel => algorithm::check(&scenario, Engine::Kernel, cells())?,
-        EngineChoice::Virtual => {
+        Engine::Kernel => algorithm::check(&scenario, Engine::Kernel, cells())?,
+        Engine::Virtual => {
             algorithm::check(&scenario, Engine::Virtual, cells())?;
             virtual_time::check(&scenario, cells())?;
         }
-        EngineChoice::Ns2 => ns2::check(&plan)?,
+        Engine::Ns2 => ns2::check(&plan)?,
     }
     Ok(Planned { out: PathBuf::new(), scenario, plan })
 }
@@ -96,9 +96,9 @@ impl Args {
     /// What these runs take, where some are finished.
     pub fn forecast_beside(&self, one: &Planned, runs: &[&PlannedRun], finished: &BTreeSet<String>) -> Forecast {
         match self.engine {
-            EngineChoice::Kernel => runner::forecast(&one.plan, runs, finished, self.jobs),
-            EngineChoice::Virtual => virtual_time::forecast(&one.plan, runs, finished, self.jobs),
-            EngineChoice::Ns2 => ns2::forecast(&one.plan, runs, finished, self.jobs),
+            Engine::Kernel => runner::forecast(&one.plan, runs, finished, self.jobs),
+            Engine::Virtual => virtual_time::forecast(&one.plan, runs, finished, self.jobs),
+            Engine::Ns2 => ns2::forecast(&one.plan, runs, finished, self.jobs),
         }
     }
 }
