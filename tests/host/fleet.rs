@@ -171,7 +171,7 @@ fn array_makes_what_one_machine_makes() {
         let mut command = tccc();
         command.args(["run", "--engine", "virtual", "--runs", "1"]).arg(bench.out("x.toml"));
         command.args(["--block", number, "--publish"]).arg(&results).env("TMPDIR", scratch);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let scratch = tempfile::tempdir().unwrap();
     let mut killed = block("1", scratch.path());
@@ -180,7 +180,7 @@ fn array_makes_what_one_machine_makes() {
     killed.wait().unwrap();
     assert_eq!(fs::read_dir(&results).unwrap().count(), 0, "nothing of a block that was killed is to be seen");
     let twice = [block("2", &std::env::temp_dir()), block("2", &std::env::temp_dir())];
-    twice.into_iter().for_each(|mut one| assert!(one.wait().unwrap().success()));
+    twice.into_iter().for_each(|one| drop(succeeded(one.wait_with_output().unwrap())));
     assert_eq!(report(&results)["fleet"]["blocks"][0]["missing"], "1,3");
 
     let mut submit = cluster.submit(Path::new(TCCC));
