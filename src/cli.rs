@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::failure::{Failure, Kind};
 use crate::kernel::libbpf_log::{self, PrintLevel};
@@ -33,9 +33,35 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// What an exit code tells whoever called: a person, a script, or the engine of a cluster.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed
+  2  wrong request: it fails on every machine, so stop
+  3  measured outside the expected range, or a path that is not what was asked: try another machine
+  4  this machine lacks something: try another machine
+  5  try again: interrupted, another process is in the way, or other work delayed every attempt";
+
+/// The program as its help, its manual and its completions describe it: exit codes below the help of every verb.
+pub fn program() -> clap::Command {
+    with_exit_codes(Cli::command())
+}
+
+fn with_exit_codes(command: clap::Command) -> clap::Command {
+    let own = command.get_after_long_help().map_or(String::new(), |own| format!("{own}\n\n"));
+    command.after_long_help(own + EXIT_CODES).mut_subcommands(with_exit_codes)
+}
+
+/// The arguments of this process.
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = program().try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program()))
+}
+
 /// Runs the command this process was started with and says how it went.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(refusal) => {
             print_refusal(&refusal);
@@ -61,7 +87,7 @@ fn run(cli: Cli) -> Result<()> {
     output::set_quiet(cli.quiet);
     let level = if cli.verbose > 1 { PrintLevel::Debug } else { PrintLevel::Info };
     libbpf_log::install((cli.verbose > 0).then_some(tell), level);
-    cli.command.run(Cli::command)
+    cli.command.run(program)
 }
 
 /// A reader that went away (`tccc list | head -1`) is not an error.

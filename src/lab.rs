@@ -8,6 +8,7 @@ mod conditions;
 pub mod cost;
 mod follow;
 pub mod layout;
+pub(crate) mod machine;
 pub(crate) mod measure;
 pub mod part;
 pub mod plan;

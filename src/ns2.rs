@@ -14,6 +14,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
+use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
 use crate::lab::results::ResultDir;
@@ -73,10 +74,13 @@ pub(crate) fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Out
 /// Writes what the runs were made with, or checks that it is what the earlier ones were made with.
 fn keep_host(results: &ResultDir, plan: &Plan, version: &str) -> Result<()> {
     let of_simulator = |host: &HostRecord| host.tools.get("ns2").cloned().unwrap_or_default();
-    if let Some(earlier) = results.host()?.map(|host| of_simulator(&host)).filter(|earlier| earlier != version) {
+    let earlier = results.host()?;
+    if let Some(earlier) = earlier.as_ref().map(of_simulator).filter(|earlier| earlier != version) {
         return Err(results.refuse_mixture("ns-2", &earlier, version).into());
     }
-    results.write_host(&plan.host_record([("ns2", version.to_owned())])?)
+    let mut host = plan.host_record([("ns2", version.to_owned())])?;
+    machine::add(&mut host.machines, earlier.into_iter().flat_map(|earlier| earlier.machines));
+    results.write_host(&host)
 }
 
 /// What all runs share.

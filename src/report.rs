@@ -28,6 +28,7 @@ use crate::failure::Failure;
 pub use judge::bound::Bound;
 pub use judge::cell::{Cell, Expectation, Measured, Ratio, Rerun, Verdict};
 pub use judge::finding::{About, Finding};
+pub use judge::fleet::{Fleet, Node, Shift};
 pub use judge::interval::{self, IntervalKind};
 pub use judge::report::{Host, REPORT_SCHEMA, Report};
 pub use judge::selection::{Candidate, Criterion, Selection};
@@ -74,9 +75,17 @@ pub fn load(directory: &Path) -> Result<Report> {
 ///
 /// Shape: in the order asked; directories that are parts of one experiment come as one report, and the simulator's runs
 /// of a scenario are in the kernel's report of it; two directories that hold the same run count once.
-/// Errors: as [`load`], but a directory without a finished run is an error only where no other one has any.
+/// Errors: as [`load`], but a directory without a finished run is an error only where no other one has any; parts of one
+/// experiment that were made with different kernels, tools or objects.
 pub fn load_all(paths: &[PathBuf]) -> Result<Loaded> {
-    let (directories, left_out) = join::read_all(paths)?;
+    load_parts(paths, false)
+}
+
+/// The same, where parts that were made with different programs may be joined.
+///
+/// Errors: as [`load_all`], which refuses such parts.
+pub fn load_parts(paths: &[PathBuf], may_mix: bool) -> Result<Loaded> {
+    let (directories, left_out) = join::read_all(paths, may_mix)?;
     let mut reports = directories.iter().map(judge::report::of).collect::<Result<Vec<Report>>>()?;
     rerun::take_in_reruns(&mut reports);
     Ok(Loaded { reports, left_out })

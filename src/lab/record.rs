@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
+use super::machine;
 use super::plan::{Plan, PlannedRun};
 use super::pool::processors;
-use crate::model::run::{HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
+use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, RunStatus};
 
 impl Plan {
     /// The record of this host with an engine that builds its own links; the version of this program joins the tools.
@@ -18,6 +19,7 @@ impl Plan {
         Ok(HostRecord {
             schema: RESULT_SCHEMA,
             engine: self.engine,
+            machines: if self.is_of_this_host() { vec![machine::machine()] } else { Vec::new() },
             kernel: kernel.release().to_string_lossy().into_owned(),
             cpus: processors(),
             link: self.engine.name().to_owned(),
@@ -50,6 +52,12 @@ impl Plan {
             links: Vec::new(),
             jobs: 1,
             events_dropped: 0,
+            host: self.is_of_this_host().then(machine::id).flatten(),
         }
+    }
+
+    /// Whether records name this host: runs in virtual time are the same on every host.
+    fn is_of_this_host(&self) -> bool {
+        self.engine != Engine::Virtual
     }
 }

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::bounded;
 use crate::failure::Failure;
 use crate::lab::plan::Plan;
-use crate::model::run::{HostRecord, RunRecord, RunStatus, UNFINISHED};
+use crate::model::run::{BlockPlan, HostRecord, RunRecord, RunStatus, UNFINISHED};
 use crate::scenario::ScenarioFile;
 use crate::trace::event::Event;
 
@@ -219,6 +219,9 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
         Failure::usage(what).hint(ANOTHER_PLACE)
     };
+    if read_json::<BlockPlan>(&path.join("plan.json")).is_ok_and(|block| block.is_some()) {
+        return Err(other("it is one published block".into()).into());
+    }
     let held: Plan = read_json(&path.join("plan.json"))?.context("the result directory has lost its plan")?;
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
     if text != scenario {

@@ -24,6 +24,7 @@ use crate::lab::calibrate;
 use crate::lab::conditions::Conditions;
 use crate::lab::cost::{self, Jobs, Limit};
 use crate::lab::follow::Follower;
+use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::processors;
 use crate::lab::results::ResultDir;
@@ -141,7 +142,9 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
     earlier.calibration.retain(|old| old.within || !is_again(old));
     earlier.calibration.extend(now.calibration);
     earlier.algorithms.extend(now.algorithms);
-    HostRecord { calibration: earlier.calibration, algorithms: earlier.algorithms, ..now }
+    machine::add(&mut earlier.machines, now.machines);
+    let HostRecord { calibration, algorithms, machines, .. } = earlier;
+    HostRecord { calibration, algorithms, machines, ..now }
 }
 
 #[cfg(test)]

@@ -176,11 +176,40 @@ impl Notice {
     }
 
     pub fn merged(directories: &[String]) -> Self {
-        let cause = format!("{}{} directories: {}", Notice::MERGED, directories.len(), directories.join(", "));
+        let (count, more) = (directories.len(), directories.len().saturating_sub(Notice::NAMED));
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = directories[..count.min(Notice::NAMED)].join(", ");
+        let cause = format!("merged from {count} directories: {named}{more}");
         Notice::new(cause, "each measured its own empty path; the calibration lists all")
     }
 
-    const MERGED: &'static str = "merged from ";
+    /// So many directories are named.
+    const NAMED: usize = 8;
+
+    /// One block in several directories.
+    pub fn block_counted_once(number: usize, counted: &str, others: &[String]) -> Self {
+        let others = others.join(", ");
+        Notice::new(
+            format!("block {number} is in {counted} and also in {others}: it counts once"),
+            "the copy that began first counts; the others can be removed",
+        )
+    }
+
+    /// Parts made on machines with other processors.
+    pub fn other_processors(processors: &str) -> Self {
+        Notice::new(
+            format!("the runs were made on different processors: {processors}"),
+            "compare the nodes below before you trust small differences; runs of one seed share a machine",
+        )
+    }
+
+    /// Parts made with different programs, which the reader asked for.
+    pub fn mixed(different: &str) -> Self {
+        Notice::new(
+            format!("the parts were made with different programs: {different}"),
+            "a difference between cells may come from the programs; without --mixed such parts are refused",
+        )
+    }
 
     pub fn other_profile(measured: &str, scenario: &str) -> Self {
         Notice::new(

@@ -2,11 +2,15 @@
 //!
 //! Record raw, derive late: everything a table shows is computed from these and from the events again.
 
+mod block;
 mod calibration;
+mod machine;
 
 use std::collections::BTreeMap;
 
+pub use self::block::{Block, BlockPlan};
 pub use self::calibration::{Calibration, Quantity};
+pub use self::machine::Machine;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -173,6 +177,10 @@ pub struct RunRecord {
     pub jobs: u32,
     /// Events the tracer had to drop during this run.
     pub events_dropped: u64,
+    /// [`Machine::id`] of the machine that made it. None in older records, and in virtual time, where a run is the same
+    /// on every machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -251,6 +259,9 @@ pub struct HostRecord {
     /// What made every run of the directory.
     #[serde(default)]
     pub engine: Engine,
+    /// The machines that made the runs, each once. Empty in older records and in virtual time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Machine>,
     /// `uname -r`.
     pub kernel: String,
     pub cpus: u32,

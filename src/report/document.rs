@@ -4,6 +4,7 @@ pub mod beside;
 mod calibration;
 mod facts;
 mod metric;
+mod nodes;
 pub mod part;
 pub mod section;
 pub mod table;

@@ -4,6 +4,7 @@ pub mod bound;
 pub mod cell;
 pub mod compare;
 pub mod finding;
+pub mod fleet;
 mod index;
 pub mod interval;
 mod notices;

@@ -1,5 +1,6 @@
 //! Result directories as they lie on disk, and which of them are parts of one experiment.
 
+pub mod blocks;
 pub mod directory;
 pub mod join;
 mod scenarios;

@@ -124,7 +124,9 @@ fn forget_others(folder: &Path, newest: &Path) -> Result<()> {
     let mut others = Vec::new();
     for entry in fs::read_dir(folder).context("list the images")? {
         let entry = entry.context("list the images")?;
-        if entry.path() != newest {
+        // Any other file is one that another tccc is writing.
+        let is_image = entry.path().extension().is_some_and(|ending| ending == "cpio");
+        if is_image && entry.path() != newest {
             others.push((entry.metadata().and_then(|it| it.modified()).ok(), entry.path()));
         }
     }

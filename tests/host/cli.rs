@@ -292,6 +292,45 @@ fn every_verb_has_help_with_an_example() {
     }
 }
 
+/// Only `run` told what its exit codes mean, and an engine cannot guess.
+#[test]
+fn every_help_ends_with_the_exit_codes() {
+    let verbs = [
+        "",
+        "list",
+        "show",
+        "load",
+        "confirm",
+        "unload",
+        "status",
+        "apply",
+        "policy",
+        "policy apply",
+        "explain",
+        "upgrade",
+        "rollback",
+        "sockets",
+        "trace",
+        "top",
+        "serve",
+        "run",
+        "report",
+        "link",
+        "doctor",
+        "new",
+        "check",
+        "completions",
+    ];
+    for verb in verbs {
+        let text = String::from_utf8(run(&format!("{verb} --help")).stdout).unwrap();
+        let (_, codes) = text.split_once("Exit codes:\n").unwrap_or_else(|| panic!("{text}"));
+        let numbers: Vec<&str> = codes.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(["0", "1", "2", "3", "4", "5"].iter().all(|code| numbers.contains(code)), "{text}");
+        let short = String::from_utf8(run(&format!("{verb} -h")).stdout).unwrap();
+        assert!(!short.contains("Exit codes"), "{short}");
+    }
+}
+
 #[test]
 fn completions_know_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {

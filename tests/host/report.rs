@@ -3,6 +3,7 @@
 mod command;
 mod cut_off;
 mod figures;
+mod fleet;
 mod hostile;
 mod partial;
 mod places;

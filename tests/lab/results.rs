@@ -161,6 +161,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
         links: vec![LinkRecord { name: "s-r".into(), driver: "tunlink".into(), counters: [counters(), counters()] }],
         jobs: 2,
         events_dropped: 0,
+        host: None,
     }
 }
 
@@ -189,6 +190,7 @@ fn host() -> HostRecord {
     HostRecord {
         schema: RESULT_SCHEMA,
         engine: Engine::Kernel,
+        machines: Vec::new(),
         kernel: "6.18.0".into(),
         cpus: 2,
         link: "tunlink".into(),

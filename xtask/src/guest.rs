@@ -73,7 +73,9 @@ fn is_built(place: &Path) -> bool {
 }
 
 /// Where the guest lies; `src/virtual_time/guest.rs` looks there too.
-fn place() -> Result<PathBuf> {
+///
+/// Errors: there is no home.
+pub fn place() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     let cache = cache.context("there is no HOME to keep the guest in: set XDG_CACHE_HOME")?;

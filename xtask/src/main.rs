@@ -9,6 +9,7 @@ mod ci;
 mod count;
 mod demo;
 mod dist;
+mod fleet;
 mod fmt;
 mod fuzz;
 mod guest;
@@ -92,6 +93,8 @@ enum Command {
     Readme(readme::Arguments),
     /// Make packages, a static program, recipes for clusters, a dashboard and alert rules, below target/dist
     Dist(dist::Arguments),
+    /// Try the recipe for Slurm: three nodes on this machine make an experiment in blocks
+    Fleet(fleet::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::Pictures(arguments) => pictures::run(&arguments),
         Command::Readme(arguments) => readme::run(&arguments),
         Command::Dist(arguments) => dist::run(&arguments),
+        Command::Fleet(arguments) => fleet::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

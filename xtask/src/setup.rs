@@ -47,6 +47,8 @@ pub enum Purpose {
     Web,
     /// `cargo xtask dist`
     Dist,
+    /// `cargo xtask fleet`
+    Fleet,
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
@@ -96,7 +98,7 @@ fn packages() -> Vec<Package> {
 }
 
 /// Packages without which tests skip and nothing fails: a machine that cannot have them is not held up.
-const SKIPPABLE: [&str; 4] = ["mininet", "net-tools", "ns2", "systemd"];
+const SKIPPABLE: [&str; 5] = ["mininet", "net-tools", "ns2", "systemd", "shellcheck"];
 
 /// Installs on its own: `cargo xtask setup`.
 pub fn run(arguments: &Arguments) -> Result<()> {

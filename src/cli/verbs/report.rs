@@ -33,6 +33,9 @@ pub struct Args {
     /// End with exit code 3 when a measurement is outside its expected range or an expected one is missing
     #[arg(long)]
     pub check: bool,
+    /// Join parts of one experiment that were made with different kernels, tools or objects, with a note
+    #[arg(long)]
+    pub mixed: bool,
 }
 
 /// Loads, renders and writes the reports.
@@ -57,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
         let refusal = Failure::usage("cannot report recordings together with result directories or `--check`");
         return Err(refusal.hint("report them one after the other").into());
     }
-    let Loaded { reports, left_out } = report::load_all(&args.directories)?;
+    let Loaded { reports, left_out } = report::load_parts(&args.directories, args.mixed)?;
     for path in &left_out {
         let what = format!("\"{}\" has no finished run and is left out of the report", path.display());
         crate::cli::output::warn(&what, None);

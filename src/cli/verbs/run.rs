@@ -25,8 +25,9 @@ use self::progress::Display;
 use self::publish::Publication;
 use self::stop::Stop;
 use crate::cli::output::{Format, note};
+use crate::lab::machine;
 use crate::lab::part::Part;
-use crate::model::run::Engine;
+use crate::model::run::{Block, Engine};
 use crate::policy::change;
 
 pub use self::args::Args;
@@ -49,21 +50,24 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Runs one block. A number beyond the last block is no mistake: there may be more machines than blocks.
 fn run_block(number: usize, planned: Vec<Planned>, args: &Args) -> Result<()> {
-    let Some(block) = blocks::all(&planned, args)?.into_iter().find(|block| block.n == number) else {
+    let all = blocks::all(&planned, args)?;
+    let (plan, of) = (blocks::digest(&planned, &all)?, all.len());
+    let Some(block) = all.into_iter().find(|block| block.n == number) else {
         note(&format!("the plan has no block {number}: there is nothing to do"));
         return Ok(());
     };
     let planned: Vec<Planned> = planned.into_iter().skip(block.scenario).take(1).collect();
-    let part = Part { block: Some(block.runs), ..args.part() };
+    let (runs, part) = (block.runs.clone(), Part { block: Some(block.runs), ..args.part() });
     let Some(folder) = args.publish.as_ref().filter(|_| !args.dry_run) else {
         return carry_out(planned, &part, args.out.as_deref(), args);
     };
-    let Some(publication) = Publication::begin(folder, number)? else {
+    let own = Block { plan, n: number, of, machine: machine::machine() };
+    let Some(publication) = Publication::begin(folder, own)? else {
         note(&format!("block {number} is in \"{}\" already", folder.display()));
         return Ok(());
     };
     carry_out(planned, &part, Some(&publication.scratch()), args)?;
-    writeln!(io::stdout(), "published: {}", publication.publish()?.display())?;
+    writeln!(io::stdout(), "published: {}", publication.publish(runs)?.display())?;
     Ok(())
 }
 
@@ -78,7 +82,8 @@ fn carry_out(mut planned: Vec<Planned>, part: &Part, out: Option<&Path>, args: &
         warn_of_policy();
     }
     let stop = Stop::listen()?;
-    let call = Call { part, jobs: args.jobs, carrier: args.carrier(&planned)?, stop: stop.flag() };
+    let file = args.progress_file(&planned, part)?;
+    let call = Call { part, jobs: args.jobs, carrier: args.carrier(&planned)?, file, stop: stop.flag() };
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };

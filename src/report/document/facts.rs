@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{calibration, metric};
+use super::{calibration, metric, nodes};
 use crate::model::metrics::Metric;
 use crate::model::run::Engine;
 use crate::report::judge::cell::{common_place, each_once, place_name};
@@ -27,6 +27,7 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     facts.extend([("tools", named(&host.tools)), ("algorithms", named(&host.algorithms))]);
     facts.extend(report.reruns.iter().map(|rerun| ("re-run", rerun.clone())));
     facts.push(("seed", report.seed.to_string()));
+    facts.extend(report.fleet.iter().flat_map(nodes::blocks).map(|blocks| ("blocks", blocks)));
     facts.extend(report.digest.as_ref().map(|digest| ("digest", digest.clone())));
     facts.extend(intervals(report).into_iter().map(|sentence| ("intervals", sentence)));
     // Virtual time has no clock to be late by.

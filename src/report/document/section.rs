@@ -79,6 +79,8 @@ pub fn sources(content: &Content<'_>) -> Vec<Part> {
     published.into_iter().chain(expected).collect()
 }
 
+pub use super::nodes::nodes;
+
 /// What the metrics are.
 pub fn definitions(content: &Content<'_>) -> Vec<Part> {
     let definitions = Some(facts::definitions(content.report)).filter(|definitions| !definitions.is_empty());

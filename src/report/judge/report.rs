@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::cell::Cell;
 use super::finding::{self, Finding};
+use super::fleet::{self, Fleet};
 use super::index::Index;
 use super::selection::{self, Selection};
 use super::windows::{self, WindowPlot};
@@ -41,6 +42,9 @@ pub struct Report {
     /// Digest of every run's record, where runs are the same wherever they are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The machines of the runs, where there are several or the runs are blocks of a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Fleet>,
     /// What the empty path measured beside what was asked.
     pub calibration: Vec<Calibration>,
     /// The variant others are divided by.
@@ -136,6 +140,7 @@ pub fn of(directory: &ResultDir) -> Result<Report> {
         host: Host::of(&index),
         seed: scenario.seed,
         digest: directory.digest(),
+        fleet: fleet::of(&index),
         calibration: directory.host.calibration.clone(),
         baseline: scenario.report.baseline.clone(),
         findings: finding::findings(scenario, &compared.cells, directory.host.profile == scenario.profile.name()),

@@ -12,11 +12,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use super::blocks::Blocks;
 use super::scenarios::Scenarios;
 use crate::bounded;
 use crate::failure::Failure;
 use crate::model::notice::Notice;
-use crate::model::run::{Engine, HostRecord, RESULT_SCHEMA, RunRecord, UNFINISHED};
+use crate::model::run::{Block, Engine, HostRecord, Machine, RESULT_SCHEMA, RunRecord, UNFINISHED};
 use crate::scenario::Scenario;
 use crate::trace::event::Event;
 
@@ -39,6 +40,8 @@ pub struct StoredRun {
     pub folder: PathBuf,
     /// SHA-256 of `run.json`.
     pub digest: [u8; 32],
+    /// The machine that made it, by its id. None: nothing says so.
+    pub machine: Option<String>,
 }
 
 /// A result directory.
@@ -51,6 +54,12 @@ pub struct ResultDir {
     /// The scenario as it was when the experiment started.
     pub scenario: Arc<Scenario>,
     pub host: HostRecord,
+    /// The block that it is, where it was published as one; of several that were merged the first.
+    pub block: Option<Block>,
+    /// How much there is of the plans whose blocks it has.
+    pub blocks: Vec<Blocks>,
+    /// The machines that made its runs, as far as they are known, each once.
+    pub machines: Vec<Machine>,
     /// Finished runs, sorted by id.
     pub runs: Vec<StoredRun>,
     /// What was left out on reading.
@@ -62,6 +71,8 @@ pub struct ResultDir {
 struct PlanHead {
     scenario: String,
     seed: u64,
+    #[serde(default)]
+    block: Option<Block>,
 }
 
 /// Events of one run, as far as they can be read.
@@ -94,8 +105,8 @@ impl ResultDir {
             .map_err(|_| unreadable(&scenario_file, "it is not UTF-8 text"))?;
         let plan: PlanHead = parse_versioned(&path.join("plan.json"), &read_part(path, "plan.json")?)?;
         let folders = run_folders(&path.join("runs"))?;
-        let (records, notices) = read_runs(&folders)?;
-        if records.is_empty() {
+        let (mut runs, notices) = read_runs(&folders)?;
+        if runs.is_empty() {
             return Ok(None);
         }
         let host: HostRecord = parse_versioned(&path.join("host.json"), &read_part(path, "host.json")?)?;
@@ -104,8 +115,14 @@ impl ResultDir {
             scenario.map_err(|error| Failure::from(error).hint(OF_ALL_RUNS))
         };
         let scenario = scenarios.find(path, (text, plan.scenario, plan.seed, host.engine), parsed)?;
-        let (path, parts) = (path.to_owned(), vec![path.to_owned()]);
-        Ok(Some(ResultDir { path, parts, scenario, host, runs: records, notices }))
+        let (path, parts, block) = (path.to_owned(), vec![path.to_owned()], plan.block);
+        let machines = block.iter().map(|block| block.machine.clone()).filter(|_| host.machines.is_empty());
+        let machines: Vec<Machine> = host.machines.iter().cloned().chain(machines).collect();
+        if let [only] = &machines[..] {
+            let unsaid = runs.iter_mut().filter(|run| run.machine.is_none());
+            unsaid.for_each(|run| run.machine = Some(only.id.clone()));
+        }
+        Ok(Some(ResultDir { path, parts, scenario, host, block, blocks: Vec::new(), machines, runs, notices }))
     }
 
     /// A digest of every finished run, by which two people can compare; none of runs that a clock and a host took part in.
@@ -124,9 +141,9 @@ fn read_runs(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<Notice>)> {
     for folder in folders {
         match read_if_there(&folder.join("run.json"))?.filter(|_| is_finished(folder)) {
             Some(bytes) => {
-                let record = parse_versioned(&folder.join("run.json"), &bytes)?;
-                let digest = Sha256::digest(&bytes).into();
-                runs.push(StoredRun { record, folder: folder.clone(), digest });
+                let record: RunRecord = parse_versioned(&folder.join("run.json"), &bytes)?;
+                let (digest, machine) = (Sha256::digest(&bytes).into(), record.host.clone());
+                runs.push(StoredRun { record, folder: folder.clone(), digest, machine });
             }
             None => notices.push(Notice::unfinished_run(name_of(folder).trim_start_matches(UNFINISHED))),
         }
@@ -281,7 +298,7 @@ mod tests {
         let file = "tests/fixtures/loss-sweep-schema-1/runs/r000-c002-reno-1%/run.json";
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
         let record = parse_versioned(Path::new("run.json"), &bytes).unwrap();
-        let mut run = StoredRun { record, folder: place.path().join("r0"), digest: [0; 32] };
+        let mut run = StoredRun { record, folder: place.path().join("r0"), digest: [0; 32], machine: None };
         fs::create_dir(&run.folder).unwrap();
         fs::write(run.folder.join("events.jsonl"), "").unwrap();
         assert_eq!(run.events().unwrap().notices, [Notice::empty_events("r0")]);

@@ -11,12 +11,13 @@ use crate::report::judge::number::{self, NOTHING};
 use crate::report::judge::report::Report;
 
 /// What a report consists of here.
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     section::claim,
     section::verdicts,
     section::choice,
     section::metrics,
     section::sources,
+    section::nodes,
     section::notes,
     section::figures,
     section::definitions,

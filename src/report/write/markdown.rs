@@ -8,13 +8,14 @@ use crate::report::document::{self, Section, section};
 use crate::report::judge::report::Report;
 
 /// What a report consists of here.
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     section::header,
     section::metrics,
     section::choice,
     section::verdicts,
     section::sources,
     section::definitions,
+    section::nodes,
     section::notes,
 ];
 

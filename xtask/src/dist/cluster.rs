@@ -1,4 +1,4 @@
-//! Recipes for many hosts: a container image, a DaemonSet of Kubernetes, a role of Ansible.
+//! Recipes for many hosts: a container image, a DaemonSet and an Indexed Job of Kubernetes, a role of Ansible.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use crate::process;
 
 const IMAGE: &str = "tccc:local";
 
-/// Checks the DaemonSet against the schema of Kubernetes, and the role by Ansible's linter; both without network.
+/// Checks DaemonSet and Job against the schema of Kubernetes, and the role by Ansible's linter; both without network.
 ///
 /// Errors: pip cannot install a checker; a recipe has a mistake.
 pub fn check() -> Result<()> {
     let programs = tools::python()?;
-    let manifest = process::workspace().join("xtask/package/kubernetes.yaml");
+    let manifests = ["xtask/package/kubernetes.yaml", "scenarios/fleet/job.yaml"];
     let mut schema = process::program(programs.join("kubernetes-validate"));
-    process::run("dist", schema.arg("--strict").arg(manifest))?;
+    process::run("dist", schema.arg("--strict").args(manifests.map(|file| process::workspace().join(file))))?;
     let path = std::env::join_paths(
         std::iter::once(programs.clone()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
     )?;

@@ -9,7 +9,8 @@ const WAITING_PLACE: &str = "tests/common/mod.rs";
 /// Programs that `cargo xtask setup` installs, or that every Debian has.
 const KNOWN_PROGRAMS: &str = "cargo make bpftool setpriv frama-c perf clang iperf3 nmap ns prometheus promtool ip ss \
     git node patch apt-get gcc ld strip tar dpkg-query clang-format cc sh sleep cat flock unshare systemd-analyze env \
-    /proc/self/exe /usr/bin/python3";
+    /proc/self/exe /usr/bin/python3 \
+    bash kill munged mungekey python3 shellcheck slurmctld slurmd";
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 
 fn is_rust(file: &SourceFile) -> bool {

@@ -19,9 +19,6 @@ use crate::scenario::{Profile, RUNS_MAX};
 /// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
 /// if it is not what the scenario asks. The same command with the same --out resumes an interrupted experiment, and adds
 /// parts of it by --only and --shard, and more --runs. `tccc report --check` tells whether the results match.
-///
-/// Exit codes: 0 done; 1 failed; 2 wrong request, which fails everywhere; 3 the path is not what the scenario asks; 4 this
-/// host lacks something; 5 try again: interrupted, the result directory is in use, or other work delayed every attempt.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = capabilities::of("run", " Other engines, and --dry-run, need none."))]
 pub struct Args {
@@ -46,8 +43,9 @@ pub struct Args {
     /// Only the I-th of N shares of the runs, for N hosts; `tccc report` takes all their directories together
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Only the block with this number, as `--dry-run -o json` lists them: all variants of one seed on one path
-    #[arg(long, value_name = "N", conflicts_with = "shard", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Only the block with this number, as `--dry-run -o json` lists them: all variants of one seed on one path. A number
+    /// that no block has, such as 0, is no mistake
+    #[arg(long, value_name = "N", conflicts_with = "shard")]
     pub block: Option<u32>,
     /// Publish the block's results in this folder once they are whole; exits 0 at once if they are there already
     #[arg(long, value_name = "DIR", requires = "block", conflicts_with = "out")]
@@ -64,6 +62,9 @@ pub struct Args {
     /// What the hosts are built by
     #[arg(long, value_enum, default_value_t = NetworkChoice::Netns)]
     pub network: NetworkChoice,
+    /// Keep a small JSON file up to date: how many runs are done, and how many seconds are left
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub progress_file: Option<PathBuf>,
     /// Print the plan and its expected time, and change nothing
     #[arg(long)]
     pub dry_run: bool,

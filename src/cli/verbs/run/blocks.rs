@@ -11,7 +11,7 @@ use super::args::Args;
 use super::planned::Planned;
 use crate::catalog;
 use crate::lab::block::blocks;
-use crate::lab::cost;
+use crate::lab::cost::{self, Jobs};
 use crate::model::run::Engine;
 
 const SCHEMA: u32 = 1;
@@ -42,7 +42,7 @@ pub(super) struct Numbered {
     pub runs: BTreeSet<String>,
     /// Distinct paths that are measured first.
     paths: usize,
-    /// How long it should take.
+    /// How long it should take with one run at a time.
     seconds: f64,
     /// Processors it keeps busy; null where it needs the machine to itself.
     cores: Option<u32>,
@@ -59,7 +59,8 @@ pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
     for (scenario, one) in planned.iter().enumerate() {
         let chosen = args.part().runs(&one.scenario, &one.plan)?;
         for block in blocks(&chosen) {
-            let forecast = args.forecast_beside(one, &block.runs, &BTreeSet::new());
+            // With as many at once as this host carries, the order would be another on another host.
+            let forecast = args.forecast_by(Jobs::Fixed(1), one, &block.runs, &BTreeSet::new());
             let traffic = block.runs.iter().map(|run| cost::load_bps(&one.plan.cells[run.cell]));
             all.push(Numbered {
                 n: 0,
@@ -80,9 +81,10 @@ pub(super) fn all(planned: &[Planned], args: &Args) -> Result<Vec<Numbered>> {
 
 /// Prints the plan as one JSON document.
 pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
+    let blocks = all(planned, args)?;
     let document = Document {
         schema: SCHEMA,
-        plan: digest(planned)?,
+        plan: digest(planned, &blocks)?,
         engine: args.engine.name(),
         tccc: env!("CARGO_PKG_VERSION"),
         needs: match args.engine {
@@ -90,7 +92,7 @@ pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
             Engine::Virtual => &["guest"],
             Engine::Ns2 => &["ns"],
         },
-        blocks: all(planned, args)?,
+        blocks,
     };
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, &document).context("write the plan")?;
@@ -98,16 +100,22 @@ pub(super) fn print(planned: &[Planned], args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Equal digests mean the same experiment by the same program.
-fn digest(planned: &[Planned]) -> Result<String> {
+/// Equal digests mean the same blocks of the same experiment by the same program.
+pub(super) fn digest(planned: &[Planned], blocks: &[Numbered]) -> Result<String> {
     let mut digest = Sha256::new().chain_update(env!("CARGO_PKG_VERSION"));
     let mut algorithms = BTreeMap::new();
     for one in planned {
         let plan = serde_json::to_vec(&one.plan).context("write the plan")?;
         digest = digest.chain_update(&one.scenario.text).chain_update([0]).chain_update(plan).chain_update([0]);
+        for file in &one.scenario.files {
+            digest = digest.chain_update(&file.name).chain_update([0]).chain_update(&file.text).chain_update([0]);
+        }
         for flow in one.plan.cells.iter().flat_map(|cell| &cell.flows) {
             algorithms.insert(&flow.algorithm, catalog::find(&flow.algorithm).map(|known| &known.object));
         }
+    }
+    for block in blocks {
+        digest = digest.chain_update(&block.id).chain_update([0]);
     }
     for (name, object) in algorithms {
         digest = digest.chain_update(name).chain_update(object.map_or(&[][..], |object| object.as_ref()));

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::args::{Args, LinkChoice, NetworkChoice};
 use super::planned::Planned;
-use super::progress::Display;
+use super::progress::{Display, ProgressFile};
 use crate::emulate::mininet::Mininet;
 use crate::emulate::netem::{self, Netem};
 use crate::emulate::netns::Namespaces;
@@ -84,6 +84,7 @@ pub(super) struct Call<'a> {
     pub part: &'a Part,
     pub jobs: Jobs,
     pub carrier: Carrier,
+    pub file: Option<ProgressFile>,
     /// Set from outside to stop.
     pub stop: &'a AtomicBool,
 }
@@ -99,7 +100,10 @@ impl Call<'_> {
             display.say(&format!("tccc: note: {}: this share has no run", scenario.name));
             return Ok(Outcome::default());
         }
-        let mut tell = |progress| display.show(&progress);
+        let mut tell = |progress| {
+            display.show(&progress);
+            self.file.iter().for_each(|file| file.show(&progress));
+        };
         let work = Work { scenario, plan, part, out: out.clone(), jobs, stop };
         let outcome = match &self.carrier {
             Carrier::Kernel(network) => runner::run(&work, network.as_ref(), &mut tell),
@@ -108,6 +112,7 @@ impl Call<'_> {
         };
         display.end();
         let outcome = outcome?;
+        self.file.iter().for_each(|file| file.end(&outcome));
         for notice in &outcome.notices {
             display.say(&format!("tccc: warning: {notice}"));
         }

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::args::Args;
+use super::progress::ProgressFile;
 use crate::failure::Failure;
+use crate::lab::cost::Jobs;
+use crate::lab::part::Part;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::results::ResultDir;
 use crate::lab::runner;
@@ -90,15 +93,30 @@ pub struct Planned {
 impl Args {
     /// What is left to do of a plan.
     pub fn forecast(&self, one: &Planned, runs: &[&PlannedRun]) -> Result<Forecast> {
-        Ok(self.forecast_beside(one, runs, &ResultDir::finished_in(&one.out)?))
+        Ok(self.forecast_by(self.jobs, one, runs, &ResultDir::finished_in(&one.out)?))
     }
 
-    /// What these runs take, where some are finished.
-    pub fn forecast_beside(&self, one: &Planned, runs: &[&PlannedRun], finished: &BTreeSet<String>) -> Forecast {
+    /// The file that says how far all these plans are. None: it is not asked for.
+    ///
+    /// Errors: it cannot be written.
+    pub fn progress_file(&self, planned: &[Planned], part: &Part) -> Result<Option<ProgressFile>> {
+        let Some(file) = &self.progress_file else { return Ok(None) };
+        let forecasts = planned.iter().map(|one| self.forecast(one, &part.runs(&one.scenario, &one.plan)?));
+        ProgressFile::create(file, forecasts.collect::<Result<_>>()?).map(Some)
+    }
+
+    /// What these runs take with so many at once, where some are finished.
+    pub fn forecast_by(
+        &self,
+        jobs: Jobs,
+        one: &Planned,
+        runs: &[&PlannedRun],
+        finished: &BTreeSet<String>,
+    ) -> Forecast {
         match self.engine {
-            Engine::Kernel => runner::forecast(&one.plan, runs, finished, self.jobs),
-            Engine::Virtual => virtual_time::forecast(&one.plan, runs, finished, self.jobs),
-            Engine::Ns2 => ns2::forecast(&one.plan, runs, finished, self.jobs),
+            Engine::Kernel => runner::forecast(&one.plan, runs, finished, jobs),
+            Engine::Virtual => virtual_time::forecast(&one.plan, runs, finished, jobs),
+            Engine::Ns2 => ns2::forecast(&one.plan, runs, finished, jobs),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! How an experiment goes, on stderr: a bar with the time that is left on a terminal, a line now and then elsewhere,
 //! sentences for what went wrong.
 
+mod file;
+
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +13,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use crate::cli::output;
 use crate::lab::work::{Forecast, Progress};
 use crate::plain::plain_lines;
+
+pub use self::file::ProgressFile;
 
 /// Characters of the bar.
 const BAR: usize = 30;
