@@ -17,9 +17,9 @@
 //! | 3 | [`scenario`] | scenario files: what is measured on which path, read with every mistake named | path, written, catalog, kernel, model |
 //! | 3 | [`emulate`] | networks of namespaces or Mininet's hosts, links of netem or of our own | path, kernel, model |
 //! | 4 | [`lab`] | scenario to plan to runs to result directory, on this host's kernel | scenario, emulate, loader, trace and below |
-//! | 5 | [`ns2`], [`virtual_time`] | the same plan carried out by a simulator, or by a kernel whose clock stands still while it computes | lab and below |
+//! | 5 | [`ns2`], [`virtual_time`] | the same plan run by a simulator, or by a kernel whose clock stands still while it computes | lab and below |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
-//! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and carried out | trial and all below it |
+//! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and applied | trial and all below it |
 //! | 3 | [`author`] | what authors of algorithms use: a template, compiling, rules, the simulated kernel, fuzzer, proof | catalog, kernel, loader |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, scenario |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |

@@ -5,7 +5,7 @@
 /// Longer words are not compared: nobody mistypes a field into a line of text.
 const COMPARED_CHARS: usize = 64;
 
-/// The candidate nearest to a word that is none of them; none when all are far from it.
+/// The candidate nearest to a word that is not one of them; none when all are far from it.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.trim().to_lowercase();
     let length = given.chars().count();

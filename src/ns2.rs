@@ -1,4 +1,4 @@
-//! A plan carried out by the simulator ns-2 instead of the kernel: the same scenario as a Tcl script, the same result
+//! A plan run by the simulator ns-2 instead of the kernel: the same scenario as a Tcl script, the same result
 //! directory. For what the papers ran, beside what is measured.
 
 pub mod output;

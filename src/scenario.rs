@@ -32,7 +32,7 @@ pub use self::virtual_time::{VIRTUAL_MAX, VirtualSpec};
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;
 
-/// A single mistake is one of a scenario: other files have all of theirs reported at once.
+/// A single mistake is one of a scenario: other files have all their mistakes reported at once.
 impl From<Box<Mistake>> for Failure {
     fn from(mistake: Box<Mistake>) -> Failure {
         let failure = Failure::usage(mistake.to_string());

@@ -1,4 +1,4 @@
-//! A plan carried out in virtual time: Linux' own TCP in a guest whose clock stands still while it computes.
+//! A plan run in virtual time: Linux' own TCP in a guest whose clock stands still while it computes.
 //!
 //! Each run is a guest of its own: a kernel as one process of this host, bound to a processor, without privilege. Links,
 //! traffic and tracer are in its kernel; this program is its first process ([`inside`]). The same binary, guest,
@@ -76,7 +76,7 @@ fn expected(cell: &Cell) -> Duration {
     START + PACKET.mul_f64(cost::packets(cell))
 }
 
-/// Carries out what is left of a plan.
+/// Runs what is left of a plan.
 ///
 /// Errors: the guest lacks what a flow asks; the compiler is missing or refuses a module; the directory holds another
 /// plan, or runs of another guest; `stop` was set; every run fails.

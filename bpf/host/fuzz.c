@@ -3,7 +3,7 @@
  * The fuzz target: bytes become operations on one connection, in the order of the kernel's calls, and each callback is
  * checked. Linked with one file of bpf/cc, with the sanitizers of addresses and undefined behaviour.
  *
- * The first byte of an operation chooses it, the next ones are its numbers; a missing byte is 0. tests/fuzz.rs writes
+ * The first byte of an operation chooses it, the next ones are its numbers; a missing byte is 0. tests/host/fuzz.rs writes
  * its first inputs in the same words.
  */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "must.h"
 #include "shim.c"
 #include "tccc.bpf.h"
-#include "tunables.h" /* made by tests/fuzz.rs: TUNABLES(EACH) and PHASE_COUNT */
+#include "tunables.h" /* made by tests/host/fuzz.rs: TUNABLES(EACH) and PHASE_COUNT */
 
 /* These bounds are the kernel's: bpf/host/prove.c gives the reasons. */
 #define LARGEST_WINDOW TCP_INFINITE_SSTHRESH

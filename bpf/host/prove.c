@@ -14,7 +14,7 @@
 
 #include "shim.c"
 #include "tccc.bpf.h"
-#include "tunables.h" /* made by tests/prove.rs: TUNABLES(EACH), with EACH(type, name, lowest, highest) for each */
+#include "tunables.h" /* made by tests/host/prove.rs: TUNABLES(EACH), with EACH(type, name, lowest, highest) for each */
 
 #define ALL_U32 0xffffffffu
 #define ALL_U64 0xffffffffffffffffull

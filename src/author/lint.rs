@@ -1,4 +1,4 @@
-//! The rules for an algorithm's file and object: what `tests/catalog.rs` and `cargo xtask tidy` demand of those in `bpf/cc`.
+//! The rules for an algorithm's file and object: what `tests/host/catalog.rs` and `cargo xtask tidy` demand of those in `bpf/cc`.
 
 use std::path::Path;
 

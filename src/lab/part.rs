@@ -1,4 +1,4 @@
-//! Which part of a plan one call carries out: chosen cells, and one shard or block of their runs.
+//! Which part of a plan one call runs: chosen cells, and one shard or block of their runs.
 //!
 //! The plan in a result directory is always the whole one, so that parts made by several calls, or in several
 //! directories on several hosts, are parts of the same experiment.
@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 /// Most shards of a plan.
 const SHARDS_MAX: u32 = 10_000;
 
-/// The part of a plan that is to be carried out; by default all of it.
+/// The part of a plan to run; by default all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
     /// Only cells with these values of these variables; several values of one variable widen the choice.

@@ -1,4 +1,4 @@
-//! A plan carried out: calibrate, register, trace, send, measure, keep; as many runs at once as the host carries.
+//! A plan run on this kernel: calibrate, register, trace, send, measure, keep; as many runs at once as the host carries.
 
 mod attempt;
 mod lateness;
@@ -59,7 +59,7 @@ pub(crate) fn check_host() -> Result<String> {
     Ok(iperf3)
 }
 
-/// Carries out what is left of a plan.
+/// Runs what is left of a plan.
 ///
 /// Errors: those of [`check_host`]; a kernel feature is missing; the plan has no such part; the directory holds another
 /// plan; no path is what the scenario asks; `stop` was set; every run fails.

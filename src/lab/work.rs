@@ -1,4 +1,4 @@
-//! A part of a plan to carry out, by whatever engine: what it is asked for, what it tells, and what is left to say.
+//! A part of a plan to run, by any engine: what it is asked for, what it tells, and what is left to say.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::results::ResultDir;
 use crate::failure::Failure;
 use crate::scenario::Scenario;
 
-/// What one call carries out.
+/// What one call runs.
 #[derive(Clone)]
 pub struct Work<'a> {
     pub scenario: &'a Scenario,
@@ -56,7 +56,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What happens while a plan is carried out, for whoever shows it.
+/// What happens while a plan runs, for whoever shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// What this call has to do.

@@ -120,7 +120,7 @@ fn hand_over(file: &str, shared: &Path) -> Result<()> {
     std::io::copy(&mut from, &mut to).with_context(|| format!("hand over \"{file}\"")).map(drop)
 }
 
-/// A pair of interfaces; what happens to packets between them the laboratory is told later.
+/// A pair of interfaces. The laboratory learns later what happens to packets between them.
 fn connect(link: &LinkLayout, ends: [LinkEnd; 2]) -> Result<Netns> {
     let end = |number: usize| {
         let LinkEnd { netns, interface } = &ends[number];

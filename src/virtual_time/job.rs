@@ -1,4 +1,4 @@
-//! What a guest is to do, and the files by which it is told and tells: one folder that host and guest share.
+//! What a guest has to do and what it reports, as files in one folder that host and guest share.
 
 use std::fs;
 use std::path::Path;

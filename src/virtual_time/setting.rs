@@ -36,7 +36,7 @@ const BYTES_A_BYTE: u64 = 4;
 /// The most memory that the events of a run may take.
 const EVENTS_MB: u64 = 256;
 
-/// A run as it is told to a guest.
+/// A run as a guest gets it.
 pub struct Setting<'a> {
     cell: &'a Cell,
     flows: Vec<GuestFlow<'a>>,
@@ -45,7 +45,7 @@ pub struct Setting<'a> {
     laboratory: &'a Module,
     /// What the cell's flows use, once each.
     algorithms: Vec<&'a Configured>,
-    /// What the laboratory is told: node, file, bytes.
+    /// What the laboratory gets: node, file, bytes.
     requests: Vec<(usize, &'static str, Vec<u8>)>,
     run_ns: [u64; 2],
     memory_mb: u32,

@@ -323,7 +323,7 @@ fn show_per_ack(path: &Path, candidates: &[Candidate]) {
     println!(
         "\n2. congestion control in all, by samples of the processor, entering BPF and growing the window included"
     );
-    println!("algorithm           ACKs  sent again  ns per ACK  95 % interval   beside {COST_REFERENCE}");
+    println!("algorithm           ACKs  retransmit  ns per ACK  95 % interval   beside {COST_REFERENCE}");
     let mut costs: Vec<Cost> = candidates.iter().map(|_| Cost::default()).collect();
     for _ in 0..ROUNDS {
         costs.iter_mut().zip(candidates).for_each(|(cost, candidate)| cost.add(path, candidate));

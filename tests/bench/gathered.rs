@@ -25,7 +25,7 @@ const OF_ONE_MEMBER: usize = 16_000;
 const OF_ONE_LISTENER: usize = 2_000;
 /// How long one member may take to connect.
 const SOON: Duration = Duration::from_secs(120);
-/// What a member is told: how many sockets it holds, where it writes them, whether they talk.
+/// What a member gets: how many sockets it holds, where it writes them, whether they talk.
 const SOCKETS: &str = "TCCC_CROWD_SOCKETS";
 const LIST: &str = "TCCC_CROWD_LIST";
 const TALKS: &str = "TCCC_CROWD_TALKS";

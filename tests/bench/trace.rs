@@ -4,7 +4,7 @@
 //! and the tracer share one processor: whatever the tracer costs is missing from the transfer, and no thread wanders,
 //! which alone makes more than 2 %. CUBIC, because pacing by timers (BBR) would add waiting to what is measured.
 //! Then the kernel's own figure for one call of the tracer's programs, and so per packet: none runs at a packet while
-//! samples are taken by the clock. `cargo xtask bench trace` prints it. The requirement: at least 0.99 of the goodput.
+//! samples are taken at intervals. `cargo xtask bench trace` prints it. The requirement: at least 0.99 of the goodput.
 
 use std::collections::BTreeMap;
 use std::fs::File;

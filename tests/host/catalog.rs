@@ -1,4 +1,4 @@
-//! The catalogue: what every embedded algorithm must say of itself, and what a hostile object file is told.
+//! The catalogue: what every embedded algorithm must declare, and how hostile object files are refused.
 
 use std::path::Path;
 
@@ -226,7 +226,7 @@ fn truncated_objects_never_panic() {
     let whole = catalog::find("dtcp").unwrap().object.to_vec();
     for length in (0..whole.len()).step_by(7) {
         // The tail of the file is the section table: without it there is nothing to read.
-        assert!(catalog::from_bytes(whole[..length].to_vec()).is_err(), "{length} bytes of it were accepted");
+        assert!(catalog::from_bytes(whole[..length].to_vec()).is_err(), "{length} bytes of the object were accepted");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The end of a session, which a server over a recording hears like any verb that works until it is told to stop.
+//! The end of a session, which a server over a recording hears like any verb that works until it is stopped.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;

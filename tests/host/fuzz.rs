@@ -17,7 +17,7 @@ fn folder() -> &'static Path {
 }
 
 #[test]
-#[ignore = "run by `cargo xtask fuzz`: takes as long as it is told"]
+#[ignore = "run by `cargo xtask fuzz`: takes as long as it is asked to"]
 fn no_input_breaks_an_algorithm() {
     let seconds = std::env::var("TCCC_FUZZ_SECONDS").map_or(2, |text| text.parse().expect("seconds are a number"));
     let mut crashes = Vec::new();

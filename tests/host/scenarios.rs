@@ -12,7 +12,7 @@ use tccc::model::metrics::METRICS;
 use tccc::model::run::Engine;
 use tccc::scenario::{Cell, Scenario};
 
-/// Algorithms of the kernel that scenarios may name; a host that lacks one is told when it runs the scenario.
+/// Algorithms of the kernel that scenarios may name; a host that lacks one says so when it runs the scenario.
 const OF_THE_KERNEL: [&str; 4] = ["reno", "cubic", "bbr", "vegas"];
 /// The folder of policies, which are no scenarios.
 const POLICIES: &str = "policy";

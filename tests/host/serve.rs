@@ -199,7 +199,7 @@ fn a_thousand_idle_connections_cost_little_and_are_let_go() {
     assert_eq!(server.get("/").status, 200);
 }
 
-/// Where few files are allowed, some are left for what else the server does, and whoever finds no room is told so.
+/// Where few files are allowed, the server keeps some for its other work, and answers clients that find no room.
 #[test]
 fn few_descriptors_make_few_connections() {
     const FILES: usize = 64;

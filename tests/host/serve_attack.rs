@@ -180,7 +180,7 @@ fn pipelined_requests_are_answered_in_order_and_cost_no_memory() {
     target.stands();
 }
 
-/// More clients than there is room for, each of which sends half a request: whoever comes too late is told so, the others are
+/// More clients than there is room for, each of which sends half a request: late clients are refused with a reason, the others are
 /// let go of after ten seconds, and then there is room.
 #[test]
 fn thousands_of_half_requests_are_let_go_of() {

@@ -109,7 +109,7 @@ fn sockets_that_cannot_be_served_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{why}: {said}");
         assert!(said.contains(why) && said.contains("hint: "), "{said}");
     }
-    // What is meant for another process is none of ours.
+    // Sockets meant for another process are not ours.
     let mut command = replay(tccc());
     command.args(["--listen", "127.0.0.1:0"]).envs([("LISTEN_PID", "1"), ("LISTEN_FDS", "1")]);
     assert_eq!(Server::start(command).get("/healthz").status, 200);

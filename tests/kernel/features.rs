@@ -149,7 +149,7 @@ fn policy_by_unit() {
         apply("[[rule]]\nname = \"unit\"\nunit = \"ldk-feature.service\"\nuse = \"dtcp\"\n", "");
         for _ in 0..2 {
             let inside = Inside::enter("ldk-feature.service");
-            assert_eq!(Server::new().algorithms(), ["dtcp", "dtcp"], "the unit is made anew each time");
+            assert_eq!(Server::new().algorithms(), ["dtcp", "dtcp"], "the unit is built again each time");
             drop(inside);
         }
         assert_eq!(Server::new().algorithms().map(|name| name == "dtcp"), [false, false]);

@@ -101,7 +101,7 @@ fn assert_losses_and_states_are_whole(events: &[&Event]) {
     assert!(events.iter().any(|event| event.ca_state == CaState::Recovery && event.ssthresh_pkts.is_some()));
 }
 
-/// By the clock, what was open before the tracer is sampled too, what rests is not, and nothing runs per packet.
+/// With samples at intervals, what was open before the tracer is sampled too, what rests is not, and nothing runs per packet.
 #[test]
 fn samples_by_clock_are_of_what_moves_and_cost_no_packet() {
     needs!(root, btf);

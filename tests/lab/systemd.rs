@@ -31,7 +31,7 @@ impl Manager {
         }
     }
 
-    /// What is told next.
+    /// The next notification.
     ///
     /// None: nothing within this time.
     pub fn next(&self, within: Duration) -> Option<String> {

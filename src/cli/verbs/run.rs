@@ -35,7 +35,7 @@ pub use self::args::Args;
 /// Runs every scenario, or prints its plan.
 ///
 /// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
-/// scenarios those that could not be carried out, after all the others; see [`crate::lab::runner::run`]; runs that could not be
+/// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could not be
 /// measured.
 /// Side effects: those of [`crate::lab::runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {

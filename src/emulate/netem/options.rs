@@ -75,7 +75,7 @@ impl NetemOptions {
             push(&mut bytes, TCA_NETEM_REORDER, [share(1.0 - held_back).to_ne_bytes(), [0; 4]].as_flattened());
         }
         if let Some(rate) = self.bytes_per_sec {
-            // `struct tc_netem_rate`: rate, packet_overhead, cell_size, cell_overhead. A rate of 2^32 or more is told
+            // `struct tc_netem_rate`: rate, packet_overhead, cell_size, cell_overhead. A rate of 2^32 or more is given
             // by its own attribute.
             let short = u32::try_from(rate).unwrap_or(u32::MAX);
             let fields = [short.to_ne_bytes(), ETHERNET_OVERHEAD.to_ne_bytes(), [0; 4], [0; 4]];

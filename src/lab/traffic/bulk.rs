@@ -59,7 +59,7 @@ impl Transfer {
         let mut client = self.client.take().ok_or_else(|| anyhow!("the flow was never started"))?;
         client.wait(self.deadline, stop)?;
         let sent = client.said()?;
-        read_report(&sent)?; // the receiver may wait in vain for a sender that failed
+        read_report(&sent)?; // the receiver may still wait for a sender that failed
         self.server.wait(self.deadline, stop)?;
         let report = read_reports(&sent, &self.server.said()?, self.length)?;
         if report.algorithm != algorithm {

@@ -102,7 +102,7 @@ fn send_at(socket: &UdpSocket, packet_bytes: u32, gap: Duration, length: Duratio
         latest = latest.max(begin.elapsed().saturating_sub(due));
         packet[..NUMBER_BYTES].copy_from_slice(&packets.to_ne_bytes());
         match socket.send(&packet) {
-            // A port where nobody listens any more is told by ICMP: the receiver was stopped.
+            // ICMP reports a port where nobody listens any more: the receiver was stopped.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return Err(error).context("send a datagram"),
             _ => packets += 1,
         }

@@ -5,7 +5,7 @@ use super::{CONNECTIONS_MIN, Effect, Estimate, Limit};
 
 /// Spread of a metric when there are no connections to measure it from.
 ///
-/// Retransmissions in the simulated traffic of `tests/guard_statistics.rs` have spreads of 5 to 7.
+/// Retransmissions in the simulated traffic of `tests/host/guard_statistics.rs` have spreads of 5 to 7.
 pub const SPREAD_DEFAULT: f64 = 7.0;
 /// Effective folds of that traffic, whose peers are Zipf-distributed.
 pub const FOLDS_TYPICAL: f64 = 14.0;

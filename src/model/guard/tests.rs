@@ -1,4 +1,4 @@
-//! Estimates, looks, limits, shares and forecasts at their edges; simulated trials are in `tests/guard_statistics.rs`.
+//! Estimates, looks, limits, shares and forecasts at their edges; simulated trials are in `tests/host/guard_statistics.rs`.
 
 use proptest::prelude::*;
 

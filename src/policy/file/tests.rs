@@ -1,4 +1,4 @@
-//! What a policy file means, and what is said of one that means nothing. `tests/policy_mistakes.rs` has the single mistakes.
+//! What a policy file means, and what is said of one that means nothing. `tests/host/policy_mistakes.rs` has the single mistakes.
 
 mod policies;
 

@@ -29,7 +29,7 @@ pub struct Axis {
     pub log: bool,
 }
 
-/// Something drawn; `title` is what a pointer that rests on it is told.
+/// Something drawn; `title` is what a pointer that rests on it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A line through points, in the order of x.
@@ -48,7 +48,7 @@ pub enum Shape {
     Range { series: usize, x: [f64; 2], y: [f64; 2], title: String },
     /// A bar from the ground.
     Bar { series: usize, x: [f64; 2], y: f64, title: String },
-    /// Where a pointer is told something, over the whole height.
+    /// Where a pointer shows something, over the whole height.
     Span { x: [f64; 2], title: String },
 }
 

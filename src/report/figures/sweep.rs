@@ -46,7 +46,7 @@ impl<'a> Drawn<'a> {
         [self.of.published, self.rerun(), self.of.measured].into_iter().flatten().chain(ranges)
     }
 
-    /// What a pointer is told about the cell.
+    /// What a pointer shows about the cell.
     fn title(&self, what: &str, scale: Scale) -> String {
         let mut lines = vec![format!("{}, {}", self.cell.variant, place_name(&self.cell.place())), what.to_owned()];
         if let Some(measured) = self.of.measured {

@@ -12,7 +12,7 @@ use crate::scenario::FigureSpec;
 /// Height of one chart of several above each other, and of one that all share.
 const PANEL_HEIGHT: f64 = 150.0;
 const HEIGHT: f64 = 360.0;
-/// In so many places along x a pointer is told the values.
+/// Places along x where a pointer shows the values.
 const SPANS: usize = 60;
 /// From so many on, figures of one kind are folded away.
 const MANY: usize = 4;

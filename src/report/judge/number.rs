@@ -3,7 +3,7 @@
 /// Shown where there is no value.
 pub const NOTHING: &str = "-";
 
-/// Times in seconds are told apart by hundredths, however long the longest of the column is; shorter ones, as those of
+/// Times in seconds differ by hundredths, however long the longest of the column is; shorter ones, as those of
 /// milliseconds are, by as much as gives the longest three significant digits, and at least thousandths.
 fn second_decimals(longest: f64) -> usize {
     match longest {

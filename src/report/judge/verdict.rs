@@ -11,7 +11,7 @@
 //! noisy runs are never `within` because they are noisy; a miss whose interval reaches the range says that it does.
 //!
 //! Without a run or a target a cell is `not comparable`, and so is one that was measured under another profile than the
-//! scenario's: its numbers are for that one. Nothing else is compared in the stead of a target ratio: without a run of
+//! scenario's: its numbers are for that one. Nothing else is compared instead of a target ratio: without a run of
 //! the baseline the cell is `not comparable` too, unless it misses what is expected of its value. So it is where runs
 //! that ended before leave a bound only, unless longer runs could but lead further away from the range.
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(reason, "mean 22 800 pkts, expected 21 000 ± 100 pkts");
     }
 
-    /// The published value was compared in its stead.
+    /// The published value was compared instead.
     #[test]
     fn expected_saving_without_a_baseline_is_not_comparable() {
         let mean = measured(22_800.0);

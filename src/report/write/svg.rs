@@ -1,7 +1,7 @@
 //! Charts as SVG: sizes, places, marks. Colours are classes of the page's style sheet, so that they follow its theme.
 //!
 //! A series differs by its mark as well as by its colour (and over time by its own panel or its dashes), so that neither
-//! colour sight nor ink is needed. What a pointer is told stands in `title` elements and needs no script.
+//! colour sight nor ink is needed. What a pointer shows is in `title` elements and needs no script.
 
 use super::html::escaped;
 use crate::report::figures::chart::{Axis, Chart, Layout, Shape};
@@ -207,7 +207,7 @@ fn cross(series: usize, (x, y): (f64, f64), arm: f64) -> String {
     )
 }
 
-/// A shape with what a pointer near it is told.
+/// A shape with what a pointer near it shows.
 fn hover((x, y): (f64, f64), title: &str, shape: &str) -> String {
     let title = escaped_lines(title);
     format!(

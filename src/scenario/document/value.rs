@@ -241,7 +241,7 @@ impl<'t> Value<'t> {
 
 /// What a value of a scenario can be read as.
 pub trait Read: Sized {
-    /// Errors: the value is none of these.
+    /// Errors: the value is not one of these.
     fn read(value: &Value<'_>) -> Result<Self>;
 }
 

@@ -33,7 +33,7 @@ export function crossed(trial) {
 }
 
 export class Trials {
-  /** `seen` is told each document. */
+  /** `seen` gets each document. */
   constructor(seen) {
     this.seen = seen;
     this.banner = document.getElementById("trial");

@@ -60,7 +60,7 @@ pub struct Transfer {
     pub goodput_bps: f64,
     /// ACKs that the sender took in; of those that came while it sent, the kernel makes one.
     pub acks: u64,
-    /// Segments that the sender sent again.
+    /// Segments that the sender retransmitted.
     pub retransmitted: u64,
 }
 
@@ -123,7 +123,7 @@ impl Path {
         received.load(Ordering::Relaxed) as f64 * 8.0 / begin.elapsed().as_secs_f64()
     }
 
-    /// ACKs taken in and segments sent again, of all connections in the sender's namespace.
+    /// ACKs received and segments retransmitted, of all connections in the sender's namespace.
     fn counts(&self) -> [u64; 2] {
         let read = |file: &'static str| self.sender.run(move || Ok(read_to_string(file)?)).unwrap();
         let (own, extended) = (read("/proc/thread-self/net/snmp"), read("/proc/thread-self/net/netstat"));

@@ -41,7 +41,7 @@ impl<'n> Connection<'n> {
         self.ack_with(0, None, ACK_ECE);
     }
 
-    /// So many packets are marked as lost, of those in flight or sent again; recovery begins if it has not.
+    /// So many packets are marked as lost, of those in flight or retransmitted; recovery begins if it has not.
     pub fn lose(&mut self, packets: u32) {
         let tcp = &mut self.kernel.tcp;
         tcp.lost_out = (tcp.lost_out + packets).min(tcp.packets_out);

@@ -57,7 +57,7 @@ fn page_draws_the_figures_the_scenario_asks_for_and_no_others() {
         assert!(page.contains(&format!("<figcaption><b>{title}.</b>")), "{title}");
     }
     assert!(page.matches("<rect class=\"bar ").count() == 6, "two variants at three losses");
-    assert!(page.contains("Other, loss 1%\ndelivered\nmeasured 9 004 pkts (9 00"), "a pointer is told the value");
+    assert!(page.contains("Other, loss 1%\ndelivered\nmeasured 9 004 pkts (9 00"), "a pointer shows the value");
     assert!(page.contains("expected 1.40 to 1.60") && page.contains("published 8 671 pkts"));
     assert!(page.contains("Representative runs: Other: loss-1pct-Other-2 (the median of 5 runs)."));
     assert!(!page.contains("SACK: loss-1pct-SACK"), "the sequence is of one variant");
@@ -110,7 +110,7 @@ fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
     assert!(page.contains("<li>Other is above SACK at loss 0 (1.50), loss 0.1% (1.50) and loss 1% (1.50).</li>"));
     assert!(page.contains("<a href=\"#r0-delivered_pkts\">delivered, Other at loss 0</a>: ratio 1.50, expected 1.00"));
     assert!(page.contains("id=\"r0-delivered_pkts\"") && page.contains("<nav "));
-    assert!(page.contains("title=\"ratio 1.50, expected 1.50 ± 0.10\""), "a pointer is told the reason of a verdict");
+    assert!(page.contains("title=\"ratio 1.50, expected 1.50 ± 0.10\""), "a pointer shows the reason of a verdict");
 }
 
 /// Without `[[figure]]` a metric is drawn over the variable with the most numbers, a line per variant.

@@ -53,7 +53,7 @@ fn variable_that_does_not_vary_stands_in_the_header() {
     assert!(line(&text, "loss").is_some_and(|heading| heading.contains("variant")), "{text}");
 }
 
-/// Where only a published ratio is given, the published value was compared in its stead.
+/// Where only a published ratio is given, the published value was compared instead.
 #[test]
 fn published_ratio_without_the_baseline_is_not_judged() {
     let place = tempfile::tempdir().unwrap();

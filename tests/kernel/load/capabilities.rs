@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use nix::mount::{MsFlags, mount};
+use nix::sys::signal::Signal;
 use tccc::cli::capabilities::{NEEDS, Needs};
 use tccc::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin, SysPtrace};
 
-use crate::common::{needs, tccc};
+use crate::common::{check, needs, tccc};
+use crate::lab::pty::Session;
 use crate::lab::sandbox::{Bpffs, default, in_sandbox, registered, run, stderr};
 
 /// A user without any right of his own.
@@ -32,7 +34,34 @@ const LOAD: &str = "load dtcp --as ldk_cap";
 const UNLOAD: &str = "unload ldk_cap";
 const APPLY: &str = "policy apply policy.toml";
 
-const USES: [Use; 20] = [
+/// Namespaces that a link joins.
+const ENDS: [&str; 2] = ["ldk_a", "ldk_b"];
+const LINK: &str = "link --between ldk_a ldk_b --rate 10mbit --delay 1ms --duration 100ms";
+const RUN: &str = "run tiny.toml --out results";
+const SCENARIO: &str = r#"
+title = "One flow"
+claim = "It is carried."
+profile = "paper"
+duration = "1s"
+runs = 1
+seed = 1
+
+[[link]]
+ends = ["s", "r"]
+rate = "8mbit"
+delay = "5ms"
+queue = "1bdp"
+
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "dtcp"
+"#;
+/// What `run` ends with where everything ran, even if a busy host delayed it: no capability helps there.
+const CARRIED_OUT: [i32; 3] = [0, 3, 5];
+
+const USES: [Use; 22] = [
     plain("list", "list"),
     plain("show", "show dtcp"),
     Use { after: &[UNLOAD], ..plain("load", LOAD) },
@@ -53,17 +82,21 @@ const USES: [Use; 20] = [
     plain("trace", "trace --duration 200ms"),
     plain("policy apply", "policy apply policy.toml --dry-run"),
     plain("load", "load dtcp --as ldk_cap --dry-run"),
+    plain("link", LINK),
+    plain("run", RUN),
 ];
 
-/// Verbs that are tried elsewhere: they go on until they are ended, make what only root can, or report what is missing.
-const ELSEWHERE: [&str; 5] = ["top", "serve", "run", "link", "doctor"];
+/// Verbs that go on until they are ended.
+const LASTING: [&str; 2] = ["top", "serve --listen 127.0.0.1:0"];
+/// A verb that reports what is missing.
+const REPORTING: &str = "doctor";
 
 const fn plain(verb: &'static str, command: &'static str) -> Use {
     Use { verb, before: &[], command, after: &[] }
 }
 
-/// Runs a command of tccc as an ordinary user with these capabilities and no others.
-fn as_user(capabilities: &[Capability], command: &str) -> Output {
+/// A command of tccc by an ordinary user with these capabilities and no others.
+fn command_of(capabilities: &[Capability], command: &str) -> Command {
     let names = capabilities.iter().map(|it| format!(",+{}", it.name().trim_start_matches("CAP_").to_lowercase()));
     let set = format!("-all{}", names.collect::<String>());
     let user = NOBODY.to_string();
@@ -71,7 +104,12 @@ fn as_user(capabilities: &[Capability], command: &str) -> Output {
     setpriv.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
     setpriv.args(["--bounding-set", &set, "--inh-caps", &set, "--ambient-caps", &set, PROGRAM]);
     setpriv.args(command.split(' ')).env("NO_COLOR", "1").env("STATE_DIRECTORY", format!("{FOLDER}/state"));
-    setpriv.current_dir(FOLDER).output().expect("setpriv starts")
+    setpriv.current_dir(FOLDER);
+    setpriv
+}
+
+fn as_user(capabilities: &[Capability], command: &str) -> Output {
+    command_of(capabilities, command).output().expect("setpriv starts")
 }
 
 #[track_caller]
@@ -91,6 +129,7 @@ fn make_room() {
         .unwrap();
     let site = "version = 1\n[algorithm.ldk_cap]\nuse = \"dtcp\"\n";
     fs::write(format!("{FOLDER}/declared/site.toml"), site).unwrap();
+    fs::write(format!("{FOLDER}/tiny.toml"), SCENARIO).unwrap();
     for place in ["/run", FOLDER, "/run/work/state", "/run/work/declared", "/sys/fs/bpf"] {
         chown(place, Some(NOBODY), Some(NOBODY)).unwrap();
         fs::set_permissions(place, fs::Permissions::from_mode(0o755)).unwrap();
@@ -117,13 +156,15 @@ fn state() -> (Vec<String>, String, Vec<String>) {
 
 #[test]
 fn each_verb_works_with_what_its_help_lists_and_says_what_it_lacks() {
-    needs!(root, struct_ops, bpffs, cgroup2);
+    needs!(root, struct_ops, bpffs, cgroup2, iperf3);
     for Needs { verb, .. } in NEEDS {
-        let is_tried = USES.iter().any(|it| it.verb == verb) || ELSEWHERE.contains(&verb);
-        assert!(is_tried, "no use of `{verb}`");
+        let is_tried = USES.iter().any(|it| it.verb == verb) || LASTING.iter().any(|it| it.starts_with(verb));
+        assert!(is_tried || verb == REPORTING, "no use of `{verb}`");
     }
     in_sandbox(Bpffs::Writable, || {
         make_room();
+        let netns = |what: &str, name: &str| check(0, Command::new("ip").args(["netns", what, name]));
+        ENDS.iter().for_each(|name| drop(netns("add", name)));
         for Use { verb, before, command, after } in USES {
             let needs = NEEDS.iter().find(|it| it.verb == verb).unwrap();
             let wanted = needs.always;
@@ -141,11 +182,32 @@ fn each_verb_works_with_what_its_help_lists_and_says_what_it_lacks() {
                 assert_eq!(state(), before, "`{command}` without {missing:?}");
             }
             let output = as_user(wanted, command);
-            assert!(output.status.success(), "`{command}` with {wanted:?}: {}", stderr(&output));
+            let expected = if verb == "run" { CARRIED_OUT.as_slice() } else { &[0] };
+            let is_expected = output.status.code().is_some_and(|code| expected.contains(&code));
+            assert!(is_expected, "`{command}` with {wanted:?}: {}", stderr(&output));
             after.iter().for_each(|command| must(command));
         }
+        LASTING.iter().for_each(|command| refused_then_lasting(command));
         must("unload --all");
         run(0, "unload --all");
+        ENDS.iter().for_each(|name| drop(netns("delete", name)));
         nix::mount::umount(PROGRAM).unwrap();
     });
+}
+
+/// Tries a verb that goes on until it is ended, in a terminal.
+fn refused_then_lasting(command: &str) {
+    let verb = command.split(' ').next().unwrap();
+    let wanted = NEEDS.iter().find(|it| it.verb == verb).unwrap().always;
+    for &missing in wanted {
+        let others: Vec<Capability> = wanted.iter().copied().filter(|it| *it != missing).collect();
+        let mut session = Session::start_command(80, 24, command_of(&others, command));
+        assert_eq!(session.end(), Some(4), "`{command}` without {missing:?}: {}", session.screen());
+        assert!(session.screen().contains(missing.name()), "{}", session.screen());
+    }
+    let mut session = Session::start_command(80, 24, command_of(wanted, command));
+    let says = if verb == "top" { "sockets" } else { "serving http://" };
+    session.until(says, |screen| screen.contains(says));
+    session.signal(Signal::SIGTERM);
+    assert_eq!(session.end(), Some(0), "{}", session.screen());
 }

@@ -143,7 +143,7 @@ fn connections_by_cookie_and_by_fast_open_are_decided() {
 fn connect_fast_open(to: SocketAddr) -> TcpStream {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
     let one: libc::c_int = 1;
-    // SAFETY: the descriptor is open; the number is as long as the call is told and outlives it.
+    // SAFETY: the descriptor is open; the number is as long as the call expects and outlives it.
     let answer = unsafe {
         let at = (&raw const one).cast();
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, at, 4)

@@ -1,4 +1,4 @@
-//! Connections that carry bytes, each of which is checked, until they are told to end.
+//! Connections that carry bytes, each of which is checked, until they are stopped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};

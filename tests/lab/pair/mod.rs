@@ -201,7 +201,7 @@ fn open(address: SocketAddr, algorithm: &str) -> anyhow::Result<TcpStream> {
 
 /// What a program asks for, bytes per second: TCP paces the socket from now on.
 pub fn limit_pacing(socket: &impl AsRawFd, rate: u64) {
-    // SAFETY: the descriptor is open; the number is as long as the call is told and outlives it.
+    // SAFETY: the descriptor is open; the number is as long as the call expects and outlives it.
     let answer = unsafe {
         let at = (&raw const rate).cast();
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, at, size_of::<u64>() as u32)

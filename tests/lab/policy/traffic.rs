@@ -1,4 +1,4 @@
-//! Flows that go on until they are told to end, each byte compared with what was sent.
+//! Flows that go on until they are stopped, each byte compared with what was sent.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

@@ -105,7 +105,7 @@ impl Testimony {
     /// Compares an event of a witnessed flow.
     ///
     /// `slack`: between the event's time and its counts, nothing for what was sampled by packet: the socket is locked
-    /// then. By the clock it is not, and a busy processor may do something else between the two.
+    /// then. With samples at intervals it is not, and a busy processor may do something else between the two.
     pub fn judge(&self, event: &Event, slack: Duration) -> Verdict {
         let counts = &self.counts[&(event.local, event.remote)];
         let slack_ns = slack.as_nanos() as u64;

@@ -1,4 +1,4 @@
-//! The server over a recording, with a client that sends what it is told to.
+//! The server over a recording, with a client that sends the given bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -87,7 +87,7 @@ pub fn read_request(bytes: &[u8], _scratch: &Path) {
     let mut client = TcpStream::connect(address()).expect("the server takes connections");
     // A server that refuses what it read so far need not read the rest.
     let _ = client.write_all(bytes);
-    // It is told that nothing comes any more; to tell it at once would keep it from answering.
+    // It learns that nothing more comes. Told at once, it would not answer.
     client.set_read_timeout(Some(ANSWERED)).expect("a limit of time is set");
     let _ = client.peek(&mut [0]);
     let _ = client.shutdown(Shutdown::Write);
@@ -122,5 +122,5 @@ fn check(bytes: &[u8], answer: &[u8]) {
     assert!(STATUSES.contains(&status) || status == 100, "status {status}:\n{answer}");
     let knows = bytes.windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes());
     let said = ["event: sockets", "event: algorithms", "event: flow"].iter().any(|event| answer.contains(event));
-    assert!(knows || !said, "a client without the token is told:\n{answer}");
+    assert!(knows || !said, "a client without the token gets:\n{answer}");
 }

@@ -1,7 +1,5 @@
 //! Rules over words: short sentences in READMEs, phrases that a reader has to read twice, subjects of commits.
 
-use std::collections::BTreeMap;
-
 use super::Finding;
 use super::tree::{SourceFile, Tree};
 use crate::process;
@@ -16,8 +14,6 @@ const SUBJECT: usize = 72;
 const BEFORE: &str = "33baef5";
 /// This file names the phrases.
 const HERE: &str = "xtask/src/tidy/words.rs";
-/// Rooms whose code still has some of the phrases: their findings are counted, and fail nothing.
-const REWRITTEN_LATER: [&str; 2] = ["src/", "tests/"];
 /// Abbreviations that end no sentence.
 const ABBREVIATIONS: [&str; 3] = ["al.", "e.g.", "i.e."];
 
@@ -69,25 +65,12 @@ fn is_readme(file: &SourceFile) -> bool {
 
 /// Documents, comments and literals use none of the phrases.
 pub fn phrases_are_plain(tree: &Tree) -> Vec<(String, Finding)> {
-    let mut findings = Vec::new();
-    let mut later: BTreeMap<&str, usize> = BTreeMap::new();
-    for file in tree.files.iter().filter(|file| file.path != HERE) {
-        let room = REWRITTEN_LATER.into_iter().find(|room| file.path.starts_with(room) && file.language().is_some());
-        for (line, phrase, instead) in phrases(file) {
-            match room {
-                Some(room) => *later.entry(room).or_default() += 1,
-                None => {
-                    let what = format!("\"{phrase}\" has to be read twice; better {instead}");
-                    findings.push((file.path.clone(), Finding::hard(line, what)));
-                }
-            }
-        }
-    }
-    let counted = later.into_iter().map(|(room, count)| {
-        (room.to_owned(), Finding::soft(0, format!("{count} phrases to replace; `{HERE}` lists them")))
-    });
-    findings.extend(counted);
-    findings
+    let files = tree.files.iter().filter(|file| file.path != HERE);
+    let found = files.flat_map(|file| phrases(file).into_iter().map(|found| (file.path.clone(), found)));
+    let finding = |(path, (line, phrase, instead))| {
+        (path, Finding::hard(line, format!("\"{phrase}\" has to be read twice; better {instead}")))
+    };
+    found.map(finding).collect()
 }
 
 /// Phrases in what a person reads of a file: all of a document, comments and literals of code.
@@ -243,8 +226,6 @@ mod tests {
         assert_eq!(phrases_are_plain(&tree("a.md", "what is present again\n")), []);
         let code = "let sent_again = 1; // sent again\nlet a = \"by the clock\";\n";
         assert_eq!(phrases_are_plain(&tree("xtask/src/a.rs", code)).len(), 2);
-        let later = phrases_are_plain(&tree("src/a.rs", code));
-        assert!(later.len() == 1 && later[0].1.is_soft, "{later:?}");
     }
 
     #[test]

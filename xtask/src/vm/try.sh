@@ -66,6 +66,16 @@ restarted() {
 	[ "$(systemctl show --property NRestarts --value tccc-serve.service)" -ge 1 ]
 }
 
+# Whole seconds since the boot, which no setting of the clock changes.
+uptime() {
+	cut -d. -f1 /proc/uptime
+}
+not_loaded() {
+	case $(tccc status) in
+	*"$1"*) return 1 ;;
+	esac
+}
+
 install() {
 	mkdir -p /var/lib/try
 	default >/var/lib/try/default
@@ -110,6 +120,16 @@ rebooted() {
 	must systemctl kill --kill-whom=main --signal=STOP tccc-serve.service
 	await 300 restarted
 	await 180 healthy
+	step "the clock is set ahead and back during a lease"
+	loaded=$(uptime)
+	must tccc load bpf_vegas --confirm 40s
+	must date --set '+1 day'
+	must_say bpf_vegas tccc status
+	must date --set '-2 days'
+	must_say bpf_vegas tccc status
+	await 120 not_loaded bpf_vegas
+	[ $(($(uptime) - loaded)) -ge 40 ] || die "the lease of 40 s ended after $(($(uptime) - loaded)) s"
+	must_say dtcp default
 	step stop
 	must systemctl stop tccc-serve.socket tccc-serve.service tccc.service
 	[ "$(default)" = "$(cat /var/lib/try/default)" ] || die "the default is $(default) after the stop"

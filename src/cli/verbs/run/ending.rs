@@ -1,4 +1,4 @@
-//! What came of the scenarios of one call: one that cannot be carried out does not keep the others from it.
+//! What came of the scenarios of one call: one that cannot run does not stop the others.
 //!
 //! What all of them need of this host is looked for before the first begins.
 
