@@ -29,7 +29,7 @@ use tccc::trace::event::{Event, EventKind};
 use tccc::units::BitsPerSec;
 
 /// Attempts at what other work on this host delays.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 2;
 
 /// Runs a scenario to its end. None: other work keeps this host too busy.
 fn measured(scenario: &Path, out: &Path) -> Option<Output> {

@@ -16,7 +16,7 @@ sample = "10ms"
 "#;
 
 /// A busy host makes runs late until they are given up; so often the same directory is resumed.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 2;
 
 /// Runs a scenario by the user-space link; its finished runs by id, and the events of each. None: the host is too busy.
 fn run(place: &Path, name: &str, scenario: &str) -> Option<Vec<(RunRecord, Vec<Event>)>> {

@@ -24,7 +24,7 @@ use tccc::scenario::Scenario;
 /// What [`small`] asks for.
 const RUNS: usize = 3;
 /// How often a directory whose runs were late is resumed.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 2;
 const SMALL_HEAD: &str = r#"
 title = "Small"
 claim = "It works."

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::thread;
 
 use anyhow::Result;
 use clap::Args;
@@ -10,7 +9,6 @@ use clap::Args;
 use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
-use crate::test::Ring;
 use crate::{fuzz, guest, process, prove, readme, test, tidy, vm};
 
 /// How to check.
@@ -39,23 +37,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     count.conclude()
 }
 
-/// The rings, with the proof and the fuzzer beside the second: its tests wait more than they compute, those of the third
-/// measure links.
+/// The rings, with the proof and the fuzzer.
 ///
 /// Errors: the tests do not build.
 fn count_tests(count: &mut Count) -> Result<()> {
     test::build()?;
-    count.add(test::count_ring(Ring::Host)?);
-    thread::scope(|scope| -> Result<()> {
-        let beside = scope.spawn(|| (prove::check(), fuzz::check()));
-        let tests = test::count_ring(Ring::Kernel);
-        let (proof, fuzzer) = beside.join().expect("checks return what is wrong");
-        count.check("proof", proof);
-        count.check("fuzzer", fuzzer);
-        count.add(tests?);
-        Ok(())
-    })?;
-    count.add(test::count_ring(Ring::Network)?);
+    let (tests, (proof, fuzzer)) = test::count_all(|| (prove::check(), fuzz::check()))?;
+    count.check("proof", proof);
+    count.check("fuzzer", fuzzer);
+    count.add(tests);
     Ok(())
 }
 

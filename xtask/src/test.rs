@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -12,6 +13,9 @@ use crate::count::{Count, LibtestReader};
 use crate::process;
 use crate::setup::{self, Purpose};
 use crate::web;
+
+/// The test programs of the host ring.
+const HOST: [&str; 5] = ["--lib", "--bin", "xtask", "--test", "host"];
 
 /// Which tests.
 #[derive(Debug, Args)]
@@ -40,12 +44,11 @@ pub enum Ring {
 /// Errors: a test failed, or the tests do not build.
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::set_up(Purpose::Test, arguments.no_install)?;
-    let rings = arguments.ring.map_or_else(|| Ring::value_variants().to_vec(), |ring| vec![ring]);
     build()?;
-    let mut count = Count::default();
-    for ring in rings {
-        count.add(count_ring(ring)?);
-    }
+    let count = match arguments.ring {
+        Some(ring) => count_ring(ring)?,
+        None => count_all(|| ())?.0,
+    };
     count.conclude()
 }
 
@@ -57,12 +60,29 @@ pub fn build() -> Result<()> {
     process::run("build the tests", process::cargo("test").args(["--workspace", "--no-run"]))
 }
 
+/// Runs all rings, and `also` something else. The host ring and that run beside the kernel ring, whose tests wait more than
+/// they compute, and leave it the processors that it wants. The network ring measures links, and runs alone.
+///
+/// Errors: the tests do not build.
+pub fn count_all<T: Send>(also: impl FnOnce() -> T + Send) -> Result<(Count, T)> {
+    let (kernel, host, also) = thread::scope(|scope| {
+        let beside = scope.spawn(|| (run_libtest(process::patient(&process::cargo("test")), &HOST, &[]), also()));
+        let kernel = count_ring(Ring::Kernel);
+        let (host, also) = beside.join().expect("tests return what is wrong");
+        (kernel, host, also)
+    });
+    let mut count = host?;
+    count.add(kernel?);
+    count.add(count_ring(Ring::Network)?);
+    Ok((count, also))
+}
+
 /// Runs the tests of a ring.
 ///
 /// Errors: they do not build.
-pub fn count_ring(ring: Ring) -> Result<Count> {
+fn count_ring(ring: Ring) -> Result<Count> {
     match ring {
-        Ring::Host => run_libtest(&["--lib", "--bin", "xtask", "--test", "host"], &[]),
+        Ring::Host => run_libtest(process::cargo("test"), &HOST, &[]),
         Ring::Kernel => privileged("kernel"),
         Ring::Network => privileged("network"),
     }
@@ -71,9 +91,10 @@ pub fn count_ring(ring: Ring) -> Result<Count> {
 /// Runs a test program whose tests need root, one at a time.
 fn privileged(program: &str) -> Result<Count> {
     if process::is_root() {
-        return run_libtest(&["--test", program], &["--test-threads=1"]);
+        return run_libtest(process::cargo("test"), &["--test", program], &["--test-threads=1"]);
     }
-    let mut list = select(&["--test", program]);
+    let mut list = process::cargo("test");
+    select(&mut list, &["--test", program]);
     let listed = process::output("list the tests", list.args(["--", "--list"]))?;
     let mut count = Count::default();
     let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
@@ -81,10 +102,10 @@ fn privileged(program: &str) -> Result<Count> {
     Ok(count)
 }
 
-/// Runs test programs and counts what they say.
-fn run_libtest(programs: &[&str], options: &[&str]) -> Result<Count> {
-    let log = skip_log()?;
-    let mut command = select(programs);
+/// Runs test programs by `cargo test` and counts what they say.
+fn run_libtest(mut command: Command, programs: &[&str], options: &[&str]) -> Result<Count> {
+    let log = skip_log(programs.last().expect("some test program"))?;
+    select(&mut command, programs);
     command.args(["--no-fail-fast", "--"]).args(options).env("TCCC_SKIP_LOG", &log).stdout(Stdio::piped());
     let mut child = command.spawn().context("start `cargo test`")?;
     let mut reader = LibtestReader::default();
@@ -103,18 +124,16 @@ fn run_libtest(programs: &[&str], options: &[&str]) -> Result<Count> {
     Ok(count)
 }
 
-/// An empty file for the next binaries' skips.
-fn skip_log() -> Result<PathBuf> {
+/// An empty file for the skips of a ring.
+fn skip_log(ring: &str) -> Result<PathBuf> {
     let folder = process::target().join("xtask");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    let log = folder.join("skips.log");
+    let log = folder.join(format!("skips-{ring}.log"));
     fs::write(&log, "").with_context(|| format!("write {}", log.display()))?;
     Ok(log)
 }
 
 /// Some test programs. One package alone would be built again, with the features that it alone asks for.
-fn select(programs: &[&str]) -> Command {
-    let mut command = process::cargo("test");
+fn select(command: &mut Command, programs: &[&str]) {
     command.arg("--workspace").args(programs);
-    command
 }
