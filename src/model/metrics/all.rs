@@ -1,6 +1,8 @@
 //! The declaration of every metric.
 
-use super::{Computed, Flows, Metric, completion, fairness, goodput, share, slow_start, steadiness, total};
+use super::counts::{goodput, share, total};
+use super::metric::{Computed, Flows, Metric};
+use super::{completion, fairness, slow_start, steadiness};
 
 /// A metric that every flow gives.
 const OF_ANY_FLOW: Metric = Metric {
@@ -244,3 +246,12 @@ pub static METRICS: &[Metric] = &[
         ..OF_ANY_FLOW
     },
 ];
+
+impl Metric {
+    /// Looks a metric up by its name.
+    ///
+    /// None: no metric of this name.
+    pub fn find(name: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+}
