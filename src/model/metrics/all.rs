@@ -16,7 +16,7 @@ const OF_ANY_FLOW: Metric = Metric {
     computed: Computed::FromFlows(|_| None),
 };
 
-/// A percentile of flow completion times.
+/// A mean or percentile of flow completion times.
 const COMPLETION: Metric = Metric {
     unit: "s",
     source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
@@ -105,12 +105,10 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "fct_mean_s",
         title: "flow completion time, mean",
-        unit: "s",
         what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
         source: "Dukkipati and McKeown, ACM CCR 36(1), 2006",
         computed: Computed::WaitFromFlows(completion::mean),
-        needs: "flows of the variant with a size",
-        flows: Flows::Sized,
+        ..COMPLETION
     },
     Metric {
         name: "fct_p50_s",

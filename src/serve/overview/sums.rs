@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::live::Live;
 use crate::trace::arrival::RuleArm;
-use crate::trace::totals::Group;
-use crate::trace::totals::RttCounts;
+use crate::trace::totals::{Group, RttCounts};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
