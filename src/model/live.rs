@@ -15,6 +15,7 @@ pub mod history;
 pub mod listing;
 pub mod meter;
 pub mod socket;
+pub mod summary;
 
 use algorithm::Algorithm;
 use history::Room;
@@ -22,12 +23,6 @@ use socket::{Owner, Socket};
 
 /// Sockets followed at the same time; a host with more shows the first of them and counts the rest.
 pub const SOCKETS_MAX: usize = 200_000;
-/// Points of the past over all sockets: 40 bytes each.
-const POINTS_MAX: usize = 500_000;
-/// Marks over all sockets: 16 bytes each.
-const MARKS_MAX: usize = 500_000;
-/// The past that is kept of a socket.
-pub const HISTORY_NS: u64 = 120_000_000_000;
 /// A closed connection is shown for so long.
 const LINGER_NS: u64 = 10_000_000_000;
 /// Names of one kind; a host has fewer, a damaged recording may not.

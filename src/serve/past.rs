@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::frame::millis;
-use crate::model::live::history::Past;
+use crate::model::live::Live;
+use crate::model::live::history::{HISTORY_NS, Past};
 use crate::model::live::socket::Socket;
-use crate::model::live::{HISTORY_NS, Live};
 
 /// Sockets of one question: as many as are plotted.
 pub(super) const SOCKETS_MAX: usize = 200;

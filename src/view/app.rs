@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 
 use super::theme::Theme;
 use crate::model::live::Live;
-use crate::model::live::algorithm::Summary;
 use crate::model::live::filter::Words;
 use crate::model::live::listing::{Listing, SocketColumn};
+use crate::model::live::summary::Summary;
 use crate::trace::source::Source;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use ratatui::style::{Modifier, Style};
 
 use super::app::App;
 use super::{number, paint};
-use crate::model::live::algorithm::Summary;
 use crate::model::live::histogram::{BOUNDS_US, Histogram};
+use crate::model::live::summary::Summary;
 use crate::trace::event::CaState;
 
 /// Heading, width, and what it shows.

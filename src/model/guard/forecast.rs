@@ -1,7 +1,7 @@
 //! What a trial can detect, before it starts.
 
-use super::look::{half_width, needed};
-use super::{CONNECTIONS_MIN, Effect, Estimate, Limit};
+use super::estimate::{CONNECTIONS_MIN, Effect, Estimate};
+use super::look::{Limit, half_width, needed};
 
 /// Spread of a metric when there are no connections to measure it from.
 ///

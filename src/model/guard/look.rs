@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{ArmSums, Effect, Estimate};
+use super::estimate::{ArmSums, Effect, Estimate};
 
 /// Probability of ever crossing a limit that holds exactly, over all looks and all metrics together.
 pub const ALPHA: f64 = 0.05;

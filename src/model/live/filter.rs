@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::Live;
 use super::listing::{SocketColumn, SocketValue};
-use super::{Live, Socket};
+use super::socket::Socket;
 use crate::units::{BitsPerSec, Share, parse_duration};
 
 /// Words that a socket must all have; none: every socket passes.

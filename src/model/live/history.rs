@@ -2,9 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::{HISTORY_NS, MARKS_MAX, POINTS_MAX};
 use crate::trace::event::CaState;
 
+/// Points of the past over all sockets: 40 bytes each.
+pub(super) const POINTS_MAX: usize = 500_000;
+/// Marks over all sockets: 16 bytes each.
+const MARKS_MAX: usize = 500_000;
+/// The past that is kept of a socket.
+pub const HISTORY_NS: u64 = 120_000_000_000;
 /// Points that a socket keeps at most, however few there are.
 const POINTS_OF_ONE: (usize, usize) = (48, 4096);
 const MARKS_OF_ONE: (usize, usize) = (8, 512);

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use strum::{IntoStaticStr, VariantArray};
 
+use super::Live;
 use super::filter::Words;
-use super::{Live, Socket};
+use super::socket::Socket;
 
 /// What a list can show of a socket, and be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]

@@ -1,7 +1,7 @@
 //! The state of a host, from made events.
 
 use super::filter::Words;
-use super::history::MarkKind;
+use super::history::{MarkKind, POINTS_MAX};
 use super::listing::{Listing, SocketColumn};
 use super::samples::{SECOND, arrival, sample};
 use super::*;

@@ -1,6 +1,8 @@
 //! The declaration of every metric.
 
-use super::{Computed, Flows, Metric, completion, fairness, goodput, share, slow_start, steadiness, total};
+use super::counts::{goodput, share, total};
+use super::metric::{Computed, Flows, Metric};
+use super::{completion, fairness, slow_start, steadiness};
 
 /// A metric that every flow gives.
 const OF_ANY_FLOW: Metric = Metric {
@@ -14,7 +16,7 @@ const OF_ANY_FLOW: Metric = Metric {
     computed: Computed::FromFlows(|_| None),
 };
 
-/// A percentile of flow completion times.
+/// A mean or percentile of flow completion times.
 const COMPLETION: Metric = Metric {
     unit: "s",
     source: "Dukkipati and McKeown, ACM CCR 36(1), 2006; Hyndman and Fan 1996, type 7",
@@ -103,12 +105,10 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "fct_mean_s",
         title: "flow completion time, mean",
-        unit: "s",
         what: "from the start of a transfer of a size until the receiver has its last byte; one cut off counts with its time",
         source: "Dukkipati and McKeown, ACM CCR 36(1), 2006",
         computed: Computed::WaitFromFlows(completion::mean),
-        needs: "flows of the variant with a size",
-        flows: Flows::Sized,
+        ..COMPLETION
     },
     Metric {
         name: "fct_p50_s",
@@ -244,3 +244,12 @@ pub static METRICS: &[Metric] = &[
         ..OF_ANY_FLOW
     },
 ];
+
+impl Metric {
+    /// Looks a metric up by its name.
+    ///
+    /// None: no metric of this name.
+    pub fn find(name: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+}

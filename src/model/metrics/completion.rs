@@ -1,6 +1,6 @@
 //! How long transfers of a size take.
 
-use super::Value;
+use super::metric::Value;
 use super::view::RunView;
 use crate::model::stats;
 

@@ -1,6 +1,6 @@
 //! How flows share a path: evenly, how soon, and with those of another algorithm.
 
-use super::Value;
+use super::metric::Value;
 use super::view::{FlowView, RunView, goodputs, time_in_common};
 use crate::model::stats;
 

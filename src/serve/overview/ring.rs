@@ -4,7 +4,7 @@ use super::sums::Sums;
 use crate::trace::totals::RttCounts;
 
 /// Values that are kept, the one that grows included: an hour of ten seconds each.
-pub(in crate::serve) const SLOTS: usize = 361;
+pub(crate) const SLOTS: usize = 361;
 /// Stands for a number that is not known.
 const UNKNOWN: u32 = u32::MAX;
 

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::live::Live;
 use crate::trace::arrival::RuleArm;
-use crate::trace::totals::Group;
-use crate::trace::totals::RttCounts;
+use crate::trace::totals::{Group, RttCounts};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::serve) enum Key {
+pub(crate) enum Key {
     Host,
     /// Those of an algorithm, whatever decided them.
     Algorithm(String),
@@ -33,7 +32,7 @@ impl Key {
 
 /// What connections did since the counting began, and how many are open.
 #[derive(Debug, Clone, Default)]
-pub(in crate::serve) struct Sums {
+pub(crate) struct Sums {
     pub sockets: u64,
     pub bytes_acked: u64,
     pub sent_pkts: u64,
@@ -43,7 +42,7 @@ pub(in crate::serve) struct Sums {
 
 impl Sums {
     /// By algorithm and by arm, of the groups of a sweep.
-    pub(in crate::serve) fn of(groups: &[Group]) -> BTreeMap<Key, Sums> {
+    pub(crate) fn of(groups: &[Group]) -> BTreeMap<Key, Sums> {
         let mut sums: BTreeMap<Key, Sums> = BTreeMap::from([(Key::Host, Sums::default())]);
         for group in groups {
             for key in keys(&group.algorithm, group.arm.as_ref()) {
@@ -90,14 +89,14 @@ fn keys(algorithm: &str, arm: Option<&RuleArm>) -> impl Iterator<Item = Key> {
 
 /// Counts what the sockets of a recording do, as the kernel side counts those of a host.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Sampler {
+pub(crate) struct Sampler {
     /// Of each socket: payload acknowledged, packets delivered and retransmitted when it was looked at last.
     seen: HashMap<u64, [u64; 3]>,
     sums: BTreeMap<Key, Sums>,
 }
 
 impl Sampler {
-    pub(in crate::serve) fn look(&mut self, live: &Live) -> BTreeMap<Key, Sums> {
+    pub(crate) fn look(&mut self, live: &Live) -> BTreeMap<Key, Sums> {
         self.sums.values_mut().for_each(|sum| sum.sockets = 0);
         self.sums.entry(Key::Host).or_default();
         let mut seen = HashMap::with_capacity(self.seen.len());

@@ -1,0 +1,41 @@
+//! Sums over the flows of what their end-of-run records count.
+
+use super::view::RunView;
+use crate::model::run::FlowRecord;
+
+pub(super) fn total(run: &RunView<'_>, value: fn(&FlowRecord) -> f64) -> Option<f64> {
+    (!run.own.is_empty()).then(|| run.own.iter().map(|flow| value(flow.record)).sum())
+}
+
+/// Payload of all flows over the time in which any runs: the sum of their rates would count flows that follow each other
+/// as if they ran side by side.
+pub(super) fn goodput(run: &RunView<'_>) -> Option<f64> {
+    let running = |flow: &FlowRecord| {
+        let length_s = if flow.goodput_bps > 0.0 { 8.0 * flow.received_bytes as f64 / flow.goodput_bps } else { 0.0 };
+        flow.begin_s.map(|begin_s| [begin_s, begin_s + length_s])
+    };
+    if let [only] = &run.own[..] {
+        return Some(only.record.goodput_bps);
+    }
+    let times: Option<Vec<[f64; 2]>> = run.own.iter().map(|flow| running(flow.record)).collect();
+    let Some(seconds) = times.map(seconds_of_any) else { return total(run, |flow| flow.goodput_bps) };
+    let bytes = total(run, |flow| flow.received_bytes as f64)?;
+    Some(if seconds > 0.0 { 8.0 * bytes / seconds } else { 0.0 })
+}
+
+/// Length of the union of spans.
+fn seconds_of_any(mut spans: Vec<[f64; 2]>) -> f64 {
+    spans.sort_by(|one, other| one[0].total_cmp(&other[0]));
+    let (mut seconds, mut until) = (0.0, f64::NEG_INFINITY);
+    for [from, to] in spans {
+        seconds += (to - from.max(until)).max(0.0);
+        until = until.max(to);
+    }
+    seconds
+}
+
+/// part / (part + rest) over all flows; none when both are zero.
+pub(super) fn share(run: &RunView<'_>, part: fn(&FlowRecord) -> f64, rest: fn(&FlowRecord) -> f64) -> Option<f64> {
+    let (part, rest) = (total(run, part)?, total(run, rest)?);
+    (part + rest > 0.0).then(|| part / (part + rest))
+}
