@@ -1,12 +1,14 @@
 //! Registering for good: what `tccc load` does, step by step, and how each step is undone.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use super::object::{Verified, verify, verify_logged};
+use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
+use super::unload::{sweep, undo};
 use super::upgrade::{self, Upgraded};
-use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::probe::Features;
@@ -43,7 +45,7 @@ pub struct Loaded {
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default; [`super::unload`] undoes all of them.
 pub fn load(request: &Request, options: Options, features: &Features) -> Result<Loaded> {
-    super::check_name(request.name)?;
+    check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
     let place = companion_place(request)?;
@@ -75,7 +77,7 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
         && let Err(error) = note_default(&mut loaded.record, &locked)
     {
         if let Some(instance) = survey::find(request.name, &store, features)? {
-            unload::undo(instance, &locked)?;
+            undo(instance, &locked)?;
         }
         return Err(error);
     }
@@ -221,9 +223,4 @@ fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
     record.previous_default = Some(now);
     default.remember(&record.name, record.previous_default.clone())?;
     congestion::set_default(&record.name).with_context(|| format!("make \"{}\" the default", record.name))
-}
-
-/// The folder for a verifier's log: where the user stands.
-pub(super) fn log_folder() -> &'static Path {
-    Path::new(".")
 }

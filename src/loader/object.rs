@@ -1,22 +1,24 @@
 //! From the bytes of an object to code that the kernel has verified, not yet registered.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
-use sha2::{Digest, Sha256};
 
 use super::companion::Companion;
-use super::{Request, adapt, check_name, load, refusal};
+use super::request::{Request, check_name};
+use super::{adapt, refusal};
 use crate::catalog::{NAME_LENGTH_MAX, OPS_TYPE};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, libbpf_log, struct_ops};
 use crate::state::Attachment;
+
+/// Where the log of a refusal is left: where the user stands.
+const LOG_FOLDER: &str = ".";
 
 /// An algorithm in the kernel, verified, that no socket can choose yet.
 #[derive(Debug)]
@@ -30,20 +32,12 @@ pub struct Verified {
     pub adapted: Vec<String>,
 }
 
-/// SHA-256 of an object, in hexadecimal.
-pub fn digest(object: &[u8]) -> String {
-    Sha256::digest(object).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// As [`verify`], and keeps what the verifier said about a refused program.
 ///
 /// Errors: as [`verify`].
 /// Side effects: a refusal leaves the log where the user stands.
 pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, (Some(load::log_folder()), Successor::default()))
+    verify_in(request, features, (Some(Path::new(LOG_FOLDER)), Successor::default()))
 }
 
 /// What code has of the code whose place it is to take.
@@ -59,7 +53,7 @@ pub(super) struct Successor<'a> {
 ///
 /// Errors: as [`verify`].
 pub(super) fn verify_successor(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
-    verify_in(request, features, (Some(load::log_folder()), successor))
+    verify_in(request, features, (Some(Path::new(LOG_FOLDER)), successor))
 }
 
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.

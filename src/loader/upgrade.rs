@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::object::{self, Successor};
+use super::object::{self, Successor, Verified};
+use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
-use super::{Request, Verified, check_name, companion_place, record_of, sweep};
+use super::unload::sweep;
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::netns::Netns;
