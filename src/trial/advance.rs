@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 
-use super::progress;
 use super::turn::Turn;
+use super::{progress, standing};
 use crate::kernel::clock;
 use crate::policy::change;
 use crate::policy::generation::{self, NewGeneration, NewTrial, Role};
@@ -26,7 +26,7 @@ pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress
     let applied = {
         let locked = store.lock(Subject::Policy)?;
         let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
-        if record.trial.as_ref() != Some(seen) || super::why_over(seen)?.is_some() {
+        if record.trial.as_ref() != Some(seen) || standing::why_over(seen)?.is_some() {
             return Ok(false);
         }
         let trial = TrialRecord { rules, ..seen.clone() };

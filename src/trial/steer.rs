@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result};
 
-use super::{Turn, advance, end, progress};
+use super::turn::Turn;
+use super::{advance, end, progress};
 use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::policy::record::{GenerationRecord, RuleProgress, RuleState, TrialRecord};
