@@ -20,8 +20,8 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
 
+use self::object::Successor;
 use self::request::{companion_place, record_of};
-use crate::catalog::Algorithm;
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, privilege, struct_ops};
@@ -58,7 +58,7 @@ pub struct Registered {
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
 pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
-    let mut verified = object::verify_logged(request, features)?;
+    let mut verified = object::verify_logged(request, features, Successor::default())?;
     let store = Store::of_host();
     let locked = store.lock_name(request.name)?;
     sweep(&locked, features)?;
@@ -116,11 +116,6 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let _ = self.release(); // what stays is listed by `tccc status` and removed by the next command
     }
-}
-
-/// SHA-256 of an algorithm's object, in hexadecimal.
-pub fn digest_of(algorithm: &Algorithm) -> String {
-    digest(&algorithm.object)
 }
 
 /// Notes in the record of a name what its code followed, where the kernel could not swap the two.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::object::{Verified, verify, verify_logged};
+use super::object::{Successor, Verified, verify, verify_logged};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
 use super::unload::{sweep, undo};
@@ -54,9 +54,11 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     }
     let store = Store::of_host();
     check_free(request.name, options, &store, features)?; // refused before the verifier works
-    let verified = if options.dry_run { verify(request, features)? } else { verify_logged(request, features)? };
-    let unconfirmed = options.unconfirmed;
-    let with_policy = options.with_policy;
+    let verified = match options.dry_run {
+        true => verify(request, features)?,
+        false => verify_logged(request, features, Successor::default())?,
+    };
+    let Options { unconfirmed, with_policy, .. } = options;
     let record = Record { companion: place, unconfirmed, with_policy, ..record_of(request, verified.map_id()?) };
     let mut loaded =
         Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };

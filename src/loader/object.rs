@@ -17,9 +17,6 @@ use crate::kernel::probe::Features;
 use crate::kernel::{bpf, libbpf_log, struct_ops};
 use crate::state::Attachment;
 
-/// Where the log of a refusal is left: where the user stands.
-const LOG_FOLDER: &str = ".";
-
 /// An algorithm in the kernel, verified, that no socket can choose yet.
 #[derive(Debug)]
 pub struct Verified {
@@ -32,14 +29,6 @@ pub struct Verified {
     pub adapted: Vec<String>,
 }
 
-/// As [`verify`], and keeps what the verifier said about a refused program.
-///
-/// Errors: as [`verify`].
-/// Side effects: a refusal leaves the log where the user stands.
-pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, (Some(Path::new(LOG_FOLDER)), Successor::default()))
-}
-
 /// What code has of the code whose place it is to take.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Successor<'a> {
@@ -49,11 +38,12 @@ pub(super) struct Successor<'a> {
     pub is_allowed: bool,
 }
 
-/// As [`verify_logged`], for code that takes the place of other code.
+/// As [`verify`], and keeps what the verifier said about a refused program.
 ///
 /// Errors: as [`verify`].
-pub(super) fn verify_successor(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
-    verify_in(request, features, (Some(Path::new(LOG_FOLDER)), successor))
+/// Side effects: a refusal leaves the log in the current folder.
+pub(super) fn verify_logged(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
+    verify_in(request, features, (Some(Path::new(".")), successor))
 }
 
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.

@@ -114,13 +114,6 @@ impl Store {
         self.lock_within(subject, patience)
     }
 
-    /// As [`Store::lock`], for as long as it takes.
-    ///
-    /// Errors: the folder cannot be made.
-    pub fn lock_at_any_time(&self, subject: Subject) -> Result<Locked> {
-        self.lock_within(subject, Duration::MAX)
-    }
-
     /// As [`Store::lock`], with another patience.
     ///
     /// Errors: as [`Store::lock`].

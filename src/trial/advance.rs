@@ -8,7 +8,7 @@ use crate::kernel::clock;
 use crate::policy::change;
 use crate::policy::generation::{self, NewGeneration, NewTrial, Role};
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{GenerationRecord, RuleProgress, TrialRecord};
+use crate::policy::record::{RuleProgress, TrialRecord};
 use crate::state::pins::Pins;
 use crate::state::{Store, Subject};
 
@@ -57,12 +57,4 @@ pub fn set_paused(_turn: &Turn, seen: &TrialRecord, paused: bool) -> Result<bool
     let Some(trial) = record.trial.as_mut().filter(|trial| trial.began_ns == seen.began_ns) else { return Ok(false) };
     trial.paused = paused;
     record.write(&locked).map(|()| true)
-}
-
-/// The generation on trial.
-///
-/// Errors: the record is damaged; it is not written down.
-pub fn generation_of(trial: &TrialRecord) -> Result<GenerationRecord> {
-    let record = crate::policy::record::PolicyRecord::read(&Store::of_host())?;
-    record.generation(trial.generation).cloned().context("find the generation on trial")
 }

@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
             Some(file) => catalog::open(file)?,
             None => catalog::find(&record.algorithm)?.clone(),
         };
-        if loader::digest_of(&algorithm) != record.digest {
+        if loader::digest(&algorithm.object) != record.digest {
             let from = file.map_or("this tccc".to_owned(), |file| file.display().to_string());
             let what = format!("the code of \"{}\" in {from} is not the one that was loaded", record.name);
             return Err(Failure::failed(what).hint("`tccc upgrade` with the code that is wanted").into());
