@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::object::STATE_BYTES_MAX;
 use crate::btf::{Btf, Encoding, Kind, Member, Type};
 
+/// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
+pub const STATE_BYTES_MAX: usize = 104;
 /// Structs inside structs deeper than this are not taken apart.
 const DEPTH_LIMIT: usize = 8;
 /// More fields than this do not fit the kernel's private area, whatever a damaged file says.

@@ -2,16 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::algorithm::{Algorithm, Callback, Companion};
 use super::card::Card;
 use super::elf::{Elf, Symbol};
-use super::layout::StateLayout;
+use super::layout::{STATE_BYTES_MAX, StateLayout};
 use super::tunable::{Tunable, TunableKind};
-use super::{Algorithm, Callback, Companion};
 use crate::btf::{Btf, Encoding, Kind, Type, text_at};
 use crate::plain::{plain, plain_lines};
 
-/// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
-pub const STATE_BYTES_MAX: usize = 104;
 /// The kernel's `TCP_CA_NAME_MAX`, less the final zero.
 pub const NAME_LENGTH_MAX: usize = 15;
 /// The kernel's struct of callbacks, of which an ops table is one.

@@ -144,7 +144,7 @@ fn of_algorithm(
         return Some(step(format!("the companion of \"{name}\" is no longer attached"), Step::Reload(name)));
     }
     let change = if features.link_update { Step::Upgrade(name.clone()) } else { Step::Reload(name.clone()) };
-    if record.digest != loader::digest_of(&declared.algorithm) || !instance.is_as_recorded() {
+    if record.digest != loader::digest(&declared.algorithm.object) || !instance.is_as_recorded() {
         return Some(step(format!("\"{name}\" has other code than declared"), change));
     }
     if let Some(what) = other_tunables(declared, record) {

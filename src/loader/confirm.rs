@@ -110,7 +110,7 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
 pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
     clock::wait_until_boottime(until_ns)?;
     let store = Store::of_host();
-    let locked = store.lock_at_any_time(Subject::Name(name.to_owned()))?;
+    let locked = store.lock_within(Subject::Name(name.to_owned()), Duration::MAX)?;
     let Some(instance) = survey::find(name, &store, features)? else { return Ok(None) };
     let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
     if unconfirmed.is_none_or(|it| it.until_ns != until_ns) {

@@ -1,12 +1,14 @@
 //! Registering for good: what `tccc load` does, step by step, and how each step is undone.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use super::object::{Successor, Verified, verify, verify_logged};
+use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
+use super::unload::{sweep, undo};
 use super::upgrade::{self, Upgraded};
-use super::{Request, Verified, companion_place, object::verify_logged, record_of, sweep, unload, verify};
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::probe::Features;
@@ -43,7 +45,7 @@ pub struct Loaded {
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default; [`super::unload`] undoes all of them.
 pub fn load(request: &Request, options: Options, features: &Features) -> Result<Loaded> {
-    super::check_name(request.name)?;
+    check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
     let place = companion_place(request)?;
@@ -52,9 +54,11 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     }
     let store = Store::of_host();
     check_free(request.name, options, &store, features)?; // refused before the verifier works
-    let verified = if options.dry_run { verify(request, features)? } else { verify_logged(request, features)? };
-    let unconfirmed = options.unconfirmed;
-    let with_policy = options.with_policy;
+    let verified = match options.dry_run {
+        true => verify(request, features)?,
+        false => verify_logged(request, features, Successor::default())?,
+    };
+    let Options { unconfirmed, with_policy, .. } = options;
     let record = Record { companion: place, unconfirmed, with_policy, ..record_of(request, verified.map_id()?) };
     let mut loaded =
         Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
@@ -75,7 +79,7 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
         && let Err(error) = note_default(&mut loaded.record, &locked)
     {
         if let Some(instance) = survey::find(request.name, &store, features)? {
-            unload::undo(instance, &locked)?;
+            undo(instance, &locked)?;
         }
         return Err(error);
     }
@@ -221,9 +225,4 @@ fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
     record.previous_default = Some(now);
     default.remember(&record.name, record.previous_default.clone())?;
     congestion::set_default(&record.name).with_context(|| format!("make \"{}\" the default", record.name))
-}
-
-/// The folder for a verifier's log: where the user stands.
-pub(super) fn log_folder() -> &'static Path {
-    Path::new(".")
 }

@@ -1,16 +1,15 @@
 //! From the bytes of an object to code that the kernel has verified, not yet registered.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
-use sha2::{Digest, Sha256};
 
 use super::companion::Companion;
-use super::{Request, adapt, check_name, load, refusal};
+use super::request::{Request, check_name};
+use super::{adapt, refusal};
 use crate::catalog::{NAME_LENGTH_MAX, OPS_TYPE};
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
@@ -30,22 +29,6 @@ pub struct Verified {
     pub adapted: Vec<String>,
 }
 
-/// SHA-256 of an object, in hexadecimal.
-pub fn digest(object: &[u8]) -> String {
-    Sha256::digest(object).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// As [`verify`], and keeps what the verifier said about a refused program.
-///
-/// Errors: as [`verify`].
-/// Side effects: a refusal leaves the log where the user stands.
-pub(super) fn verify_logged(request: &Request, features: &Features) -> Result<Verified> {
-    verify_in(request, features, (Some(load::log_folder()), Successor::default()))
-}
-
 /// What code has of the code whose place it is to take.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Successor<'a> {
@@ -55,11 +38,12 @@ pub(super) struct Successor<'a> {
     pub is_allowed: bool,
 }
 
-/// As [`verify_logged`], for code that takes the place of other code.
+/// As [`verify`], and keeps what the verifier said about a refused program.
 ///
 /// Errors: as [`verify`].
-pub(super) fn verify_successor(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
-    verify_in(request, features, (Some(load::log_folder()), successor))
+/// Side effects: a refusal leaves the log in the current folder.
+pub(super) fn verify_logged(request: &Request, features: &Features, successor: Successor) -> Result<Verified> {
+    verify_in(request, features, (Some(Path::new(".")), successor))
 }
 
 /// Opens an object, sets name and tunables, adapts it to this kernel and has the kernel verify it.

@@ -4,7 +4,9 @@ use anyhow::{Context, Result};
 
 use super::companion::Companion;
 use super::load::{Loaded, Options, attachment};
-use super::{Request, check_name, companion_place, record_of, survey, sweep};
+use super::request::{Request, check_name, companion_place, record_of};
+use super::survey;
+use super::unload::sweep;
 use crate::failure::Failure;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, privilege};

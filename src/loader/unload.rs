@@ -188,6 +188,29 @@ pub(super) fn undo(instance: Instance, locked: &Locked) -> Result<Unloaded> {
     Ok(done)
 }
 
+/// Removes what dead processes left: records without a registration, registrations that only a map holds, and what
+/// nobody confirmed in time. What another process is changing is left to it.
+///
+/// Errors: not permitted.
+pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
+    let dead = |instance: &Instance| instance.is_of_the_dead() && instance.standing() == Standing::Leftover;
+    let void = |instance: &Instance| dead(instance) || confirm::is_overdue(instance);
+    let store = locked.store();
+    for instance in survey::instances(store, features)?.into_iter().filter(void) {
+        if locked.is_for(&instance.name) {
+            undo(instance, locked)?;
+            continue;
+        }
+        let Some(other) = store.try_lock(&Subject::Name(instance.name.clone()))? else { continue };
+        let Some(instance) = survey::find(&instance.name, store, features)?.filter(void) else { continue };
+        match undo(instance, &other) {
+            Err(error) if is_held(&error) => {}
+            undone => drop(undone?),
+        }
+    }
+    Ok(())
+}
+
 /// Makes the default what it was before this name became it; the name stays loaded.
 ///
 /// Errors: it is not ours; not permitted.

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::object::{self, Successor};
+use super::object::{self, Successor, Verified};
+use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, Instance, Standing};
-use super::{Request, Verified, check_name, companion_place, record_of, sweep};
+use super::unload::sweep;
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::netns::Netns;
@@ -55,7 +56,7 @@ pub fn upgrade(request: &Request, features: &Features) -> Result<Upgraded> {
         companion_map: shared.as_ref().map(AsFd::as_fd),
         is_allowed: congestion::is_allowed(request.name)?,
     };
-    let mut verified = object::verify_successor(request, features, successor)?;
+    let mut verified = object::verify_logged(request, features, successor)?;
     let map = verified.publish()?;
     let generation = highest(&record) + 1;
     let next = Code { generation, ..record_of(request, bpf::map_id(&map)?).code() };
@@ -164,7 +165,7 @@ pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features
 }
 
 /// What a kernel without links for struct_ops means for an upgrade.
-pub fn no_links(name: &str) -> Failure {
+fn no_links(name: &str) -> Failure {
     let what = format!("cannot swap code under the name \"{name}\": this kernel has no struct_ops links (Linux 6.4)");
     Failure::unmet(what).hint(format!("`tccc upgrade {name} --beside` loads the new code beside the old one first"))
 }

@@ -15,7 +15,8 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
 use super::pins::Pins;
-use super::{Record, Store, is_unfinished, read};
+use super::record::{Record, read};
+use super::store::Store;
 use crate::failure::Failure;
 use crate::kernel::flock;
 use crate::kernel::process::{Condition, command};
@@ -25,6 +26,8 @@ use crate::units::format_duration;
 const LOCKS: &str = "locks";
 /// The file that every holder of a lock holds too.
 const PRESENCE: &str = "presence";
+/// Ending of a record that is not written to its end.
+const UNFINISHED: &str = "new";
 /// How often a held lock is asked for again.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -111,13 +114,6 @@ impl Store {
         self.lock_within(subject, patience)
     }
 
-    /// As [`Store::lock`], for as long as it takes.
-    ///
-    /// Errors: the folder cannot be made.
-    pub fn lock_at_any_time(&self, subject: Subject) -> Result<Locked> {
-        self.lock_within(subject, Duration::MAX)
-    }
-
     /// As [`Store::lock`], with another patience.
     ///
     /// Errors: as [`Store::lock`].
@@ -158,8 +154,8 @@ impl Store {
     }
 
     fn make_folders(&self) -> std::io::Result<()> {
-        make_readable(&self.folder)?;
-        match DirBuilder::new().mode(0o700).create(self.folder.join(LOCKS)) {
+        make_readable(self.folder())?;
+        match DirBuilder::new().mode(0o700).create(self.folder().join(LOCKS)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
             other => other?,
         }
@@ -168,7 +164,7 @@ impl Store {
 
     /// Opened for reading: that is enough to lock, also on a file system that has become read-only.
     fn open_lock(&self, name: &str) -> std::io::Result<File> {
-        let path = self.folder.join(LOCKS).join(name);
+        let path = self.folder().join(LOCKS).join(name);
         match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)
@@ -180,7 +176,7 @@ impl Store {
     /// Names who holds a lock, and says how to go on.
     fn held(&self, subject: &Subject, patience: Duration) -> Failure {
         let after = format_duration(patience);
-        let path = |name: &str| self.folder.join(LOCKS).join(name);
+        let path = |name: &str| self.folder().join(LOCKS).join(name);
         let holder = flock::holder(&path(&subject.file())).or_else(|| flock::holder(&path(PRESENCE)));
         let refuse = |who: String| Failure::again(format!("cannot change {}: {who}", subject.phrase()));
         let Some(pid) = holder else {
@@ -197,7 +193,7 @@ impl Presence {
     /// Whether the file was not removed before it was locked.
     fn is_current(&self) -> bool {
         let inode = |meta: std::io::Result<fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
-        let path = self.store.folder.join(LOCKS).join(PRESENCE);
+        let path = self.store.folder().join(LOCKS).join(PRESENCE);
         inode(self.lock.metadata()) == inode(fs::metadata(path))
     }
 }
@@ -208,7 +204,7 @@ impl Drop for Presence {
         if self.lock.relock(FlockArg::LockExclusiveNonblock).is_err() || !self.is_current() {
             return;
         }
-        let folder = &self.store.folder;
+        let folder = self.store.folder();
         remove_unfinished(folder);
         if self.store.is_of_host()
             && let Some(pins) = Pins::of_host()
@@ -226,7 +222,8 @@ impl Drop for Presence {
 /// Removes files that a killed process did not come to rename, while nobody writes any.
 fn remove_unfinished(folder: &Path) {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    files.filter(|path| is_unfinished(path)).for_each(|path| drop(fs::remove_file(path)));
+    let unfinished = files.filter(|path| path.extension().is_some_and(|ending| ending == UNFINISHED));
+    unfinished.for_each(|path| drop(fs::remove_file(path)));
 }
 
 impl Locked {
@@ -313,7 +310,7 @@ fn make_readable(folder: &Path) -> std::io::Result<()> {
 /// Called with the right to write a file in the folder of records.
 fn write_file<T: Serialize>(path: &Path, document: &T) -> Result<()> {
     path.parent().map_or(Ok(()), make_readable)?;
-    let fresh: PathBuf = path.with_extension(super::UNFINISHED);
+    let fresh: PathBuf = path.with_extension(UNFINISHED);
     let text = serde_json::to_vec_pretty(document).context("write a record")?;
     let mut file = File::create(&fresh)?;
     file.set_permissions(Permissions::from_mode(0o644))?;

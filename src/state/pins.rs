@@ -12,7 +12,8 @@ use anyhow::Result;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 
-use super::{Store, Subject};
+use super::lock::Subject;
+use super::store::Store;
 use crate::failure::Failure;
 use crate::kernel::bpffs;
 use crate::kernel::btf::reason;

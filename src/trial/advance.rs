@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result};
 
-use super::progress;
 use super::turn::Turn;
+use super::{progress, standing};
 use crate::kernel::clock;
 use crate::policy::change;
 use crate::policy::generation::{self, NewGeneration, NewTrial, Role};
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{GenerationRecord, RuleProgress, TrialRecord};
+use crate::policy::record::{RuleProgress, TrialRecord};
 use crate::state::pins::Pins;
 use crate::state::{Store, Subject};
 
@@ -26,7 +26,7 @@ pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress
     let applied = {
         let locked = store.lock(Subject::Policy)?;
         let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
-        if record.trial.as_ref() != Some(seen) || super::why_over(seen)?.is_some() {
+        if record.trial.as_ref() != Some(seen) || standing::why_over(seen)?.is_some() {
             return Ok(false);
         }
         let trial = TrialRecord { rules, ..seen.clone() };
@@ -57,12 +57,4 @@ pub fn set_paused(_turn: &Turn, seen: &TrialRecord, paused: bool) -> Result<bool
     let Some(trial) = record.trial.as_mut().filter(|trial| trial.began_ns == seen.began_ns) else { return Ok(false) };
     trial.paused = paused;
     record.write(&locked).map(|()| true)
-}
-
-/// The generation on trial.
-///
-/// Errors: the record is damaged; it is not written down.
-pub fn generation_of(trial: &TrialRecord) -> Result<GenerationRecord> {
-    let record = crate::policy::record::PolicyRecord::read(&Store::of_host())?;
-    record.generation(trial.generation).cloned().context("find the generation on trial")
 }

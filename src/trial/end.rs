@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::{Turn, journal, upgrade, view};
+use super::turn::Turn;
+use super::{journal, standing, swap, view};
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::probe::Features;
@@ -46,7 +47,7 @@ pub(super) fn revert_where(
     incident: Option<PathBuf>,
 ) -> Result<Option<TrialEnd>> {
     let turn = Turn::take()?;
-    let Some(trial) = super::current()?.filter(is_meant) else { return Ok(None) };
+    let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
     let end = revert_in(&turn, &trial, why, incident)?;
     drop(turn);
     dismiss(&trial);
@@ -92,18 +93,44 @@ pub fn unload_all(names: &[String]) -> Result<()> {
 ///
 /// Errors: as [`revert`].
 pub(super) fn undo_begin(turn: &Turn, began_ns: u64, loaded: &[String]) -> Result<()> {
-    if let Some(trial) = super::current()?.filter(|trial| trial.began_ns == began_ns) {
+    if let Some(trial) = standing::current()?.filter(|trial| trial.began_ns == began_ns) {
         revert_in(turn, &trial, "it could not begin", None)?;
     }
     unload_all(loaded)
 }
 
+/// Clears what a trial left whose guard is dead or was stopped past its lease: connections are decided as before already.
+///
+/// Errors: not permitted; the record is damaged.
+pub fn sweep() -> Result<()> {
+    let store = Store::of_host();
+    let record = PolicyRecord::read(&store)?;
+    if record.trial.is_none() && record.next_trial.is_none() {
+        if view::is_there(&store) {
+            view::tidy();
+        }
+        return Ok(());
+    }
+    if standing::over(&record)?.is_some() { clear() } else { Ok(()) }
+}
+
+/// As [`sweep`]; says what was on trial, and why it is over.
+///
+/// None: there was nothing to clear.
+/// Errors: as [`sweep`].
+pub fn clear_over() -> Result<Option<String>> {
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let Some((trial, why)) = standing::over(&record)? else { return Ok(None) };
+    clear()?;
+    Ok(Some(format!("the trial of {} is over: {why}", trial.subject.phrase())))
+}
+
 /// Ends the trial that is over although nobody ended it; keeps it where that was begun.
 ///
 /// Errors: as [`revert`].
-pub(super) fn clear() -> Result<()> {
+fn clear() -> Result<()> {
     let turn = Turn::take()?;
-    let Some((trial, why)) = super::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
+    let Some((trial, why)) = standing::over(&PolicyRecord::read(&Store::of_host())?)? else { return Ok(()) };
     if !(trial.confirmed && carry_out(&trial).is_ok()) {
         revert_in(&turn, &trial, &why, None)?;
     } else {
@@ -154,8 +181,8 @@ pub fn keep(name: Option<&str>) -> Result<TrialEnd> {
 /// Errors: as [`keep`].
 pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> Result<Option<TrialEnd>> {
     let turn = Turn::take()?;
-    let Some(trial) = super::current()?.filter(is_meant) else { return Ok(None) };
-    if let Some(over) = super::why_over(&trial)?.filter(|_| !trial.confirmed) {
+    let Some(trial) = standing::current()?.filter(is_meant) else { return Ok(None) };
+    if let Some(over) = standing::why_over(&trial)?.filter(|_| !trial.confirmed) {
         revert_in(&turn, &trial, &over, None)?;
         drop(turn);
         dismiss(&trial);
@@ -191,7 +218,7 @@ fn carry_out(trial: &TrialRecord) -> Result<()> {
             fault::point("confirm.default");
             swap_back()
         }
-        TrialSubject::Upgrade { name, trial_name } => upgrade::conclude(name, trial_name, &Features::probe()?),
+        TrialSubject::Upgrade { name, trial_name } => swap::conclude(name, trial_name, &Features::probe()?),
     }
 }
 

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use self::watch::TrialWatch;
+use self::watch::{Tick, TrialWatch};
 use super::{end, view};
 use crate::kernel::process::Process;
 use crate::policy::generation;
@@ -25,18 +24,6 @@ const TICK: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_millis(50);
 /// So many ticks in a row may fail: what passes by itself, such as a held lock, ends no trial.
 const FAILURES_MAX: u32 = 3;
-
-/// Until when a trial may decide, by the kernel's own lease.
-///
-/// None: the generation is gone, or may not be looked at.
-/// Errors: the lease cannot be read.
-pub fn lease_of(trial: &TrialRecord) -> Result<Option<u64>> {
-    let Some(pins) = PolicyPins::of_host() else { return Ok(None) };
-    let place = pins.part(trial.generation, "lease");
-    let Ok(lease) = MapHandle::from_pinned_path(place) else { return Ok(None) };
-    let bytes = lease.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).context("read the lease")?;
-    Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes))
-}
 
 /// Guards the trial that began at `began_ns`, until it is over. `starter` is the process that begins it.
 ///
@@ -62,12 +49,6 @@ pub fn run(began_ns: u64, starter: Process, layouts: fn() -> Layouts) -> Result<
     });
     view::tidy();
     ended
-}
-
-enum Tick {
-    On,
-    /// It is over, by this guard or by somebody else.
-    Over,
 }
 
 fn guard(known: &mut Known, began_ns: u64, stop: &AtomicBool, layouts: fn() -> Layouts) -> Result<()> {

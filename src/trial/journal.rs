@@ -40,11 +40,9 @@ pub fn note(end: &TrialEnd) -> Result<()> {
         let fresh = path.with_extension("new");
         fs::write(&fresh, rest).and_then(|()| fs::rename(&fresh, &path)).context("shorten the list of trials")?;
     }
-    let mut file = OpenOptions::new().create(true).append(true).open(&path);
     let line = serde_json::to_string(end).context("write how the trial ended")? + "\n";
-    file.as_mut()
-        .map_or_else(|error| Err(std::io::Error::from(error.kind())), |file| file.write_all(line.as_bytes()))
-        .with_context(|| format!("write {}", path.display()))
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).with_context(|| format!("write {}", path.display()))
 }
 
 /// How the latest trial ended.

@@ -2,19 +2,19 @@
 
 use anyhow::{Context, Result};
 
-use super::{Turn, advance, end, progress};
+use super::turn::Turn;
+use super::{advance, end, progress, standing};
 use crate::failure::Failure;
 use crate::kernel::clock;
-use crate::policy::record::{GenerationRecord, RuleProgress, RuleState, TrialRecord};
+use crate::policy::record::{GenerationRecord, PolicyRecord, RuleProgress, RuleState, TrialRecord};
 use crate::policy::rule::Portion;
+use crate::state::Store;
 
 /// Stops the steps, or lets them go on.
 ///
 /// Errors: nothing is on trial; it has no steps; the record cannot be written.
 pub fn set_paused(paused: bool) -> Result<()> {
-    super::sweep()?;
-    let turn = Turn::take()?;
-    let (trial, generation) = going_on()?;
+    let (turn, trial, generation) = going_on()?;
     let has_steps =
         generation.policy.rules.iter().any(|rule| rule.trial.as_ref().is_some_and(|it| !it.steps.is_empty()));
     if !has_steps {
@@ -30,9 +30,7 @@ pub fn set_paused(paused: bool) -> Result<()> {
 /// Errors: nothing is on trial; no such rule is; the kernel refuses the generation.
 /// Side effects: those of another generation; the end of the trial where every rule has passed.
 pub fn promote(rule: Option<&str>) -> Result<Vec<(String, Option<Portion>)>> {
-    super::sweep()?;
-    let turn = Turn::take()?;
-    let (trial, generation) = going_on()?;
+    let (turn, trial, generation) = going_on()?;
     let mut rules = trial.rules.clone();
     let wanted = rules.iter_mut().filter(|it| rule.is_none_or(|rule| rule == it.rule) && it.state != RuleState::Passed);
     let promoted = wanted.map(|progress| advance_one(progress, &generation)).collect::<Result<Vec<_>>>()?;
@@ -63,11 +61,14 @@ fn advance_one(progress: &mut RuleProgress, generation: &GenerationRecord) -> Re
     Ok((progress.rule.clone(), step.map(|step| step.portion).filter(|_| rises)))
 }
 
-/// The trial that goes on, with its generation.
-fn going_on() -> Result<(TrialRecord, GenerationRecord)> {
-    let trial = super::current()?.ok_or_else(nothing)?;
-    let generation = advance::generation_of(&trial)?;
-    Ok((trial, generation))
+/// The right to change the trial that goes on, with its generation.
+fn going_on() -> Result<(Turn, TrialRecord, GenerationRecord)> {
+    end::sweep()?;
+    let turn = Turn::take()?;
+    let trial = standing::current()?.ok_or_else(nothing)?;
+    let record = PolicyRecord::read(&Store::of_host())?;
+    let generation = record.generation(trial.generation).cloned().context("find the generation on trial")?;
+    Ok((turn, trial, generation))
 }
 
 fn nothing() -> Failure {

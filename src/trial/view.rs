@@ -112,11 +112,6 @@ impl History {
         }
     }
 
-    /// Earlier looks mean other arms: begins anew.
-    pub fn clear(&mut self) {
-        *self = History::default();
-    }
-
     /// Shape: oldest first.
     pub fn points(&self) -> Vec<Point> {
         self.points.iter().cloned().collect()

@@ -17,7 +17,7 @@ use crate::state::Store;
 use crate::trial::incident::{self, DOCUMENT};
 use crate::trial::judge::{ArmSeen, RuleJudgement};
 use crate::trial::view::{self, Point, TrialView};
-use crate::trial::{self, guard, journal};
+use crate::trial::{self, journal};
 
 /// Incidents that are listed, latest first.
 const INCIDENTS_MAX: usize = 50;
@@ -114,7 +114,7 @@ impl HostTrials {
         let generation = record.generation(trial.generation);
         let policy = generation.map(|generation| generation.policy.clone()).unwrap_or_default();
         let view = view::read(&self.store);
-        let lease_ns = guard::lease_of(trial).ok().flatten().or(view.as_ref().map(|view| view.lease_until_ns));
+        let lease_ns = trial::lease_of(trial).ok().flatten().or(view.as_ref().map(|view| view.lease_until_ns));
         let rules = policy.rules.iter().filter_map(|rule| rule_line(rule, trial, (view.as_ref(), now_ns)));
         Ok(Some(TrialLine {
             title: trial.subject.phrase(),

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::{Tick, lease_of};
 use crate::kernel::{bpf, clock};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, TrialRecord};
@@ -19,6 +18,7 @@ use crate::trial::arms::{ArmCells, Arms};
 use crate::trial::incident::{Facts, Recent};
 use crate::trial::judge::{self, RuleJudgement, Seen};
 use crate::trial::progress::{self, Next};
+use crate::trial::standing::lease_of;
 use crate::trial::turn::Turn;
 use crate::trial::view::{self, History, TrialView};
 use crate::trial::{advance, end, incident};
@@ -27,6 +27,12 @@ use crate::trial::{advance, end, incident};
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// What absolute limits are about.
 const WINDOW: Duration = Duration::from_secs(60);
+
+pub(super) enum Tick {
+    On,
+    /// It is over, by this guard or by somebody else.
+    Over,
+}
 
 pub(super) struct TrialWatch {
     pub(super) generation: u32,

@@ -86,7 +86,7 @@ pub fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
 }
 
 fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialLine> {
-    let lease = trial::guard::lease_of(trial)?.unwrap_or(0);
+    let lease = trial::lease_of(trial)?.unwrap_or(0);
     Ok(TrialLine {
         subject: trial.subject.clone(),
         title: trial.subject.phrase(),

@@ -1,0 +1,87 @@
+//! What is asked to be registered, and the record that it begins with.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::Result;
+use sha2::{Digest, Sha256};
+
+use crate::catalog::{Algorithm, Setting};
+use crate::failure::Failure;
+use crate::kernel::cgroup;
+use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The algorithm: of the catalogue, or read from a user's file.
+    pub algorithm: &'a Algorithm,
+    /// Its name in the kernel; the algorithm's id unless another is wanted.
+    pub name: &'a str,
+    /// Tunables with another value than their default.
+    pub settings: &'a [Setting],
+    /// The user's own object file; none for an algorithm of the catalogue.
+    pub file: Option<&'a Path>,
+    /// Where its companion program is attached; none for every socket of this host.
+    pub cgroup: Option<&'a Path>,
+}
+
+impl<'a> Request<'a> {
+    /// The algorithm under its own name with its defaults.
+    pub fn of(algorithm: &'a Algorithm) -> Self {
+        Request { algorithm, name: &algorithm.id, settings: &[], file: None, cgroup: None }
+    }
+}
+
+pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
+    let algorithm = request.algorithm;
+    Record {
+        schema: RECORD_SCHEMA,
+        name: request.name.to_owned(),
+        algorithm: algorithm.id.clone(),
+        title: algorithm.title.clone(),
+        // Whoever upgrades later may stand in another folder.
+        file: request.file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())),
+        digest: digest(&algorithm.object),
+        tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
+        since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        generation: 1,
+        owner: Owner::this_process(),
+        map_id,
+        layout: algorithm.layout.clone(),
+        ..Record::default()
+    }
+}
+
+/// The cgroup where the companion of an algorithm goes; none when it needs none.
+///
+/// Errors: no cgroup v2 is mounted; no such cgroup; a cgroup was given where there is nothing to attach.
+pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
+    let Some(companion) = &request.algorithm.companion else {
+        if request.cgroup.is_some() {
+            let what = format!("\"{}\" has no companion program, so there is nothing to attach", request.algorithm.id);
+            return Err(Failure::usage(what).hint("leave `--cgroup` out").into());
+        }
+        return Ok(None);
+    };
+    let cgroup = match request.cgroup {
+        Some(path) => cgroup::resolve(path)?,
+        None => cgroup::mount_point()?,
+    };
+    Ok(Some(Attachment { program: companion.program.clone(), cgroup }))
+}
+
+/// SHA-256 of an object, in hexadecimal.
+pub fn digest(object: &[u8]) -> String {
+    Sha256::digest(object).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Refuses a name that the kernel cannot carry.
+///
+/// Errors: too long, or with other characters than the kernel takes.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    crate::catalog::check_name(name).map_err(Failure::usage)
+}

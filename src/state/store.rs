@@ -1,0 +1,69 @@
+//! The folder that holds the records.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::record::{Record, read};
+use crate::failure::Failure;
+use crate::kernel::btf::reason;
+
+/// Where the records are; empty after a reboot, as the kernel's registrations are.
+pub const FOLDER: &str = "/run/tccc";
+
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    pub fn of_host() -> Self {
+        Self::at(Path::new(FOLDER))
+    }
+
+    pub fn at(folder: &Path) -> Self {
+        Store { folder: folder.to_owned() }
+    }
+
+    /// Every record that can be read.
+    ///
+    /// Shape: sorted by name; unreadable files are left out.
+    pub fn records(&self) -> Vec<Record> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let records = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+        let mut records: Vec<Record> = records.filter_map(|path| read(&path)).collect();
+        records.sort_by(|a, b| a.name.cmp(&b.name));
+        records
+    }
+
+    /// Every name that has a file here, also one that cannot be read as a record.
+    ///
+    /// Shape: sorted.
+    pub fn names(&self) -> BTreeSet<String> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let records = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+        let names = records.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        names.filter(|name| crate::catalog::check_name(name).is_ok()).collect()
+    }
+
+    pub fn record(&self, name: &str) -> Option<Record> {
+        read(&self.path(name))
+    }
+
+    pub(super) fn is_of_host(&self) -> bool {
+        self.folder == Path::new(FOLDER)
+    }
+
+    pub(super) fn refused(&self, error: &std::io::Error) -> Failure {
+        Failure::failed(format!("cannot keep records in {}: {}", self.folder.display(), reason(error)))
+            .hint("run as root, or make the folder writable for you")
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+}

@@ -1,0 +1,145 @@
+//! How a trial begins: its guard first, then the generation that is tried.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::turn::Turn;
+use super::{end, view};
+use crate::failure::Failure;
+use crate::fault;
+use crate::kernel::clock;
+use crate::kernel::process::{self, Process};
+use crate::policy::change::{self, Applied};
+use crate::policy::generation::{NewTrial, Role};
+use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
+use crate::policy::rule::Policy;
+use crate::policy::{file, resolve};
+use crate::state::Store;
+
+/// How long the kernel lets a trial decide after the guard's latest sign of life; it never decides past its deadline.
+const LEASE: Duration = Duration::from_secs(15);
+/// A guard that cannot do its work has died before this.
+const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(6);
+/// How often whoever begins a trial looks whether the guard has.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What is to be tried, and for how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub subject: TrialSubject,
+    /// The rules, those that the trial adds included.
+    pub policy: Policy,
+    /// When it ends unless a person keeps it; none: its rules say.
+    pub patience: Option<Duration>,
+    /// Move open connections too.
+    pub live: bool,
+    /// Algorithms that were loaded for it before; they go if it fails, or cannot begin.
+    pub loaded: Vec<String>,
+}
+
+/// The process that guards a trial: ended with this value unless it is released.
+#[derive(Debug)]
+struct GuardProcess {
+    child: Option<Child>,
+    process: Process,
+}
+
+impl GuardProcess {
+    /// `command` is this program with the words that make it call [`super::guard::run`]; the numbers of the trial and of
+    /// this process are added.
+    fn start(command: &mut Command, began_ns: u64) -> Result<Self> {
+        let starter = Process::this().context("see this process in /proc")?.owner_text();
+        let command = command.args([&began_ns.to_string(), "--starter", &starter]);
+        let child = process::spawn_detached(command).context("start the trial's guard")?;
+        let process = Process::of(child.id()).context("see the trial's guard in /proc")?;
+        Ok(GuardProcess { child: Some(child), process })
+    }
+}
+
+impl Drop for GuardProcess {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Begins a trial. `guard` is this program with the words that make it call [`super::guard::run`].
+///
+/// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
+/// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
+pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
+    let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
+    ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
+    let turn = Turn::take()?;
+    let began_ns = clock::boottime_ns()?;
+    let begun = GuardProcess::start(guard, began_ns).and_then(|mut process| {
+        fault::point("trial.guard");
+        let trial = trial_of(plan, began_ns, process.process);
+        let deadline_ns = trial.deadline_ns;
+        let role = Role::Begins(NewTrial { trial, until_ns: None });
+        let applied = change::apply(&plan.policy, file, role, plan.live)?;
+        fault::point("trial.begun");
+        await_first_look(&process.process);
+        check_guarded(&process.process, deadline_ns)?;
+        process.child = None; // dropping a child neither ends it nor waits for it
+        Ok(applied)
+    });
+    // The guard is dead by now where this failed.
+    begun.inspect_err(|_| drop(end::undo_begin(&turn, began_ns, &plan.loaded)))
+}
+
+fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
+    TrialRecord {
+        subject: plan.subject.clone(),
+        began_ns,
+        deadline_ns: plan.patience.map(|patience| began_ns + patience.as_nanos() as u64),
+        lease_ns: LEASE.as_nanos() as u64,
+        guard,
+        live: plan.live,
+        loaded: plan.loaded.clone(),
+        policy: Some(file::digest(&plan.policy)),
+        rules: progress_of(&plan.policy, began_ns),
+        ..TrialRecord::default()
+    }
+}
+
+/// Waits until the guard has looked for the first time, or died: the kernel may refuse its programs.
+///
+/// One that lives and cannot write what it sees guards all the same.
+fn await_first_look(guard: &Process) {
+    let begin = Instant::now();
+    while guard.lives() && view::read(&Store::of_host()).is_none() && begin.elapsed() < FIRST_LOOK_WITHIN {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Refuses a trial that nothing guards, or whose time is over already.
+fn check_guarded(guard: &Process, deadline_ns: Option<u64>) -> Result<()> {
+    if !guard.lives() {
+        return Err(Failure::failed("the trial's guard ended at once: everything is as before")
+            .hint("`tccc doctor` says what this kernel lacks")
+            .into());
+    }
+    let now_ns = clock::boottime_ns()?;
+    if deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
+        let what = "the time of the trial was over before it could begin: everything is as before";
+        return Err(Failure::failed(what).hint("give it more time").into());
+    }
+    Ok(())
+}
+
+fn progress_of(policy: &Policy, began_ns: u64) -> Vec<RuleProgress> {
+    let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
+    let progress = tried.map(|rule| RuleProgress {
+        rule: rule.name.clone(),
+        step: 0,
+        since_ns: began_ns,
+        state: RuleState::Judged,
+    });
+    progress.collect()
+}
