@@ -4,16 +4,16 @@
 
 mod block;
 mod calibration;
+mod engine;
 mod machine;
 
 use std::collections::BTreeMap;
 
 pub use self::block::{Block, BlockPlan};
-pub use self::calibration::{Calibration, Quantity};
+pub use self::calibration::{At, Calibration, Quantity};
+pub use self::engine::Engine;
 pub use self::machine::Machine;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
@@ -108,30 +108,6 @@ pub struct Lateness {
     pub p999: f64,
     /// Largest.
     pub max: f64,
-}
-
-/// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
-pub type At = BTreeMap<String, String>;
-
-/// What carries the runs out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Engine {
-    /// Linux, over emulated links
-    #[default] // of older records, which say nothing
-    Kernel,
-    /// Linux' own TCP in virtual time, with a native build of the same algorithm files; needs no root
-    Virtual,
-    /// The simulator ns-2 with its own TCP agents, as far as the scenario names them in [ns2]; needs no root
-    Ns2,
-}
-
-impl Engine {
-    /// The word options, files and reports use.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

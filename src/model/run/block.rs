@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Engine, Machine};
+use super::engine::Engine;
+use super::machine::Machine;
 
 /// What one published block is: which part of which plan, and nothing of the other parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

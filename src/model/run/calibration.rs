@@ -1,10 +1,12 @@
 //! What empty paths measured before an experiment, and how files say which path it was.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::At;
+/// Where in the sweep a cell lies: sweep variable to value, both as text ("loss" to "0.1%").
+pub type At = BTreeMap<String, String>;
 
 /// What the empty path measured before an experiment, beside what was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
