@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::libc;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
@@ -130,13 +130,22 @@ pub fn namespaces_with_default(name: &str) -> Vec<(u32, PathBuf)> {
 }
 
 fn choices(namespaces: &BTreeMap<u32, PathBuf>) -> Result<Vec<Choice>> {
-    let mut found = dump(Netns::current()?.inode()).context("ask the kernel for its TCP sockets")?;
+    let mut found = dump(Netns::current()?.inode()).map_err(explained)?;
     let own = Netns::current()?.inode();
     for (&inode, path) in namespaces.iter().filter(|(inode, _)| **inode != own) {
         let others = Netns::open(path).and_then(|netns| netns.run(|| Ok(dump(inode)?)));
         found.extend(others.unwrap_or_default()); // a namespace may end, or be another user's, while it is looked at
     }
     Ok(found)
+}
+
+/// A kernel whose module is missing answers that there is no such file.
+fn explained(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::NotFound {
+        let unmet = Failure::unmet("cannot ask the kernel for its TCP sockets: its module tcp_diag is not loaded");
+        return unmet.hint("`modprobe tcp_diag`").into();
+    }
+    anyhow::Error::new(error).context("ask the kernel for its TCP sockets")
 }
 
 fn dump(netns: u32) -> io::Result<Vec<Choice>> {

@@ -73,8 +73,9 @@ use = \"bpf_reno\"
 ///
 /// In the guest, with systemd as its first process: the package is installed and enabled; after a reboot the default,
 /// the policy and a route with `congctl` are there before the network; the page starts by socket activation, and again when
-/// it stalls; a lease ends in time although the clock is set; stopping and purging leave nothing. Without KVM that takes
-/// 3 minutes on two idle cores, after the package and, once, the guest's Debian are made. Needs root.
+/// it stalls; a lease ends in time although the clock is set; the commands of tccc(7) work; stopping and purging leave
+/// nothing. Without KVM that takes 3 minutes on two idle cores, after the package and, once, the guest's Debian are made.
+/// Needs root.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The package, where it is built already; else it is built

@@ -18,7 +18,8 @@ const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p"
 /// The first program of a guest that has a disk.
 const INIT_DISK: &str = include_str!("init-disk.sh");
 /// Modules without which such a guest sees neither its disk nor the folder of the host.
-const MODULES_DISK: [&str; 6] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "9pnet_virtio", "9p"];
+const MODULES_DISK: [&str; 7] =
+    ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "9pnet_virtio", "9p", "tcp_diag"];
 /// Folders that the first program mounts at.
 const FOLDERS: [&str; 8] = ["bin", "dev", "host", "memory", "modules", "proc", "root", "sys"];
 /// The ports of standard output, standard error and the exit code, as the first program names them.

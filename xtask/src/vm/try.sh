@@ -76,6 +76,65 @@ not_loaded() {
 	esac
 }
 
+# The commands and files of the operator's page, tccc(7), by their number.
+block() {
+	zcat /usr/share/man/man7/tccc.7.gz | awk -v wanted="$1" '/^\.nf/ { n++; on = 1; next } /^\.fi/ { on = 0 } on && n == wanted'
+}
+must_follow() {
+	must sh -e -c "$(block "$1")"
+}
+# A service with connections of its own, by the name that the page uses.
+start_nginx() {
+	cat >/run/web.pl <<'EOF'
+use IO::Socket::INET;
+my $listener = IO::Socket::INET->new(Listen => 64, LocalAddr => "127.0.0.1:8080") or die "listen: $!";
+my @open;
+while (1) {
+	my $client = IO::Socket::INET->new(PeerAddr => "127.0.0.1:8080") or die "connect: $!";
+	push @open, [$client, $listener->accept];
+	shift @open if @open > 20;
+	$client->syswrite("x" x 1000);
+	select(undef, undef, undef, 0.1);
+}
+EOF
+	mkdir -p /run/systemd/system
+	printf '[Service]\nExecStart=/usr/bin/perl /run/web.pl\n' >/run/systemd/system/nginx.service
+	must systemctl daemon-reload
+	must systemctl start nginx
+}
+explained() {
+	case $(tccc explain "$(systemctl show --property MainPID --value nginx)") in
+	*web*) ;;
+	*) return 1 ;;
+	esac
+}
+operators_page() {
+	must tccc doctor
+	must_follow 2
+	block 3 >/etc/tccc/policies/web.toml
+	start_nginx
+	must_follow 4
+	must_say web tccc status
+	await 60 explained
+	must tccc policy abort
+	must tccc policy remove
+	must_follow 4
+	must tccc confirm
+	must_follow 8
+	must systemctl reload tccc
+	must_say '"web"' tccc policy show -o json
+	must systemctl stop nginx
+	must_follow 10
+	must_say 'nothing is loaded' tccc status
+	must_follow 9
+	must_say dtcp default
+	must tccc unload --all
+	must cp /job/10-site.toml /etc/tccc/
+	must cp /job/web.toml /etc/tccc/policies/
+	must systemctl enable --now tccc.service
+	check_declared
+}
+
 install() {
 	mkdir -p /var/lib/try
 	default >/var/lib/try/default
@@ -130,6 +189,8 @@ rebooted() {
 	await 120 not_loaded bpf_vegas
 	[ $(($(uptime) - loaded)) -ge 40 ] || die "the lease of 40 s ended after $(($(uptime) - loaded)) s"
 	must_say dtcp default
+	step "the operator's page"
+	operators_page
 	step stop
 	must systemctl stop tccc-serve.socket tccc-serve.service tccc.service
 	[ "$(default)" = "$(cat /var/lib/try/default)" ] || die "the default is $(default) after the stop"
