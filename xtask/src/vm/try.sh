@@ -30,7 +30,7 @@ must_say() {
 }
 # Everything that a person would find changed: kind, mode, owner and target of each file, and the content of settings.
 files() {
-	find / -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /var/cache -o -path /var/log \
+	find / -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /var/cache -o -path /var/log -o -path /var/backups \
 		-o -path /var/lib/try -o -path /etc/ld.so.cache \) -prune -o -printf '%y %m %u:%g %p %l\n' | sort
 	find /etc -xdev -type f ! -name ld.so.cache -exec sha256sum {} + | sort -k 2
 }
