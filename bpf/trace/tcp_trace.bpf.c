@@ -61,7 +61,7 @@ struct flow {
 	u64 sampled_ns;
 	u64 sampled_jiffies;
 	u64 lost_ns; /* time of the last LOSS */
-	u64 moved;   /* sum of counts at the last tick that sent something */
+	u64 moved;   /* sum of counts in the last event of a tick */
 	const void *ops;
 	u32 generation; /* of the filter that `passes` was decided with; 0: not decided */
 	u32 lost_pkts;
@@ -69,6 +69,7 @@ struct flow {
 	u8 ca_state;
 	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS; as many where its opening was not seen */
 	bool passes;
+	bool is_chosen; /* its socket has chosen this place: two processors may meet a socket at once */
 	u8 strays; /* ticks in a row that found another socket there, or a closed one */
 };
 
@@ -221,10 +222,12 @@ static __noinline struct flow *take_place(struct sock *sk, u32 *place)
 	flow->retrans_pkts = tp->total_retrans;
 	flow->sampled_jiffies = bpf_jiffies64() - interval_jiffies;
 	flow->moved = moved_of(tp);
-	/* The last: from now on the clock looks at it. */
 	__sync_lock_test_and_set(&flow->sk, (u64)sk);
-	if (__sync_val_compare_and_swap(place, before, index + 1) == before)
+	if (__sync_val_compare_and_swap(place, before, index + 1) == before) {
+		/* The last: from now on the clock looks at it. */
+		flow->is_chosen = true;
 		return flow;
+	}
 	/* Another processor met the socket at the same moment. */
 	free_place(flow, index, (u64)sk);
 	return flow_at(place, sk);
@@ -333,14 +336,6 @@ static __always_inline void submit(struct tccc_event *event)
 	bpf_ringbuf_submit(event, is_filling ? RING_FORCE_WAKEUP : RING_NO_WAKEUP);
 }
 
-static __always_inline void send(const struct tcp_sock___trace *tp, u8 kind)
-{
-	struct tccc_event *event = reserve(tp, kind);
-
-	if (event)
-		submit(event);
-}
-
 /* Also remembers it. */
 static __always_inline void send_state(struct flow *flow, const struct tcp_sock___trace *tp, u8 prior, u8 state)
 {
@@ -381,12 +376,23 @@ static __always_inline bool is_loss_due(const struct flow *flow, const struct tc
 	return bpf_ktime_get_ns() - flow->lost_ns >= loss_gap_ns;
 }
 
+/* What is remembered comes from the event: the socket may go on meanwhile, on another processor. */
+static __always_inline struct tccc_event *reserve_loss(struct flow *flow, const struct tcp_sock___trace *tp)
+{
+	struct tccc_event *event = reserve(tp, TCCC_EVENT_LOSS);
+
+	flow->lost_ns = bpf_ktime_get_ns();
+	flow->lost_pkts = event ? event->lost_pkts : tp->lost;
+	flow->retrans_pkts = event ? event->retrans_pkts : tp->total_retrans;
+	return event;
+}
+
 static __always_inline void send_loss(struct flow *flow, const struct tcp_sock___trace *tp)
 {
-	flow->lost_ns = bpf_ktime_get_ns();
-	flow->lost_pkts = tp->lost;
-	flow->retrans_pkts = tp->total_retrans;
-	send(tp, TCCC_EVENT_LOSS);
+	struct tccc_event *event = reserve_loss(flow, tp);
+
+	if (event)
+		submit(event);
 }
 
 /* Whether something may be due. Nearly every packet stops here; everything else is decided later. */
@@ -447,6 +453,7 @@ static __always_inline const struct tcp_sock___trace *tcp_sock_at(u64 sk)
 static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 {
 	const struct tcp_sock___trace *tp = tcp_sock_at(sk);
+	struct tccc_event *event;
 	u64 moved;
 
 	/* The end of the socket was not seen, or its memory belongs to another socket by now. */
@@ -462,11 +469,10 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 	/* What is not sent now waits for the next tick. The rest of the ring is for events that are not samples. */
 	if (bpf_ringbuf_query(&tccc_events, RING_UNREAD_BYTES) >= yield_bytes)
 		return;
-	flow->moved = moved;
-	if (is_loss_due(flow, tp))
-		send_loss(flow, tp);
-	else
-		send(tp, TCCC_EVENT_SAMPLE);
+	event = is_loss_due(flow, tp) ? reserve_loss(flow, tp) : reserve(tp, TCCC_EVENT_SAMPLE);
+	flow->moved = event ? event->bytes_acked + event->bytes_received + event->delivered_pkts : moved;
+	if (event)
+		submit(event);
 }
 
 struct round {
@@ -484,7 +490,7 @@ static long visit(u64 count, struct round *round)
 	if (!flow)
 		return 1;
 	sk = flow->sk;
-	if (!sk)
+	if (!sk || !flow->is_chosen)
 		return 0;
 	look_by_clock(flow, index, sk);
 	return ++round->looks >= LOOKS_PER_TICK;
