@@ -186,13 +186,16 @@ impl Gatherer {
         Ok(())
     }
 
-    fn send(&mut self, mut arrivals: Vec<Arrival>) -> Result<(), Gone> {
-        while !arrivals.is_empty() {
-            let rest = arrivals.split_off(arrivals.len().min(PARCEL));
-            self.to.send(Gathered::Arrivals(arrivals)).map_err(|_| Gone)?;
-            arrivals = rest;
+    /// A parcel has room for its own arrivals only: what remains of a vector that is split keeps the room of all.
+    fn send(&mut self, arrivals: Vec<Arrival>) -> Result<(), Gone> {
+        let mut rest = arrivals.into_iter();
+        loop {
+            let parcel: Vec<Arrival> = rest.by_ref().take(PARCEL).collect();
+            if parcel.is_empty() {
+                return Ok(());
+            }
+            self.to.send(Gathered::Arrivals(parcel)).map_err(|_| Gone)?;
         }
-        Ok(())
     }
 
     /// Arms of the sockets that were met, as far as they are not told already.
@@ -258,6 +261,22 @@ impl Gatherer {
 mod tests {
     use super::*;
     use crate::model::live::samples::sample;
+
+    #[test]
+    fn parcels_take_no_more_memory_than_what_is_in_them() {
+        let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
+        let layouts = Layouts { find: Box::new(|_| None), arms: Box::new(|| Ok(None)) };
+        let mut gatherer = Gatherer::new(Filter::default(), layouts, Scope::All, to);
+        let arrivals = (0..10 * PARCEL as u64 + 1).map(|at| Arrival::Event(sample(at, 1))).collect();
+        assert!(gatherer.send(arrivals).is_ok());
+        let parcels = gathered.try_iter().map(|gathered| match gathered {
+            Gathered::Arrivals(arrivals) => arrivals,
+            Gathered::Notice(notice) => panic!("{notice}"),
+        });
+        let sizes: Vec<[usize; 2]> = parcels.map(|parcel| [parcel.len(), parcel.capacity()]).collect();
+        assert_eq!(sizes.iter().map(|[len, _]| len).sum::<usize>(), 10 * PARCEL + 1);
+        assert!(sizes.iter().all(|[len, capacity]| *len <= PARCEL && *capacity <= PARCEL), "{sizes:?}");
+    }
 
     #[test]
     fn cgroup_in_which_a_sweep_found_nothing_is_named_again_with_its_next_socket() {
