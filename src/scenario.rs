@@ -27,7 +27,7 @@ pub use self::document::report::{Expected, Of, Published, ReportSpec, Source};
 pub use self::document::selection::{Goal, SelectionSpec};
 pub use self::document::shown::{DifferenceSpec, Draw, FigureSpec, Places, TIME};
 pub use self::spec::{ALGORITHM, DEFAULT_TOLERANCE, PLANNED_RUNS_MAX, RUNS_MAX, UDP, VARIANT};
-pub use self::spec::{Asked, Cell, FlowSpec, Profile, ScenarioFile, Sends, Variable};
+pub use self::spec::{Asked, Cell, FlowSpec, Profile, ScenarioFile, Sender, Sends, Variable};
 pub use self::virtual_time::{VIRTUAL_MAX, VirtualSpec};
 pub use self::whole::Scenario;
 pub use crate::path::route::LinkSpec;

@@ -166,6 +166,7 @@ enum tccc_sends {
 struct tccc_flow_request {
 	u64 start_ns;	 /* from the start of the run */
 	u64 length_ns;	 /* of a bulk flow from its first data, of the others from their start */
+	u64 from_start;	 /* 1: of a bulk flow from its start too */
 	u64 interval_ns; /* from the start of one transfer, message or datagram to the start of the next */
 	u64 bytes;	 /* payload of each transfer, message or datagram */
 	u64 settle_ns;	 /* the path is empty of datagrams when none came for this long */
@@ -191,7 +192,7 @@ struct tccc_flow_report {
 	u64 sent_pkts;	    /* this and the fields up to latest_ns: datagrams */
 	u64 arrived_pkts;   /* once each, late ones too */
 	u64 received_pkts;  /* once each, within the length from the first */
-	u64 first_ns;	    /* when the first arrived */
+	u64 first_ns;	    /* when the first arrived; when the receiver of a bulk flow began to count */
 	u64 last_ns;	    /* when the last of received_pkts arrived */
 	u64 latest_ns;	    /* the largest delay of a datagram behind its moment at the sender */
 	u32 flow;

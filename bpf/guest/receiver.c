@@ -21,13 +21,14 @@ static struct receiver *receiver_of(struct flow *flow, const struct sock *sk)
 
 /* ---- Counting ---- */
 
-/* The receiver counts from the arrival of the cookie, as iperf3's server does. */
+/* The receiver counts from the arrival of the cookie, as iperf3's server does, or from the flow's start. */
 static void count_bulk(struct flow *flow, u64 now_ns)
 {
 	if (flow->arrived_bytes < COOKIE_BYTES)
 		return;
 	if (!flow->counted_from_ns) {
-		flow->counted_from_ns = now_ns;
+		flow->counted_from_ns = flow->asked.from_start ? flow->start_ns : now_ns;
+		flow->report.first_ns = flow->counted_from_ns;
 		flow->report.counted_ns = flow->asked.length_ns;
 	}
 	if (now_ns - flow->counted_from_ns <= flow->asked.length_ns)

@@ -127,8 +127,9 @@ static void serve_bulk(struct sender *sender)
 		if (tp->snd_una != tp->write_seq)
 			return;
 		sender->stage = SENDER_SENDING;
-		flow->start_ns = now_ns;
-		job_at(&sender->job, now_ns + flow->asked.length_ns);
+		if (!flow->asked.from_start)
+			flow->start_ns = now_ns;
+		job_at(&sender->job, flow->start_ns + flow->asked.length_ns);
 	}
 	if (now_ns >= flow->start_ns + flow->asked.length_ns)
 		stop_bulk(sender, now_ns);

@@ -82,7 +82,7 @@ struct flow {
 	struct job accept;
 	struct tcp_congestion_ops ops; /* imposes the conditions; see sender.c */
 	const struct tcp_congestion_ops *own_ops;
-	u64 start_ns; /* of a bulk flow: when its first data left */
+	u64 start_ns; /* of a bulk flow: when its first data left, unless asked.from_start */
 	u32 connections;
 	u64 arrived_bytes;
 	u64 counted_from_ns; /* when a bulk flow's receiver began to count */

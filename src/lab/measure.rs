@@ -9,7 +9,7 @@ use crate::model::run::{Completion, FlowRecord};
 use crate::scenario::{FlowSpec, Sends};
 use crate::trace::event::{Event, EventKind};
 
-/// Packets that are delivered before the first of the data: the SYN and iperf3's cookie.
+/// Packets that are delivered before the first of the data: the SYN and iperf3's cookie, or our opening.
 const OPENING_PKTS: u32 = 2;
 /// The same in acknowledged bytes: the SYN counts one, the cookie has 37.
 const OPENING_BYTES: u64 = 38;
@@ -68,15 +68,15 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
     }
 }
 
-/// `delivered_pkts` counts from the first data packet to exactly `length` later, between two samples by
-/// interpolation: iperf3 itself stops a moment later, when the receiver has heard of the end.
-/// `goodput_bps` is over the time in which iperf3's receiver counted.
+/// `delivered_pkts` counts from the flow's beginning, or its first data packet, to exactly `length` later, between two
+/// samples by interpolation: iperf3 itself stops a moment later, when the receiver has heard of the end.
+/// `goodput_bps` is over the time in which the receiver counted.
 fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], time: Time) -> Result<FlowRecord> {
     let lacking = || {
         let advice = "if others fill its queue before its connections are made, let it start before them";
         anyhow!("the tracer saw no data of flow \"{}\": {advice}", blank.name)
     };
-    let window = Window::of(events, time.length).ok_or_else(lacking)?;
+    let window = Window::of(events, report.begun_ns, time.length).ok_or_else(lacking)?;
     if !window.is_seen_to_its_end() {
         bail!("the tracer did not see the end of flow \"{}\"", blank.name);
     }
@@ -170,18 +170,23 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
+    /// The window from `begun_ns`, or from the first data.
+    fn of(events: &'a [&'a Event], begun_ns: Option<u64>, length: Duration) -> Option<Self> {
+        let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS)?;
+        let begin_ns = begun_ns.unwrap_or_else(|| Window::first_data_ns(events, first));
+        Some(Window { events, first, begin_ns, end_ns: begin_ns + length.as_nanos() as u64 })
+    }
+
     /// The first data left one round trip before its acknowledgement.
     ///
     /// A sample is taken as a packet arrives, before it counts: the last that does not know of the data is the moment
     /// at which its acknowledgement came, and the next knows the round trip.
-    fn of(events: &'a [&'a Event], length: Duration) -> Option<Self> {
-        let first = events.iter().position(|event| event.delivered_pkts > OPENING_PKTS)?;
+    fn first_data_ns(events: &[&Event], first: usize) -> u64 {
         let is_acknowledgement =
             |event: &&&Event| event.kind == EventKind::Sample && event.delivered_pkts == OPENING_PKTS;
         let acknowledged = events[..first].last().filter(is_acknowledgement).unwrap_or(&events[first]);
         let round_trip_ns = u64::from(events[first].rtt_us.or(events[first].srtt_us).unwrap_or(0)) * 1000;
-        let begin_ns = acknowledged.time_ns.saturating_sub(round_trip_ns);
-        Some(Window { events, first, begin_ns, end_ns: begin_ns + length.as_nanos() as u64 })
+        acknowledged.time_ns.saturating_sub(round_trip_ns)
     }
 
     /// Whether the events reach as far as the window, or to the close of a flow that ended before.
@@ -228,6 +233,8 @@ mod tests {
     use crate::scenario::tests::{self, RENO};
     use crate::units::{BitsPerSec, Bytes};
 
+    const REPORT: TransferReport = TransferReport { received_bytes: 1000, receiver_s: 2.0, begun_ns: None };
+
     fn event(time_ms: u64, delivered_pkts: u32) -> Event {
         Event {
             local: "198.18.0.1:20001".parse().unwrap(),
@@ -252,14 +259,7 @@ mod tests {
     }
 
     fn record(events: &[Event]) -> Result<FlowRecord> {
-        let report = TransferReport {
-            algorithm: "reno".into(),
-            received_bytes: 1000,
-            receiver_s: 2.0,
-            retrans_pkts: 0,
-            mss_bytes: 1500,
-        };
-        record_of(&flow(Sends::Bulk), &Report::Bulk(report), events)
+        record_of(&flow(Sends::Bulk), &Report::Bulk(REPORT), events)
     }
 
     #[test]
@@ -312,6 +312,17 @@ mod tests {
         assert_eq!((record.goodput_bps, record.begin_s), (4000.0, Some(0.35)));
     }
 
+    /// Its connection took 400 ms of its second: what it lost there is its own.
+    #[test]
+    fn flow_of_our_own_sender_is_counted_from_the_moment_that_the_scenario_says() {
+        let close = Event { kind: EventKind::Close, ..event(1050, 60) };
+        let events = [event(500, 2), event(600, 4), event(1040, 52), close];
+        let report = TransferReport { begun_ns: Some(50_000_000), receiver_s: 1.0, ..REPORT };
+        let record = record_of(&flow(Sends::Bulk), &Report::Bulk(report), &events).unwrap();
+        assert_eq!((record.delivered_pkts, record.begin_s), (58, Some(0.0)));
+        assert_eq!(record.goodput_bps, 8000.0);
+    }
+
     #[test]
     fn flow_without_selective_acknowledgements_counts_what_was_acknowledged() {
         let acked = |time_ms, delivered, packets: u64| Event {
@@ -319,15 +330,8 @@ mod tests {
             ..event(time_ms, delivered)
         };
         let events = [acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)];
-        let report = Report::Bulk(TransferReport {
-            algorithm: "reno".into(),
-            received_bytes: 1000,
-            receiver_s: 2.0,
-            retrans_pkts: 0,
-            mss_bytes: 1500,
-        });
         let flow = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
-        assert_eq!(record_of(&flow, &report, &events).unwrap().delivered_pkts, 50);
+        assert_eq!(record_of(&flow, &Report::Bulk(REPORT), &events).unwrap().delivered_pkts, 50);
     }
 
     #[test]

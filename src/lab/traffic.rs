@@ -1,7 +1,7 @@
 //! Traffic: processes in the nodes' namespaces that die with this one, and what they report.
 //!
-//! Bulk flows are iperf3's ([`bulk`]). Transfers of a size and datagrams at a constant rate are our own ([`own`], and
-//! [`child`] in the namespaces): iperf3 opens a control connection for every one, times by its exchange over that, and
+//! Bulk flows are iperf3's ([`bulk`]) unless the scenario asks for our own sender. Transfers of a size and datagrams at a
+//! constant rate are always our own ([`own`], and [`child`] in the namespaces): iperf3 opens a control connection for every one, times by its exchange over that, and
 //! gives up a UDP flow whose first packet is lost.
 
 pub mod bulk;
@@ -13,6 +13,7 @@ pub(crate) mod own;
 mod process;
 pub(crate) mod report;
 mod socket;
+mod stream;
 mod transfers;
 
 use std::sync::atomic::AtomicBool;
@@ -21,7 +22,7 @@ use anyhow::Result;
 
 use self::ends::{Bed, Ends};
 use self::report::Report;
-use crate::scenario::Sends;
+use crate::scenario::{Sender, Sends};
 
 /// One flow as it is sent: its processes and its files.
 #[derive(Debug)]
@@ -39,8 +40,8 @@ impl Traffic {
     /// Side effects: a process that ends with the returned value.
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Traffic> {
         match ends.flow.sends {
-            Sends::Bulk => Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?)),
-            Sends::Transfers { .. } | Sends::Messages { .. } | Sends::Datagrams { .. } => {
+            Sends::Bulk if ends.flow.sender == Sender::Iperf3 => Ok(Traffic::Bulk(bulk::Transfer::listen(ends, bed)?)),
+            Sends::Bulk | Sends::Transfers { .. } | Sends::Messages { .. } | Sends::Datagrams { .. } => {
                 Ok(Traffic::Own(own::Own::listen(ends, bed)?))
             }
         }

@@ -80,6 +80,24 @@ pub struct FlowSpec {
     /// What it sends.
     #[serde(default)]
     pub sends: Sends,
+    /// Who sends it, where it has neither a size nor a rate.
+    #[serde(default, skip_serializing_if = "is_iperf3")]
+    pub sender: Sender,
+}
+
+/// Who sends a bulk flow on a real kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sender {
+    /// iperf3, which counts from the first data, in whole seconds.
+    #[default]
+    Iperf3,
+    /// Our own sender, which counts from the flow's `start`, whenever its connection is made.
+    Tccc,
+}
+
+fn is_iperf3(sender: &Sender) -> bool {
+    *sender == Sender::Iperf3
 }
 
 /// What a flow sends.

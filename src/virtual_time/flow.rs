@@ -20,7 +20,7 @@ use crate::lab::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::lab::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::lab::traffic::own::QUIET;
 use crate::lab::traffic::report::{Datagrams, Report, TransferReport, Transferred};
-use crate::scenario::{Cell, FlowSpec, Sends};
+use crate::scenario::{Cell, FlowSpec, Sender, Sends};
 use crate::trace::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use crate::trace::live::LOSS_GAPS_PER_INTERVAL;
 
@@ -170,6 +170,7 @@ impl GuestFlow<'_> {
         Request {
             start_ns: nanos(self.start),
             length_ns: nanos(self.length),
+            from_start: (self.flow.sender == Sender::Tccc).into(),
             settle_ns: if self.flow.is_tcp() { 0 } else { nanos(QUIET + self.hold_up) },
             flow: self.index as u32,
             window_cap: self.flow.window_cap.unwrap_or(0),
@@ -213,13 +214,9 @@ impl GuestFlow<'_> {
         if algorithm != self.algorithm {
             bail!("it ran \"{algorithm}\" where \"{}\" was asked", self.algorithm);
         }
-        Ok(TransferReport {
-            algorithm,
-            received_bytes: report.received_bytes,
-            receiver_s: report.counted_ns as f64 / 1e9,
-            retrans_pkts: report.retrans_pkts.into(),
-            mss_bytes: report.mss_bytes,
-        })
+        let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
+        let begun_ns = (self.flow.sender == Sender::Tccc).then_some(report.first_ns);
+        Ok(TransferReport { received_bytes, receiver_s, begun_ns })
     }
 }
 

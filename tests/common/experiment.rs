@@ -83,6 +83,14 @@ start = "3s"
 metrics = ["utilisation_ratio"]
 "#;
 
+/// Of this sender the first packet is lost, by which its connection is made a second late.
+pub fn late_connection(sender: &str) -> String {
+    let head = "title = \"Late\"\nclaim = \"x\"\nprofile = \"paper\"\nduration = \"3s\"\nruns = 1\nseed = 5\n";
+    let link = "[[link]]\nends = [\"s\", \"r\"]\nrate = \"8mbit\"\ndelay = \"5ms\"\nqueue = \"30pkts\"\nloss = [1]\n";
+    let flow = "[[flow]]\nname = \"data\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n";
+    format!("{head}[virtual]\nstart_spread = \"0s\"\n{link}{flow}sender = \"{sender}\"\n")
+}
+
 /// A small scenario: three variants of one sender over two links; every run takes about three seconds.
 pub fn tiny() -> String {
     [TINY_HEAD, &two_links("0.5%"), TINY_FLOW].concat()

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::experiment::finished;
+use crate::common::experiment::{finished, late_connection};
 use crate::common::{needs, poll_until, tccc};
 use crate::lab::virtual_time::{Bench, record, scenario};
 use nix::sys::signal::{self, Signal};
@@ -104,6 +104,20 @@ fn blocks_published_one_by_one_are_the_whole_plan() {
     assert!(publish(7).contains("the plan has no block 7"), "there may be more machines than blocks");
     assert_eq!(fs::read_dir(&published).unwrap().count(), 6);
     assert_eq!(digest(&published), digest(&bench.runs("whole", "--runs 2")));
+}
+
+#[test]
+fn own_sender_begins_to_count_before_its_connection_is_made() {
+    needs!(guest);
+    let flow = |sender: &str| {
+        let bench = Bench::new(&late_connection(sender));
+        record(&bench.runs("out", ""))["flows"][0].clone()
+    };
+    let of = |flow: &Value| ["begin_s", "goodput_bps"].map(|field| flow[field].as_f64().unwrap());
+    let [begin_s, goodput_bps] = of(&flow("tccc"));
+    assert!(begin_s == 0.0 && (4.5e6..5.8e6).contains(&goodput_bps), "{begin_s} s, {goodput_bps} bit/s");
+    let [begin_s, goodput_bps] = of(&flow("iperf3"));
+    assert!((1.0..1.5).contains(&begin_s) && goodput_bps > 7e6, "{begin_s} s, {goodput_bps} bit/s");
 }
 
 /// The guest's memory, and with it the largest buffers, once had a random size.

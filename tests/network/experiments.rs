@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{
-    OVERLOADED, descendants, finished, is_alive, numbers_that_arrive, place, run_command, tiny, unfinished,
+    OVERLOADED, descendants, finished, is_alive, late_connection, numbers_that_arrive, place, run_command, tiny,
+    unfinished,
 };
 use crate::common::need::quiet_attempt;
 use crate::common::{HostSnapshot, needs, poll_until};
@@ -50,6 +51,23 @@ fn done(out: &Path) -> Vec<RunRecord> {
 fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
     let text = fs::read_to_string(out.join("runs").join(&record.id).join("events.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// iperf3 would begin to count when its connection is made.
+#[test]
+fn own_sender_begins_to_count_before_its_connection_is_made() {
+    needs!(root, struct_ops, cgroup2);
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, out) = (folder.path().join("late.toml"), folder.path().join("out"));
+    fs::write(&scenario, late_connection("tccc")).unwrap();
+    if measured(&scenario, &out).is_none() {
+        return;
+    }
+    let flow = &done(&out)[0].flows[0];
+    assert!(flow.begin_s.unwrap() < 0.5, "{flow:?}");
+    assert!((4.5e6..5.8e6).contains(&flow.goodput_bps), "two of three seconds at 8 Mbit/s: {flow:?}");
+    let packets = flow.goodput_bps * 3.0 / 8.0 / f64::from(flow.mss_bytes);
+    assert!((flow.delivered_pkts as f64 / packets - 1.0).abs() < 0.05, "{flow:?}");
 }
 
 #[test]

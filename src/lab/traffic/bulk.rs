@@ -61,11 +61,7 @@ impl Transfer {
         let sent = client.said()?;
         read_report(&sent)?; // the receiver may still wait for a sender that failed
         self.server.wait(self.deadline, stop)?;
-        let report = read_reports(&sent, &self.server.said()?, self.length)?;
-        if report.algorithm != algorithm {
-            bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
-        }
-        Ok(report)
+        read_reports([&sent, &self.server.said()?], algorithm, self.length)
     }
 }
 
@@ -93,17 +89,9 @@ pub(crate) fn iperf3_version() -> Result<String> {
 struct Report {
     error: Option<String>,
     #[serde(default)]
-    start: Start,
-    #[serde(default)]
     intervals: Vec<Interval>,
     #[serde(default)]
     end: End,
-}
-
-#[derive(Default, Deserialize)]
-struct Start {
-    #[serde(default)]
-    tcp_mss_default: u32,
 }
 
 #[derive(Deserialize)]
@@ -121,43 +109,25 @@ struct Sum {
 #[derive(Default, Deserialize)]
 struct End {
     #[serde(default)]
-    streams: Vec<Stream>,
-    #[serde(default)]
     sender_tcp_congestion: String,
 }
 
-#[derive(Deserialize)]
-struct Stream {
-    sender: Sender,
-}
-
-#[derive(Deserialize)]
-struct Sender {
-    #[serde(default)]
-    retransmits: u64,
-}
-
-/// Reads what iperf3 printed at both ends of a flow of this length.
+/// Reads what iperf3 printed at the sender and at the receiver of a flow of this length. Of what was received the
+/// receiver's own intervals count: the sender divides it by its own time, which ends before the queue is empty.
 ///
-/// Errors: iperf3 reports an error, or printed no report of its form.
-pub fn read_reports(sender: &str, receiver: &str, length: Duration) -> Result<TransferReport> {
-    transfer_report(&read_report(sender)?, &read_report(receiver).context("at the receiver")?, length)
-}
-
-/// What both ends say; of what was received the receiver's own intervals: the sender divides it by its own time, which
-/// ends before the queue is empty.
-fn transfer_report(sent: &Report, received: &Report, length: Duration) -> Result<TransferReport> {
-    let stream = sent.end.streams.first().ok_or_else(|| anyhow!("iperf3's report has no stream"))?;
-    let intervals = || received.intervals.iter().map(|interval| &interval.sum);
+/// Errors: iperf3 reports an error, or printed no report of its form; it ran another algorithm.
+pub fn read_reports([sender, receiver]: [&str; 2], algorithm: &str, length: Duration) -> Result<TransferReport> {
+    let (sent, received) = (read_report(sender)?, read_report(receiver).context("at the receiver")?);
+    let ran = sent.end.sender_tcp_congestion;
+    if ran != algorithm {
+        bail!("iperf3 ran \"{ran}\" where \"{algorithm}\" was asked");
+    }
     // Intervals last a second and end a little late.
-    let counted = || intervals().filter(|sum| sum.end <= length.as_secs_f64() + 0.5);
-    Ok(TransferReport {
-        algorithm: sent.end.sender_tcp_congestion.clone(),
-        received_bytes: counted().map(|sum| sum.bytes).sum(),
-        receiver_s: counted().map(|sum| sum.end).fold(0.0, f64::max),
-        retrans_pkts: stream.sender.retransmits,
-        mss_bytes: sent.start.tcp_mss_default,
-    })
+    let counted = received.intervals.iter().map(|interval| &interval.sum);
+    let counted = counted.filter(|sum| sum.end <= length.as_secs_f64() + 0.5);
+    let (received_bytes, receiver_s) =
+        counted.fold((0, 0.0), |(bytes, end), sum| (bytes + sum.bytes, f64::max(end, sum.end)));
+    Ok(TransferReport { received_bytes, receiver_s, begun_ns: None })
 }
 
 /// Errors and warnings may stand before and after the report: from iperf3, and from the way to its namespace.
@@ -176,21 +146,19 @@ mod tests {
     use super::*;
 
     const LENGTH: Duration = Duration::from_secs(2);
-    const CLIENT: &str = r#"{"start": {"tcp_mss_default": 1460}, "end": {"sender_tcp_congestion": "reno", "streams": [
-        {"sender": {"seconds": 2.0, "bytes": 100, "retransmits": 3}, "receiver": {"seconds": 2.0, "bytes": 99}}]}}"#;
+    const CLIENT: &str = r#"{"end": {"sender_tcp_congestion": "reno"}}"#;
 
     /// It was divided by the sender's 2 s, and more than the line's rate came out.
     #[test]
     fn what_is_received_after_the_length_does_not_count() {
         let server = r#"{"intervals": [{"sum": {"end": 1.001, "bytes": 40}}, {"sum": {"end": 2.003, "bytes": 50}},
             {"sum": {"end": 2.6, "bytes": 9}}]}"#;
-        let of = |client, server| read_reports(client, server, LENGTH);
+        let of = |client, server| read_reports([client, server], "reno", LENGTH);
         let report = of(CLIENT, server).unwrap();
-        assert_eq!((report.received_bytes, report.retrans_pkts, report.mss_bytes), (90, 3, 1460));
-        assert_eq!((report.algorithm.as_str(), report.receiver_s), ("reno", 2.003));
+        assert_eq!((report.received_bytes, report.receiver_s, report.begun_ns), (90, 2.003, None));
         let nothing = of(CLIENT, "{}").unwrap();
         assert_eq!((nothing.received_bytes, nothing.receiver_s), (0, 0.0));
-        assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3's report has no stream");
+        assert_eq!(of("{}", server).unwrap_err().to_string(), "iperf3 ran \"\" where \"reno\" was asked");
     }
 
     #[test]

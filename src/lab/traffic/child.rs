@@ -1,4 +1,5 @@
-//! What our own processes do in the nodes' namespaces: transfers of a size, and datagrams at a constant rate.
+//! What our own processes do in the nodes' namespaces: one long connection, transfers of a size, and datagrams at a
+//! constant rate.
 //!
 //! `tccc run` starts them as `tccc traffic TASK`; they are of no use on their own. Receivers end when their standard
 //! input does, and so with the process that holds its other end.
@@ -18,7 +19,7 @@ use nix::unistd::getppid;
 use serde::{Deserialize, Serialize};
 
 use super::socket::Sending;
-use super::{datagrams, messages, transfers};
+use super::{datagrams, messages, stream, transfers};
 use crate::kernel::netns::Netns;
 use crate::units::{BitsPerSec, Bytes, duration_text};
 
@@ -65,6 +66,14 @@ pub enum Task {
     ReceiveTransfers {
         at: SocketAddrV4,
     },
+    /// Sends over one connection until `length` is over.
+    SendStream(Sending),
+    ReceiveStream {
+        at: SocketAddrV4,
+        /// How long after the flow's beginning payload counts.
+        #[serde(with = "duration_text")]
+        length: Duration,
+    },
     SendDatagrams {
         from: SocketAddrV4,
         to: SocketAddrV4,
@@ -96,6 +105,8 @@ pub enum Told {
     MessagesArrived(messages::Arrived),
     /// What arrived of each transfer, by the sender's port.
     Arrived(BTreeMap<u16, transfers::Arrived>),
+    StreamSent(stream::Sent),
+    StreamReceived(stream::Received),
     Sent(datagrams::Sent),
     Counted(datagrams::Counted),
 }
@@ -113,6 +124,8 @@ pub fn work(task: &Task) -> Result<Told> {
         Task::ReceiveTransfers { at } => transfers::receive(*at).map(Told::Arrived),
         Task::SendMessages(sending) => messages::send(sending).map(Told::MessagesBegun),
         Task::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),
+        Task::SendStream(sending) => stream::send(sending).map(Told::StreamSent),
+        Task::ReceiveStream { at, length } => stream::receive(*at, *length).map(Told::StreamReceived),
         Task::SendDatagrams { from, to, rate, packet_bytes, length } => {
             datagrams::send([*from, *to], *rate, *packet_bytes, *length).map(Told::Sent)
         }

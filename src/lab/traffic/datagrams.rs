@@ -2,16 +2,19 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddrV4, UdpSocket};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{LOOK_UP, now_ns, until_input_ends};
+use super::socket::{await_end_of_input, now_ns};
 use crate::units::BitsPerSec;
 
+/// How often a receiver looks whether it is still needed.
+const LOOK_UP: Duration = Duration::from_millis(20);
 /// IPv4 and UDP headers.
 pub(crate) const UDP_HEADER_BYTES: u32 = 28;
 /// What a datagram begins with: its number, from 0.
@@ -116,7 +119,12 @@ pub fn receive(at: SocketAddrV4, length: Duration, settle: Duration) -> Result<C
     let socket = UdpSocket::bind(at).context("open a socket for datagrams")?;
     setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAM_BUFFER_BYTES).context("enlarge a socket's buffer")?;
     socket.set_read_timeout(Some(LOOK_UP)).context("prepare a socket")?;
-    let ended = until_input_ends();
+    let ended = Arc::new(AtomicBool::new(false));
+    let for_thread = Arc::clone(&ended);
+    std::thread::spawn(move || {
+        await_end_of_input();
+        for_thread.store(true, Ordering::Relaxed);
+    });
     let (mut counted, mut numbers) = (Counted::default(), Numbers::default());
     let mut packet = [0; 1 << 16];
     let mut quiet_since = Instant::now();

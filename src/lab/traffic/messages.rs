@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -10,8 +9,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, LOOK_UP, Sending};
-use super::socket::{connect, finish_sending, give_up, now_ns, until_input_ends, write_payload};
+use super::socket::{CHUNK_BYTES, Sending, await_end_of_input};
+use super::socket::{connect, finish_sending, give_up, now_ns, write_payload};
 use crate::units::Bytes;
 
 /// When each message began, in their order; and why not all were sent.
@@ -81,10 +80,7 @@ pub fn receive(at: SocketAddrV4, size: Bytes) -> Result<Arrived> {
             read_all(&connection, size.0, &for_thread);
         }
     });
-    let ended = until_input_ends();
-    while !ended.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK_UP);
-    }
+    await_end_of_input();
     let arrived = arrived.lock().map_err(|_| anyhow!("a receiving thread ended badly"))?;
     Ok(arrived.clone())
 }

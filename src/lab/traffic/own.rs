@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 
 use super::child::{Task, Told};
-use super::datagrams::{Counted, Sent};
+use super::datagrams::{self, Counted};
 use super::ends::{Bed, Ends, slack};
 use super::process::{Process, TCP_LISTENING, UDP_BOUND};
-use super::report::{Datagrams, Report, Transferred};
+use super::report::{Datagrams, Report, TransferReport, Transferred};
 use super::socket::Sending;
+use super::stream::Sent;
 use super::transfers::Arrived;
 use crate::scenario::Sends;
 use crate::units::Bytes;
@@ -39,7 +40,8 @@ impl Own {
                 (Task::ReceiveDatagrams { at, length: ends.length, settle: QUIET + ends.hold_up }, UDP_BOUND)
             }
             Sends::Messages { size, .. } => (Task::ReceiveMessages { at, size }, TCP_LISTENING),
-            _ => (Task::ReceiveTransfers { at }, TCP_LISTENING),
+            Sends::Transfers { .. } => (Task::ReceiveTransfers { at }, TCP_LISTENING),
+            Sends::Bulk => (Task::ReceiveStream { at, length: ends.length }, TCP_LISTENING),
         };
         let mut receiver = Process::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
         receiver.await_listening(ends, &sockets, bed.stop)?;
@@ -59,7 +61,7 @@ impl Own {
             Sends::Transfers { size, count, interval } => Task::SendTransfers(sending(size, count, interval)),
             Sends::Messages { size, count, interval } => Task::SendMessages(sending(size, count, interval)),
             Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
-            Sends::Bulk => bail!("a bulk flow is sent by iperf3"),
+            Sends::Bulk => Task::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
         };
         self.sender = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
         self.deadline = Instant::now() + length + slack(length);
@@ -87,6 +89,13 @@ impl Own {
                 let one = |(number, begun_ns)| message(ends.sender_port, begun_ns, arrived.of(number, size), size);
                 Ok(Report::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect()))
             }
+            (Told::StreamSent(Sent { begun_ns, error: None }), Told::StreamReceived(received)) => {
+                let (received_bytes, receiver_s) = (received.bytes, ends.length.as_secs_f64());
+                Ok(Report::Bulk(TransferReport { received_bytes, receiver_s, begun_ns: Some(begun_ns) }))
+            }
+            (Told::StreamSent(Sent { error: Some(why), .. }), _) => {
+                bail!("the connection ended before its time: {why}")
+            }
             (Told::Sent(sent), Told::Counted(counted)) => Ok(Report::Datagrams(datagrams(sent, counted))),
             _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
         }
@@ -103,7 +112,7 @@ fn message(port: u16, begun_ns: u64, (bytes, last_ns): (u64, Option<u64>), size:
     transferred(port, begun_ns, last_ns.map(|last_ns| Arrived { bytes, last_ns }), size)
 }
 
-fn datagrams(sent: Sent, counted: Counted) -> Datagrams {
+fn datagrams(sent: datagrams::Sent, counted: Counted) -> Datagrams {
     let active_s = counted.last_ns.saturating_sub(counted.first_ns) as f64 / 1e9;
     Datagrams {
         latest: sent.latest,

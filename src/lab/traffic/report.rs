@@ -11,19 +11,16 @@ pub enum Report {
     Datagrams(Datagrams),
 }
 
-/// What the two iperf3 processes of a flow say about it.
+/// What the two ends of a bulk flow say about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransferReport {
-    pub algorithm: String,
     /// Payload bytes that reached the receiver in the flow's length, by the receiver's count and clock: what was still
     /// queued then, or written by a sender that was blocked, comes too late.
     pub received_bytes: u64,
-    /// Time over which it counted them, seconds: the flow's length to the receiver's nearest interval.
+    /// Time over which it counted them, seconds: the flow's length, to the nearest interval of iperf3.
     pub receiver_s: f64,
-    /// Segments the sender retransmitted.
-    pub retrans_pkts: u64,
-    /// Segment size the sender reports, bytes.
-    pub mss_bytes: u32,
+    /// When the flow's time began, on the clock of the events; none: with its first data.
+    pub begun_ns: Option<u64>,
 }
 
 /// One transfer of a size, or one message.

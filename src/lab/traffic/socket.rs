@@ -1,10 +1,8 @@
 //! What the processes of a run do with sockets, and the clock and the standard input that they share.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,8 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::clock;
 use crate::units::{Bytes, duration_text};
 
-/// How often a receiver looks whether it is still needed.
-pub const LOOK_UP: Duration = Duration::from_millis(20);
 /// What is written to or read from a connection at a time.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
@@ -58,15 +54,9 @@ pub fn now_ns() -> u64 {
     clock::monotonic_ns().expect("every kernel has this clock")
 }
 
-/// Whether standard input ended; a thread of its own waits for it.
-pub fn until_input_ends() -> Arc<AtomicBool> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ended);
-    std::thread::spawn(move || {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink()); // an error is an end too
-        flag.store(true, Ordering::Relaxed);
-    });
-    ended
+/// Waits until standard input ends, by which a receiver knows that it is over.
+pub fn await_end_of_input() {
+    let _ = io::copy(&mut io::stdin(), &mut io::sink()); // an error is an end too
 }
 
 pub fn connect(socket: &TcpStream, to: SocketAddrV4) -> Result<()> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -11,8 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, LOOK_UP, Sending};
-use super::socket::{connect, finish_sending, give_up, now_ns, until_input_ends, write_payload};
+use super::socket::{CHUNK_BYTES, Sending, await_end_of_input};
+use super::socket::{connect, finish_sending, give_up, now_ns, write_payload};
 
 /// When each transfer began to connect, by its own port; and what went wrong with some.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,10 +99,7 @@ pub fn receive(at: SocketAddrV4) -> Result<BTreeMap<u16, Arrived>> {
             std::thread::spawn(move || read_all(&connection, &arrived));
         }
     });
-    let ended = until_input_ends();
-    while !ended.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK_UP);
-    }
+    await_end_of_input();
     let arrived = arrived.lock().map_err(|_| anyhow!("a receiving thread ended badly"))?;
     Ok(arrived.clone())
 }

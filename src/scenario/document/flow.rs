@@ -10,7 +10,7 @@ use crate::path::RATE_RANGE;
 use crate::path::route::LinkSpec;
 use crate::path::route::shortest_path;
 use crate::scenario::algorithm::source;
-use crate::scenario::spec::{ALGORITHM, FlowSpec, Sends, UDP};
+use crate::scenario::spec::{ALGORITHM, FlowSpec, Sender, Sends, UDP};
 use crate::units::{BitsPerSec, Bytes, format_duration};
 
 /// A flow's name stands in tables and legends.
@@ -23,7 +23,7 @@ const CONNECTIONS_MAX: u32 = 10_000;
 /// Smallest packet of a UDP flow: IPv4 and UDP headers and our number.
 const PACKET_MIN: u64 = 36;
 
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "name",
     "from",
     "to",
@@ -44,9 +44,10 @@ const FIELDS: [&str; 20] = [
     "rate",
     "packet",
     "copies",
+    "sender",
 ];
 /// What a flow of datagrams has not.
-const TCP_FIELDS: [&str; 11] = [
+const TCP_FIELDS: [&str; 12] = [
     "algorithm",
     "tunables",
     "window_cap",
@@ -58,6 +59,7 @@ const TCP_FIELDS: [&str; 11] = [
     "count",
     "interval",
     "keep_alive",
+    "sender",
 ];
 
 /// A flow as it is written.
@@ -69,6 +71,9 @@ pub(super) struct Flow<'t> {
     /// Whether it is what the sweep compares.
     compared: bool,
 }
+
+/// When a flow starts, and how long it sends.
+type Times = (Duration, Option<Duration>);
 
 /// What a cell is made of beside its flows.
 struct Around<'a> {
@@ -164,7 +169,8 @@ impl Flow<'_> {
         let table = &self.table;
         let start = table.read("start")?.unwrap_or(Duration::ZERO);
         let length = table.read("duration")?;
-        self.check_times(around, start, length)?;
+        let sender = self.sender()?;
+        self.check_times(around, sender, (start, length))?;
         let sends = if self.is_tcp { self.sent_by_tcp(around, start)? } else { self.datagrams(around)? };
         let settings = Settings::read(table)?;
         if settings.window_cap.is_some() && settings.initial_ssthresh.is_some() {
@@ -186,6 +192,7 @@ impl Flow<'_> {
             start,
             duration: length,
             sends,
+            sender,
         })
     }
 
@@ -203,17 +210,27 @@ impl Flow<'_> {
         Ok(algorithm)
     }
 
+    fn sender(&self) -> Result<Sender> {
+        let Some(value) = self.table.get("sender") else { return Ok(Sender::default()) };
+        if self.table.has("size") {
+            return Err(value.refuse_field("a flow with `size` is always sent by tccc"));
+        }
+        value.word(&[("iperf3", Sender::Iperf3), ("tccc", Sender::Tccc)])
+    }
+
     /// Start and length: within the run, and whole seconds where iperf3 counts them.
-    fn check_times(&self, around: &Around<'_>, start: Duration, length: Option<Duration>) -> Result<()> {
+    fn check_times(&self, around: &Around<'_>, sender: Sender, (start, length): Times) -> Result<()> {
         let value = |key| self.table.need(key);
         if start >= around.duration {
             let end = format_duration(around.duration);
             return Err(value("start")?.refuse(format!("expected a time before the end of the run, {end}")));
         }
         let has_size = self.table.has("size");
-        let by_iperf3 = self.is_tcp && !has_size;
+        let by_iperf3 = self.is_tcp && !has_size && sender == Sender::Iperf3;
         if by_iperf3 && start.subsec_nanos() != 0 {
-            return Err(value("start")?.refuse("expected whole seconds before the end of the run"));
+            return Err(
+                value("start")?.refuse("expected whole seconds before the end of the run, or `sender = \"tccc\"`")
+            );
         }
         let Some(length) = length else { return Ok(()) };
         if has_size {
@@ -223,7 +240,8 @@ impl Flow<'_> {
             return Err(value("duration")?.refuse("expected more than 0 and an end before that of the run"));
         }
         if by_iperf3 && length.subsec_nanos() != 0 {
-            return Err(value("duration")?.refuse("expected whole seconds: iperf3 counts in them"));
+            return Err(value("duration")?
+                .refuse("expected whole seconds: iperf3 counts in them, `sender = \"tccc\"` does not"));
         }
         Ok(())
     }

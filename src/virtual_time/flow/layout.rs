@@ -19,6 +19,7 @@ structs! {
     Request in C: "tccc_flow_request" {
         start_ns: u64,
         length_ns: u64,
+        from_start: u64,
         interval_ns: u64,
         bytes: u64,
         settle_ns: u64,

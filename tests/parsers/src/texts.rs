@@ -185,5 +185,5 @@ pub fn iperf3() -> Vec<Vec<u8>> {
 pub fn read_iperf3(bytes: &[u8], _scratch: &Path) {
     let mut files = parts(bytes).map(text);
     let (sender, receiver) = (files.next().unwrap_or_default(), files.next().unwrap_or_default());
-    let _ = bulk::read_reports(&sender, &receiver, Duration::from_secs(2));
+    let _ = bulk::read_reports([&sender, &receiver], "reno", Duration::from_secs(2));
 }

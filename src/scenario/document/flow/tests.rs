@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::scenario::spec::{Cell, Sends};
+use crate::scenario::spec::{Cell, Sender, Sends};
 use crate::scenario::tests::{GOOD, RENO, flow, link, scenario};
 use crate::scenario::whole::Scenario;
 use crate::units::{BitsPerSec, Bytes};
@@ -92,6 +92,16 @@ fn flow_says_what_it_sends() {
 }
 
 #[test]
+fn our_own_sender_counts_in_no_whole_seconds() {
+    let flow = |line: &str| flow_with(line).unwrap().cells[0].flows[0].clone();
+    assert_eq!(flow("start = \"0s\"").sender, Sender::Iperf3);
+    let own = flow("sender = \"tccc\"\nstart = \"250ms\"\nduration = \"1500ms\"");
+    assert_eq!((own.sender, own.sends), (Sender::Tccc, Sends::Bulk));
+    // Plans of before have no word of it, and have to be the same.
+    assert!(!serde_json::to_string(&flow("start = \"0s\"")).unwrap().contains("sender"));
+}
+
+#[test]
 fn copies_have_numbers_and_nodes_of_their_own() {
     let flow = flow("data", ["s#", "r#"], &format!("copies=\"$flows\"\n{RENO}"));
     let shape = "[sweep]\nflows=[2,3]\n[dumbbell]\npairs=\"$flows\"\nbottleneck={rate=\"10mbit\"}\n";
@@ -132,6 +142,9 @@ fn mistakes_in_what_a_flow_sends_are_named() {
         ("size = \"1kB\"\nduration = \"1s\"", "flow.duration: give either size or duration"),
         ("duration = \"9s\"", "flow.duration = \"9s\": expected more than 0 and an end before that of the run"),
         ("duration = \"1500ms\"", "flow.duration = \"1500ms\": expected whole seconds"),
+        ("start = \"1500ms\"", "flow.start = \"1500ms\": expected whole seconds before the end of the run, or `sender"),
+        ("size = \"1kB\"\nsender = \"tccc\"", "flow.sender: a flow with `size` is always sent by tccc"),
+        ("sender = \"nobody\"", "flow.sender = \"nobody\": "),
         ("rate = \"1mbit\"", "flow.rate: only a flow with protocol = \"udp\" has this"),
         ("protocol = \"udp\"", "flow.rate: missing: a flow with protocol = \"udp\" sends at a rate"),
         ("protocol = \"udp\"\nrate = \"1mbit\"\nwindow_cap = 9", "flow.window_cap: a flow with protocol"),
