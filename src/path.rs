@@ -18,4 +18,4 @@ pub(crate) mod trace_file;
 
 pub(crate) use self::link::QueueLimit;
 pub use self::link::{Direction, LinkConfig};
-pub(crate) use self::range::{MTU_RANGE, RATE_RANGE};
+pub(crate) use self::range::{DELAY_MAX, MTU_RANGE, RATE_RANGE};

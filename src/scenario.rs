@@ -8,6 +8,7 @@ mod bottleneck;
 mod document;
 mod measurable;
 mod ns2;
+pub mod reference;
 mod spec;
 mod virtual_time;
 mod whole;

@@ -21,46 +21,17 @@ use self::report::Measured;
 use self::table::{Reader, Result, syntax};
 use self::value::{Read, Value};
 use super::algorithm;
-use super::spec::{Cell, Profile, RUNS_MAX};
+use super::spec::{Cell, DURATION_MAX, Profile};
 use super::virtual_time::{VIRTUAL_MAX, VirtualSpec};
 use super::whole::Scenario;
 use crate::model::run::{At, Engine};
-use crate::path::MTU_RANGE;
 use crate::units::format_duration;
 use crate::written::Mistake;
-
-const FIELDS: [&str; 23] = [
-    "title",
-    "claim",
-    "profile",
-    "duration",
-    "runs",
-    "seed",
-    "sample",
-    "mtu",
-    "source",
-    "sweep",
-    "dumbbell",
-    "parking_lot",
-    "link",
-    "flow",
-    "variant",
-    "report",
-    "selection",
-    "ns2",
-    "virtual",
-    "published",
-    "expected",
-    "figure",
-    "difference",
-];
 
 /// Fine enough to see each round of a path with 100 ms or more, coarse enough that a 100 s run stays under a megabyte.
 const SAMPLE: Duration = Duration::from_millis(100);
 /// Ethernet's.
 const MTU: u32 = 1500;
-/// Longest run: what iperf3 can time.
-const DURATION_MAX: Duration = Duration::from_secs(86_400);
 
 /// What a scenario is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +48,7 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario> {
     let files = Files::beside(file);
     let nowhere = At::new();
     let reader = Reader { file, text, whole: &whole, files: &files, at: &nowhere };
-    reader.document().known(&FIELDS)?;
+    reader.document().known()?;
     let sweep = reader.read_sweep()?;
     reader.check_amount(&sweep)?;
     let places = sweep::combinations(&sweep);
@@ -107,8 +78,7 @@ impl Reader<'_> {
     fn cell(&self) -> Result<Cell> {
         let document = self.document();
         let duration = self.duration()?;
-        let [smallest, largest] = MTU_RANGE.map(u64::from);
-        let mtu = document.get("mtu").map(|mtu| mtu.unquoted(smallest..=largest, " of bytes")).transpose()?;
+        let mtu = document.get("mtu").map(|mtu| mtu.unquoted()).transpose()?;
         let mtu = mtu.map_or(MTU, |mtu| mtu as u32);
         let links = self.links(duration, mtu)?;
         let flows = self.flows(&links, duration, mtu)?;
@@ -140,8 +110,8 @@ impl Reader<'_> {
             title: document.needed("title")?,
             claim: document.needed("claim")?,
             profile: document.needed("profile")?,
-            runs: document.need("runs")?.unquoted(1..=RUNS_MAX.into(), "")? as u32,
-            seed: document.need("seed")?.unquoted(0..=i64::MAX as u64, "")?,
+            runs: document.need("runs")?.unquoted()? as u32,
+            seed: document.need("seed")?.unquoted()?,
             sample: self.sample()?,
             source: self.source()?,
             virtual_time: self.virtual_time()?,
@@ -179,7 +149,7 @@ impl Reader<'_> {
     }
 
     fn virtual_time(&self) -> Result<VirtualSpec> {
-        let table = self.document().table("virtual", &["start_spread", "host_delay"])?;
+        let table = self.document().table("virtual")?;
         let read = |key, most: Duration| -> Result<Option<Duration>> {
             let Some(value) = table.get(key) else { return Ok(None) };
             let time = Duration::read(&value)?;

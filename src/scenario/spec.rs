@@ -12,6 +12,8 @@ use crate::units::{BitsPerSec, Bytes, Share, duration_text, some_duration_text};
 
 /// Most runs of a cell.
 pub const RUNS_MAX: u32 = 10_000;
+/// Longest run: what iperf3 can time.
+pub const DURATION_MAX: Duration = Duration::from_secs(86_400);
 /// Most runs of a scenario's plan.
 pub const PLANNED_RUNS_MAX: usize = 100_000;
 

@@ -10,57 +10,17 @@ use crate::path::RATE_RANGE;
 use crate::path::route::LinkSpec;
 use crate::path::route::shortest_path;
 use crate::scenario::algorithm::source;
+use crate::scenario::reference::ONLY_TCP;
 use crate::scenario::spec::{ALGORITHM, FlowSpec, Sender, Sends, UDP};
 use crate::units::{BitsPerSec, Bytes, format_duration};
 
 /// A flow's name stands in tables and legends.
 const NAME_LENGTH: usize = 32;
-/// Most copies of a flow, most connections of one, and most of both of a cell: each takes a port, and processes cost.
-const COPIES_MAX: u64 = 64;
-const COUNT_MAX: u64 = 1_000;
+/// Most flows of a cell, and most connections: each takes a port, and processes cost.
 const FLOWS_MAX: usize = 256;
 const CONNECTIONS_MAX: u32 = 10_000;
 /// Smallest packet of a UDP flow: IPv4 and UDP headers and our number.
 const PACKET_MIN: u64 = 36;
-
-const FIELDS: [&str; 21] = [
-    "name",
-    "from",
-    "to",
-    "protocol",
-    "algorithm",
-    "tunables",
-    "window_cap",
-    "initial_ssthresh",
-    "initial_cwnd",
-    "tcp_sack",
-    "ecn",
-    "start",
-    "duration",
-    "size",
-    "count",
-    "interval",
-    "keep_alive",
-    "rate",
-    "packet",
-    "copies",
-    "sender",
-];
-/// What a flow of datagrams has not.
-const TCP_FIELDS: [&str; 12] = [
-    "algorithm",
-    "tunables",
-    "window_cap",
-    "initial_ssthresh",
-    "initial_cwnd",
-    "tcp_sack",
-    "ecn",
-    "size",
-    "count",
-    "interval",
-    "keep_alive",
-    "sender",
-];
 
 /// A flow as it is written.
 pub(super) struct Flow<'t> {
@@ -86,7 +46,7 @@ impl<'t> Reader<'t> {
     /// Every flow, with the variant of the cell over it.
     pub(super) fn written_flows(&self) -> Result<Vec<Flow<'t>>> {
         let mut flows = Vec::new();
-        for table in self.document().tables("flow", &FIELDS)? {
+        for table in self.document().tables("flow")? {
             let protocol =
                 table.get("protocol").map(|value| value.word(&[("tcp", true), ("udp", false)])).transpose()?;
             let is_tcp = protocol.unwrap_or(true);
@@ -154,7 +114,7 @@ fn name(table: &Table<'_>) -> Result<String> {
 impl Flow<'_> {
     /// The flow, or its copies: numbered, each with its number for `#` in the names of its nodes.
     fn specs(&self, around: &Around<'_>) -> Result<Vec<FlowSpec>> {
-        let copies = self.table.get("copies").map(|value| value.whole(1..=COPIES_MAX, "")).transpose()?;
+        let copies = self.table.get("copies").map(|value| value.whole()).transpose()?;
         let spec = self.spec(around)?;
         let Some(copies) = copies else { return Ok(vec![spec]) };
         let copy = |number: u64| {
@@ -253,7 +213,7 @@ impl Flow<'_> {
         }
         let needs = |beside: &str, key| table.missing(key, format!("{beside} needs this beside it"));
         let count = table.get("count");
-        let times = count.as_ref().map(|value| value.whole(1..=COUNT_MAX, "")).transpose()?;
+        let times = count.as_ref().map(|value| value.whole()).transpose()?;
         let interval: Option<Duration> = table.read("interval")?;
         let keep_alive: Option<Switch> = table.read("keep_alive")?;
         let Some(size) = table.read("size")? else {
@@ -291,7 +251,7 @@ impl Flow<'_> {
 
     fn datagrams(&self, around: &Around<'_>) -> Result<Sends> {
         let table = &self.table;
-        if let Some(value) = TCP_FIELDS.iter().find_map(|key| table.get(key)) {
+        if let Some(value) = ONLY_TCP.iter().find_map(|key| table.get(key)) {
             return Err(value.refuse_field("a flow with protocol = \"udp\" has none: it sends at its rate"));
         }
         let missing = || table.missing("rate", "missing: a flow with protocol = \"udp\" sends at a rate");

@@ -9,6 +9,7 @@ use crate::path::change::Change;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::route::LinkSpec;
+use crate::scenario::reference::ONE_WAY;
 use crate::units::{BitsPerSec, ParseError, QueueSize};
 use crate::written::Mistake;
 
@@ -18,28 +19,8 @@ const NODE_NAME_LENGTH: usize = 8;
 /// Where files come from.
 pub(super) const BESIDE: &str = "a scenario's files are in its own folder, or below it";
 
-pub(super) const FIELDS: [&str; 14] = [
-    "ends",
-    "rate",
-    "delay",
-    "jitter",
-    "queue",
-    "mark",
-    "queue_low",
-    "loss",
-    "reorder",
-    "duplicate",
-    "acks",
-    "ack_loss",
-    "change",
-    "reverse",
-];
-const REVERSE_FIELDS: [&str; 10] =
-    ["rate", "delay", "jitter", "queue", "mark", "loss", "reorder", "duplicate", "acks", "ack_loss"];
-/// What a link says of the first direction alone.
-const ONE_WAY: [&str; 4] = ["queue_low", "loss", "reorder", "duplicate"];
-const CHANGE_FIELDS: [&str; 6] = ["at", "rate", "delay", "loss", "up", "reverse"];
-const REVERSE_CHANGE_FIELDS: [&str; 4] = ["rate", "delay", "loss", "up"];
+/// What a change can change, in each direction.
+const CHANGED: [&str; 4] = ["rate", "delay", "loss", "up"];
 
 /// A link as it is written.
 pub(super) struct Link<'t> {
@@ -51,7 +32,7 @@ pub(super) struct Link<'t> {
 
 impl<'t> Link<'t> {
     pub(super) fn new(ends: [String; 2], there: Table<'t>) -> Result<Self> {
-        let reverse = there.table("reverse", &REVERSE_FIELDS)?;
+        let reverse = there.table("reverse")?;
         Ok(Link { ends, there, reverse })
     }
 
@@ -140,8 +121,8 @@ impl<'t> Link<'t> {
     /// Adds the changes of one direction.
     fn add_changes(&self, run: Duration, side: usize, direction: &mut Direction) -> Result<()> {
         let mut written = Vec::new();
-        for there in self.there.tables("change", &CHANGE_FIELDS)? {
-            let change = LinkChange { back: there.table("reverse", &REVERSE_CHANGE_FIELDS)?, there };
+        for there in self.there.tables("change")? {
+            let change = LinkChange { back: there.table("reverse")?, there };
             let spec = change.read(side, &self.reverse, run)?;
             if !spec.is_empty() {
                 direction.changes.push(spec);
@@ -169,8 +150,7 @@ impl LinkChange<'_> {
         if at >= run {
             return Err(value.refuse(format!("expected less than the {}s of a run", run.as_secs())));
         }
-        let fields = &REVERSE_CHANGE_FIELDS;
-        if !fields.iter().any(|field| self.there.has(field) || self.back.has(field)) {
+        if !CHANGED.iter().any(|field| self.there.has(field) || self.back.has(field)) {
             return Err(value.refuse_field("expected rate, delay, loss or up beside it"));
         }
         let both = self.back.over(&self.there);
@@ -219,7 +199,7 @@ fn rate(value: &Value<'_>) -> Result<(BitsPerSec, Option<RateTrace>)> {
 impl<'t> Reader<'t> {
     /// Every link as it is written: those that are listed, then those that shapes stand for.
     pub(super) fn written_links(&self) -> Result<Vec<Link<'t>>> {
-        let listed = self.document().tables("link", &FIELDS)?.into_iter().map(Link::listed);
+        let listed = self.document().tables("link")?.into_iter().map(Link::listed);
         let mut links = listed.collect::<Result<Vec<_>, _>>()?;
         links.extend(self.drawn_links()?);
         Ok(links)

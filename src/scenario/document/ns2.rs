@@ -36,7 +36,7 @@ impl Reader<'_> {
         if !document.has("ns2") {
             return Ok(None);
         }
-        let table = document.table("ns2", &["agents", "error_models"])?;
+        let table = document.table("ns2")?;
         let value = table.need("agents")?;
         let agents = value.table()?.entries().map(agent).collect::<Result<Vec<_>, _>>()?;
         if agents.is_empty() {

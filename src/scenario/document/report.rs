@@ -177,12 +177,12 @@ impl Reader<'_> {
         if !document.has("source") {
             return Ok(None);
         }
-        let table = document.table("source", &["paper", "where"])?;
+        let table = document.table("source")?;
         Ok(Some(Source { paper: table.needed("paper")?, place: table.needed("where")? }))
     }
 
     pub(super) fn report(&self, measured: &Measured) -> Result<ReportSpec> {
-        let table = self.document().table("report", &["baseline", "metrics", "tolerance"])?;
+        let table = self.document().table("report")?;
         let listed = table.get("metrics");
         let metrics = listed.as_ref().map(metrics).transpose()?.unwrap_or_default();
         if let Some(value) = listed.filter(|_| metrics.is_empty()) {
@@ -196,7 +196,6 @@ impl Reader<'_> {
     }
 
     pub(super) fn published(&self, measured: &Measured) -> Result<Vec<Published>> {
-        let fields = ["metric", "of", "place", "over", "values"];
         let read = |table: &Table<'_>| {
             let over = measured.variable(&table.need("over")?)?;
             let metric = metric(&table.need("metric")?)?;
@@ -208,11 +207,10 @@ impl Reader<'_> {
             let (of, place) = (table.read("of")?.unwrap_or_default(), table.needed("place")?);
             Ok(Published { metric, of, place, over: over.name.clone(), values })
         };
-        self.document().tables("published", &fields)?.iter().map(read).collect()
+        self.document().tables("published")?.iter().map(read).collect()
     }
 
     pub(super) fn expected(&self, measured: &Measured) -> Result<Vec<Expected>> {
-        let fields = ["metric", "of", "over", "values", "plus_minus", "basis"];
         let read = |table: &Table<'_>| {
             let over = measured.variable(&table.need("over")?)?;
             let metric = metric(&table.need("metric")?)?;
@@ -227,6 +225,6 @@ impl Reader<'_> {
             let (of, basis) = (table.read("of")?.unwrap_or_default(), table.needed("basis")?);
             Ok(Expected { metric, of, over: over.name.clone(), values, plus_minus, basis })
         };
-        self.document().tables("expected", &fields)?.iter().map(read).collect()
+        self.document().tables("expected")?.iter().map(read).collect()
     }
 }

@@ -77,7 +77,7 @@ impl Reader<'_> {
     /// The parameter must be swept, and the metrics shown.
     pub(super) fn selection(&self, measured: &Measured, report: &ReportSpec) -> Result<Option<SelectionSpec>> {
         let Some(value) = self.document().get("selection") else { return Ok(None) };
-        let table = value.table()?.known(&["parameter", "max", "min", "near_one"])?;
+        let table = value.table()?;
         let parameter = parameter(&table.need("parameter")?, measured)?;
         let mut seen: Vec<String> = Vec::new();
         let mut read = |goal: Goal| {

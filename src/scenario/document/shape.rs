@@ -1,24 +1,20 @@
 //! `[dumbbell]` and `[parking_lot]`: usual topologies written short. Each value of their links keeps its place in the
 //! file, so that mistakes are named where they were written.
 
-use super::link::{self, Link};
+use super::link::Link;
 use super::table::{Reader, Result, Table};
-
-/// Most pairs of hosts of a dumbbell, and most bottlenecks of a parking lot: namespaces cost.
-const PAIRS_MAX: usize = 64;
-const HOPS_MAX: usize = 16;
 
 /// A usual topology.
 struct Shape {
     name: &'static str,
-    /// The field that says how large it is, and the most it may say.
-    counted: (&'static str, usize),
+    /// The field that says how large it is.
+    counted: &'static str,
     draw: fn(usize) -> Vec<Made>,
 }
 
 const SHAPES: [Shape; 2] = [
-    Shape { name: "dumbbell", counted: ("pairs", PAIRS_MAX), draw: dumbbell },
-    Shape { name: "parking_lot", counted: ("hops", HOPS_MAX), draw: parking_lot },
+    Shape { name: "dumbbell", counted: "pairs", draw: dumbbell },
+    Shape { name: "parking_lot", counted: "hops", draw: parking_lot },
 ];
 
 /// A link that a shape stands for: which of its tables says what it is, and the key that says what differs there.
@@ -42,7 +38,7 @@ impl Made {
 
 /// The fields of a link in one of a shape's tables.
 fn fields<'t>(shape: &Table<'t>, key: &str) -> Result<Table<'t>> {
-    let fields = shape.table(key, &link::FIELDS)?;
+    let fields = shape.table(key)?;
     match fields.get("ends") {
         Some(ends) => Err(ends.refuse_field("the shape says which nodes its links join; leave this out")),
         None => Ok(fields),
@@ -55,12 +51,12 @@ impl<'t> Reader<'t> {
     /// Errors: a shape whose number of hosts is missing or outside its range; a key that it does not have.
     pub(super) fn drawn_links(&self) -> Result<Vec<Link<'t>>> {
         let mut links = Vec::new();
-        for Shape { name, counted: (counted, most), draw } in SHAPES {
+        for Shape { name, counted, draw } in SHAPES {
             let Some(value) = self.document().get(name) else { continue };
             let table = value.table()?;
-            let range = format!("missing: expected a whole number from 1 to {most}");
-            let number = table.get(counted).ok_or_else(|| table.missing(counted, range))?;
-            let made = draw(number.whole(1..=most as u64, "")? as usize);
+            let expected = table.field(counted).and_then(|field| field.kind.expected_number()).unwrap_or_default();
+            let number = table.get(counted).ok_or_else(|| table.missing(counted, format!("missing: {expected}")))?;
+            let made = draw(number.whole()? as usize);
             let general = [counted, "access", "bottleneck"];
             let is_known = |key: &str| general.contains(&key) || made.iter().any(|link| link.own == key);
             table.check_known(is_known, &general, || {

@@ -88,9 +88,6 @@ impl Read for Draw {
     }
 }
 
-const FIGURE_FIELDS: [&str; 11] =
-    ["title", "place", "x", "y", "of", "draw", "log_x", "log_y", "together", "until", "at"];
-
 impl Reader<'_> {
     /// Figures draw what is measured.
     pub(super) fn figures(
@@ -129,7 +126,7 @@ impl Reader<'_> {
                 at: places(table, measured, published)?,
             })
         };
-        self.document().tables("figure", &FIGURE_FIELDS)?.iter().map(read).collect()
+        self.document().tables("figure")?.iter().map(read).collect()
     }
 
     /// Differences are about places that exist.
@@ -139,7 +136,7 @@ impl Reader<'_> {
             let at = places(table, measured, published)?;
             Ok(DifferenceSpec { cause: table.needed("cause")?, advice: table.needed("advice")?, metrics, at })
         };
-        self.document().tables("difference", &["cause", "advice", "metrics", "at"])?.iter().map(read).collect()
+        self.document().tables("difference")?.iter().map(read).collect()
     }
 }
 

@@ -7,12 +7,13 @@ use super::files::Files;
 use super::value::{Read, Value};
 use crate::model::run::At;
 use crate::nearest::nearest;
+use crate::scenario::reference::{DOCUMENT, Field, OPEN, Section};
 use crate::written::{self, Mistake};
 
 /// What reading gives, or the first mistake.
 pub type Result<T, E = Box<Mistake>> = std::result::Result<T, E>;
 
-/// Describes every field.
+/// Describes every field beside what is around them.
 pub const REFERENCE: &str = "scenarios/REFERENCE.md";
 
 /// A scenario file, and the cell for which it is read.
@@ -40,7 +41,7 @@ pub fn syntax<'t>(file: &'t str, text: &'t str) -> Result<Spanned<DeTable<'t>>> 
 impl<'t> Reader<'t> {
     /// The whole file.
     pub fn document(&self) -> Table<'t> {
-        let layer = Layer { name: String::new(), start: 0, entries: self.whole.get_ref() };
+        let layer = Layer { name: String::new(), start: 0, entries: self.whole.get_ref(), section: &DOCUMENT };
         Table { reader: *self, layers: vec![layer] }
     }
 
@@ -75,19 +76,26 @@ struct Layer<'t> {
     name: String,
     start: usize,
     entries: &'t DeTable<'t>,
+    /// The fields that it may have.
+    section: &'static Section,
 }
 
-impl Layer<'_> {
+impl<'t> Layer<'t> {
+    fn value(&self, reader: Reader<'t>, key: &str, written: &'t Spanned<DeValue<'t>>) -> Value<'t> {
+        Value { reader, name: self.name_of(key), field: self.section.field(key), written }
+    }
+
     fn name_of(&self, key: &str) -> String {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 }
 
 impl<'t> Table<'t> {
-    /// The table that a value is.
-    pub fn new(value: &Value<'t>, entries: &'t DeTable<'t>) -> Self {
-        let layer = Layer { name: value.name.clone(), start: value.written.span().start, entries };
-        Table { reader: value.reader, layers: vec![layer] }
+    /// The table that a value is, where it has none but the fields that it may have.
+    pub fn new(value: &Value<'t>, entries: &'t DeTable<'t>) -> Result<Self> {
+        let section = value.field.and_then(Field::section).unwrap_or(&OPEN);
+        let layer = Layer { name: value.name.clone(), start: value.written.span().start, entries, section };
+        Table { reader: value.reader, layers: vec![layer] }.known()
     }
 
     /// A table without a field.
@@ -102,11 +110,7 @@ impl<'t> Table<'t> {
 
     /// The value under a key.
     pub fn get(&self, key: &str) -> Option<Value<'t>> {
-        let of = |layer: &Layer<'t>| {
-            let written = layer.entries.get(key)?;
-            Some(Value { reader: self.reader, name: layer.name_of(key), written })
-        };
-        self.layers.iter().find_map(of)
+        self.layers.iter().find_map(|layer| Some(layer.value(self.reader, key, layer.entries.get(key)?)))
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -140,34 +144,42 @@ impl<'t> Table<'t> {
         self.layers.iter().flat_map(|layer| {
             let of = |(key, written): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
                 let key: &'t std::borrow::Cow<'t, str> = key.get_ref();
-                (key.as_ref(), Value { reader: self.reader, name: layer.name_of(key), written })
+                (key.as_ref(), layer.value(self.reader, key, written))
             };
             layer.entries.iter().map(of)
         })
     }
 
-    /// The table under a key, which may have these fields; one without any where there is none.
-    pub fn table(&self, key: &str, known: &[&str]) -> Result<Table<'t>> {
-        match self.get(key) {
-            Some(value) => value.table()?.known(known),
-            None => Ok(Table::empty(self.reader)),
-        }
+    /// The table under a key; one without any field where there is none.
+    pub fn table(&self, key: &str) -> Result<Table<'t>> {
+        self.get(key).map_or_else(|| Ok(Table::empty(self.reader)), |value| value.table())
     }
 
-    /// The tables under a key, each of which may have these fields.
-    pub fn tables(&self, key: &str, known: &[&str]) -> Result<Vec<Table<'t>>> {
+    /// The tables under a key.
+    pub fn tables(&self, key: &str) -> Result<Vec<Table<'t>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let Some(items) = value.items() else {
             let what = format!("expected [[{}]], in two pairs of brackets: there may be several", value.name);
             return Err(value.refuse_field(what));
         };
-        items.iter().map(|item| item.table()?.known(known)).collect()
+        items.iter().map(Value::table).collect()
     }
 
-    /// The table, where it has none but these fields.
-    pub fn known(self, known: &[&str]) -> Result<Self> {
-        self.check_known(|key| known.contains(&key), known, || format!("one of {}", known.join(", ")))?;
+    /// The table, where it has none but the fields that it may have.
+    pub fn known(self) -> Result<Self> {
+        let fields = self.layers.iter().flat_map(|layer| layer.section.fields());
+        let known: Vec<&str> = fields.map(|(field, _)| field.name).collect();
+        self.check_known(|key| self.may_have(key), &known, || format!("one of {}", known.join(", ")))?;
         Ok(self)
+    }
+
+    fn may_have(&self, key: &str) -> bool {
+        self.field(key).is_some() || self.layers.iter().any(|layer| layer.section.is_open())
+    }
+
+    /// The declaration of a field.
+    pub fn field(&self, key: &str) -> Option<&'static Field> {
+        self.layers.iter().find_map(|layer| layer.section.field(key))
     }
 
     /// Checks that it has no other fields; `meant` are those that a misspelt one can be.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use crate::path::loss::LossText;
 use crate::path::rate_trace::RateText;
 use crate::path::reorder::Reorder;
 use crate::plain::shown;
+use crate::scenario::reference::Field;
 use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, parse_duration};
 use crate::written::{Mistake, given};
 
@@ -25,6 +25,8 @@ pub struct Value<'t> {
     pub reader: Reader<'t>,
     /// Dotted name, such as `link.rate`; an item of a list has the list's name.
     pub name: String,
+    /// What it is; an item of a list has the list's.
+    pub field: Option<&'static Field>,
     pub written: &'t Spanned<DeValue<'t>>,
 }
 
@@ -194,7 +196,7 @@ impl<'t> Value<'t> {
     /// The value as a table.
     pub fn table(&self) -> Result<Table<'t>> {
         match self.written.get_ref() {
-            DeValue::Table(entries) => Ok(Table::new(self, entries)),
+            DeValue::Table(entries) => Table::new(self, entries),
             DeValue::Array(_) if !self.name.contains('.') => {
                 let what = format!("expected [{}], in one pair of brackets: there is one", self.name);
                 Err(self.refuse_field(what))
@@ -209,21 +211,25 @@ impl<'t> Value<'t> {
         read(&text).map_err(|error| self.wrong(error))
     }
 
-    /// A whole number, also as text, so that a sweep can set it; `of` is empty or a unit, such as " of packets".
-    pub fn whole(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64> {
-        let number = self.text()?.and_then(|text| text.parse().ok()).filter(|number| range.contains(number));
-        let (low, high) = (range.start(), range.end());
-        number.ok_or_else(|| self.refuse(format!("expected a whole number{of} from {low} to {high}")))
+    /// A whole number in the range of its field, also as text, so that a sweep can set it.
+    pub fn whole(&self) -> Result<u64> {
+        let number = self.text()?.and_then(|text| text.parse().ok());
+        let number = number.filter(|number| self.field.is_none_or(|field| field.kind.takes(*number)));
+        number.ok_or_else(|| self.refuse(self.expected_number()))
     }
 
     /// As [`Value::whole`], of a field that no sweep sets.
-    pub fn unquoted(&self, range: RangeInclusive<u64>, of: &str) -> Result<u64> {
-        let number = self.whole(range.clone(), of)?;
+    pub fn unquoted(&self) -> Result<u64> {
+        let number = self.whole()?;
         if self.written.get_ref().is_str() {
-            let (low, high) = (range.start(), range.end());
-            return Err(self.refuse(format!("expected a whole number{of} from {low} to {high}, without quotes")));
+            return Err(self.refuse(format!("{}, without quotes", self.expected_number())));
         }
         Ok(number)
+    }
+
+    fn expected_number(&self) -> String {
+        let expected = self.field.and_then(|field| field.kind.expected_number());
+        expected.unwrap_or_else(|| "expected a whole number".to_owned())
     }
 
     /// One of a few words.

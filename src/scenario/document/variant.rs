@@ -7,12 +7,6 @@ use super::table::{Reader, Result, Table};
 use super::value::{Read, Switch, Text};
 use crate::scenario::spec::VARIANT;
 
-/// Most packets of a window: far above what any path of ours holds.
-const WINDOW_MAX: u64 = 1_000_000;
-
-const VARIANT_FIELDS: [&str; 8] =
-    ["flows", "algorithm", "tunables", "window_cap", "initial_ssthresh", "initial_cwnd", "tcp_sack", "ecn"];
-
 /// What a variant can set.
 pub(super) struct Settings {
     pub(super) algorithm: Option<String>,
@@ -27,7 +21,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let packets = |key| -> Result<_> {
-            let packets = table.get(key).map(|value| value.whole(1..=WINDOW_MAX, " of packets")).transpose()?;
+            let packets = table.get(key).map(|value| value.whole()).transpose()?;
             Ok(packets.map(|packets| packets as u32))
         };
         let is_on = |key| -> Result<_> { Ok(table.read(key)?.map(|Switch(is_on)| is_on)) };
@@ -49,7 +43,7 @@ impl<'t> Reader<'t> {
         let Some(variants) = self.document().get("variant") else { return Ok(None) };
         let mut of_cell = None;
         for (name, value) in variants.table()?.entries() {
-            let variant = value.table()?.known(&VARIANT_FIELDS)?;
+            let variant = value.table()?;
             Settings::read(&variant)?;
             if self.at.get(VARIANT).is_some_and(|at| at == name) {
                 of_cell = Some(variant);

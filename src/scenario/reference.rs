@@ -1,0 +1,19 @@
+//! Every section and field of a scenario file, each declared once with its text.
+//!
+//! The reader accepts no other field. `tccc run --explain` and `scenarios/REFERENCE.md` show the same declarations.
+
+mod entry;
+mod field;
+mod flow;
+mod path;
+mod report;
+mod whole;
+
+pub use self::entry::{Entry, entries, find};
+pub use self::field::{Field, Kind, Section, Unset};
+pub(super) use self::flow::ONLY_TCP;
+pub(super) use self::path::ONE_WAY;
+pub(super) use self::whole::DOCUMENT;
+
+/// A section whose fields have names of the file's own.
+pub(super) static OPEN: Section = Section { own: &[], shared: &[] };

@@ -1,0 +1,167 @@
+//! What a section and a field are, and the form in which they are declared.
+
+use std::time::Duration;
+
+use crate::units::{BitsPerSec, format_duration};
+
+/// A table of a scenario file.
+#[derive(Debug)]
+pub struct Section {
+    pub own: &'static [Field],
+    pub shared: &'static [Shared],
+}
+
+/// Fields that a section takes over from another one.
+#[derive(Debug)]
+pub struct Shared {
+    pub of: &'static Section,
+    pub names: &'static [&'static str],
+    pub unset: Unset,
+}
+
+/// A field of a section.
+#[derive(Debug)]
+pub struct Field {
+    /// A name in capitals stands for names that the file chooses.
+    pub name: &'static str,
+    pub kind: Kind,
+    pub unset: Unset,
+    /// Lines of its doc comment; the last is the example.
+    lines: &'static [&'static str],
+}
+
+/// What the value of a field is.
+#[derive(Debug)]
+pub enum Kind {
+    /// What these words say.
+    Is(&'static str),
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A whole number of a unit: empty, or such as " of packets".
+    Whole([u64; 2], &'static str),
+    Time([Duration; 2]),
+    Rate([BitsPerSec; 2]),
+    Table(&'static Section),
+    /// Several tables.
+    Tables(&'static Section),
+}
+
+/// What holds where a field is left out.
+#[derive(Debug, Clone, Copy)]
+pub enum Unset {
+    /// It must be there.
+    Needed,
+    /// It has this value.
+    Is(&'static str),
+    /// What these words say.
+    Means(&'static str),
+}
+
+/// Declares sections with their fields: a doc comment, a name, a kind, and what holds without the field.
+macro_rules! sections {
+    ($(
+        $(#[doc = $about:literal])+
+        $section:ident {
+            $($(#[doc = $line:literal])+ $name:ident: $kind:expr, $unset:expr;)*
+        }
+        $(from $of:ident [$($taken:ident),+]: $taken_unset:expr;)*
+    )+) => {$(
+        $(#[doc = $about])+
+        pub static $section: Section = Section {
+            own: &[$(Field::new(stringify!($name), $kind, $unset, &[$($line),+])),*],
+            shared: &[$(Shared { of: &$of, names: &[$(stringify!($taken)),+], unset: $taken_unset }),*],
+        };
+    )+};
+}
+pub(super) use sections;
+
+const EXAMPLE: &str = "Example: ";
+
+impl Field {
+    pub const fn new(name: &'static str, kind: Kind, unset: Unset, lines: &'static [&'static str]) -> Self {
+        Field { name, kind, unset, lines }
+    }
+
+    /// What it does.
+    pub fn text(&self) -> String {
+        let lines = self.lines.iter().map(|line| line.trim());
+        lines.filter(|line| !line.is_empty() && !line.starts_with(EXAMPLE)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A line of a scenario that sets it.
+    pub fn example(&self) -> &'static str {
+        self.lines.iter().find_map(|line| line.trim().strip_prefix(EXAMPLE)).unwrap_or_default()
+    }
+
+    /// Whether its name stands for names that the file chooses.
+    pub fn is_open(&self) -> bool {
+        self.name.chars().all(|c| c.is_ascii_uppercase())
+    }
+
+    /// The section of a field that holds tables.
+    pub fn section(&self) -> Option<&'static Section> {
+        match self.kind {
+            Kind::Table(section) | Kind::Tables(section) => Some(section),
+            _ => None,
+        }
+    }
+}
+
+impl Section {
+    /// Every field with what holds without it.
+    pub fn fields(&self) -> Vec<(&'static Field, Unset)> {
+        let own = self.own.iter().map(|field| (field, field.unset));
+        let shared = self.shared.iter().flat_map(|shared| {
+            let taken = |name| shared.of.field(name).map(|field| (field, shared.unset));
+            shared.names.iter().copied().filter_map(taken)
+        });
+        own.chain(shared).collect()
+    }
+
+    /// The field that a key of the file sets.
+    pub fn field(&self, key: &str) -> Option<&'static Field> {
+        let fields = self.fields().into_iter().map(|(field, _)| field);
+        fields.filter(|field| field.name == key || field.is_open()).min_by_key(|field| field.is_open())
+    }
+
+    /// Whether the file chooses the names of its fields.
+    pub fn is_open(&self) -> bool {
+        self.own.iter().all(Field::is_open) && self.shared.is_empty()
+    }
+}
+
+impl Kind {
+    /// What a value is, in a few words.
+    pub fn name(&self) -> String {
+        match self {
+            Kind::Is(what) => (*what).to_owned(),
+            Kind::Words(words) => format!("\"{}\"", words.join("\" or \"")),
+            Kind::Whole(_, of) => format!("whole number{of}"),
+            Kind::Time(_) => "time".to_owned(),
+            Kind::Rate(_) => "rate".to_owned(),
+            Kind::Table(_) => "table".to_owned(),
+            Kind::Tables(_) => "tables".to_owned(),
+        }
+    }
+
+    /// What a message says of a whole number; none for other kinds.
+    pub fn expected_number(&self) -> Option<String> {
+        let Kind::Whole([low, high], of) = self else { return None };
+        Some(format!("expected a whole number{of} from {low} to {high}"))
+    }
+
+    /// Whether a whole number is in the range.
+    pub fn takes(&self, number: u64) -> bool {
+        !matches!(self, Kind::Whole([low, high], _) if !(*low..=*high).contains(&number))
+    }
+
+    /// The smallest and the largest value.
+    pub fn range(&self) -> Option<[String; 2]> {
+        match self {
+            Kind::Whole(range, _) => Some(range.map(|end| end.to_string())),
+            Kind::Time(range) => Some(range.map(format_duration)),
+            Kind::Rate(range) => Some(range.map(|end| end.to_string())),
+            _ => None,
+        }
+    }
+}
