@@ -7,6 +7,8 @@ use std::time::Duration;
 use crate::common::{needs, poll_until, tccc};
 use crate::lab::policy::with_lab;
 use crate::lab::sandbox::{Bpffs, Connection, available, check, in_sandbox, network, run, stdout};
+use crate::load::refused::compile;
+use libbpf_rs::{MapCore as _, ObjectBuilder};
 use serde_json::Value;
 use tccc::catalog;
 
@@ -56,6 +58,26 @@ fn bpftool_registers_every_object_of_the_package() {
             assert!(!available().contains(id), "{id} is still registered");
             assert!(foreign().iter().all(|other| other["name"] != id.as_str()), "{id} is still listed");
         }
+    });
+}
+
+/// A program of others that registers by a link, as scx or a test of the kernel does.
+#[test]
+fn link_of_another_program_is_detached_as_status_says() {
+    needs!(root, struct_ops, bpffs, clang, bpftool);
+    in_sandbox(Bpffs::Writable, || {
+        let folder = tempfile::tempdir().unwrap();
+        let object = compile(folder.path(), "", "", "");
+        let mut loaded = ObjectBuilder::default().open_file(object).unwrap().load().unwrap();
+        let _link = loaded.maps_mut().find(|map| map.name() == "ldk_small").unwrap().attach_struct_ops().unwrap();
+        let others = foreign();
+        let found = others.iter().find(|other| other["name"] == "ldk_small").unwrap();
+        assert_eq!(found["pid"], std::process::id(), "{found}");
+        let words: Vec<&str> = found["remove"].as_str().unwrap().split(' ').collect();
+        assert_eq!(words, ["bpftool", "link", "detach", "id", &found["link_id"].to_string()]);
+        check(0, Command::new(words[0]).args(&words[1..]));
+        assert!(!available().iter().any(|name| name == "ldk_small"), "it is still registered");
+        assert!(foreign().iter().all(|other| other["name"] != "ldk_small"), "it is still listed");
     });
 }
 

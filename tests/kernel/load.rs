@@ -9,6 +9,6 @@ mod disturbed;
 mod exhausted;
 mod killed;
 mod locks;
-mod refused;
+pub mod refused;
 mod registered;
 mod tables;
