@@ -131,17 +131,17 @@ fn nothing_kept(name: &str) -> Failure {
 fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Record)> {
     let instance = survey::find(name, store, features)?;
     let Some(instance) = instance.filter(|instance| instance.standing() == Standing::Pinned) else {
-        let what = format!("cannot upgrade \"{name}\": it is not loaded");
+        let what = format!("cannot upgrade or roll back \"{name}\": it is not loaded");
         return Err(Failure::failed(what)
             .hint(format!("`tccc load {name}` loads it; `tccc status` shows what is"))
             .into());
     };
     if instance.is_receiver() {
-        let what = format!("cannot upgrade \"{name}\": it is loaded as `--receiver` alone");
+        let what = format!("cannot upgrade or roll back \"{name}\": it is loaded as `--receiver` alone");
         return Err(Failure::usage(what).hint(format!("`tccc unload {name}`, then load again")).into());
     }
     let Some(record) = instance.record.clone() else {
-        let what = format!("cannot upgrade \"{name}\": its record is lost or cannot be read");
+        let what = format!("cannot upgrade or roll back \"{name}\": its record is lost or cannot be read");
         return Err(Failure::failed(what).hint(format!("`tccc unload {name}`, then load again")).into());
     };
     Ok((instance, record))

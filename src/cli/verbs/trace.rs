@@ -96,7 +96,7 @@ impl Args {
         let seen = self.follow(&mut source, Sink::new(recorder, stream), &stop)?;
         source.notices().iter().filter(|notice| !known.contains(notice)).for_each(|notice| warn(notice, None));
         self.warn_of_dropped(&seen);
-        let length = format_duration(begin.elapsed());
+        let length = format_duration(Duration::from_millis(begin.elapsed().as_millis() as u64));
         let place = file.map_or_else(String::new, |file| format!(" recorded to \"{}\"", file.display()));
         let cost = source.whole().tracer().clock_cost().map_or_else(String::new, |cost| {
             let share_percent = cost.nanoseconds as f64 / begin.elapsed().as_nanos() as f64 * 100.0;

@@ -24,11 +24,11 @@ fn what_cannot_be_upgraded_is_said() {
         };
         for dry in ["", " --dry-run"] {
             let refuse = |code: i32, words: &str, says: &str| refuse(code, &format!("{words}{dry}"), says);
-            refuse(1, "upgrade ldk_no", "cannot upgrade \"ldk_no\": it is not loaded");
-            refuse(1, "upgrade dtcp", "cannot upgrade \"dtcp\": it is not loaded");
-            refuse(1, "upgrade reno", "cannot upgrade \"reno\": it is not loaded");
+            refuse(1, "upgrade ldk_no", "cannot upgrade or roll back \"ldk_no\": it is not loaded");
+            refuse(1, "upgrade dtcp", "cannot upgrade or roll back \"dtcp\": it is not loaded");
+            refuse(1, "upgrade reno", "cannot upgrade or roll back \"reno\": it is not loaded");
             refuse(1, "upgrade ../ldk_up", "it is not loaded");
-            refuse(2, "upgrade ldk_end", "cannot upgrade \"ldk_end\": it is loaded as `--receiver` alone");
+            refuse(2, "upgrade ldk_end", "cannot upgrade or roll back \"ldk_end\": it is loaded as `--receiver` alone");
             refuse(2, "upgrade ldk_up nothing", "unknown algorithm \"nothing\"");
             refuse(2, "upgrade ldk_up cubic", "\"cubic\" is the kernel's own");
             refuse(2, "upgrade ldk_up --set keep=1", "unknown tunable");
@@ -36,7 +36,7 @@ fn what_cannot_be_upgraded_is_said() {
             refuse(2, "upgrade ldk_up --percent 5", "`--percent` and `--guard` are about a trial");
             refuse(2, &format!("upgrade ldk_up {}", text.display()), "text.bpf.o");
             refuse(1, "rollback ldk_up", "cannot roll back \"ldk_up\": no earlier code is kept");
-            refuse(1, "rollback ldk_no", "cannot upgrade \"ldk_no\": it is not loaded");
+            refuse(1, "rollback ldk_no", "cannot upgrade or roll back \"ldk_no\": it is not loaded");
         }
         assert_eq!((state::lines(), instance("ldk_up")["generation"].as_u64()), (before, Some(1)));
         run(0, "unload --all");
