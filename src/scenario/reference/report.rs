@@ -1,7 +1,7 @@
 //! What a report compares and draws: `[source]` to `[selection]`.
 
-use super::field::{Field, Kind, Section, Shared, Unset, sections};
-use Kind::{Is, Words};
+use super::field::{Kind, Unset, sections};
+use Kind::{Is, Share, Time, Words};
 use Unset::{Means, Needed};
 
 const METRIC: Kind = Is("metric");
@@ -37,7 +37,7 @@ sections! {
         /// Distance from a published number up to which a value is `within`, as a share of the number.
         ///
         /// Example: tolerance = "5%"
-        tolerance: Is("share"), Means("10%");
+        tolerance: Share, Means("10%");
     }
 
     /// Numbers of the source.
@@ -122,7 +122,7 @@ sections! {
         /// End of a figure over time.
         ///
         /// Example: until = "10s"
-        until: Is("time"), Means("the whole run");
+        until: Time(None), Means("the whole run");
         /// Places of the sweep that are drawn.
         ///
         /// Example: at = { loss = ["0%", "1%"] }
