@@ -13,7 +13,7 @@ use crate::written::{self, Mistake};
 /// What reading gives, or the first mistake.
 pub type Result<T, E = Box<Mistake>> = std::result::Result<T, E>;
 
-/// Describes every field beside what is around them.
+/// Describes every field, and what is around them.
 pub const REFERENCE: &str = "scenarios/REFERENCE.md";
 
 /// A scenario file, and the cell for which it is read.

@@ -48,8 +48,7 @@ sections! {
         /// beside the scenario.
         ///
         /// Example: algorithm = "cubic"
-        /// Example: algorithm = "$algorithm" # the cell's value of the sweep's variable
-        /// Example: algorithm = "mine.bpf.c"
+        /// Example: algorithm = "mine.bpf.c" # in virtual time
         algorithm: Is("text"), Means("that of the variant");
         /// Tunables of a catalogue algorithm, in the unit and the range that `tccc show ID` lists. Where the unit is
         /// 1/1024, a share of 0.75 is 768.

@@ -52,8 +52,8 @@ sections! {
         ///
         /// Example: queue_low = "20pkts"
         queue_low: Is("pkts"), Means("all packets alike");
-        /// Packets that are lost before the queue: a share, each packet by itself, or a model. It holds in the first
-        /// direction unless `reverse` has its own. Netem has shares, `gilbert` and `bursts`.
+        /// Packets that are lost before the queue: a share, each packet by itself, or a model. It applies to the
+        /// first direction only; `reverse` sets it for the way back. Netem has shares, `gilbert` and `bursts`.
         ///
         /// Example: loss = "1%"
         /// Example: loss = "gilbert:p=1%,r=25%,1-h=100%,1-k=0%" # two states with tc-netem's names
@@ -62,13 +62,13 @@ sections! {
         /// Example: loss = "trace:losses.txt" # the same, one number a line, in a file beside the scenario
         loss: Is("share or model"), Means("no loss");
         /// This share of packets, at most half, takes this much longer after the delay, each packet by itself.
-        /// Whatever leaves the queue meanwhile overtakes it. It holds in the first direction unless `reverse` has its
-        /// own.
+        /// Whatever leaves the queue meanwhile overtakes it. It applies to the first direction only; `reverse` sets
+        /// it for the way back.
         ///
         /// Example: reorder = "share=1%,by=5ms"
         reorder: Is("share and time"), Means("no reordering");
-        /// Share of packets of which a copy enters the queue right behind. It holds in the first direction unless
-        /// `reverse` has its own.
+        /// Share of packets of which a copy enters the queue right behind. It applies to the first direction only;
+        /// `reverse` sets it for the way back.
         ///
         /// Example: duplicate = "1%"
         duplicate: Share, Unset::Is("0%");
@@ -135,7 +135,8 @@ sections! {
 
     /// A change on the way back.
     CHANGE_REVERSE {}
-    from CHANGE [rate, delay, loss, up]: Means("as the change says");
+    from CHANGE [rate, delay, up]: Means("as the change says");
+    from CHANGE [loss]: AS_BEFORE;
 
     /// Pairs of hosts around one bottleneck.
     DUMBBELL {

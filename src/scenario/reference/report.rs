@@ -68,16 +68,20 @@ sections! {
 
     /// Numbers that a faithful implementation should give.
     EXPECTED {
+        /// For each variant or algorithm a number per value of `over`, in their order; nan where nothing is expected.
+        ///
+        /// Example: values = { reno = [15940, nan] }
+        values: NUMBERS, Needed;
         /// Allowed distance from each number of `values`, in their shape and unit.
         ///
-        /// Example: plus_minus = { reno = [0.02, 0.10] }
+        /// Example: plus_minus = { reno = [1, 2] }
         plus_minus: NUMBERS, Needed;
         /// Reason for these numbers, one sentence.
         ///
         /// Example: basis = "the equation of section 3"
         basis: Is("text"), Needed;
     }
-    from PUBLISHED [metric, over, values]: Needed;
+    from PUBLISHED [metric, over]: Needed;
     from PUBLISHED [of]: Unset::Is("value");
 
     /// A figure of the report.
