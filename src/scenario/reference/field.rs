@@ -130,8 +130,9 @@ impl Section {
 
     /// The field that a key of the file sets.
     pub fn field(&self, key: &str) -> Option<&'static Field> {
-        let fields = self.fields().into_iter().map(|(field, _)| field);
-        fields.filter(|field| field.name == key || field.is_open()).min_by_key(|field| field.is_open())
+        let own = self.own.iter().find(|field| field.name == key);
+        let shared = || self.shared.iter().find(|shared| shared.names.contains(&key))?.of.field(key);
+        own.or_else(shared).or_else(|| self.own.iter().find(|field| field.is_open()))
     }
 
     /// Whether the file chooses the names of its fields.

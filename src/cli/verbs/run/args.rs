@@ -22,7 +22,7 @@ use crate::scenario::{Profile, RUNS_MAX};
 ///
 /// `tccc run --explain` lists every field of a scenario, and `tccc run --explain loss` explains one with an example.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("run", " Other engines, and --dry-run, need none."))]
+#[command(after_long_help = capabilities::of("run", " Other engines, --dry-run and --explain need none."))]
 pub struct Args {
     /// Scenario files, or folders of them
     #[arg(required_unless_present = "explain", value_name = "SCENARIO")]
