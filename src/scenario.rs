@@ -1,14 +1,14 @@
 //! A scenario: one TOML file that says what is measured on which path, and what others published about it.
 //!
-//! `scenarios/REFERENCE.md` describes the file for those who write one. Reading is strict: every mistake is named with
-//! its file, line, field and what is allowed there.
+//! [`mod@reference`] declares every field. Reading is strict: every mistake is named with its file, line, field and what is
+//! allowed there.
 
 pub(crate) mod algorithm;
 mod bottleneck;
 mod document;
 mod measurable;
 mod ns2;
-pub mod reference;
+pub(crate) mod reference;
 mod spec;
 mod virtual_time;
 mod whole;
@@ -37,8 +37,7 @@ pub use crate::path::route::LinkSpec;
 impl From<Box<Mistake>> for Failure {
     fn from(mistake: Box<Mistake>) -> Failure {
         let failure = Failure::usage(mistake.to_string());
-        let hint = mistake.hint.unwrap_or_else(|| format!("{} lists every field", document::table::REFERENCE));
-        failure.hint(hint)
+        failure.hint(mistake.hint.unwrap_or_else(|| reference::hint(&mistake.field)))
     }
 }
 

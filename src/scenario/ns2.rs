@@ -16,7 +16,7 @@ impl Scenario {
         let Some(spec) = &self.ns2 else {
             let what =
                 format!("cannot simulate \"{}\": it has no [ns2], which names the simulator's agents", self.name);
-            return Err(Failure::usage(what).hint("scenarios/REFERENCE.md, \"Beside the simulator\""));
+            return Err(Failure::usage(what).hint("`tccc run --explain ns2` describes it"));
         };
         let mut scenario = Scenario { expected: Vec::new(), ..self.clone() };
         if let Some(series) = self.series_variable() {

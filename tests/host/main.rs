@@ -13,6 +13,7 @@ mod cli_signals;
 mod cli_sockets;
 mod compile;
 mod declaration_mistakes;
+mod explain;
 mod fleet;
 mod fuzz;
 mod guard_statistics;

@@ -77,7 +77,7 @@ const fn mistake(
     Mistake { good, bad, field, allowed, hint }
 }
 
-const LISTED: &str = "scenarios/REFERENCE.md lists every field";
+const LISTED: &str = "`tccc run --explain";
 
 const SWEPT: &str = "\"$rate\" takes its values from [sweep], line 10";
 
@@ -210,7 +210,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
     let file = place.path().join("binary.toml");
     fs::write(&file, b"title = \"t\"\n\x7fELF\xff").unwrap();
     let output = tccc().arg("run").arg(&file).arg("--dry-run").output().unwrap();
-    let expected = "expected a TOML file, which is text in UTF-8\n  hint: scenarios/REFERENCE.md lists every field\n";
+    let expected = "expected a TOML file, which is text in UTF-8\n  hint: `tccc run --explain` lists every field\n";
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said), (Some(2), format!("tccc: error: {}:2: {expected}", file.display())));
 }

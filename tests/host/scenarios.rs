@@ -126,21 +126,3 @@ fn reference_names_every_metric_and_every_series() {
     let missing: Vec<&str> = names.filter(|name| !text.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
-
-/// Hints send readers to it.
-#[test]
-fn reference_names_every_field() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/REFERENCE.md")).unwrap();
-    let head = "title=\"t\"\nclaim=\"c\"\nprofile=\"paper\"\nduration=\"9s\"\nruns=1\nseed=1\n\
-                [[link]]\nends=[\"a\",\"b\"]\n\
-                [[flow]]\nname=\"f\"\nfrom=\"a\"\nto=\"b\"\nalgorithm=\"reno\"\n";
-    let one = ["[variant.x]", "[source]", "[report]", "[ns2]", "[selection]"];
-    let several = ["[[flow]]", "[[link]]", "[[published]]", "[[expected]]", "[[figure]]", "[[difference]]"];
-    for table in one.iter().chain(&several) {
-        let refused = Scenario::parse("x.toml", &format!("{head}{table}\nwrong = 1\n")).unwrap_err();
-        let (_, fields) = refused.expected.split_once("expected one of ").unwrap_or_else(|| panic!("{refused}"));
-        let is_there = |field: &str| text.contains(&format!("`{field}`")) || text.contains(&format!("\n{field} = "));
-        let missing: Vec<&str> = fields.split(", ").filter(|field| !is_there(field)).collect();
-        assert!(missing.is_empty(), "{table}: {missing:?}");
-    }
-}

@@ -5,6 +5,7 @@ mod blocks;
 mod carry;
 mod dry;
 mod ending;
+mod explain;
 mod places;
 mod planned;
 mod progress;
@@ -32,13 +33,16 @@ use crate::policy::change;
 
 pub use self::args::Args;
 
-/// Runs every scenario, or prints its plan.
+/// Runs every scenario, prints its plan, or explains what one can have.
 ///
 /// Errors: a scenario with a mistake, and what every scenario needs of this host, before anything runs; of several
 /// scenarios those that could not be run, after all the others; see [`crate::lab::runner::run`]; runs that could not be
 /// measured.
 /// Side effects: those of [`crate::lab::runner::run`]; the result directories.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(field) = &args.explain {
+        return explain::run(field.as_deref(), args.output);
+    }
     args.check()?;
     let planned = all_planned(args)?;
     match args.block {

@@ -2,7 +2,6 @@
 
 use super::field::{Field, Section, Unset};
 use super::whole::DOCUMENT;
-use crate::nearest::nearest;
 
 /// A field at one place of the file.
 #[derive(Debug, Clone)]
@@ -62,19 +61,12 @@ fn is_open(name: &str) -> bool {
 }
 
 /// The fields that a name means: all of the name, each once.
-///
-/// Errors: no field has the name; the nearest one that exists, if there is one.
-pub fn find(name: &str) -> Result<Vec<Entry>, Option<String>> {
-    let entries = entries();
-    let mut found: Vec<Entry> = Vec::new();
+pub fn find<'a>(name: &str, entries: &'a [Entry]) -> Vec<&'a Entry> {
+    let mut found: Vec<&Entry> = Vec::new();
     for entry in entries.iter().filter(|entry| entry.is_meant(name)) {
         if !found.iter().any(|other| std::ptr::eq(other.field, entry.field)) {
-            found.push(entry.clone());
+            found.push(entry);
         }
     }
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    let names = entries.iter().flat_map(|entry| [entry.path.as_str(), entry.field.name]);
-    Err(nearest(name, names).map(str::to_owned))
+    found
 }

@@ -26,7 +26,7 @@ pub struct Field {
     pub name: &'static str,
     pub kind: Kind,
     pub unset: Unset,
-    /// Lines of its doc comment; the last is the example.
+    /// Lines of its doc comment; the last are examples.
     lines: &'static [&'static str],
 }
 
@@ -39,7 +39,13 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// A whole number of a unit: empty, or such as " of packets".
     Whole([u64; 2], &'static str),
-    Time([Duration; 2]),
+    /// A time, in a range where there is a fixed one.
+    Time(Option<[Duration; 2]>),
+    /// A size of a queue.
+    Queue,
+    /// An amount of data.
+    Data,
+    Share,
     Rate([BitsPerSec; 2]),
     Table(&'static Section),
     /// Several tables.
@@ -67,9 +73,13 @@ macro_rules! sections {
         $(from $of:ident [$($taken:ident),+]: $taken_unset:expr;)*
     )+) => {$(
         $(#[doc = $about])+
-        pub static $section: Section = Section {
-            own: &[$(Field::new(stringify!($name), $kind, $unset, &[$($line),+])),*],
-            shared: &[$(Shared { of: &$of, names: &[$(stringify!($taken)),+], unset: $taken_unset }),*],
+        pub static $section: super::field::Section = super::field::Section {
+            own: &[$(super::field::Field::new(stringify!($name), $kind, $unset, &[$($line),+])),*],
+            shared: &[$(super::field::Shared {
+                of: &$of,
+                names: &[$(stringify!($taken)),+],
+                unset: $taken_unset,
+            }),*],
         };
     )+};
 }
@@ -88,9 +98,9 @@ impl Field {
         lines.filter(|line| !line.is_empty() && !line.starts_with(EXAMPLE)).collect::<Vec<_>>().join(" ")
     }
 
-    /// A line of a scenario that sets it.
-    pub fn example(&self) -> &'static str {
-        self.lines.iter().find_map(|line| line.trim().strip_prefix(EXAMPLE)).unwrap_or_default()
+    /// Lines of a scenario that set it, each with its own value.
+    pub fn examples(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.lines.iter().filter_map(|line| line.trim().strip_prefix(EXAMPLE))
     }
 
     /// Whether its name stands for names that the file chooses.
@@ -120,8 +130,9 @@ impl Section {
 
     /// The field that a key of the file sets.
     pub fn field(&self, key: &str) -> Option<&'static Field> {
-        let fields = self.fields().into_iter().map(|(field, _)| field);
-        fields.filter(|field| field.name == key || field.is_open()).min_by_key(|field| field.is_open())
+        let own = self.own.iter().find(|field| field.name == key);
+        let shared = || self.shared.iter().find(|shared| shared.names.contains(&key))?.of.field(key);
+        own.or_else(shared).or_else(|| self.own.iter().find(|field| field.is_open()))
     }
 
     /// Whether the file chooses the names of its fields.
@@ -138,9 +149,24 @@ impl Kind {
             Kind::Words(words) => format!("\"{}\"", words.join("\" or \"")),
             Kind::Whole(_, of) => format!("whole number{of}"),
             Kind::Time(_) => "time".to_owned(),
+            Kind::Queue => "queue size".to_owned(),
+            Kind::Data => "amount of data".to_owned(),
+            Kind::Share => "share".to_owned(),
             Kind::Rate(_) => "rate".to_owned(),
             Kind::Table(_) => "table".to_owned(),
             Kind::Tables(_) => "tables".to_owned(),
+        }
+    }
+
+    /// The units of its values, of which each has one.
+    pub fn units(&self) -> Option<&'static str> {
+        match self {
+            Kind::Time(_) => Some("us, ms, s, m, h or d"),
+            Kind::Rate(_) => Some("bit, kbit, mbit or gbit"),
+            Kind::Data => Some("B, kB, MB, GB, KiB, MiB or GiB"),
+            Kind::Queue => Some("pkts, B, kB, MB or bdp"),
+            Kind::Share => Some("%, or none"),
+            _ => None,
         }
     }
 
@@ -159,7 +185,8 @@ impl Kind {
     pub fn range(&self) -> Option<[String; 2]> {
         match self {
             Kind::Whole(range, _) => Some(range.map(|end| end.to_string())),
-            Kind::Time(range) => Some(range.map(format_duration)),
+            Kind::Time(range) => range.map(|range| range.map(format_duration)),
+            Kind::Share => Some(["0%", "100%"].map(str::to_owned)),
             Kind::Rate(range) => Some(range.map(|end| end.to_string())),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! `[[flow]]` and `[variant.NAME]`.
 
-use super::field::{Field, Kind, Section, Shared, Unset, sections};
-use Kind::{Is, Rate, Table, Whole, Words};
+use super::field::{Kind, Unset, sections};
+use Kind::{Data, Is, Rate, Table, Time, Whole, Words};
 use Unset::{Means, Needed};
 
 use crate::path::RATE_RANGE;
@@ -45,15 +45,16 @@ sections! {
         ///
         /// Example: protocol = "udp"
         protocol: Words(&["tcp", "udp"]), Unset::Is("tcp");
-        /// Congestion control: an id of `tccc list`, or a name of the kernel's own. In virtual time it can also be a
-        /// source file beside the scenario.
+        /// Congestion control: an id of `tccc list`, a name of the kernel's own, or in virtual time a source file
+        /// beside the scenario.
         ///
         /// Example: algorithm = "cubic"
+        /// Example: algorithm = "mine.bpf.c" # in virtual time
         algorithm: Is("text"), Means("that of the variant");
         /// Tunables of a catalogue algorithm, in the unit and the range that `tccc show ID` lists. Where the unit is
         /// 1/1024, a share of 0.75 is 768.
         ///
-        /// Example: tunables = {}
+        /// Example: tunables = { keep_avoidance = 768 }
         tunables: Is("names with whole numbers"), Means("the algorithm's defaults");
         /// Largest congestion window. As in the papers' simulator, it is also the initial slow-start threshold.
         ///
@@ -80,15 +81,15 @@ sections! {
         /// Time from the start of the run until the flow starts. Whole seconds where iperf3 sends the flow.
         ///
         /// Example: start = "2s"
-        start: Is("time"), Unset::Is("0s");
+        start: Time(None), Unset::Is("0s");
         /// How long the flow sends. Whole seconds where iperf3 sends the flow. A flow has `size` or `duration`.
         ///
         /// Example: duration = "5s"
-        duration: Is("time"), Means("until the run ends");
+        duration: Time(None), Means("until the run ends");
         /// Payload after which the flow is done. Its flow completion time is recorded.
         ///
         /// Example: size = "50kB"
-        size: Is("amount of data"), Means("no end");
+        size: Data, Means("no end");
         /// Number of connections, or of messages with `keep_alive`. It needs a `size`, and above 1 an `interval`.
         ///
         /// Example: count = 5
@@ -96,7 +97,7 @@ sections! {
         /// Time from the start of one connection to the start of the next, whether that one is done or not.
         ///
         /// Example: interval = "500ms"
-        interval: Is("time"), Means("needed with `count` above 1");
+        interval: Time(None), Means("none; `count` above 1 needs it");
         /// Whether one connection carries all, idle between them, like a web server's connection to one reader. It
         /// needs a `count`.
         ///
@@ -110,11 +111,11 @@ sections! {
         /// Rate of the datagrams, counted in whole IP packets.
         ///
         /// Example: rate = "500kbit"
-        rate: Rate(RATE_RANGE), Means("needed for `udp`");
+        rate: Rate(RATE_RANGE), Means("none; `udp` needs it");
         /// Length of each datagram with its IP header: 36B to the mtu.
         ///
         /// Example: packet = "1000B"
-        packet: Is("amount of data"), Means("the mtu");
+        packet: Data, Means("the mtu");
         /// Number of copies of the flow that run at once, named `name-1`, `name-2` and so on.
         ///
         /// Example: copies = 2
@@ -126,7 +127,7 @@ sections! {
         /// What one variant sets.
         ///
         /// Example: SACK = { algorithm = "reno", window_cap = 50 }
-        NAME: Table(&VARIANT), Means("no such variant");
+        NAME: Table(&VARIANT), Means("none");
     }
 
     /// What one variant sets.

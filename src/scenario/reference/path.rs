@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::field::{Field, Kind, Section, Shared, Unset, sections};
-use Kind::{Is, Rate, Table, Tables, Time, Whole};
+use super::field::{Kind, Unset, sections};
+use Kind::{Is, Queue, Rate, Share, Table, Tables, Time, Whole};
 use Unset::{Means, Needed};
 
 use crate::path::{DELAY_MAX, RATE_RANGE};
@@ -11,7 +11,7 @@ use crate::path::{DELAY_MAX, RATE_RANGE};
 /// What a link says of the first direction alone.
 pub(in crate::scenario) const ONE_WAY: [&str; 4] = ["queue_low", "loss", "reorder", "duplicate"];
 
-const UP_TO_10S: Kind = Time([Duration::ZERO, DELAY_MAX]);
+const UP_TO_10S: Kind = Time(Some([Duration::ZERO, DELAY_MAX]));
 const AS_BEFORE: Unset = Means("as before");
 
 sections! {
@@ -22,10 +22,12 @@ sections! {
         ///
         /// Example: ends = ["s", "r"]
         ends: Is("two nodes"), Needed;
-        /// Rate at which packets leave the queue, counted in whole IP packets. "Links" describes traces, which netem
-        /// does not have.
+        /// Rate at which packets leave the queue, counted in whole IP packets: a number or a trace. Netem has no
+        /// traces.
         ///
         /// Example: rate = "20mbit"
+        /// Example: rate = "trace:lte.trace" # a file beside the scenario: times in ms, each of 1500 bytes
+        /// Example: rate = "cellular:mean=10mbit,seed=7,length=60s" # a synthetic trace
         rate: Rate(RATE_RANGE), Means("unlimited");
         /// One-way delay of a packet that has left the queue.
         ///
@@ -39,43 +41,49 @@ sections! {
         /// 100000pkts or 150MB. Netem counts bytes as full packets.
         ///
         /// Example: queue = "1bdp"
-        queue: Is("pkts, B, kB, MB or bdp"), Unset::Is("1000pkts");
+        queue: Queue, Unset::Is("1000pkts");
         /// A packet that finds this much in the queue, or more, is marked if its flow has `ecn = 1`. It is less than
         /// `queue`. Netem cannot do this.
         ///
         /// Example: mark = "20pkts"
-        mark: Is("pkts, B, kB, MB or bdp"), Means("no marks");
+        mark: Queue, Means("no marks");
         /// Packets of DSCP CS1 find the queue full from here on. `queue` is larger, and in packets too. It holds in
         /// the first direction alone. Netem cannot do this.
         ///
         /// Example: queue_low = "20pkts"
         queue_low: Is("pkts"), Means("all packets alike");
-        /// Packets that are lost before the queue: a share, each packet by itself, or a model of "Links". It holds in
-        /// the first direction unless `reverse` has its own. Netem has shares, `gilbert` and `bursts`.
+        /// Packets that are lost before the queue: a share, each packet by itself, or a model. It applies to the
+        /// first direction only; `reverse` sets it for the way back. Netem has shares, `gilbert` and `bursts`.
         ///
         /// Example: loss = "1%"
+        /// Example: loss = "gilbert:p=1%,r=25%,1-h=100%,1-k=0%" # two states with tc-netem's names
+        /// Example: loss = "bursts:loss=1%,mean=4" # this share of all packets, in runs of this mean length
+        /// Example: loss = [3, 17, 18] # these packets, counted from 1
+        /// Example: loss = "trace:losses.txt" # the same, one number a line, in a file beside the scenario
         loss: Is("share or model"), Means("no loss");
         /// This share of packets, at most half, takes this much longer after the delay, each packet by itself.
-        /// Whatever leaves the queue meanwhile overtakes it. It holds in the first direction unless `reverse` has its
-        /// own.
+        /// Whatever leaves the queue meanwhile overtakes it. It applies to the first direction only; `reverse` sets
+        /// it for the way back.
         ///
         /// Example: reorder = "share=1%,by=5ms"
         reorder: Is("share and time"), Means("no reordering");
-        /// Share of packets of which a copy enters the queue right behind. It holds in the first direction unless
-        /// `reverse` has its own.
+        /// Share of packets of which a copy enters the queue right behind. It applies to the first direction only;
+        /// `reverse` sets it for the way back.
         ///
         /// Example: duplicate = "1%"
-        duplicate: Is("share"), Unset::Is("0%");
-        /// Holds pure TCP ACKs at the end of the link so that they leave together. "Links" describes the three
-        /// models. A direction has `acks` or `reorder`. Netem cannot do this.
+        duplicate: Share, Unset::Is("0%");
+        /// Holds pure TCP ACKs at the end of the link so that they leave together, after `time` or when `pkts` wait.
+        /// A direction has `acks` or `reorder`. Netem cannot do this.
         ///
-        /// Example: acks = "thinned:time=5ms,pkts=4"
+        /// Example: acks = "aggregated:time=5ms,pkts=16" # all wait, and all leave
+        /// Example: acks = "thinned:time=5ms,pkts=4" # all wait, and the newest of each connection leaves
+        /// Example: acks = "compressed:time=20ms,share=1%" # this share begins a batch, and all leave
         acks: Is("model"), Means("no ACK waits");
         /// Share of pure TCP ACKs that is lost, each by itself, after `loss` and before the queue. Netem cannot do
         /// this.
         ///
         /// Example: ack_loss = "1%"
-        ack_loss: Is("share"), Unset::Is("0%");
+        ack_loss: Share, Unset::Is("0%");
         /// What changes during a run, in the order of time. What a change does not name stays as it is. Netem cannot
         /// do this.
         ///
@@ -99,7 +107,7 @@ sections! {
         /// Time of the change from the start of the run, before its end.
         ///
         /// Example: at = "5s"
-        at: Is("time"), Needed;
+        at: Time(None), Needed;
         /// Rate from then on, also for packets that wait in the queue. The way back changes too unless the link's
         /// `reverse` has a rate. It is a number; a queue in bdp keeps its size.
         ///
@@ -122,12 +130,13 @@ sections! {
         /// What this change does otherwise on the way back.
         ///
         /// Example: reverse = { rate = "500kbit" }
-        reverse: Table(&CHANGE_REVERSE), Means("see `rate`, `delay`, `loss` and `up`");
+        reverse: Table(&CHANGE_REVERSE), Means("as the change says");
     }
 
     /// A change on the way back.
     CHANGE_REVERSE {}
-    from CHANGE [rate, delay, loss, up]: Means("as the change says");
+    from CHANGE [rate, delay, up]: Means("as the change says");
+    from CHANGE [loss]: AS_BEFORE;
 
     /// Pairs of hosts around one bottleneck.
     DUMBBELL {

@@ -1,7 +1,7 @@
 //! What a report compares and draws: `[source]` to `[selection]`.
 
-use super::field::{Field, Kind, Section, Shared, Unset, sections};
-use Kind::{Is, Words};
+use super::field::{Kind, Unset, sections};
+use Kind::{Is, Share, Time, Words};
 use Unset::{Means, Needed};
 
 const METRIC: Kind = Is("metric");
@@ -37,7 +37,7 @@ sections! {
         /// Distance from a published number up to which a value is `within`, as a share of the number.
         ///
         /// Example: tolerance = "5%"
-        tolerance: Is("share"), Means("10%");
+        tolerance: Share, Means("10%");
     }
 
     /// Numbers of the source.
@@ -68,16 +68,20 @@ sections! {
 
     /// Numbers that a faithful implementation should give.
     EXPECTED {
+        /// For each variant or algorithm a number per value of `over`, in their order; nan where nothing is expected.
+        ///
+        /// Example: values = { reno = [15940, nan] }
+        values: NUMBERS, Needed;
         /// Allowed distance from each number of `values`, in their shape and unit.
         ///
-        /// Example: plus_minus = { reno = [0.02, 0.10] }
+        /// Example: plus_minus = { reno = [1, 2] }
         plus_minus: NUMBERS, Needed;
         /// Reason for these numbers, one sentence.
         ///
         /// Example: basis = "the equation of section 3"
         basis: Is("text"), Needed;
     }
-    from PUBLISHED [metric, over, values]: Needed;
+    from PUBLISHED [metric, over]: Needed;
     from PUBLISHED [of]: Unset::Is("value");
 
     /// A figure of the report.
@@ -122,7 +126,7 @@ sections! {
         /// End of a figure over time.
         ///
         /// Example: until = "10s"
-        until: Is("time"), Means("the whole run");
+        until: Time(None), Means("the whole run");
         /// Places of the sweep that are drawn.
         ///
         /// Example: at = { loss = ["0%", "1%"] }

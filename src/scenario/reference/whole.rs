@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::field::{Field, Kind, Section, Unset, sections};
+use super::field::{Kind, Unset, sections};
 use super::flow::{FLOW, VARIANTS};
 use super::path::{DUMBBELL, LINK, PARKING_LOT};
 use super::report::{DIFFERENCE, EXPECTED, FIGURE, PUBLISHED, REPORT, SELECTION, SOURCE};
@@ -26,14 +26,14 @@ sections! {
         ///
         /// Example: claim = "Random loss costs Discrete TCP less than Reno."
         claim: Is("text"), Needed;
-        /// Socket conditions: those of the papers' simulator, or the kernel's own defaults. "Profiles" compares them.
+        /// Socket conditions: `paper` gives those of the papers' simulator, `native` the kernel's own defaults.
         ///
         /// Example: profile = "native"
         profile: Words(&["paper", "native"]), Needed;
         /// Length of a run, in whole seconds.
         ///
         /// Example: duration = "10s"
-        duration: Time([Duration::from_secs(1), DURATION_MAX]), Needed;
+        duration: Time(Some([Duration::from_secs(1), DURATION_MAX])), Needed;
         /// Runs of each cell. Three are the fewest with an interval, and five the fewest with a good one. All cells
         /// together have at most 100000 runs.
         ///
@@ -46,7 +46,7 @@ sections! {
         /// Interval of the traced samples, above 0 and less than `duration`.
         ///
         /// Example: sample = "10ms"
-        sample: Is("time"), Unset::Is("100ms");
+        sample: Time(None), Unset::Is("100ms");
         /// Largest IP packet.
         ///
         /// Example: mtu = 9000
@@ -64,7 +64,7 @@ sections! {
         /// ACKs, in this order.
         ///
         /// Example: link = [{ ends = ["s", "r"], rate = "20mbit", delay = "20ms", queue = "1bdp" }]
-        link: Tables(&LINK), Means("needed without a topology");
+        link: Tables(&LINK), Means("a topology has links");
         /// A topology of pairs around one bottleneck: `s1`, `s2`, … - `left` - `right` - `r1`, `r2`, …
         ///
         /// Example: dumbbell = { pairs = 1, bottleneck = { rate = "10mbit", delay = "20ms" } }
@@ -89,7 +89,7 @@ sections! {
         report: Table(&REPORT), Means("the defaults of its fields");
         /// Numbers of the source along one variable of the sweep.
         ///
-        /// Example: published = [{ metric = "goodput_bps", place = "fig. 2", over = "loss", values = { reno = [19e6, 3e6] } }]
+        /// Example: published = [{ metric = "lost_pkts", place = "table 2", over = "loss", values = { reno = [0, 9] } }]
         published: Tables(&PUBLISHED), NONE;
         /// Numbers that a faithful implementation should give, along one variable of the sweep.
         ///
@@ -122,7 +122,7 @@ sections! {
         /// Values of one variable, each a text or a number. A name has letters, digits and underscores.
         ///
         /// Example: loss = ["0%", "1%"]
-        VARIABLE: Is("list of values"), Means("no such variable");
+        VARIABLE: Is("list of values"), NONE;
     }
 
     /// What virtual time adds.
@@ -130,11 +130,11 @@ sections! {
         /// Each flow starts a seeded time after its `start`, uniform from 0 to this.
         ///
         /// Example: start_spread = "0s"
-        start_spread: Time([Duration::ZERO, VIRTUAL_MAX[0]]), Unset::Is("10ms");
+        start_spread: Time(Some([Duration::ZERO, VIRTUAL_MAX[0]])), Unset::Is("10ms");
         /// Each packet leaves a node a seeded time later, uniform from 0 to this, in order.
         ///
         /// Example: host_delay = "0s"
-        host_delay: Time([Duration::ZERO, VIRTUAL_MAX[1]]), Unset::Is("10us");
+        host_delay: Time(Some([Duration::ZERO, VIRTUAL_MAX[1]])), Unset::Is("10us");
     }
 
     /// What ns-2 has to know.

@@ -19,11 +19,13 @@ use crate::scenario::{Profile, RUNS_MAX};
 /// Example: `tccc run scenarios/smoke/loss-sweep.toml --only algorithm=dtcp`. Measures the empty path first and stops
 /// if it is not what the scenario asks. The same command with the same --out resumes an interrupted experiment, and adds
 /// parts of it by --only and --shard, and more --runs. `tccc report --check` tells whether the results match.
+///
+/// `tccc run --explain` lists every field of a scenario, and `tccc run --explain loss` explains one with an example.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = capabilities::of("run", " Other engines, and --dry-run, need none."))]
+#[command(after_long_help = capabilities::of("run", " Other engines, --dry-run and --explain need none."))]
 pub struct Args {
-    /// Scenario files, or folders of them; scenarios/REFERENCE.md describes them
-    #[arg(required = true, value_name = "SCENARIO")]
+    /// Scenario files, or folders of them
+    #[arg(required_unless_present = "explain", value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
     /// Result directory [default: runs/SCENARIO-TIME]; one below it for each of several scenarios
     #[arg(long, value_name = "DIR")]
@@ -66,10 +68,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub progress_file: Option<PathBuf>,
     /// Print the plan and its expected time, and change nothing
-    #[arg(long)]
+    #[arg(long, group = "printed")]
     pub dry_run: bool,
-    /// How `--dry-run` prints the plan
-    #[arg(short, long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
+    /// Explain this field of a scenario, such as `loss` or `flow.size`, or this metric; without a name all of them
+    #[arg(long, value_name = "FIELD", num_args = 0..=1, group = "printed", conflicts_with = "scenarios")]
+    pub explain: Option<Option<String>>,
+    /// How `--dry-run` and `--explain` print their result
+    #[arg(short, long, value_enum, default_value_t = Format::Table, requires = "printed")]
     pub output: Format,
 }
 

@@ -34,7 +34,7 @@ pub fn all_planned(args: &Args) -> Result<Vec<Planned>> {
     if planned.is_empty() {
         let failure =
             Failure::usage("cannot simulate: no scenario of these has [ns2], which names the simulator's agents");
-        return Err(failure.hint("scenarios/REFERENCE.md, \"Beside the simulator\"").into());
+        return Err(failure.hint("`tccc run --explain ns2` describes it").into());
     }
     Ok(planned)
 }
