@@ -21,7 +21,6 @@ const NUMBER_WORDS_MAX: usize = 1 << 24;
 /// Room for datagrams that arrive while the receiver does not run.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
-/// Datagrams sent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     pub packets: u64,
