@@ -101,7 +101,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What Mininet answers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {

@@ -112,7 +112,6 @@ impl ResultDir {
         Ok(())
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -57,7 +57,6 @@ pub struct Try<'a> {
     pub late: u32,
 }
 
-/// How an attempt went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     pub status: RunStatus,
@@ -66,7 +65,6 @@ pub struct Attempt {
     pub jobs: u32,
 }
 
-/// What an attempt measured.
 #[derive(Default)]
 struct Measured {
     flows: Vec<FlowRecord>,
