@@ -136,9 +136,7 @@ impl FromStr for Share {
         let refuse = || ParseError::new(text, EXPECTED);
         let (number, unit) = number_and_unit(text, EXPECTED)?;
         let share = match unit {
-            "" if number == 1.0 => {
-                return Err(ParseError::new(text, "a unit: write 1% or 100%"));
-            }
+            "" if number == 1.0 => return Err(ParseError::new(text, "a unit: write 1% or 100%")),
             "" => number,
             "%" => number / 100.0,
             _ => return Err(refuse()),

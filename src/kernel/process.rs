@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -135,9 +135,7 @@ pub fn end_orphans() -> Result<Vec<Process>> {
     }
     let deadline = Instant::now() + GONE_WITHIN;
     while let Some(process) = orphans.iter().find(|process| process.lives()) {
-        if Instant::now() > deadline {
-            bail!("the process {} was killed and has not ended", process.pid);
-        }
+        ensure!(Instant::now() <= deadline, "the process {} was killed and has not ended", process.pid);
         thread::sleep(Duration::from_millis(5));
     }
     Ok(orphans)

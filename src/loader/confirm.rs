@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::survey::{self, Instance};
 use super::unload::{Unloaded, undo};
@@ -61,9 +61,7 @@ impl Guard {
 pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     let store = Store::of_host();
     let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);
-    if !store.records().iter().any(on_trial) {
-        return Err(nothing_waits(name, &store).into());
-    }
+    ensure!(store.records().iter().any(on_trial), nothing_waits(name, &store));
     let mut confirmed = Vec::new();
     for Record { name, .. } in store.records().into_iter().filter(on_trial) {
         let locked = store.lock_name(&name)?;

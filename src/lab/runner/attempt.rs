@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::lateness::{lateness, sender_lateness};
 use super::together::Together;
@@ -173,9 +173,7 @@ impl Bench<'_> {
         for index in order {
             let flow = ends[index].flow;
             while begin.elapsed() < flow.start {
-                if self.stop.load(Ordering::Relaxed) {
-                    bail!("interrupted");
-                }
+                ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
                 std::thread::sleep(LOOK_EVERY.min(flow.start.saturating_sub(begin.elapsed())));
             }
             traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed)?;

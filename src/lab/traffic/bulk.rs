@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
 use super::child::Task;
@@ -62,9 +62,7 @@ impl Transfer {
         read_report(&sent)?; // the receiver may still wait for a sender that failed
         self.server.wait(self.deadline, stop)?;
         let report = read_reports(&sent, &self.server.said()?, self.length)?;
-        if report.algorithm != algorithm {
-            bail!("iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
-        }
+        ensure!(report.algorithm == algorithm, "iperf3 ran \"{}\" where \"{algorithm}\" was asked", report.algorithm);
         Ok(report)
     }
 }
