@@ -67,7 +67,6 @@ impl Kind {
     }
 }
 
-/// One type.
 #[derive(Debug, Clone, Copy)]
 pub struct Type<'a> {
     pub kind: Kind,

@@ -28,6 +28,11 @@ fn visible(c: char) -> char {
     if c.is_control() || turns { char::REPLACEMENT_CHARACTER } else { c }
 }
 
+/// `1 rule`, `2 rules`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,6 +68,14 @@ impl ParseError {
     }
 }
 
+/// Reads a quantity of one of these units, and how many of the smallest it is.
+fn scaled(text: &str, expected: &'static str, units: &[(&'static str, f64)]) -> Result<f64, ParseError> {
+    let (number, unit) = number_and_unit(text, expected)?;
+    let scale = units.iter().find(|(known, _)| *known == unit).map(|(_, scale)| scale);
+    let refuse = || ParseError::of_units(text, expected, &units.iter().map(|(known, _)| *known).collect::<Vec<_>>());
+    Ok(number * scale.ok_or_else(refuse)?)
+}
+
 /// Splits "12.5mbit" into 12.5 and "mbit".
 fn number_and_unit<'a>(text: &'a str, expected: &'static str) -> Result<(f64, &'a str), ParseError> {
     let text = text.trim();
@@ -88,15 +96,8 @@ impl FromStr for BitsPerSec {
     /// Reads `10mbit`, `1.544mbit`, `500kbit`, `1gbit`, `9600bit` (decimal multiples, as tc does).
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "a rate with bit, kbit, mbit or gbit, such as 10mbit";
-        let (number, unit) = number_and_unit(text, EXPECTED)?;
-        let scale = match unit {
-            "bit" | "bps" => 1.0,
-            "kbit" => 1e3,
-            "mbit" => 1e6,
-            "gbit" => 1e9,
-            _ => return Err(ParseError::of_units(text, EXPECTED, &["bit", "kbit", "mbit", "gbit"])),
-        };
-        Ok(BitsPerSec((number * scale).round() as u64))
+        let units = [("bit", 1.0), ("bps", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
+        Ok(BitsPerSec(scaled(text, EXPECTED, &units)?.round() as u64))
     }
 }
 
@@ -135,9 +136,7 @@ impl FromStr for Share {
         let refuse = || ParseError::new(text, EXPECTED);
         let (number, unit) = number_and_unit(text, EXPECTED)?;
         let share = match unit {
-            "" if number == 1.0 => {
-                return Err(ParseError::new(text, "a unit: write 1% or 100%"));
-            }
+            "" if number == 1.0 => return Err(ParseError::new(text, "a unit: write 1% or 100%")),
             "" => number,
             "%" => number / 100.0,
             _ => return Err(refuse()),
@@ -212,18 +211,10 @@ impl FromStr for Bytes {
     /// Reads `1500B`, `64kB`, `10MB` or `1GB` (decimal multiples), `4KiB`, `4MiB` or `1GiB` (binary ones).
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "a number with B, kB, MB, GB, KiB, MiB or GiB, such as 10MB";
-        let (number, unit) = number_and_unit(text, EXPECTED)?;
-        let scale = match unit {
-            "B" => 1.0,
-            "kB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "KiB" => f64::from(1 << 10),
-            "MiB" => f64::from(1 << 20),
-            "GiB" => f64::from(1 << 30),
-            _ => return Err(ParseError::of_units(text, EXPECTED, &["B", "kB", "MB", "GB", "KiB", "MiB", "GiB"])),
-        };
-        Ok(Bytes((number * scale).round() as u64))
+        let [kib, mib, gib] = [10, 20, 30].map(|power| f64::from(1 << power));
+        let decimal = [("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)];
+        let units = [&decimal[..], &[("KiB", kib), ("MiB", mib), ("GiB", gib)]].concat();
+        Ok(Bytes(scaled(text, EXPECTED, &units)?.round() as u64))
     }
 }
 

@@ -37,9 +37,7 @@ const SANITIZERS: [(Sanitizer, &[&str]); 3] = [
 pub enum Sanitizer {
     /// It ends with file, line and reason.
     Words,
-    /// It ends.
     Trap,
-    /// It goes on.
     None,
 }
 

@@ -25,7 +25,6 @@ pub struct Proof {
     pub alarms: usize,
     /// Asserts of `bpf/host/prove.c` that hold.
     pub proved: usize,
-    /// Asserts there.
     pub asserts: usize,
     /// Statements of the algorithm that some input reaches.
     pub reached: usize,

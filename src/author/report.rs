@@ -33,7 +33,6 @@ pub enum Outcome {
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
     pub name: String,
-    /// How it went.
     pub outcome: Outcome,
     /// What was seen, what is wrong, or which need is missing.
     ///

@@ -125,9 +125,7 @@ fn contents<'a>(file: &'a [u8], header: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
-    let Some(table) = sections.iter().find(|section| section.kind == SHT_SYMTAB) else {
-        return Some(Vec::new());
-    };
+    let Some(table) = sections.iter().find(|section| section.kind == SHT_SYMTAB) else { return Some(Vec::new()) };
     let names = sections.get(table.link as usize)?.bytes;
     let entries = table.bytes.chunks_exact(SYMBOL_BYTES);
     let mut room = NAMES_MAX;

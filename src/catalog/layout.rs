@@ -136,9 +136,7 @@ impl StateLayout {
         let fits = |state: &Type| (1..=STATE_BYTES_MAX as u32).contains(&state.size_or_type);
         let mut structs =
             btf.iter().map(|(_, t)| t).filter(|t| t.kind == Kind::Struct && t.name() == wanted).filter(fits);
-        let (Some(state), None) = (structs.next(), structs.next()) else {
-            return None;
-        };
+        let (Some(state), None) = (structs.next(), structs.next()) else { return None };
         let (size, fields) = fields_of(&btf, state)?;
         Some(StateLayout { size, phases: Vec::new(), fields })
     }
@@ -149,9 +147,7 @@ impl StateLayout {
         if let Some((_, phases)) = btf.variable("tccc_phases") {
             layout.phases = phases.enumerators()?.into_iter().filter_map(phase).collect();
         }
-        let Some((_, pointer)) = btf.variable("tccc_state") else {
-            return Some(layout);
-        };
+        let Some((_, pointer)) = btf.variable("tccc_state") else { return Some(layout) };
         let state = Some(pointer).filter(|p| p.kind == Kind::Ptr).and_then(|p| btf.resolve(p.size_or_type))?;
         if state.kind != Kind::Struct {
             return None;

@@ -55,11 +55,20 @@ impl Format {
     }
 }
 
-/// Writes one JSON document.
+/// A document behind its schema number.
+#[derive(Serialize)]
+struct Numbered<'a, D> {
+    schema: u32,
+    #[serde(flatten)]
+    document: &'a D,
+}
+
+/// Writes one JSON document, with the schema number before its fields.
 ///
 /// Errors: `out` cannot be written.
 pub fn write_json(out: &mut impl Write, document: &impl Serialize) -> Result<()> {
-    Ok(writeln!(out, "{}", serde_json::to_string_pretty(document)?)?)
+    let document = Numbered { schema: SCHEMA, document };
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?)
 }
 
 /// Writes to stderr. What nobody can read there, on a closed pipe or a full disk, is lost, and the work goes on.

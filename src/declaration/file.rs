@@ -169,7 +169,6 @@ fn find(text: &str) -> Result<(Cow<'static, Algorithm>, Option<PathBuf>), Failur
 }
 
 impl Reader<'_> {
-    /// Reads one file of a declaration in `folder`.
     fn declaration(&mut self, folder: &Path, so_far: &mut SoFar) {
         let Some(document) = self.syntax() else { return };
         let document = TomlTable::whole(&document);

@@ -55,7 +55,6 @@ pub struct LinkLayout {
     pub config: LinkConfig,
 }
 
-/// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndLayout {
     pub node: String,

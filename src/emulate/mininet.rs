@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::emulate::layout::{EndLayout, LINK_PREFIX, Layout, NodeLayout};
@@ -74,9 +74,7 @@ impl Network for Mininet {
             links.push(joined.with_context(|| format!("build the link {}", link.name))?);
         }
         keeper.say("linked")?;
-        if !keeper.hear()?.built {
-            bail!("Mininet did not finish the network");
-        }
+        ensure!(keeper.hear()?.built, "Mininet did not finish the network");
         Ok(Topology { layout: layout.clone(), nodes, links, lacking, keeper: Some(Box::new(Mutex::new(keeper))) })
     }
 }
@@ -101,7 +99,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What Mininet answers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {

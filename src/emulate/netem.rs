@@ -163,7 +163,6 @@ fn limit_pkts(limit: QueueLimit, mtu: u32) -> u32 {
     }
 }
 
-/// How many stages a direction has.
 fn stage_count(direction: &Direction) -> usize {
     3 + usize::from(direction.reorder.is_some())
 }

@@ -11,7 +11,6 @@ use super::link::{Link, LinkEnd};
 use crate::kernel::netns::Netns;
 use crate::kernel::{offload, sysctl};
 
-/// A node of the scenario.
 #[derive(Debug)]
 pub struct Node {
     pub name: String,

@@ -89,12 +89,10 @@ pub fn open_program(id: u32) -> Result<OwnedFd> {
 pub fn map_of_program(program: &OwnedFd, name: &str) -> Option<OwnedFd> {
     const MOST: usize = 64;
     let mut ids = [0u32; MOST];
-    let mut info =
+    // The numbers are as many as it says, and outlive the call.
+    let room =
         libbpf_sys::bpf_prog_info { nr_map_ids: MOST as u32, map_ids: ids.as_mut_ptr() as u64, ..Default::default() };
-    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open; structure and numbers are as long as they say and outlive the call.
-    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })
-        .ok()?;
+    let info = info(libbpf_sys::bpf_prog_get_info_by_fd, program, room).ok()?;
     let maps = ids[..MOST.min(info.nr_map_ids as usize)].iter().filter_map(|&id| open_map(id).ok());
     // The kernel keeps fifteen characters of a name.
     let is_it = |map: &OwnedFd| map_info(map).is_ok_and(|info| name.starts_with(&text(&info.name.map(|it| it as u8))));
@@ -192,18 +190,26 @@ pub struct AttachedPrograms {
 ///
 /// Errors: not permitted to list links (needs CAP_SYS_ADMIN).
 pub fn look_at_links<T>(look: impl Fn(OwnedFd) -> Option<T>) -> io::Result<Vec<T>> {
+    // SAFETY: the call takes a plain number.
+    let open = |id| owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) }).ok();
+    look_at(libbpf_sys::bpf_link_get_next_id, |id| open(id).and_then(&look))
+}
+
+/// What `look` finds in the objects of a kind, whose next number libbpf's call `next` writes.
+pub(super) fn look_at<T>(
+    next: unsafe extern "C" fn(u32, *mut u32) -> i32,
+    look: impl Fn(u32) -> Option<T>,
+) -> io::Result<Vec<T>> {
     let mut found = Vec::new();
     let mut id = 0;
     loop {
         // SAFETY: the second argument points to a number that outlives the call.
-        let answer = unsafe { libbpf_sys::bpf_link_get_next_id(id, &raw mut id) };
+        let answer = unsafe { next(id, &raw mut id) };
         if answer == -nix::libc::ENOENT {
             return Ok(found);
         }
         checked(answer)?;
-        // SAFETY: the call takes a plain number.
-        let link = owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) });
-        found.extend(link.ok().and_then(&look));
+        found.extend(look(id));
     }
 }
 
@@ -229,28 +235,26 @@ pub fn detach_link(link: &OwnedFd) {
     let _ = unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) };
 }
 
-pub(super) fn map_info(map: &OwnedFd) -> io::Result<libbpf_sys::bpf_map_info> {
-    let mut info = libbpf_sys::bpf_map_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_map_info>() as u32;
+/// libbpf's call that fills the structure of one kind of object, as long as the length says.
+type AskInfo<T> = unsafe extern "C" fn(i32, *mut T, *mut u32) -> i32;
+
+fn info<T: Default>(ask: AskInfo<T>, object: &impl AsRawFd, mut info: T) -> io::Result<T> {
+    let mut length = size_of::<T>() as u32;
     // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_map_get_info_by_fd(map.as_raw_fd(), &raw mut info, &raw mut length) })?;
+    checked(unsafe { ask(object.as_raw_fd(), &raw mut info, &raw mut length) })?;
     Ok(info)
+}
+
+pub(super) fn map_info(map: &OwnedFd) -> io::Result<libbpf_sys::bpf_map_info> {
+    info(libbpf_sys::bpf_map_get_info_by_fd, map, Default::default())
 }
 
 pub(super) fn program_info(program: &impl AsRawFd) -> io::Result<libbpf_sys::bpf_prog_info> {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) })?;
-    Ok(info)
+    info(libbpf_sys::bpf_prog_get_info_by_fd, program, Default::default())
 }
 
 pub(super) fn link_info(link: &OwnedFd) -> io::Result<libbpf_sys::bpf_link_info> {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the descriptor is open; the structure is as long as `length` says and outlives the call.
-    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) })?;
-    Ok(info)
+    info(libbpf_sys::bpf_link_get_info_by_fd, link, Default::default())
 }
 
 /// libbpf answers with a negative error number.

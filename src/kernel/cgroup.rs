@@ -76,17 +76,14 @@ impl Drop for RunCgroup {
 ///
 /// Errors: the cgroup v2 mount cannot be read. Without such a mount there are none.
 pub fn stale() -> Result<Vec<PathBuf>> {
-    mount_point().map_or_else(|_| Ok(Vec::new()), |mount| stale_in(&mount.join(OURS)))
+    mount_point().map_or(Ok(Vec::new()), |mount| stale_in(&mount.join(OURS)))
 }
 
 /// Removes the cgroups of dead processes; returns what was removed.
 ///
 /// Errors: not permitted; a process is still inside one.
 pub fn sweep_stale() -> Result<Vec<PathBuf>> {
-    match mount_point() {
-        Ok(mount) => sweep_stale_in(&mount.join(OURS)),
-        Err(_) => Ok(Vec::new()),
-    }
+    mount_point().map_or(Ok(Vec::new()), |mount| sweep_stale_in(&mount.join(OURS)))
 }
 
 /// Where cgroup v2 is mounted; never assumed, because distributions differ.

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use futures_util::TryStreamExt;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
@@ -60,9 +60,7 @@ pub fn with_handle<T: Send>(netns: &Netns, work: impl AsyncFnOnce(Handle) -> Res
 pub fn create_veth(first: &VethEnd, second: &VethEnd, mtu: u32) -> Result<()> {
     for end in [first, second] {
         check_interface_name(end.name)?;
-        if has_interface(end.netns, end.name)? {
-            bail!("interface \"{}\" already exists in its namespace", end.name);
-        }
+        ensure!(!has_interface(end.netns, end.name)?, "interface \"{}\" already exists in its namespace", end.name);
     }
     let peer = LinkUnspec::new_with_name(second.name).setns_by_fd(second.netns.as_raw_fd());
     let peer = second.message(peer, mtu).build();

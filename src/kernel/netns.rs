@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, fstatfs};
@@ -49,9 +49,7 @@ impl Netns {
     /// Errors: no such file, or not a network namespace.
     pub fn open(path: &Path) -> Result<Self> {
         let file = open_plainly(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
-        if !is_network_namespace(&file) {
-            bail!("\"{}\" is not a network namespace", path.display());
-        }
+        ensure!(is_network_namespace(&file), "\"{}\" is not a network namespace", path.display());
         Self::from_fd(file.into())
     }
 
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!(other.run(|| Ok(Netns::current()?.inode())).unwrap(), other.inode());
         let panicked = std::panic::catch_unwind(|| other.run(|| -> Result<()> { panic!("as it may") }));
         assert!(panicked.is_err() && Netns::current().unwrap().inode() == home);
-        assert!(other.run(|| -> Result<()> { bail!("as it may") }).is_err());
+        assert!(other.run(|| -> Result<()> { anyhow::bail!("as it may") }).is_err());
         assert_eq!(Netns::current().unwrap().inode(), home);
     }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -80,15 +80,40 @@ impl Process {
     }
 }
 
-/// Starts a process that goes on when this one ends: in a session of its own, without terminal, in the root folder.
-///
-/// Errors: it cannot be started.
-/// Side effects: a process.
-pub fn spawn_detached(command: &mut Command) -> Result<Child> {
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
-    unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
-    command.spawn().with_context(|| format!("start {}", command.get_program().display()))
+/// A process that goes on when this one ends, once it is released; dropping it before kills it.
+#[derive(Debug)]
+pub struct Detached {
+    child: Option<Child>,
+    pub process: Process,
+}
+
+impl Detached {
+    /// Starts it in a session of its own, without terminal, in the root folder.
+    ///
+    /// Errors: it cannot be started, or is not seen in /proc.
+    /// Side effects: a process.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
+        unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+        let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+        let process = Process::of(child.id()).context("see it in /proc")?;
+        Ok(Detached { child: Some(child), process })
+    }
+
+    /// Lets it go on by itself.
+    pub fn release(mut self) {
+        self.child = None; // dropping a child neither ends it nor waits for it
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// Processes that were to end with one that is dead, and have not.
@@ -110,9 +135,7 @@ pub fn end_orphans() -> Result<Vec<Process>> {
     }
     let deadline = Instant::now() + GONE_WITHIN;
     while let Some(process) = orphans.iter().find(|process| process.lives()) {
-        if Instant::now() > deadline {
-            bail!("the process {} was killed and has not ended", process.pid);
-        }
+        ensure!(Instant::now() <= deadline, "the process {} was killed and has not ended", process.pid);
         thread::sleep(Duration::from_millis(5));
     }
     Ok(orphans)

@@ -85,14 +85,13 @@ pub struct Owned {
 pub fn owners() -> Result<Vec<Owned>> {
     let open = Descriptors::of_all_processes();
     let mut commands: HashMap<u32, Option<String>> = HashMap::new();
-    let mut owned = Vec::new();
-    for choice in choices(&open.namespaces)?.into_iter().filter(|choice| !choice.is_listening) {
-        let Some(&pid) = open.sockets.get(&choice.inode) else { continue };
-        if let Some(command) = commands.entry(pid).or_insert_with(|| process::command(pid)) {
-            owned.push(Owned { cookie: choice.cookie, pid, command: command.clone() });
-        }
-    }
-    Ok(owned)
+    let connections = choices(&open.namespaces)?.into_iter().filter(|choice| !choice.is_listening);
+    let owned = connections.filter_map(|choice| {
+        let pid = *open.sockets.get(&choice.inode)?;
+        let command = commands.entry(pid).or_insert_with(|| process::command(pid)).clone()?;
+        Some(Owned { cookie: choice.cookie, pid, command })
+    });
+    Ok(owned.collect())
 }
 
 /// Cookies of the TCP sockets that a process holds, or of the one behind a descriptor.
@@ -107,11 +106,7 @@ pub fn cookies_of(pid: u32, descriptor: Option<u32>) -> Result<Vec<u64>> {
     })?;
     let files = files.flatten().map(|file| file.path());
     let wanted = files.filter(|path| descriptor.is_none_or(|fd| path.ends_with(fd.to_string())));
-    let inode = |path: PathBuf| -> Option<u32> {
-        let target = fs::read_link(path).ok()?;
-        target.to_string_lossy().strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-    };
-    let inodes: Vec<u32> = wanted.filter_map(inode).collect();
+    let inodes: Vec<u32> = wanted.filter_map(|path| inode_in(&fs::read_link(path).ok()?, "socket")).collect();
     let found = choices(&Descriptors::of_all_processes().namespaces)?.into_iter();
     Ok(found.filter(|choice| inodes.contains(&choice.inode)).map(|choice| choice.cookie).collect())
 }
@@ -210,6 +205,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_ne_bytes(word.try_into().expect("four bytes")))
 }
 
+/// Links in /proc read `socket:[INODE]` and `net:[INODE]`.
+fn inode_in(target: &Path, kind: &str) -> Option<u32> {
+    target.to_str()?.strip_prefix(kind)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
+}
+
 #[derive(Debug, Default)]
 struct Descriptors {
     /// Inode of a socket to a process that holds it.
@@ -229,14 +229,11 @@ impl Descriptors {
         open
     }
 
-    /// Links in /proc read `socket:[INODE]` and `net:[INODE]`.
     fn note(&mut self, pid: u32, path: &Path) {
         let Ok(target) = fs::read_link(path) else { return };
-        let target = target.to_string_lossy();
-        let inode = |kind: &str| target.strip_prefix(kind)?.strip_suffix(']')?.parse::<u32>().ok();
-        if let Some(inode) = inode("socket:[") {
+        if let Some(inode) = inode_in(&target, "socket") {
             self.sockets.entry(inode).or_insert(pid);
-        } else if let Some(inode) = inode("net:[") {
+        } else if let Some(inode) = inode_in(&target, "net") {
             self.namespaces.entry(inode).or_insert_with(|| path.to_owned());
         }
     }

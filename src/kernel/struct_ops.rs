@@ -55,17 +55,8 @@ pub struct ProgramCost {
 ///
 /// Errors: not permitted to list maps (needs CAP_SYS_ADMIN).
 pub fn tables(features: &Features) -> Result<Vec<OpsTable>> {
-    let mut found = Vec::new();
-    let mut id = 0;
-    loop {
-        // SAFETY: the second argument points to a number that outlives the call.
-        let answer = unsafe { libbpf_sys::bpf_map_get_next_id(id, &raw mut id) };
-        if answer == -nix::libc::ENOENT {
-            return Ok(found);
-        }
-        checked(answer).context("list the kernel's BPF maps")?;
-        found.extend(open_map(id).ok().and_then(|map| table_of(map, features)));
-    }
+    let table = |id| open_map(id).ok().and_then(|map| table_of(map, features));
+    bpf::look_at(libbpf_sys::bpf_map_get_next_id, table).context("list the kernel's BPF maps")
 }
 
 /// The table in this map; none when it is another kind of map or was never filled.

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use nix::errno::Errno;
@@ -108,9 +108,7 @@ impl Conditions {
             }
             applied += outcome.applied;
         }
-        if applied == 0 {
-            bail!("no connection of flow \"{}\" met its socket conditions", flow.name);
-        }
+        ensure!(applied != 0, "no connection of flow \"{}\" met its socket conditions", flow.name);
         Ok(())
     }
 

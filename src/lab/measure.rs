@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::lab::traffic::report::{Datagrams, Report, TransferReport, Transferred};
 use crate::model::run::{Completion, FlowRecord};
@@ -77,12 +77,8 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], ti
         anyhow!("the tracer saw no data of flow \"{}\": {advice}", blank.name)
     };
     let window = Window::of(events, report.begun_ns, time.length).ok_or_else(lacking)?;
-    if !window.is_seen_to_its_end() {
-        bail!("the tracer did not see the end of flow \"{}\"", blank.name);
-    }
-    if report.receiver_s <= 0.0 {
-        bail!("the receiver of flow \"{}\" counted for no time", blank.name);
-    }
+    ensure!(window.is_seen_to_its_end(), "the tracer did not see the end of flow \"{}\"", blank.name);
+    ensure!(report.receiver_s > 0.0, "the receiver of flow \"{}\" counted for no time", blank.name);
     let last = window.last_inside();
     Ok(FlowRecord {
         socket: Some(last.socket),

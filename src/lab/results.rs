@@ -13,7 +13,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -112,7 +112,6 @@ impl ResultDir {
         Ok(())
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -224,12 +223,8 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
     }
     let held: Plan = read_json(&path.join("plan.json"))?.context("the result directory has lost its plan")?;
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
-    if text != scenario {
-        return Err(other("the text of the scenario differs".into()).into());
-    }
-    if held.seed != plan.seed {
-        return Err(other(format!("its seed is {}, not {}", held.seed, plan.seed)).into());
-    }
+    ensure!(text == scenario, other("the text of the scenario differs".into()));
+    ensure!(held.seed == plan.seed, other(format!("its seed is {}, not {}", held.seed, plan.seed)));
     if held.engine != plan.engine {
         return Err(other(format!("its engine is {}, not {}", held.engine.name(), plan.engine.name())).into());
     }

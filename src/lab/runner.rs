@@ -10,7 +10,7 @@ mod together;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use self::attempt::Bench;
 use self::paths::{Paths, distinct_paths};
@@ -118,15 +118,9 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
 
 /// One result directory is of one kernel, one driver and the same objects: anything else would be a mixture.
 fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &ResultDir) -> Result<()> {
-    if earlier.kernel != now.kernel {
-        return Err(results.refuse_mixture("kernel", &earlier.kernel, &now.kernel).into());
-    }
-    if earlier.network != now.network {
-        return Err(results.refuse_mixture("network", &earlier.network, &now.network).into());
-    }
-    if earlier.link != now.link {
-        return Err(results.refuse_mixture("link driver", &earlier.link, &now.link).into());
-    }
+    ensure!(earlier.kernel == now.kernel, results.refuse_mixture("kernel", &earlier.kernel, &now.kernel));
+    ensure!(earlier.network == now.network, results.refuse_mixture("network", &earlier.network, &now.network));
+    ensure!(earlier.link == now.link, results.refuse_mixture("link driver", &earlier.link, &now.link));
     for (name, digest) in &now.algorithms {
         if let Some(other) = earlier.algorithms.get(name).filter(|other| *other != digest) {
             return Err(results.refuse_mixture(&format!("\"{name}\" with digest"), other, digest).into());

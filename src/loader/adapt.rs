@@ -66,9 +66,7 @@ fn lacks(what: &str) -> Failure {
 
 fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<Fate, Failure> {
     let (name, form) = split(&callback.member);
-    let Some(wanted) = features.slots.get(name).and_then(|slot| slot.parameters) else {
-        return Ok(Fate::LeftOut);
-    };
+    let Some(wanted) = features.slots.get(name).and_then(|slot| slot.parameters) else { return Ok(Fate::LeftOut) };
     if form.is_some() {
         return Ok(if form == Some(wanted) { Fate::MovedTo(name.to_owned()) } else { Fate::LeftOut });
     }

@@ -3,23 +3,23 @@
 //! The process that waits is started before the host is changed, so that no moment is without it. Where it was killed,
 //! `tccc status` says so, and the next `tccc load` or `run` undoes what it should have undone.
 
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::survey::{self, Instance};
 use super::unload::{Unloaded, undo};
 use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::kernel::probe::Features;
-use crate::kernel::process::{self, Process};
+use crate::kernel::process::Detached;
 use crate::state::{Record, Store, Subject, Unconfirmed};
 
 /// The process that undoes a registration when its time is over; ended with this value, unless it is released.
 #[derive(Debug)]
 pub struct Guard {
-    process: Option<Child>,
+    process: Detached,
     unconfirmed: Unconfirmed,
 }
 
@@ -32,9 +32,8 @@ impl Guard {
     pub fn start(command: &mut Command, patience: Duration) -> Result<Guard> {
         let until_ns = clock::boottime_ns()? + patience.as_nanos() as u64;
         command.arg(until_ns.to_string());
-        let process = process::spawn_detached(command).context("start the process that undoes it")?;
-        let guard = Process::of(process.id()).context("see the process that undoes it in /proc")?;
-        Ok(Guard { process: Some(process), unconfirmed: Unconfirmed { until_ns, guard } })
+        let process = Detached::start(command).context("start the process that undoes it")?;
+        Ok(Guard { unconfirmed: Unconfirmed { until_ns, guard: process.process }, process })
     }
 
     pub fn unconfirmed(&self) -> Unconfirmed {
@@ -44,21 +43,12 @@ impl Guard {
     /// Lets it go on by itself.
     ///
     /// Errors: the time is over, or it was killed: nothing guards the registration.
-    pub fn release(mut self) -> Result<()> {
+    pub fn release(self) -> Result<()> {
         if clock::boottime_ns()? >= self.unconfirmed.until_ns || !self.unconfirmed.guard.lives() {
             return Err(Failure::failed("the time to confirm was over before it was loaded").hint("give more").into());
         }
-        self.process = None; // dropping a child neither ends it nor waits for it
+        self.process.release();
         Ok(())
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
     }
 }
 
@@ -71,9 +61,7 @@ impl Drop for Guard {
 pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
     let store = Store::of_host();
     let on_trial = |record: &Record| record.unconfirmed.is_some() && name.is_none_or(|name| record.name == name);
-    if !store.records().iter().any(on_trial) {
-        return Err(nothing_waits(name, &store).into());
-    }
+    ensure!(store.records().iter().any(on_trial), nothing_waits(name, &store));
     let mut confirmed = Vec::new();
     for Record { name, .. } in store.records().into_iter().filter(on_trial) {
         let locked = store.lock_name(&name)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::confirm;
 use super::survey::{self, Instance, Standing};
@@ -257,9 +257,7 @@ fn prove_gone(instance: &Instance) -> Result<()> {
     let name = &instance.name;
     let deadline = Instant::now() + GONE_WITHIN;
     while congestion::available()?.iter().any(|other| other == name) {
-        if Instant::now() >= deadline {
-            return Err(still_held(instance).into());
-        }
+        ensure!(Instant::now() < deadline, still_held(instance));
         std::thread::sleep(PAUSE);
     }
     Ok(())

@@ -100,13 +100,11 @@ pub struct Stall {
 /// Percentiles of the emulator's own lateness, microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Median.
     pub p50: f64,
     /// 99th percentile.
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
-    /// Largest.
     pub max: f64,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::script::{Simulation, payload_bytes};
 use crate::lab::measure::blank;
@@ -87,9 +87,7 @@ struct Lines<'a> {
 ///
 /// Errors: output that ends early, or lines of another form.
 pub fn read(simulation: &Simulation<'_>, output: &str) -> Result<Simulated> {
-    if !output.lines().any(|line| line == "end") {
-        bail!("ns-2 ended before the simulated time was over");
-    }
+    ensure!(output.lines().any(|line| line == "end"), "ns-2 ended before the simulated time was over");
     let mut lines = Lines { states: vec![Vec::new(); simulation.cell.flows.len()], ..Lines::default() };
     for line in output.lines() {
         lines.take(line).with_context(|| format!("ns-2 wrote a line of another form: \"{line}\""))?;

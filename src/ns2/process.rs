@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::failure::Failure;
 
@@ -83,9 +83,7 @@ pub fn simulate(folder: &Path, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         if let Some(status) = simulation.0.try_wait().context("wait for ns-2")? {
             break status;
         }
-        if is_stopped() {
-            bail!("interrupted");
-        }
+        ensure!(!is_stopped(), "interrupted");
         thread::sleep(LOOK_EVERY);
     };
     if status.success() {

@@ -23,22 +23,23 @@ pub struct Connection {
     pub algorithm: Option<String>,
 }
 
-/// The kind of condition that keeps a rule from matching.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The kind of condition that keeps a rule from matching; its text is the second half of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Mismatch {
     /// `cgroup` or `unit`.
+    #[strum(to_string = "is for other cgroups")]
     Cgroup,
-    /// `netns`.
+    #[strum(to_string = "is for another network namespace")]
     Netns,
-    /// `to`.
+    #[strum(to_string = "is for other remote addresses")]
     Remote,
-    /// `local_port`.
+    #[strum(to_string = "is for other local ports")]
     LocalPort,
-    /// `remote_port`.
+    #[strum(to_string = "is for other remote ports")]
     RemotePort,
-    /// `direction`.
+    #[strum(to_string = "is for the other direction")]
     Direction,
-    /// `current`.
+    #[strum(to_string = "is for connections with another algorithm")]
     Current,
 }
 

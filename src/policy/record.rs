@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::rule::Policy;
@@ -195,9 +195,7 @@ impl PolicyRecord {
         };
         let record: PolicyRecord =
             serde_json::from_slice(&bytes).map_err(|error| refuse(format!("is damaged: {error}")))?;
-        if record.schema != RECORD_SCHEMA {
-            return Err(refuse("is of another version of tccc".to_owned()).into());
-        }
+        ensure!(record.schema == RECORD_SCHEMA, refuse("is of another version of tccc".to_owned()));
         Ok(record)
     }
 

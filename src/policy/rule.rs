@@ -75,8 +75,9 @@ pub enum CgroupName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub RangeInclusive<u16>);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Way {
     /// Accepted by a listening socket of this host.
     In,
@@ -217,7 +218,6 @@ impl Portion {
         (is_whole && (0.0..=10_000.0).contains(&hundredths)).then_some(Portion(hundredths as u16))
     }
 
-    /// Percent.
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 100.0
     }

@@ -64,7 +64,6 @@ pub struct Sight {
     pub arm: u8,
     /// Number of the map that holds the code of its algorithm; none for the kernel's own.
     pub code: Option<u32>,
-    /// What a policy left at it.
     pub label: Option<SocketLabel>,
 }
 

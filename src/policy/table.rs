@@ -73,7 +73,6 @@ pub struct RuleEntry {
     pub first_arm: u32,
     pub arms: u32,
     pub by: SplitBy,
-    /// Bits.
     pub flags: u32,
 }
 
@@ -134,11 +133,9 @@ impl RuleTables {
         // Bits without a rule match nothing, since no direction has them; with all set a kind without conditions is seen.
         let unused = if policy.rules.len() < 64 { !0 << policy.rules.len() } else { 0 };
         let any = &mut tables.any;
-        for set in [&mut any.cgroup, &mut any.netns, &mut any.remote, &mut any.current] {
-            *set |= unused;
-        }
-        any.local_port |= unused;
-        any.remote_port |= unused;
+        let ports = [&mut any.local_port, &mut any.remote_port];
+        let others = [&mut any.cgroup, &mut any.netns, &mut any.remote, &mut any.current];
+        ports.into_iter().chain(others).for_each(|set| *set |= unused);
         tables
     }
 

@@ -123,9 +123,7 @@ impl Flow {
     }
 
     fn frame(&self, name: &str, live: &Live, status: &Status, since_ns: u64) -> Bytes {
-        let Some(socket) = live.socket(self.socket) else {
-            return frame::encode("unknown", &Unknown { status });
-        };
+        let Some(socket) = live.socket(self.socket) else { return frame::encode("unknown", &Unknown { status }) };
         let mut moments = Moments::default();
         socket.history.points().filter(|past| past.time_ns > since_ns).for_each(|past| moments.push(past));
         let is_growing = |mark: &&Mark| mark.time_ns.saturating_add(GROWING_NS) > since_ns;

@@ -49,7 +49,6 @@ struct Playing {
 }
 
 impl Status {
-    /// As of now.
     pub(super) fn of(live: &Live, source: &mut dyn Source, refresh: Duration) -> Status {
         let counts = live.counts();
         let playback = source.playback().map(|playback| {
@@ -97,7 +96,6 @@ struct Summary<'a> {
 }
 
 impl<'a> Algorithms<'a> {
-    /// As of now.
     pub(super) fn of(live: &'a Live, status: &'a Status) -> Self {
         let algorithms = live.summaries().into_iter().map(|it| Summary {
             algorithm: it.algorithm,

@@ -33,9 +33,12 @@ pub enum History<'a> {
 #[derive(Clone)]
 pub(super) struct Shelf {
     trials: Arc<dyn Trials>,
-    brief: Arc<Mutex<Option<(Instant, Bytes)>>>,
-    whole: Arc<Mutex<Option<(Instant, String, Bytes)>>>,
+    brief: Arc<Mutex<Option<Kept>>>,
+    whole: Arc<Mutex<Option<Kept>>>,
 }
+
+/// When a document was made, the look that its reader knew, and its bytes.
+type Kept = (Instant, Option<String>, Bytes);
 
 impl Shelf {
     pub(super) fn new(trials: Arc<dyn Trials>) -> Shelf {
@@ -43,30 +46,17 @@ impl Shelf {
     }
 
     pub(super) fn now(&self, history: History<'_>) -> Bytes {
-        match history {
-            History::Without => {
-                let mut kept = self.brief.lock().expect("nobody panics with the shelf");
-                match kept.as_ref().filter(|(since, _)| since.elapsed() < KEPT) {
-                    Some((_, document)) => document.clone(),
-                    None => {
-                        let document = Bytes::from(self.trials.now(history));
-                        *kept = Some((Instant::now(), document.clone()));
-                        document
-                    }
-                }
-            }
-            History::Since(seen) => {
-                let mut kept = self.whole.lock().expect("nobody panics with the shelf");
-                match kept.as_ref().filter(|(since, of, _)| since.elapsed() < KEPT && of == seen) {
-                    Some((.., document)) => document.clone(),
-                    None => {
-                        let document = Bytes::from(self.trials.now(history));
-                        *kept = Some((Instant::now(), seen.to_owned(), document.clone()));
-                        document
-                    }
-                }
-            }
+        let (kept, seen) = match history {
+            History::Without => (&self.brief, None),
+            History::Since(seen) => (&self.whole, Some(seen.to_owned())),
+        };
+        let mut kept = kept.lock().expect("nobody panics with the shelf");
+        if let Some((.., document)) = kept.as_ref().filter(|(since, of, _)| since.elapsed() < KEPT && *of == seen) {
+            return document.clone();
         }
+        let document = Bytes::from(self.trials.now(history));
+        *kept = Some((Instant::now(), seen, document.clone()));
+        document
     }
 
     pub(super) fn incident(&self, name: &str) -> Option<Bytes> {

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
@@ -123,9 +123,7 @@ impl Store {
             if let Some(locked) = self.try_lock(&subject)? {
                 return Ok(locked);
             }
-            if begin.elapsed() >= patience {
-                return Err(self.held(&subject, patience).into());
-            }
+            ensure!(begin.elapsed() < patience, self.held(&subject, patience));
             std::thread::sleep(PAUSE);
         }
     }

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::filter::Filter;
@@ -73,9 +73,7 @@ impl Clock {
         iterate::pass(&starting)?;
         let clock = Clock { ticking: MapHandle::try_from(&skel.maps.tccc_ticking).context("hold the tracer's timer")? };
         let [.., is_begun] = clock.numbers();
-        if is_begun == 0 {
-            bail!("the kernel starts no timer for the tracer");
-        }
+        ensure!(is_begun != 0, "the kernel starts no timer for the tracer");
         Ok(clock)
     }
 

@@ -1,7 +1,7 @@
 //! How a trial begins: its guard first, then the generation that is tried.
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use super::{end, view};
 use crate::failure::Failure;
 use crate::fault;
 use crate::kernel::clock;
-use crate::kernel::process::{self, Process};
+use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::{NewTrial, Role};
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
@@ -40,34 +40,6 @@ pub struct Plan {
     pub loaded: Vec<String>,
 }
 
-/// The process that guards a trial: ended with this value unless it is released.
-#[derive(Debug)]
-struct GuardProcess {
-    child: Option<Child>,
-    process: Process,
-}
-
-impl GuardProcess {
-    /// `command` is this program with the words that make it call [`super::guard::run`]; the numbers of the trial and of
-    /// this process are added.
-    fn start(command: &mut Command, began_ns: u64) -> Result<Self> {
-        let starter = Process::this().context("see this process in /proc")?.owner_text();
-        let command = command.args([&began_ns.to_string(), "--starter", &starter]);
-        let child = process::spawn_detached(command).context("start the trial's guard")?;
-        let process = Process::of(child.id()).context("see the trial's guard in /proc")?;
-        Ok(GuardProcess { child: Some(child), process })
-    }
-}
-
-impl Drop for GuardProcess {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 /// Begins a trial. `guard` is this program with the words that make it call [`super::guard::run`].
 ///
 /// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
@@ -77,20 +49,26 @@ pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Ap
     ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
     let turn = Turn::take()?;
     let began_ns = clock::boottime_ns()?;
-    let begun = GuardProcess::start(guard, began_ns).and_then(|mut process| {
+    let begun = start_guard(guard, began_ns).and_then(|guard| {
         fault::point("trial.guard");
-        let trial = trial_of(plan, began_ns, process.process);
+        let trial = trial_of(plan, began_ns, guard.process);
         let deadline_ns = trial.deadline_ns;
         let role = Role::Begins(NewTrial { trial, until_ns: None });
         let applied = change::apply(&plan.policy, file, role, plan.live)?;
         fault::point("trial.begun");
-        await_first_look(&process.process);
-        check_guarded(&process.process, deadline_ns)?;
-        process.child = None; // dropping a child neither ends it nor waits for it
+        await_first_look(&guard.process);
+        check_guarded(&guard.process, deadline_ns)?;
+        guard.release();
         Ok(applied)
     });
     // The guard is dead by now where this failed.
     begun.inspect_err(|_| drop(end::undo_begin(&turn, began_ns, &plan.loaded)))
+}
+
+/// Starts the guard, with the numbers of the trial and of this process added to its command.
+fn start_guard(command: &mut Command, began_ns: u64) -> Result<Detached> {
+    let starter = Process::this().context("see this process in /proc")?.owner_text();
+    Detached::start(command.args([&began_ns.to_string(), "--starter", &starter])).context("start the trial's guard")
 }
 
 fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {

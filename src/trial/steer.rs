@@ -1,6 +1,6 @@
 //! What a person changes in a trial that goes on: pause, resume, and the next step at once.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::turn::Turn;
 use super::{advance, end, progress, standing};
@@ -41,9 +41,7 @@ pub fn promote(rule: Option<&str>) -> Result<Vec<(String, Option<Portion>)>> {
     }
     let has_passed = rules.iter().all(|progress| progress.state == RuleState::Passed);
     let is_step = promoted.iter().any(|(_, portion)| portion.is_some());
-    if !advance::change_progress(&turn, &trial, rules, is_step)? {
-        return Err(nothing().into());
-    }
+    ensure!(advance::change_progress(&turn, &trial, rules, is_step)?, nothing());
     drop(turn);
     if has_passed && trial.deadline_ns.is_none() {
         end::keep_where(|now| now.began_ns == trial.began_ns, "a person promoted it")?;

@@ -22,7 +22,6 @@ impl Prefix {
         }
     }
 
-    /// Whether an address begins with it.
     pub fn contains(self, address: IpAddr) -> bool {
         let (own, bits) = self.mapped();
         let (other, _) = Prefix::from(address).mapped();

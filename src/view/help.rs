@@ -34,7 +34,6 @@ const LINES: [&str; 21] = [
     " hidden: processes whose network namespace may not be entered.",
 ];
 
-/// Draws the help in the middle of an area.
 pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect) {
     let (width, height) = (WIDTH.min(area.width), (LINES.len() as u16).min(area.height));
     let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };

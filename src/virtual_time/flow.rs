@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
 
 use super::bytes::Bytes;
@@ -193,12 +193,8 @@ impl GuestFlow<'_> {
 
     /// Errors: the flow failed, or was given up; it ran another algorithm.
     fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<Report> {
-        if report.is_done == 0 {
-            bail!("it was not over at the end of the run");
-        }
-        if report.error != 0 {
-            bail!("{}", Errno::from_raw(-report.error).desc());
-        }
+        ensure!(report.is_done != 0, "it was not over at the end of the run");
+        ensure!(report.error == 0, "{}", Errno::from_raw(-report.error).desc());
         Ok(match self.flow.sends {
             Sends::Bulk => Report::Bulk(self.bulk(report)?),
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
@@ -211,9 +207,7 @@ impl GuestFlow<'_> {
     fn bulk(&self, report: &FlowReport) -> Result<TransferReport> {
         let name: Vec<u8> = report.algorithm.iter().copied().take_while(|&byte| byte != 0).collect();
         let algorithm = String::from_utf8_lossy(&name).into_owned();
-        if algorithm != self.algorithm {
-            bail!("it ran \"{algorithm}\" where \"{}\" was asked", self.algorithm);
-        }
+        ensure!(algorithm == self.algorithm, "it ran \"{algorithm}\" where \"{}\" was asked", self.algorithm);
         let (received_bytes, receiver_s) = (report.received_bytes, report.counted_ns as f64 / 1e9);
         let begun_ns = (self.flow.sender == Sender::Tccc).then_some(report.first_ns);
         Ok(TransferReport { received_bytes, receiver_s, begun_ns })
@@ -266,9 +260,7 @@ pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<Report>>
         let told = flow.report(&report, &transfers.context(TOO_EARLY)?);
         reports.push(told.with_context(|| format!("send flow \"{}\"", flow.flow.name))?);
     }
-    if !bytes.is_empty() {
-        bail!("the guest reports more flows than it was told of");
-    }
+    ensure!(bytes.is_empty(), "the guest reports more flows than it was told of");
     Ok(reports)
 }
 
@@ -280,9 +272,7 @@ pub fn events(mut bytes: &[u8]) -> Result<Traced> {
     if (report.version, report.event_bytes as usize) != (EVENT_VERSION, EVENT_BYTES) {
         bail!("the guest's events are of version {}, {EVENT_VERSION} was expected", report.version);
     }
-    if !bytes.len().is_multiple_of(EVENT_BYTES) {
-        bail!("the guest's last event is not whole");
-    }
+    ensure!(bytes.len().is_multiple_of(EVENT_BYTES), "the guest's last event is not whole");
     let events = bytes.chunks_exact(EVENT_BYTES).map(Event::decode).collect::<Result<_, _>>();
     Ok(Traced { events: events.context("read the guest's events")?, dropped: report.dropped })
 }
@@ -292,9 +282,7 @@ pub fn events(mut bytes: &[u8]) -> Result<Traced> {
 /// Errors: the bytes end too early; no run was made.
 pub fn begin_ns(mut bytes: &[u8]) -> Result<u64> {
     let report = RunReport::take_from(&mut bytes).context("the guest's report of its run ends too early")?;
-    if report.begin_ns == 0 {
-        bail!("the guest made no run");
-    }
+    ensure!(report.begin_ns != 0, "the guest made no run");
     Ok(report.begin_ns)
 }
 

@@ -36,7 +36,6 @@ pub struct Facts {
     pub linker_flags: Vec<String>,
 }
 
-/// A guest that is there.
 #[derive(Debug, Clone)]
 pub struct Guest {
     folder: PathBuf,

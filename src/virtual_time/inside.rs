@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -101,9 +101,7 @@ fn run_program(program: &Program, shared: &Path) -> Result<()> {
     command.current_dir(shared).args(&program.arguments).env_clear().envs(program.environment.iter().cloned());
     command.stdout(output.try_clone().context("use the output twice")?).stderr(output);
     let status = command.status().with_context(|| format!("start \"{}\"", program.file))?;
-    if !status.success() {
-        bail!("\"{}\" ended with {status}", program.file);
-    }
+    ensure!(status.success(), "\"{}\" ended with {status}", program.file);
     Ok(())
 }
 

@@ -203,7 +203,6 @@ fn ack_hold(hold: acks::AckHold) -> AckHold {
     AckHold { time_ns: nanos(hold.time), pkts: hold.pkts.into(), share: threshold(hold.share), newest }
 }
 
-/// The changes of one kind.
 fn steps(direction: &Direction, mut value: impl FnMut(&Change) -> Option<u64>) -> Vec<Step> {
     let step = |change: &Change| Some(Step { at_ns: nanos(change.at), value: value(change)? });
     direction.changes.iter().filter_map(step).collect()

@@ -23,7 +23,6 @@ const NATIVE: &str = "guest/native.h";
 /// Warnings of the kernel's own set that an algorithm's file was not written for.
 const ALGORITHM_FLAGS: [&str; 3] = ["-Wno-unused", "-Wno-missing-prototypes", "-Wno-declaration-after-statement"];
 
-/// A compiled module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
     /// The name by which the guest's kernel knows it.
@@ -101,7 +100,6 @@ impl<'a> Workshop<'a> {
     }
 }
 
-/// A file of a module.
 struct Part<'a> {
     file: &'a str,
     text: &'a str,

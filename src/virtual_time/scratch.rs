@@ -41,7 +41,6 @@ impl Scratch {
         bail!("folders in \"{}\" are removed as soon as they are made", place.display())
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.folder
     }

@@ -20,7 +20,6 @@ use crate::path::QueueLimit;
 use crate::scenario::Cell;
 use crate::trace::event::Event;
 
-/// What a run measured.
 #[derive(Default)]
 pub struct Measured {
     pub flows: Vec<FlowRecord>,

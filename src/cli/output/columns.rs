@@ -17,7 +17,6 @@ pub struct Row<'a> {
     pub event: &'a Event,
     /// What its private state means.
     pub words: &'a Words,
-    /// The rule that decided it, and the arm.
     pub given: Option<&'a RuleArm>,
     /// Seconds since the stream began.
     pub time_s: f64,

@@ -10,7 +10,7 @@ use super::capabilities;
 use super::guard::guard_command;
 use super::risk::Given;
 use crate::catalog;
-use crate::cli::output::{Format, SCHEMA, note, tell};
+use crate::cli::output::{Format, note, tell};
 use crate::declaration::carry_out::{self, Tools};
 use crate::declaration::difference::{self, Cure, Difference, Step};
 use crate::declaration::{self, Declaration};
@@ -50,7 +50,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: u32,
     folder: &'a Path,
     files: &'a [PathBuf],
     differences: Vec<DifferenceLine>,
@@ -98,7 +97,7 @@ impl Args {
     fn print(&self, declaration: &Declaration, lines: Vec<DifferenceLine>) -> Result<()> {
         let undone = lines.iter().filter(|line| !line.done).count();
         let Declaration { folder, files, .. } = declaration;
-        let document = Document { schema: SCHEMA, folder, files, differences: lines };
+        let document = Document { folder, files, differences: lines };
         self.output.print(&document, |out, document| write_lines(out, document, self.dry_run))?;
         io::stdout().flush()?;
         if self.dry_run && self.exit_code && undone > 0 {

@@ -10,10 +10,9 @@ use serde::Serialize;
 
 use crate::author::report::{Check, Group, Inspection, Outcome};
 use crate::catalog;
-use crate::cli::output::{Format, SCHEMA, write_json};
+use crate::cli::output::{Format, write_json};
 use crate::failure::Failure;
 
-/// Width of the names of checks.
 const NAME_WIDTH: usize = 18;
 /// Findings that are shown of one check; `-o json` has all.
 const DETAILS_SHOWN: usize = 5;
@@ -48,7 +47,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
     algorithm: String,
     passed: usize,
     failed: usize,
@@ -82,7 +80,7 @@ impl Args {
         if is_table {
             writeln!(out, "\"{algorithm}\": {passed} passed, {failed} failed, {skipped} skipped")?;
         } else {
-            let document = Document { schema: SCHEMA, algorithm: algorithm.clone(), passed, failed, skipped, checks };
+            let document = Document { algorithm: algorithm.clone(), passed, failed, skipped, checks };
             write_json(&mut out, &document)?;
         }
         match failed {

@@ -5,8 +5,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::capabilities;
+use crate::cli::output::Format;
 use crate::cli::output::plain::{row, write_columns};
-use crate::cli::output::{Format, SCHEMA};
 use crate::failure::Failure;
 use crate::kernel::probe::checks::{self, Check};
 use crate::virtual_time;
@@ -27,7 +27,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
     can_load: bool,
     checks: Vec<Check>,
 }
@@ -39,7 +38,7 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let mut checks = checks::all();
         checks.extend(virtual_time::checks::all());
-        let document = Document { schema: SCHEMA, can_load: checks::can_load(&checks), checks };
+        let document = Document { can_load: checks::can_load(&checks), checks };
         self.output.print(&document, |out, document| write_columns(out, &rows(&document.checks)))?;
         if document.can_load {
             return Ok(());

@@ -9,18 +9,18 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::capabilities;
-use crate::cli::output::{Format, SCHEMA};
+use crate::cli::output::Format;
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, socket};
 use crate::policy::change;
-use crate::policy::decide::{self, Connection, Mismatch, Verdict};
+use crate::policy::decide::{self, Connection, Verdict};
 use crate::policy::label::Outcome;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, Slot};
 use crate::policy::resolve;
-use crate::policy::rule::{Portion, Rule, Way};
+use crate::policy::rule::{Portion, Way};
 use crate::policy::sweep::{self, Sight};
 use crate::policy::table::{Resolved, RuleTables};
 use crate::state::Store;
@@ -63,7 +63,6 @@ enum Asked {
 
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
     generation: Option<u32>,
     connections: Vec<Explained>,
 }
@@ -116,7 +115,7 @@ impl Args {
         privilege::require("explain a connection", &RIGHTS)?;
         let generation = change::current()?;
         let connections = self.explained(&asked, generation.as_ref())?;
-        let document = Document { schema: SCHEMA, generation: generation.map(|it| it.number), connections };
+        let document = Document { generation: generation.map(|it| it.number), connections };
         self.output.print(&document, |out, document| {
             if document.generation.is_none() {
                 let what = "there is no policy: every connection has the algorithm that it chose, or the default";
@@ -255,7 +254,7 @@ impl<'a> Host<'a> {
             local: connection.local,
             remote: connection.remote,
             is_open: sight.is_some(),
-            direction: connection.way.map(|way| if way == Way::In { "in" } else { "out" }),
+            direction: connection.way.map(Into::into),
             cgroup: connection.cgroup.clone(),
             netns,
             algorithm: sight.map(|sight| sight.algorithm.clone()),
@@ -275,21 +274,8 @@ fn now_of(verdict: Option<&Verdict>) -> Now {
         portion: decided.map(|(_, arm)| arm.portion),
         passed_over: over
             .iter()
-            .map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: phrase(rule, *why) })
+            .map(|(rule, why)| PassedOver { rule: rule.name.clone(), because: why.into() })
             .collect(),
-    }
-}
-
-/// Why a rule does not match, as the second half of a sentence.
-fn phrase(_: &Rule, why: Mismatch) -> &'static str {
-    match why {
-        Mismatch::Cgroup => "is for other cgroups",
-        Mismatch::Netns => "is for another network namespace",
-        Mismatch::Remote => "is for other remote addresses",
-        Mismatch::LocalPort => "is for other local ports",
-        Mismatch::RemotePort => "is for other remote ports",
-        Mismatch::Direction => "is for the other direction",
-        Mismatch::Current => "is for connections with another algorithm",
     }
 }
 

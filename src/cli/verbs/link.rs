@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::trace::parse_length;
 use super::{capabilities, signals};
-use crate::cli::output::{Format, SCHEMA, note, warn};
+use crate::cli::output::{Format, note, warn};
 use crate::emulate::tunlink::TunLink;
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice};
 use crate::failure::Failure;
@@ -276,7 +276,6 @@ fn wait_for_end(link: &dyn Link, stop: &mut UnixStream, duration: Option<Duratio
 
 #[derive(Debug, Serialize)]
 struct Summary {
-    schema: u32,
     driver: &'static str,
     duration_s: f64,
     directions: [Carried; 2],
@@ -297,7 +296,6 @@ impl Summary {
         let there = Carried { from: first.clone(), to: second.clone(), counters: there };
         let back = Carried { from: second, to: first, counters: back };
         Summary {
-            schema: SCHEMA,
             driver: TunLink.name(),
             duration_s: time.as_secs_f64(),
             directions: [there, back],

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::capabilities;
 use crate::catalog::risk::{Level, Risk};
 use crate::catalog::{self, source};
+use crate::cli::output::Format;
 use crate::cli::output::plain::{marked_title, row, write_columns};
-use crate::cli::output::{Format, SCHEMA};
 use crate::kernel::congestion;
 use crate::state::Store;
 
@@ -47,7 +47,6 @@ struct AlgorithmLine {
 
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
     default: Option<String>,
     algorithms: Vec<AlgorithmLine>,
 }
@@ -76,7 +75,7 @@ fn gather() -> Document {
     let mut algorithms: Vec<AlgorithmLine> = carried.collect();
     let others = available.iter().filter(|name| !catalog::all().iter().any(|algorithm| algorithm.id == **name));
     algorithms.extend(others.map(|name| other(name)));
-    Document { schema: SCHEMA, default: congestion::default().ok(), algorithms }
+    Document { default: congestion::default().ok(), algorithms }
 }
 
 fn other(name: &str) -> AlgorithmLine {

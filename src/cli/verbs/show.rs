@@ -12,7 +12,7 @@ use super::load::find;
 use crate::catalog::risk::{Figure, HIGH_FROM, Level, MEDIUM_FROM, Risk};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::cli::output::plain::{marked_title, row, write_columns};
-use crate::cli::output::{Format, SCHEMA, note};
+use crate::cli::output::{Format, note};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
@@ -48,7 +48,6 @@ struct Callback<'a> {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: u32,
     id: &'a str,
     title: &'a str,
     source: &'a str,
@@ -100,7 +99,6 @@ fn document<'a>(algorithm: &'a Algorithm, costs: &BTreeMap<String, u32>, no_cost
         verified_instructions: costs.get(&callback.program).copied(),
     });
     Document {
-        schema: SCHEMA,
         id: &algorithm.id,
         title: &algorithm.title,
         source: &algorithm.source,

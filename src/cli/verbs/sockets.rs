@@ -14,6 +14,7 @@ use crate::cli::output::document::{self, Chosen};
 use crate::cli::output::naming::{Naming, Words};
 use crate::cli::output::{Format, note, warn};
 use crate::kernel::privilege::{self, Capability};
+use crate::plain::count;
 use crate::trace::event::Event;
 use crate::trace::snapshot::{self, Seen};
 
@@ -74,9 +75,7 @@ impl Args {
             warn(&what, Some("run with CAP_SYS_PTRACE and every capability that those processes have"));
         }
         if is_empty {
-            let count = seen.namespaces.len();
-            let namespaces = if count == 1 { "namespace" } else { "namespaces" };
-            note(&format!("no connection passes, in {count} network {namespaces}"));
+            note(&format!("no connection passes, in {}", count(seen.namespaces.len(), "network namespace")));
             let next = "`tccc status` lists those that are";
             self.selection.unregistered().iter().for_each(|unknown| warn(unknown, Some(next)));
             self.selection.warn_of_unknown_rules();

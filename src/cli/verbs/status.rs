@@ -17,7 +17,7 @@ use self::selection::{Selection, ends_within_s};
 use super::capabilities;
 use super::unload::holder_rows;
 use crate::cli::output::plain::{row, write_columns};
-use crate::cli::output::{Format, SCHEMA, note};
+use crate::cli::output::{Format, note};
 use crate::declaration::{self, difference};
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
@@ -83,7 +83,6 @@ struct InstanceLine {
 
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
     default: String,
     instances: Vec<InstanceLine>,
     #[serde(flatten)]
@@ -140,7 +139,6 @@ fn gather() -> Result<Document> {
         }
     });
     Ok(Document {
-        schema: SCHEMA,
         instances: lines.collect(),
         selection: Selection::gather(trial.as_ref(), &store)?,
         foreign,

@@ -14,6 +14,7 @@ use crate::kernel::socket::Holder;
 use crate::kernel::{cgroup, privilege, process};
 use crate::loader::survey::{self, Standing};
 use crate::loader::{self, Unloaded};
+use crate::plain::count;
 use crate::policy::change;
 use crate::policy::rule::Rule;
 use crate::state::Store;
@@ -123,7 +124,7 @@ impl Args {
         if left.is_empty() {
             return Ok(());
         }
-        let kept = format!("{} still with \"{}\" until closed", count(&left), unloaded.name);
+        let kept = format!("{} still with \"{}\" until closed", counted(&left), unloaded.name);
         if let Some(patience) = self.drain {
             let what = format!("time ran out after {}: {kept}", format_duration(patience));
             return Err(Failure::failed(what).hint("end those processes; it is unregistered already").into());
@@ -173,14 +174,13 @@ fn first_of(mut failed: Vec<anyhow::Error>) -> Result<()> {
 }
 
 /// `2 sockets and 1 listening socket`.
-fn count(holders: &[Holder]) -> String {
-    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+fn counted(holders: &[Holder]) -> String {
     let sockets: usize = holders.iter().map(|holder| holder.sockets).sum();
     let listening: usize = holders.iter().map(|holder| holder.listening).sum();
     match (sockets, listening) {
-        (_, 0) => plural(sockets, "socket"),
-        (0, _) => plural(listening, "listening socket"),
-        _ => format!("{} and {}", plural(sockets, "socket"), plural(listening, "listening socket")),
+        (_, 0) => count(sockets, "socket"),
+        (0, _) => count(listening, "listening socket"),
+        _ => format!("{} and {}", count(sockets, "socket"), count(listening, "listening socket")),
     }
 }
 

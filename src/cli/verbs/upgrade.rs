@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
+use crate::plain::count;
 use crate::policy::change;
 use crate::policy::rule::Portion;
 use crate::state::Record;
@@ -209,11 +210,7 @@ fn write_done(out: &mut impl Write, done: &Done) -> Result<()> {
     let refreshes = done.refreshes;
     let namespaces = done.upgraded.defaults.len();
     if namespaces > 0 {
-        writeln!(
-            out,
-            "the default of {namespaces} network namespace{} follows",
-            if namespaces == 1 { "" } else { "s" }
-        )?;
+        writeln!(out, "the default of {} follows", count(namespaces, "network namespace"))?;
     }
     if refreshes.listening + refreshes.open > 0 {
         writeln!(out, "{} listening sockets and {} open connections have it now", refreshes.listening, refreshes.open)?;

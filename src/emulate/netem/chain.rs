@@ -28,7 +28,6 @@ const STAGE_NAMES: [&str; 3] = ["loss", "rate", "delay"];
 /// What a stage has counted since it exists.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StageCounts {
-    /// Packets passed on.
     pub packets: u64,
     /// Bytes passed on, with the Ethernet header.
     pub bytes: u64,

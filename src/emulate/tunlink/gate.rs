@@ -11,7 +11,6 @@ use super::pool::Slot;
 use super::port::Frame;
 use crate::path::acks::{AckHold, AckKind};
 
-/// The gate of one direction.
 #[derive(Debug)]
 pub(crate) struct Gate {
     hold: Option<AckHold>,

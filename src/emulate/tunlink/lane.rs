@@ -251,7 +251,6 @@ impl Way {
     }
 }
 
-/// The packet in a frame.
 fn packet<'a>(pool: &'a mut Pool, frame: &Frame) -> &'a mut [u8] {
     pool.bytes_mut(frame.slot).get_mut(HEADER..frame.len as usize).unwrap_or_default()
 }

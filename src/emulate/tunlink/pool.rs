@@ -40,7 +40,6 @@ impl Pool {
         Some(to)
     }
 
-    /// The bytes of a slot.
     pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
         // SAFETY: a whole slot of this pool, and nobody else has it while the pool is borrowed: the kernel reads and
         // writes only during calls.
@@ -64,7 +63,6 @@ impl Pool {
         self.bytes.as_ptr().cast_mut().cast::<u8>().wrapping_add(start)
     }
 
-    /// Bytes of a slot.
     pub fn slot_len(&self) -> usize {
         self.slot_len
     }

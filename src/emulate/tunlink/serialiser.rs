@@ -9,7 +9,6 @@ const NANOS_PER_SEC: u128 = 1_000_000_000;
 const NANOS_PER_MS: u64 = 1_000_000;
 const BITS_PER_BYTE: u128 = 8;
 
-/// What sets the pace.
 #[derive(Debug)]
 enum Pace {
     /// Bits per second; none takes no time.
@@ -27,7 +26,6 @@ pub struct Serialiser {
 }
 
 impl Serialiser {
-    /// An idle serialiser.
     pub fn new(rate: Steps<Option<u64>>) -> Self {
         Serialiser { pace: Pace::Rate(rate), free_at: 0, rest: 0 }
     }

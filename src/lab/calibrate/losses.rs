@@ -18,7 +18,6 @@ const HALF_A_PACKET: f64 = 0.5;
 /// What a number of packets should show.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedRatio {
-    /// Loss ratio asked.
     pub asked: f64,
     /// Range in which it lies when the path is as asked.
     pub allowed: [f64; 2],

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::lateness::{lateness, sender_lateness};
 use super::together::Together;
@@ -57,7 +57,6 @@ pub struct Try<'a> {
     pub late: u32,
 }
 
-/// How an attempt went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     pub status: RunStatus,
@@ -66,7 +65,6 @@ pub struct Attempt {
     pub jobs: u32,
 }
 
-/// What an attempt measured.
 #[derive(Default)]
 struct Measured {
     flows: Vec<FlowRecord>,
@@ -175,9 +173,7 @@ impl Bench<'_> {
         for index in order {
             let flow = ends[index].flow;
             while begin.elapsed() < flow.start {
-                if self.stop.load(Ordering::Relaxed) {
-                    bail!("interrupted");
-                }
+                ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
                 std::thread::sleep(LOOK_EVERY.min(flow.start.saturating_sub(begin.elapsed())));
             }
             traffic[index].send(&ends[index], self.algorithms.name_of(flow), bed)?;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
 use super::child::Task;
@@ -119,9 +119,7 @@ struct End {
 pub fn read_reports([sender, receiver]: [&str; 2], algorithm: &str, length: Duration) -> Result<TransferReport> {
     let (sent, received) = (read_report(sender)?, read_report(receiver).context("at the receiver")?);
     let ran = sent.end.sender_tcp_congestion;
-    if ran != algorithm {
-        bail!("iperf3 ran \"{ran}\" where \"{algorithm}\" was asked");
-    }
+    ensure!(ran == algorithm, "iperf3 ran \"{ran}\" where \"{algorithm}\" was asked");
     // Intervals last a second and end a little late.
     let counted = received.intervals.iter().map(|interval| &interval.sum);
     let counted = counted.filter(|sum| sum.end <= length.as_secs_f64() + 0.5);

@@ -81,7 +81,6 @@ pub enum Task {
         rate: BitsPerSec,
         /// Length of each IP packet.
         packet_bytes: u32,
-        /// For how long.
         #[serde(with = "duration_text")]
         length: Duration,
     },

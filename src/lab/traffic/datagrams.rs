@@ -2,15 +2,14 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddrV4, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{await_end_of_input, now_ns};
+use super::socket::{now_ns, until_input_ends};
 use crate::units::BitsPerSec;
 
 /// How often a receiver looks whether it is still needed.
@@ -24,7 +23,6 @@ const NUMBER_WORDS_MAX: usize = 1 << 24;
 /// Room for datagrams that arrive while the receiver does not run.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
-/// Datagrams sent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     pub packets: u64,
@@ -119,12 +117,7 @@ pub fn receive(at: SocketAddrV4, length: Duration, settle: Duration) -> Result<C
     let socket = UdpSocket::bind(at).context("open a socket for datagrams")?;
     setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAM_BUFFER_BYTES).context("enlarge a socket's buffer")?;
     socket.set_read_timeout(Some(LOOK_UP)).context("prepare a socket")?;
-    let ended = Arc::new(AtomicBool::new(false));
-    let for_thread = Arc::clone(&ended);
-    std::thread::spawn(move || {
-        await_end_of_input();
-        for_thread.store(true, Ordering::Relaxed);
-    });
+    let ended = until_input_ends();
     let (mut counted, mut numbers) = (Counted::default(), Numbers::default());
     let mut packet = [0; 1 << 16];
     let mut quiet_since = Instant::now();

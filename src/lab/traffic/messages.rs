@@ -2,15 +2,13 @@
 
 use std::io::Read;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, Sending, await_end_of_input};
-use super::socket::{connect, finish_sending, give_up, now_ns, write_payload};
+use super::socket::{CHUNK_BYTES, Going, Sending, connect, finish_sending, now_ns, received, write_payload};
 use crate::units::Bytes;
 
 /// When each message began, in their order; and why not all were sent.
@@ -35,20 +33,10 @@ pub struct Arrived {
 ///
 /// Errors: a socket cannot be opened, or the kernel does not take the algorithm; a thread ended badly.
 pub fn send(sending: &Sending) -> Result<Begun> {
-    let socket = Arc::new(sending.open(sending.from.port())?);
     let at_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
-    let (tell, done) = mpsc::channel();
-    let (for_thread, times, plan) = (Arc::clone(&socket), Arc::clone(&at_ns), sending.clone());
-    std::thread::spawn(move || {
-        let _ = tell.send(send_all(&for_thread, &plan, &times)); // nobody listens after the deadline
-    });
-    let error = match done.recv_timeout(sending.length) {
-        Ok(result) => result.err().map(|why| format!("{why:#}")),
-        Err(_) => Some("not done in time".to_owned()),
-    };
-    if error.is_some() {
-        give_up(&socket);
-    }
+    let (times, plan) = (Arc::clone(&at_ns), sending.clone());
+    let going = Going::start(sending.open(sending.from.port())?, move |socket| send_all(socket, &plan, &times));
+    let error = going.finish(sending.length);
     let at_ns = at_ns.lock().map_err(|_| anyhow!("a sending thread ended badly"))?.clone();
     Ok(Begun { at_ns, error })
 }
@@ -73,16 +61,11 @@ fn send_all(socket: &TcpStream, sending: &Sending, at_ns: &Mutex<Vec<u64>>) -> R
 /// Errors: the address cannot be listened on; a thread ended badly.
 pub fn receive(at: SocketAddrV4, size: Bytes) -> Result<Arrived> {
     let listener = TcpListener::bind(at).context("listen for messages")?;
-    let arrived: Arc<Mutex<Arrived>> = Arc::default();
-    let for_thread = Arc::clone(&arrived);
-    std::thread::spawn(move || {
+    received(move |arrived| {
         if let Ok((connection, _)) = listener.accept() {
-            read_all(&connection, size.0, &for_thread);
+            read_all(&connection, size.0, arrived);
         }
-    });
-    await_end_of_input();
-    let arrived = arrived.lock().map_err(|_| anyhow!("a receiving thread ended badly"))?;
-    Ok(arrived.clone())
+    })
 }
 
 fn read_all(mut connection: &TcpStream, size: u64, arrived: &Mutex<Arrived>) {

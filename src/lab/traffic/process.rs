@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::child::{Place, Task};
 use super::ends::{Bed, Ends};
@@ -68,9 +68,7 @@ impl Process {
         let ended = wait_until(deadline, stop, || {
             Ok(self.child.try_wait().with_context(|| format!("wait for {what}"))?.is_some())
         })?;
-        if !ended {
-            bail!("{what} did not end in time");
-        }
+        ensure!(ended, "{what} did not end in time");
         Ok(())
     }
 
@@ -86,9 +84,7 @@ impl Process {
             }
             is_listening(ends, sockets)
         })?;
-        if !listening {
-            bail!("{what} did not listen on port {} within {LISTENING_WITHIN:?}", ends.server_port());
-        }
+        ensure!(listening, "{what} did not listen on port {} within {LISTENING_WITHIN:?}", ends.server_port());
         Ok(())
     }
 
@@ -113,9 +109,7 @@ fn wait_until(deadline: Instant, stop: &AtomicBool, mut condition: impl FnMut() 
         if condition()? {
             return Ok(true);
         }
-        if stop.load(Ordering::Relaxed) {
-            bail!("interrupted");
-        }
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
         if Instant::now() >= deadline {
             return Ok(false);
         }

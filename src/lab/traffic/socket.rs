@@ -3,9 +3,12 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
@@ -54,9 +57,67 @@ pub fn now_ns() -> u64 {
     clock::monotonic_ns().expect("every kernel has this clock")
 }
 
-/// Waits until standard input ends, by which a receiver knows that it is over.
-pub fn await_end_of_input() {
+fn await_end_of_input() {
     let _ = io::copy(&mut io::stdin(), &mut io::sink()); // an error is an end too
+}
+
+/// Whether standard input ended; a thread of its own waits for it.
+pub fn until_input_ends() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ended);
+    std::thread::spawn(move || {
+        await_end_of_input();
+        flag.store(true, Ordering::Relaxed);
+    });
+    ended
+}
+
+/// What a thread that receives has noted when standard input ends.
+///
+/// Errors: the thread ended badly.
+pub fn received<T: Clone + Default + Send + 'static>(
+    receive: impl FnOnce(&Arc<Mutex<T>>) + Send + 'static,
+) -> Result<T> {
+    let arrived: Arc<Mutex<T>> = Arc::default();
+    let for_thread = Arc::clone(&arrived);
+    std::thread::spawn(move || receive(&for_thread));
+    await_end_of_input();
+    let arrived = arrived.lock().map_err(|_| anyhow!("a receiving thread ended badly"))?;
+    Ok(arrived.clone())
+}
+
+/// What is sent over a connection by a thread of its own.
+pub struct Going {
+    socket: Arc<TcpStream>,
+    done: Receiver<Result<()>>,
+}
+
+impl Going {
+    pub fn start(socket: TcpStream, send: impl FnOnce(&TcpStream) -> Result<()> + Send + 'static) -> Going {
+        let socket = Arc::new(socket);
+        let (tell, done) = mpsc::channel();
+        let for_thread = Arc::clone(&socket);
+        std::thread::spawn(move || drop(tell.send(send(&for_thread)))); // nobody listens after the deadline
+        Going { socket, done }
+    }
+
+    /// Waits for its end, and gives up what is not done in time; why it is not done.
+    pub fn finish(self, left: Duration) -> Option<String> {
+        match self.end(left) {
+            Some(Ok(())) => None,
+            Some(Err(error)) => Some(format!("{error:#}")),
+            None => Some("not done in time".to_owned()),
+        }
+    }
+
+    /// Waits for its end, and gives up what goes on after the time; none of that.
+    pub fn end(self, left: Duration) -> Option<Result<()>> {
+        let ended = self.done.recv_timeout(left).ok();
+        if !matches!(ended, Some(Ok(()))) {
+            give_up(&self.socket);
+        }
+        ended
+    }
 }
 
 pub fn connect(socket: &TcpStream, to: SocketAddrV4) -> Result<()> {
@@ -84,7 +145,7 @@ pub fn finish_sending(socket: &TcpStream) -> Result<()> {
 }
 
 /// Ends a connection at once, so that its close is seen before its namespace goes.
-pub fn give_up(socket: &TcpStream) {
+fn give_up(socket: &TcpStream) {
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
     let _ = setsockopt(socket, sockopt::Linger, &at_once); // what is closed already needs neither
     let _ = socket.shutdown(Shutdown::Both);

@@ -2,14 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, Sending, await_end_of_input, connect, give_up, now_ns, write_payload};
+use super::socket::{CHUNK_BYTES, Going, Sending, connect, now_ns, received, write_payload};
 
 /// Its first bytes tell the receiver when the flow's time began. They are as long as those of iperf3, so that both count
 /// the same packets as data.
@@ -35,17 +34,9 @@ pub struct Received {
 /// Errors: a socket cannot be opened, or the kernel does not take the algorithm.
 pub fn send(sending: &Sending) -> Result<Sent> {
     let begun_ns = now_ns();
-    let socket = Arc::new(sending.open(sending.from.port())?);
-    let (tell, done) = mpsc::channel();
-    let (for_thread, to) = (Arc::clone(&socket), sending.to);
-    std::thread::spawn(move || {
-        let _ = tell.send(send_on(&for_thread, to, begun_ns)); // nobody listens after the time
-    });
-    let error = match done.recv_timeout(sending.length) {
-        Ok(result) => result.err().map(|why| format!("{why:#}")),
-        Err(_) => None,
-    };
-    give_up(&socket);
+    let to = sending.to;
+    let going = Going::start(sending.open(sending.from.port())?, move |socket| send_on(socket, to, begun_ns));
+    let error = going.end(sending.length).and_then(Result::err).map(|why| format!("{why:#}"));
     Ok(Sent { begun_ns, error })
 }
 
@@ -62,16 +53,11 @@ fn send_on(mut socket: &TcpStream, to: SocketAddrV4, begun_ns: u64) -> Result<()
 /// Errors: the address cannot be listened on; a thread ended badly.
 pub fn receive(at: SocketAddrV4, length: Duration) -> Result<Received> {
     let listener = TcpListener::bind(at).context("listen for a flow")?;
-    let received: Arc<Mutex<Received>> = Arc::default();
-    let for_thread = Arc::clone(&received);
-    std::thread::spawn(move || {
+    received(move |received| {
         if let Ok((connection, _)) = listener.accept() {
-            count(&connection, length, &for_thread);
+            count(&connection, length, received);
         }
-    });
-    await_end_of_input();
-    let received = received.lock().map_err(|_| anyhow!("a receiving thread ended badly"))?;
-    Ok(*received)
+    })
 }
 
 /// Reads to the end, so that the sender is not held up, also after the time.

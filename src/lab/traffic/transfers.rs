@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{CHUNK_BYTES, Sending, await_end_of_input};
-use super::socket::{connect, finish_sending, give_up, now_ns, write_payload};
+use super::socket::{CHUNK_BYTES, Going, Sending, connect, finish_sending, now_ns, received, write_payload};
 
 /// When each transfer began to connect, by its own port; and what went wrong with some.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,18 +20,11 @@ pub struct Begun {
     pub errors: BTreeMap<u16, String>,
 }
 
-/// What arrived of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrived {
     pub bytes: u64,
     /// When the last of it did.
     pub last_ns: u64,
-}
-
-/// A transfer that goes on.
-struct Going {
-    socket: Arc<TcpStream>,
-    done: Receiver<Result<()>>,
 }
 
 /// Starts each transfer in time, and gives up at the deadline those that are not done.
@@ -52,31 +43,12 @@ pub fn send(sending: &Sending) -> Result<Begun> {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let port = sending.from.port() + number as u16;
         at_ns.insert(port, now_ns());
-        going.insert(port, start(sending, port)?);
+        let (to, size) = (sending.to, sending.size.0);
+        going.insert(port, Going::start(sending.open(port)?, move |socket| transfer(socket, to, size)));
     }
-    let mut errors = BTreeMap::new();
-    for (port, one) in going {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let why = match one.done.recv_timeout(left) {
-            Ok(Ok(())) => continue,
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "not done in time".to_owned(),
-        };
-        give_up(&one.socket);
-        errors.insert(port, why);
-    }
-    Ok(Begun { at_ns, errors })
-}
-
-/// Starts one transfer on a thread of its own.
-fn start(sending: &Sending, port: u16) -> Result<Going> {
-    let socket = Arc::new(sending.open(port)?);
-    let (tell, done) = mpsc::channel();
-    let (for_thread, to, size) = (Arc::clone(&socket), sending.to, sending.size.0);
-    std::thread::spawn(move || {
-        let _ = tell.send(transfer(&for_thread, to, size)); // nobody listens after the deadline
-    });
-    Ok(Going { socket, done })
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let errors = going.into_iter().filter_map(|(port, one)| Some((port, one.finish(left())?)));
+    Ok(Begun { at_ns, errors: errors.collect() })
 }
 
 /// Connects, sends, and waits until the receiver has everything and says so by closing.
@@ -91,17 +63,12 @@ fn transfer(socket: &TcpStream, to: SocketAddrV4, size: u64) -> Result<()> {
 /// Errors: the address cannot be listened on; a thread ended badly.
 pub fn receive(at: SocketAddrV4) -> Result<BTreeMap<u16, Arrived>> {
     let listener = TcpListener::bind(at).context("listen for transfers")?;
-    let arrived: Arc<Mutex<BTreeMap<u16, Arrived>>> = Arc::default();
-    let for_thread = Arc::clone(&arrived);
-    std::thread::spawn(move || {
+    received(move |arrived| {
         for connection in listener.incoming().flatten() {
-            let arrived = Arc::clone(&for_thread);
+            let arrived = Arc::clone(arrived);
             std::thread::spawn(move || read_all(&connection, &arrived));
         }
-    });
-    await_end_of_input();
-    let arrived = arrived.lock().map_err(|_| anyhow!("a receiving thread ended badly"))?;
-    Ok(arrived.clone())
+    })
 }
 
 /// Reads a connection to its end and notes how far it came.

@@ -10,7 +10,6 @@ use super::machine::Machine;
 pub struct BlockPlan {
     /// Version of this file.
     pub schema: u32,
-    /// Name of the scenario.
     pub scenario: String,
     /// What carried it out.
     pub engine: Engine,
@@ -20,13 +19,11 @@ pub struct BlockPlan {
     pub repeats: u32,
     /// Seed of everything random.
     pub seed: u64,
-    /// The block.
     pub block: Block,
     /// Its runs, by id.
     pub runs: Vec<String>,
 }
 
-/// One block of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Digest of the plan; blocks of one plan have the same.
@@ -35,7 +32,6 @@ pub struct Block {
     pub n: usize,
     /// How many blocks the plan has.
     pub of: usize,
-    /// The machine that made it.
     #[serde(default)]
     pub machine: Machine,
 }

@@ -81,7 +81,6 @@ impl Reader<'_> {
         }
     }
 
-    /// A mistake in a list of prefixes.
     fn refuse_line(&mut self, list: &str, line: usize, expected: &str) -> &mut Mistake {
         let mistake = self.refuse_at(0, "", expected);
         mistake.file = list.to_owned();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Value;
 
 use crate::policy::rule::{
-    CgroupName, Match, OnFail, Policy, Portion, Ports, Rule, RuleTrial, Split, SplitBy, Treatment, Undecided, Way,
+    CgroupName, Match, OnFail, Policy, Portion, Ports, Rule, RuleTrial, Split, SplitBy, Treatment, Undecided,
 };
 use crate::units::format_duration;
 
@@ -53,10 +53,8 @@ impl Lines {
         for (key, ports) in [("local_port", &when.local_port), ("remote_port", &when.remote_port)] {
             self.list(key, ports.iter().map(port_value));
         }
-        match when.direction {
-            Some(Way::In) => self.line("direction", quoted("in")),
-            Some(Way::Out) => self.line("direction", quoted("out")),
-            None => (),
+        if let Some(way) = when.direction {
+            self.line("direction", quoted(way.into()));
         }
         self.list("current", when.current.iter().map(|name| quoted(name)));
     }

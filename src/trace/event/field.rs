@@ -15,7 +15,6 @@ pub(crate) enum FieldType {
     Text,
 }
 
-/// A known value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldValue<'a> {
     U32(u32),

@@ -32,13 +32,11 @@ fn name_in_c(name: &str) -> &str {
 /// How the events of a recording are laid out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
-    /// Version of the layout.
     pub version: u32,
     /// Bytes of one event.
     pub bytes: usize,
     /// "little" or "big".
     pub byte_order: String,
-    /// Every field.
     pub fields: Vec<FieldPlace>,
 }
 

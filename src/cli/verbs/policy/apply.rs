@@ -13,6 +13,7 @@ use crate::cli::verbs::confirm::parse_trial;
 use crate::cli::verbs::guard::{forecast, guard_command};
 use crate::cli::verbs::risk::{Acceptance, Given};
 use crate::failure::Failure;
+use crate::plain::count;
 use crate::policy::change::{self, Applied};
 use crate::policy::generation::Role;
 use crate::policy::record::TrialSubject;
@@ -147,14 +148,9 @@ fn print(out: &mut impl io::Write, applied: &Applied) -> Result<()> {
     for (name, patents) in applied.loaded.iter().filter_map(|name| Some((name, catalog::find(name).ok()?.patents()?))) {
         note(&format!("\"{name}\" is patented, for research alone: {}", patents.replace('\n', " ")));
     }
-    let rules = generation.policy.rules.len();
-    writeln!(
-        out,
-        "policy generation {}: {rules} rule{} at the cgroup {}",
-        generation.number,
-        if rules == 1 { "" } else { "s" },
-        generation.cgroup.display()
-    )?;
+    let (number, cgroup) = (generation.number, generation.cgroup.display());
+    let rules = count(generation.policy.rules.len(), "rule");
+    writeln!(out, "policy generation {number}: {rules} at the cgroup {cgroup}")?;
     applied.unloaded.iter().try_for_each(|name| writeln!(out, "\"{name}\" unloaded: no rule names it now"))?;
     match &applied.moves {
         Some(moves) => write_moves(out, moves)?,

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::file::File;
 use crate::cli::verbs::risk::Given;
+use crate::plain::count;
 use crate::policy::resolve;
 
 /// Read a policy file and report its mistakes; change nothing
@@ -29,8 +30,8 @@ impl Args {
         let to_load = resolve::to_load(&policy).map_err(|error| self.file.blamed(error))?;
         resolve::check_limits(&policy).map_err(|error| self.file.blamed(error))?;
         let mut out = io::stdout().lock();
-        let rules = policy.rules.len();
-        writeln!(out, "{}: {rules} rule{}, no mistakes", self.file.file.display(), if rules == 1 { "" } else { "s" })?;
+        let rules = count(policy.rules.len(), "rule");
+        writeln!(out, "{}: {rules}, no mistakes", self.file.file.display())?;
         for algorithm in to_load {
             writeln!(out, "`tccc policy apply` would load \"{}\": {}", algorithm.id, algorithm.title)?;
         }

@@ -41,7 +41,6 @@ enum Form {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: u32,
     generation: Option<u32>,
     since: Option<&'a str>,
     file: Option<&'a PathBuf>,
@@ -76,7 +75,6 @@ impl Args {
 fn write_json(out: &mut impl Write, standing: &Standing) -> Result<()> {
     let generation = standing.generation.as_ref();
     let document = Document {
-        schema: output::SCHEMA,
         generation: generation.map(|it| it.number),
         since: generation.map(|it| it.since.as_str()),
         file: generation.and_then(|it| it.file.as_ref()),
@@ -138,12 +136,8 @@ fn conditions(rule: &Rule) -> String {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!values.is_empty()).then(|| format!("{name} {}{more}", shown.join(", ")))
     }
-    let direction = when.direction.map(|way| match way {
-        crate::policy::rule::Way::In => "in".to_owned(),
-        crate::policy::rule::Way::Out => "out".to_owned(),
-    });
     let parts = [
-        direction,
+        when.direction.map(|way| way.to_string()),
         list("in", &when.cgroups),
         list("netns", &when.netns),
         list("to", &when.to),

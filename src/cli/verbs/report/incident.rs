@@ -15,11 +15,9 @@ use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
 use crate::trial::view::{LimitPoint, Point};
 use crate::units::BitsPerSec;
 
-/// What an incident is.
 const TITLE: &str = "A limit was crossed";
 /// Looks that tables show, the last of them.
 const LOOKS: usize = 8;
-/// Height of a chart.
 const HEIGHT: f64 = 260.0;
 /// E-values below this one say nothing more, and a logarithm needs an end.
 const E_LEAST: f64 = 0.001;
@@ -164,7 +162,6 @@ fn sentence(limit: &LimitJudgement) -> String {
     said.join(" ")
 }
 
-/// The last looks at a limit.
 fn looks(limit: &LimitJudgement, points: &[(f64, LimitPoint)]) -> Table {
     let points = &points[points.len().saturating_sub(LOOKS)..];
     let is_relative = is_relative(limit);
@@ -259,7 +256,6 @@ fn shown(metric: GuardMetric, value: Option<f64>) -> String {
     }
 }
 
-/// A measured share as percent.
 fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }

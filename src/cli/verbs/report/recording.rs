@@ -21,7 +21,6 @@ use crate::units::{BitsPerSec, format_duration};
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 
-/// One recording.
 #[derive(Serialize)]
 struct Recording {
     schema: u32,

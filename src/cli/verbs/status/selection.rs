@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::kernel::clock;
+use crate::plain::count;
 use crate::policy::change::{self, Standing};
 use crate::policy::record::{TrialEnd, TrialRecord, TrialResult, TrialSubject};
 use crate::state::Store;
@@ -105,8 +106,7 @@ pub fn write(out: &mut impl Write, selection: &Selection) -> io::Result<()> {
     if let Some(policy) = &selection.policy {
         if let Some(number) = policy.generation {
             let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
-            let rules = policy.rules;
-            writeln!(out, "policy generation {number}{file}: {rules} rule{}", if rules == 1 { "" } else { "s" })?;
+            writeln!(out, "policy generation {number}{file}: {}", count(policy.rules, "rule"))?;
         }
         policy.drift.iter().try_for_each(|what| writeln!(out, "policy: {what}"))?;
     }
