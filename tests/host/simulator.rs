@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{finished, unfinished};
-use crate::common::{check, needs, poll_until, stderr, tccc};
+use crate::common::{check, needs, poll_until, tccc};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rand_pcg::Pcg64Mcg;
@@ -34,8 +34,7 @@ fn succeeds(mut command: Command) {
 
 #[track_caller]
 fn refused(mut command: Command, code: i32, expected: &str) {
-    let said = stderr(&check(code, &mut command));
-    assert!(said.contains(expected), "{said}");
+    check(code, &mut command).stderr_has(expected);
 }
 
 /// The records of a result directory by run, without what differs from call to call.
@@ -57,8 +56,7 @@ fn records(out: &Path) -> BTreeMap<String, Value> {
 
 /// Published and simulated `delivered_pkts` by place in the table.
 fn delivered(out: &Path) -> Vec<(String, f64, f64)> {
-    let output = check(0, tccc().args(["report", "-o", "json"]).arg(out));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = check(0, tccc().args(["report", "-o", "json"]).arg(out)).json();
     let cells = report["cells"].as_array().unwrap().iter().filter(|cell| cell["metric"] == "delivered_pkts");
     let both = cells.filter_map(|cell| {
         let place = format!("{} {}", cell["at"]["variant"].as_str()?, cell["at"]["loss"].as_str()?);

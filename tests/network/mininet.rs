@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
 use crate::common::need::quiet_attempt;
-use crate::common::{HostSnapshot, TCCC, needs, poll_until, tccc};
-use crate::lab::sandbox::{Bpffs, check, in_sandbox, run, stdout};
+use crate::common::{HostSnapshot, TCCC, host_has, needs, poll_until, tccc};
+use crate::lab::sandbox::{check, in_sandbox, run, stdout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -134,22 +134,19 @@ fn kill_and_await_the_end_of_all(child: &mut Child) {
 
 #[test]
 fn process_that_outlives_its_run_is_listed_and_ended() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let dead = Process { started: 1, ..Process::this().unwrap() };
         let mut left = Command::new("sleep").arg("600").env(OWNER, dead.owner_text()).spawn().unwrap();
         let pid = left.id();
         let listed = || {
-            let document: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+            let document: Value = run(0, "status -o json").json();
             document["stale_processes"].as_array().unwrap().iter().any(|process| process["pid"] == pid)
         };
         assert!(listed());
-        let table = stdout(&run(0, "status"));
-        assert!(table.contains(&format!("left by a killed run: process {pid} (sleep)")), "{table}");
+        run(0, "status").stdout_has(format!("left by a killed run: process {pid} (sleep)"));
         let plan = stdout(&run(0, "unload --all --dry-run"));
         assert!(plan.contains(&format!("end the process {pid} of a dead run")) && is_alive(pid), "{plan}");
-        let said = stdout(&run(0, "unload --all"));
-        assert!(said.contains(&format!("process {pid} of a dead run ended")), "{said}");
+        run(0, "unload --all").stdout_has(format!("process {pid} of a dead run ended"));
         assert!(!listed() && !is_alive(pid));
         left.wait().unwrap();
     });
@@ -157,10 +154,9 @@ fn process_that_outlives_its_run_is_listed_and_ended() {
 
 #[test]
 fn plain_mininet_script_sends_with_an_algorithm_of_tccc() {
-    needs!(root, struct_ops, bpffs, tun, iperf3, mininet);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mininet/loss_sweep.py");
     let asked = ["--algorithm", "dtcp", "--as", "ldk_mnet", "--loss", "0", "5", "--seconds", "1"];
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, tun, iperf3, mininet), || {
         let mut python = Command::new("/usr/bin/python3");
         let said = stdout(&check(0, python.arg(&script).args(asked).env("TCCC", TCCC)));
         let rows: Vec<Vec<f64>> = said.lines().skip(1).map(numbers).collect();

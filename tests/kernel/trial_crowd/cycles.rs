@@ -50,7 +50,7 @@ fn many_cycles_leave_nothing() {
 }
 
 fn cycle(cycles: u32) {
-    in_lab(|lab| {
+    in_lab(true, |lab| {
         let features = Features::probe().unwrap();
         let request = Request { name: "ldk_cycle", ..Request::of(catalog::find("dtcp").unwrap()) };
         let path = lab.policy("split = { cubic = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"");
