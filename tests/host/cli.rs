@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::common::{Said, check, tccc};
+use crate::mistakes::uncounted;
 
 fn run(arguments: &str) -> Said {
     Said(tccc().args(arguments.split_whitespace()).output().unwrap())
@@ -155,57 +156,27 @@ fn show_prints_every_part_of_the_card() {
 
 #[test]
 fn wrong_words_are_refused_before_rights_are_asked_for() {
-    let unknown = "tccc: error: unknown algorithm \"dtcpp\"\n  hint: did you mean \"dtcp\"? `tccc list` shows all ";
-    let unknown = format!("{unknown}{}", tccc::catalog::all().len());
-    refused("load dtcpp", 2, &unknown);
-    refused("show dtcpp", 2, &unknown);
-    refused(
+    let commands = [
+        "load dtcpp",
+        "show dtcpp",
         "load dtcp --set keep_avoidence=700",
-        2,
-        "tccc: error: unknown tunable \"keep_avoidence\" for \"dtcp\"\n  \
-         hint: did you mean \"keep_avoidance\"? `tccc show dtcp` explains all 3",
-    );
-    refused(
         "load tcpfit --set a=64",
-        2,
-        "tccc: error: tunable \"a\" for \"tcpfit\" has another name now\n  hint: write queue_share=64",
-    );
-    refused(
         "load dtcp --set keep_avoidance=1200",
-        2,
-        "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1023 (1/1024)",
-    );
-    refused(
         "load dtcp --set keep_avoidance=much",
-        2,
-        "tccc: error: tunable keep_avoidance = much for \"dtcp\" is not a whole number\n  hint: expected 1..1023 (1/1024)",
-    );
-    refused(
         "load dtcp --set keep_avoidance",
-        2,
-        "tccc: error: tunable \"keep_avoidance\" for \"dtcp\" has no value\n  hint: write it as NAME=VALUE",
-    );
-    refused(
         "load dtcp --as sixteen__letters",
-        2,
-        "tccc: error: the name \"sixteen__letters\" has 16 characters: at most 15",
-    );
-    refused(
         "load dtcp --as default",
-        2,
-        "tccc: error: the name \"default\" is reserved: tccc means the host's default algorithm by it",
-    );
-    let own = "tccc: error: \"reno\" is the kernel's own: tccc can neither load nor show it\n  \
-               hint: sockets choose it by name; `tccc list` shows what tccc carries";
-    refused("show reno", 2, own);
-    refused("load reno", 2, own);
-    refused(
+        "load dtcp --as a/b",
         "load dtcp --accept-risk",
-        2,
-        "tccc: error: `--accept-risk` is about giving connections what they did not ask for\n  hint: add `--default`, or \
-         leave it out: programs choose what is loaded",
-    );
-    refused("load dtcp --as a/b", 2, "tccc: error: the name \"a/b\" may hold only letters, digits and _");
+        "show reno",
+        "load reno",
+    ];
+    let transcript = commands.map(|arguments| {
+        let said = crate::common::run(2, arguments);
+        assert!(said.stdout.is_empty(), "{arguments} printed a result");
+        format!("$ tccc {arguments}\n{}", said.stderr())
+    });
+    insta::assert_snapshot!(uncounted(&transcript.join("\n")));
 }
 
 #[test]

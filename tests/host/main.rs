@@ -17,6 +17,7 @@ mod fleet;
 mod fuzz;
 mod guard_statistics;
 mod harness;
+mod mistakes;
 mod plans;
 mod policy_mistakes;
 mod prove;
