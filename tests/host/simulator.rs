@@ -162,41 +162,7 @@ fn written(out: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Reno beside datagrams over one bottleneck, without selective acknowledgements.
-const BESIDE: &str = r#"
-title = "Beside"
-claim = "Datagrams take their share."
-profile = "paper"
-duration = "20s"
-runs = 1
-seed = 1
-mtu = 1040
-[sweep]
-rate = ["100kbit", "600kbit"]
-[[link]]
-ends = ["a", "b"]
-rate = "1.5mbit"
-delay = "10ms"
-queue = "20pkts"
-[[flow]]
-name = "ftp"
-from = "a"
-to = "b"
-[[flow]]
-name = "cbr"
-from = "a"
-to = "b"
-protocol = "udp"
-rate = "$rate"
-packet = "1000B"
-start = "2s"
-duration = "10s"
-[variant.NewReno]
-flows = ["ftp"]
-algorithm = "reno"
-tcp_sack = 0
-[ns2]
-agents = { NewReno = "TCP/Newreno", Reno = "TCP/Reno", CUBIC = "TCP/Linux cubic" }
-"#;
+const BESIDE: &str = include_str!("../fixtures/scenarios/beside.toml");
 
 #[test]
 fn datagrams_are_simulated_beside_flows_at_their_rate() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
+use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, unfinished};
 use crate::common::need::quiet_attempt;
 use crate::common::{HostSnapshot, TCCC, host_has, needs, poll_until, tccc};
 use crate::lab::sandbox::{check, in_sandbox, run, stdout};
@@ -21,36 +21,17 @@ use tccc::lab::layout::settings_in_force;
 use tccc::lab::plan::{Choices, Plan};
 use tccc::scenario::Scenario;
 
-/// What [`small`] asks for.
+/// What [`SMALL`] asks for.
 const RUNS: usize = 3;
 /// How often a directory whose runs were late is resumed.
 const ATTEMPTS: u32 = 2;
-const SMALL_HEAD: &str = r#"
-title = "Small"
-claim = "It works."
-profile = "paper"
-duration = "1s"
-runs = 3
-seed = 5
-"#;
-const SMALL_FLOW: &str = r#"
-[[flow]]
-name = "data"
-from = "a"
-to = "c"
-algorithm = "reno"
-window_cap = 12
-"#;
-
 /// Two hosts and a router; a run takes about two seconds.
-fn small() -> String {
-    [SMALL_HEAD, &two_links("1%"), SMALL_FLOW].concat()
-}
+const SMALL: &str = include_str!("../fixtures/scenarios/small.toml");
 
 #[test]
 fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
     needs!(root, tun, mininet);
-    let scenario = Scenario::parse("small.toml", &small()).unwrap();
+    let scenario = Scenario::parse("small.toml", SMALL).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let arrived = |network: &dyn Network| {
         let topology = network.build(&plan.layout(&plan.runs[0])).unwrap();
@@ -98,7 +79,7 @@ fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
 
 fn spawn(place: &Path, out: &Path) -> Child {
     let scenario = place.join("mnet.toml");
-    fs::write(&scenario, small()).unwrap();
+    fs::write(&scenario, SMALL).unwrap();
     let mut command = tccc();
     command.args(["run", "--network", "mininet", "--jobs", "2"]).arg(scenario).arg("--out").arg(out);
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()

@@ -38,26 +38,7 @@ const APPLY: &str = "policy apply policy.toml";
 const ENDS: [&str; 2] = ["ldk_a", "ldk_b"];
 const LINK: &str = "link --between ldk_a ldk_b --rate 10mbit --delay 1ms --duration 100ms";
 const RUN: &str = "run tiny.toml --out results";
-const SCENARIO: &str = r#"
-title = "One flow"
-claim = "It is carried."
-profile = "paper"
-duration = "1s"
-runs = 1
-seed = 1
-
-[[link]]
-ends = ["s", "r"]
-rate = "8mbit"
-delay = "5ms"
-queue = "1bdp"
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "dtcp"
-"#;
+const SCENARIO: &str = include_str!("../../fixtures/scenarios/one-flow.toml");
 /// What `run` ends with where everything ran, even if a busy host delayed it: no capability helps there.
 const CARRIED_OUT: [i32; 3] = [0, 3, 5];
 
