@@ -5,45 +5,7 @@ use crate::lab::plan::Choices;
 use crate::scenario::Scenario;
 use crate::trace::event::EventKind;
 
-const TEXT: &str = r#"
-title = "t"
-claim = "c"
-profile = "paper"
-duration = "20s"
-runs = 2
-seed = 7
-mtu = 1540
-[sweep]
-variant = ["capped", "free"]
-[[link]]
-ends = ["a", "b"]
-rate = "10mbit"
-delay = "20ms"
-queue = "50pkts"
-loss = "1%"
-reverse = { rate = "1mbit" }
-[[link]]
-ends = ["b", "c"]
-queue = "64kB"
-[[flow]]
-name = "first"
-from = "a"
-to = "c"
-initial_cwnd = 2
-[[flow]]
-name = "second"
-from = "c"
-to = "a"
-start = "5s"
-size = "1MB"
-[variant.capped]
-algorithm = "reno"
-window_cap = 50
-[variant.free]
-algorithm = "cubic"
-[ns2]
-agents = { capped = "TCP/Sack1", free = "TCP/Linux cubic" }
-"#;
+const TEXT: &str = include_str!("../../tests/fixtures/scenarios/ns2.toml");
 
 fn scenario(text: &str) -> Scenario {
     Scenario::parse("t.toml", text).unwrap().simulated().unwrap()

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::gathered::Crowd;
-use crate::lab::sandbox::{Bpffs, check, in_sandbox, network, run};
+use crate::lab::sandbox::{check, in_sandbox, network, run};
 use crate::lab::serve::Server;
 use crate::lab::trial::{guard, on_trial, processes};
 
@@ -55,10 +55,9 @@ fn judged() -> u64 {
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench crowd`"]
 fn policy_guard_and_page_of_a_hundred_thousand_connections() {
-    needs!(root, struct_ops, bpffs, cgroup2);
     let connections = std::env::var(CONNECTIONS).map_or(DEFAULT, |text| text.parse().expect("a number"));
     let sockets = 2 * connections;
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let netns = network();
         let place = format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd());
         let folder = tempfile::tempdir().unwrap();

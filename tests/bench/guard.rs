@@ -8,9 +8,9 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::gathered::Crowd;
-use crate::lab::sandbox::{Bpffs, check, in_sandbox, run};
+use crate::lab::sandbox::{check, in_sandbox, run};
 use crate::lab::trial::{SOON, guard, on_trial, processes};
 
 const SOCKETS: usize = 10_000;
@@ -46,8 +46,7 @@ fn share(what: &str) -> f64 {
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench guard`"]
 fn guard_of_ten_thousand_sockets() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("policy.toml");
         let rule =
@@ -73,8 +72,7 @@ fn guard_of_ten_thousand_sockets() {
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench guard`"]
 fn guard_of_a_hundred_thousand_prefixes() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let folder = tempfile::tempdir().unwrap();
         let (file, list) = (folder.path().join("policy.toml"), folder.path().join("list"));
         let prefixes = (0..PREFIXES).fold(String::new(), |mut text, number| {

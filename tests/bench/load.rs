@@ -5,8 +5,8 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::common::{needs, tccc};
-use crate::lab::sandbox::{Bpffs, in_sandbox};
+use crate::common::{host_has, tccc};
+use crate::lab::sandbox::in_sandbox;
 use tccc::model::stats::{median, percentile};
 
 const ROUNDS: usize = 20;
@@ -17,8 +17,7 @@ const NAME: &str = "klt_bench";
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench load`"]
 fn load_and_unload_take_milliseconds() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let rounds = (0..ROUNDS).map(|_| (timed(&["load", "dtcp", "--as", NAME]), timed(&["unload", NAME])));
         let (load_ms, unload_ms): (Vec<f64>, Vec<f64>) = rounds.unzip();
         println!("verb             n  median ms  p95 ms  max ms");

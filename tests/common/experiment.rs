@@ -11,77 +11,9 @@ use tccc::emulate::topology::Topology;
 
 use super::tccc;
 
-const TINY_HEAD: &str = r#"
-title = "Tiny"
-claim = "It works."
-profile = "paper"
-duration = "2s"
-runs = 2
-seed = 5
-sample = "10ms"
-mtu = 1540
-"#;
-const TINY_FLOW: &str = r#"
-[[flow]]
-name = "data"
-from = "a"
-to = "c"
-initial_cwnd = 2
-
-[variant.capped]
-algorithm = "reno"
-window_cap = 12
-
-[variant.open]
-algorithm = "reno"
-initial_ssthresh = 9
-
-[variant.discrete]
-algorithm = "dtcp"
-window_cap = 12
-
-[report]
-baseline = "capped"
-metrics = ["delivered_pkts"]
-"#;
-
 /// Datagrams beyond the rate over a link with a long queue, copies, and packets that are held back for longer than others
 /// stay in the queue. The datagrams begin when the other flow has its connections: none is made through a full queue.
-pub const OVERLOADED: &str = r#"
-title = "Overloaded"
-claim = "It is full."
-profile = "paper"
-duration = "6s"
-runs = 1
-seed = 5
-
-[[link]]
-ends = ["s", "r"]
-rate = "1mbit"
-delay = "5ms"
-queue = "200pkts"
-duplicate = "20%"
-reorder = "share=20%,by=400ms"
-
-[[flow]]
-name = "bulk"
-from = "s"
-to = "r"
-algorithm = "reno"
-window_cap = 4
-
-[[flow]]
-name = "cbr"
-from = "s"
-to = "r"
-protocol = "udp"
-rate = "2mbit"
-packet = "500B"
-start = "3s"
-
-[report]
-metrics = ["utilisation_ratio"]
-"#;
+pub const OVERLOADED: &str = include_str!("../fixtures/scenarios/overloaded.toml");
 
 /// Of this sender the first packet is lost, by which its connection is made a second late.
 pub fn late_connection(sender: &str) -> String {
@@ -92,15 +24,13 @@ pub fn late_connection(sender: &str) -> String {
 }
 
 /// A small scenario: three variants of one sender over two links; every run takes about three seconds.
-pub fn tiny() -> String {
-    [TINY_HEAD, &two_links("0.5%"), TINY_FLOW].concat()
-}
+pub const TINY: &str = include_str!("../fixtures/scenarios/tiny.toml");
 
 /// A directory with the tiny scenario in it.
 pub fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let scenario = place.path().join("tiny.toml");
-    fs::write(&scenario, tiny()).unwrap();
+    fs::write(&scenario, TINY).unwrap();
     let out = place.path().join("results");
     (place, scenario, out)
 }

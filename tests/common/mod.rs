@@ -8,6 +8,7 @@ mod guest;
 pub mod host;
 pub mod need;
 mod netlink;
+mod said;
 pub mod state;
 pub mod tun;
 pub mod verdict;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use tccc::kernel::netns::Netns;
 
 pub use host::HostSnapshot;
+pub use said::Said;
 
 /// Skips the test unless this host has every need listed; stands at the top of a test that returns nothing.
 ///
@@ -28,16 +30,24 @@ pub use host::HostSnapshot;
 /// returns from the test. Where netem alone is missing, the test runs in the guest of virtual time instead. A need listed in `TCCC_REQUIRE` (comma-separated) fails the test where it is missing.
 macro_rules! needs {
     ($($need:ident),+ $(,)?) => {
-        {
-            fn this_test() {}
-            let needs: &[$crate::common::need::Need] = &[$((stringify!($need), $crate::common::need::$need)),+];
-            if $crate::common::need::must_skip(std::any::type_name_of_val(&this_test), needs) {
-                return;
-            }
+        if !$crate::common::host_has!($($need),+) {
+            return;
         }
     };
 }
 pub(crate) use needs;
+
+/// Whether this host has every need listed, as [`needs!`] finds out: for a fixture that runs the rest of the test.
+macro_rules! host_has {
+    ($($need:ident),+ $(,)?) => {
+        {
+            fn this_test() {}
+            let needs: &[$crate::common::need::Need] = &[$((stringify!($need), $crate::common::need::$need)),+];
+            !$crate::common::need::must_skip(std::any::type_name_of_val(&this_test), needs)
+        }
+    };
+}
+pub(crate) use host_has;
 
 /// Path of the program under test.
 pub const TCCC: &str = env!("CARGO_BIN_EXE_tccc");
@@ -54,16 +64,16 @@ pub fn tccc() -> Command {
 
 /// Runs tccc; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn run(code: i32, arguments: &str) -> Output {
+pub fn run(code: i32, arguments: &str) -> Said {
     check(code, tccc().args(arguments.split_whitespace()))
 }
 
 /// Runs a command; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn check(code: i32, command: &mut Command) -> Output {
+pub fn check(code: i32, command: &mut Command) -> Said {
     let output = command.output().expect("the command starts");
     assert_eq!(output.status.code(), Some(code), "{command:?}: {}{}", stdout(&output), stderr(&output));
-    output
+    Said(output)
 }
 
 pub fn stdout(output: &Output) -> String {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{check, needs, stderr, stdout, tccc};
+use crate::common::{check, needs, tccc};
 use serde_json::Value;
 use tccc::catalog;
 
@@ -18,8 +18,7 @@ fn new() -> tempfile::TempDir {
 
 /// The checks of a file: name, outcome and details.
 fn checks(code: i32, file: &Path, options: &[&str]) -> Vec<(String, String, String)> {
-    let output = check(code, tccc().arg("check").arg(file).args(options).args(["-o", "json"]));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = check(code, tccc().arg("check").arg(file).args(options).args(["-o", "json"])).json();
     assert_eq!(document["schema"], 1);
     let checks = document["checks"].as_array().unwrap().iter();
     let words = |check: &Value| {
@@ -79,16 +78,16 @@ fn template_runs_in_virtual_time_beside_reno() {
     let mine = folder.path().join("mine");
     let scenario = ["run", "mine.toml", "--engine", "virtual", "--runs", "1", "--out", "results"];
     check(0, tccc().args(scenario).current_dir(&mine));
-    let report = stdout(&check(0, tccc().args(["report", "results", "-o", "csv"]).current_dir(&mine)));
-    assert!(report.contains("mine.bpf.c") && report.contains("goodput"), "{report}");
+    check(0, tccc().args(["report", "results", "-o", "csv"]).current_dir(&mine))
+        .stdout_has("mine.bpf.c")
+        .stdout_has("goodput");
 }
 
 #[test]
 fn names_and_folders_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |code: i32, arguments: &[&str], why: &str| {
-        let said = stderr(&check(code, tccc().arg("new").args(arguments).current_dir(folder.path())));
-        assert!(said.contains(why), "{said}");
+        check(code, tccc().arg("new").args(arguments).current_dir(folder.path())).stderr_has(why);
     };
     refused(2, &["sixteen__letters"], "has 16 characters: at most 15");
     refused(2, &["Mine"], "expected lower-case letters");
@@ -198,8 +197,7 @@ fn object_is_checked_as_far_as_it_goes() {
 fn what_is_no_algorithm_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |code: i32, file: &str, why: &str| {
-        let said = stderr(&check(code, tccc().arg("check").arg(file).current_dir(folder.path())));
-        assert!(said.contains(why), "{said}");
+        check(code, tccc().arg("check").arg(file).current_dir(folder.path())).stderr_has(why);
     };
     refused(2, "absent.bpf.c", "cannot read \"absent.bpf.c\": no such file or directory");
     refused(2, "absent.bpf.o", "cannot read \"absent.bpf.o\": no such file or directory");
@@ -213,8 +211,8 @@ fn what_is_no_algorithm_is_refused() {
     refused(2, "folder.bpf.c", "it is not a regular file");
     needs!(clang);
     fs::write(folder.path().join("empty.bpf.c"), "").unwrap();
-    let output = check(1, tccc().args(["check", "empty.bpf.c"]).current_dir(folder.path()));
-    assert!(stdout(&output).contains("is an algorithm    FAILED  it has no"), "{}", stdout(&output));
+    check(1, tccc().args(["check", "empty.bpf.c"]).current_dir(folder.path()))
+        .stdout_has("is an algorithm    FAILED  it has no");
     refused(1, "empty.bpf.c", "\"empty\" fails 1 of its checks");
 }
 
@@ -227,12 +225,11 @@ fn missing_compilers_are_named() {
         command.args(["check", "--only", "rules", "--only", "properties"]).arg(&file).env(name, "no-such-compiler");
         command
     };
-    let said = stderr(&check(4, &mut checking("CLANG")));
-    assert!(said.contains("`clang` does not start") && said.contains("hint: install clang"), "{said}");
+    check(4, &mut checking("CLANG")).stderr_has("`clang` does not start").stderr_has("hint: install clang");
     needs!(clang);
-    let said = stdout(&check(0, &mut checking("CC")));
-    assert!(said.contains("compiles natively  skipped cannot compile natively: `cc` does not start"), "{said}");
-    assert!(said.contains("header             passed"), "{said}");
+    check(0, &mut checking("CC"))
+        .stdout_has("compiles natively  skipped cannot compile natively: `cc` does not start")
+        .stdout_has("header             passed");
 }
 
 /// A user without any privilege gets everything but the verifier.
@@ -250,7 +247,7 @@ fn unprivileged_user_gets_all_but_the_verifier() {
         .arg(&program)
         .args(["check", "--only", "verifier", "--only", "properties"])
         .arg(folder.path().join("mine/mine.bpf.c"));
-    let said = stdout(&check(0, &mut command));
-    assert!(said.contains("verifier           skipped cannot ask the verifier: this process lacks CAP_BPF"), "{said}");
-    assert!(said.contains("windows            passed"), "{said}");
+    check(0, &mut command)
+        .stdout_has("verifier           skipped cannot ask the verifier: this process lacks CAP_BPF")
+        .stdout_has("windows            passed");
 }

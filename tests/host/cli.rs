@@ -1,18 +1,18 @@
 //! The command line without root: what is listed, shown and refused, with exit codes and next steps.
 
-use std::process::Output;
-
-use crate::common::tccc;
 use serde_json::Value;
 
-fn run(arguments: &str) -> Output {
-    tccc().args(arguments.split_whitespace()).output().unwrap()
+use crate::common::{Said, check, tccc};
+use crate::mistakes::uncounted;
+
+fn run(arguments: &str) -> Said {
+    Said(tccc().args(arguments.split_whitespace()).output().unwrap())
 }
 
 #[track_caller]
 fn refused(arguments: &str, code: i32, expected: &str) {
     let output = run(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = output.stderr();
     assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
     assert_eq!(said.trim_end(), expected, "{arguments}");
     assert!(output.stdout.is_empty(), "{arguments} printed a result");
@@ -20,9 +20,7 @@ fn refused(arguments: &str, code: i32, expected: &str) {
 
 #[track_caller]
 fn document(arguments: &str) -> Value {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = crate::common::run(0, arguments).json();
     assert_eq!(document["schema"], 1);
     document
 }
@@ -34,14 +32,14 @@ fn list_shows_carried_and_kernel_algorithms() {
     let from = |id: &str| algorithms.iter().find(|line| line["id"] == id).map(|line| line["from"].as_str().unwrap());
     assert_eq!(from("dtcp"), Some("tccc"));
     assert_eq!(from("reno"), Some("kernel"));
-    let table = String::from_utf8(run("list").stdout).unwrap();
+    let table = run("list").stdout();
     assert!(table.lines().any(|line| line.starts_with("dtcp ") && line.contains("Discrete TCP")), "{table}");
 }
 
 #[test]
 fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
     let list = document("list -o json");
-    let table = String::from_utf8(run("list").stdout).unwrap();
+    let table = run("list").stdout();
     assert!(table.lines().next().unwrap().contains("risk"), "{table}");
     for line in list["algorithms"].as_array().unwrap().iter().filter(|line| line["from"] == "tccc") {
         let (id, word) = (line["id"].as_str().unwrap(), line["risk"].as_str().unwrap());
@@ -50,7 +48,7 @@ fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
         assert_eq!(line["code"].as_str().unwrap().len(), 16, "{id}");
     }
     let shown = document("show dtcp -o json");
-    let card = String::from_utf8(run("show dtcp").stdout).unwrap();
+    let card = run("show dtcp").stdout();
     let (word, sentence) = (shown["risk"]["level"].as_str().unwrap(), shown["risk"]["sentence"].as_str().unwrap());
     let section = card.split("\nRisk\n").nth(1).unwrap().split("\n\nTunables").next().unwrap();
     assert!(section.starts_with(&format!("  {word}: ")) && section.contains(sentence), "{section}");
@@ -66,7 +64,7 @@ fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
 fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
     let refused = |arguments: &str, why: &str| {
         let output = run(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = output.stderr();
         assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
         assert!(output.stdout.is_empty() && said.starts_with("tccc: error: cannot make \""), "{said}");
         assert!(said.contains(why) && said.contains("`--confirm 10m`") && said.contains("`--accept-risk`"), "{said}");
@@ -82,7 +80,7 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
     object.push(0);
     std::fs::write(&own, object).unwrap();
     refused(&format!("load {} --default", own.display()), unmeasured);
-    let card = String::from_utf8(run(&format!("show {}", own.display())).stdout).unwrap();
+    let card = run(&format!("show {}", own.display())).stdout();
     assert!(card.contains(&format!("\nRisk\n  {unmeasured}\n")), "{card}");
     for line in document("list -o json")["algorithms"].as_array().unwrap() {
         let is_high = line["from"] == "tccc" && (line["risk"] == "high" || line["risk"] == "not measured");
@@ -91,7 +89,7 @@ fn high_risk_becomes_no_default_without_a_word_of_the_operator() {
         }
         if !is_high && line["patented"] == true {
             let output = run(&format!("load {} --default", line["id"].as_str().unwrap()));
-            let said = String::from_utf8_lossy(&output.stderr);
+            let said = output.stderr();
             assert_eq!(output.status.code(), Some(2), "{said}");
             assert!(said.contains(" the default: it is patented") && said.contains("add `--accept-risk`"), "{said}");
         }
@@ -111,15 +109,11 @@ fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
     };
     policy(&format!("use = \"{high}\""));
     let checked = run(&format!("policy check {}", file.display()));
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(
-        said.contains(&format!("risk of \"{high}\": high: ")),
-        "{said}{}",
-        String::from_utf8_lossy(&checked.stderr)
-    );
+    let said = checked.stdout();
+    assert!(said.contains(&format!("risk of \"{high}\": high: ")), "{said}{}", checked.stderr());
     for more in ["", " --dry-run"] {
         let output = run(&format!("policy apply {}{more}", file.display()));
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = output.stderr();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
             said.contains("its risk is high: ") && said.contains("`--trial 10m`") && said.contains("`--accept-risk`"),
@@ -132,13 +126,13 @@ fn policy_names_the_risk_and_needs_a_trial_where_it_is_high() {
 fn patented_algorithm_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = crate::common::patented_object(folder.path());
-    let text = String::from_utf8(run(&format!("show {}", path.display())).stdout).unwrap();
+    let text = run(&format!("show {}", path.display())).stdout();
     assert!(text.lines().next().unwrap().ends_with(" [patented]"), "{text}");
     assert!(text.contains("\nPatents\n  1. The text says"), "{text}");
     assert_eq!(document(&format!("show {} -o json", path.display()))["patented"], true);
     assert_eq!(document("show dtcp -o json")["patented"], false);
     let list = document("list -o json");
-    let table = String::from_utf8(run("list").stdout).unwrap();
+    let table = run("list").stdout();
     for line in list["algorithms"].as_array().unwrap() {
         let id = line["id"].as_str().unwrap();
         let row = table.lines().find(|row| row.split_whitespace().next() == Some(id)).unwrap();
@@ -150,7 +144,7 @@ fn patented_algorithm_says_so() {
 
 #[test]
 fn show_prints_every_part_of_the_card() {
-    let text = String::from_utf8(run("show dtcp").stdout).unwrap();
+    let text = run("show dtcp").stdout();
     for heading in ["Source", "Equations", "Differs", "Tunables", "Phases", "State", "Callbacks"] {
         assert!(text.lines().any(|line| line.starts_with(heading)), "no {heading} in {text}");
     }
@@ -162,57 +156,27 @@ fn show_prints_every_part_of_the_card() {
 
 #[test]
 fn wrong_words_are_refused_before_rights_are_asked_for() {
-    let unknown = "tccc: error: unknown algorithm \"dtcpp\"\n  hint: did you mean \"dtcp\"? `tccc list` shows all ";
-    let unknown = format!("{unknown}{}", tccc::catalog::all().len());
-    refused("load dtcpp", 2, &unknown);
-    refused("show dtcpp", 2, &unknown);
-    refused(
+    let commands = [
+        "load dtcpp",
+        "show dtcpp",
         "load dtcp --set keep_avoidence=700",
-        2,
-        "tccc: error: unknown tunable \"keep_avoidence\" for \"dtcp\"\n  \
-         hint: did you mean \"keep_avoidance\"? `tccc show dtcp` explains all 3",
-    );
-    refused(
         "load tcpfit --set a=64",
-        2,
-        "tccc: error: tunable \"a\" for \"tcpfit\" has another name now\n  hint: write queue_share=64",
-    );
-    refused(
         "load dtcp --set keep_avoidance=1200",
-        2,
-        "tccc: error: tunable keep_avoidance = 1200 for \"dtcp\" is outside 1..1023 (1/1024)",
-    );
-    refused(
         "load dtcp --set keep_avoidance=much",
-        2,
-        "tccc: error: tunable keep_avoidance = much for \"dtcp\" is not a whole number\n  hint: expected 1..1023 (1/1024)",
-    );
-    refused(
         "load dtcp --set keep_avoidance",
-        2,
-        "tccc: error: tunable \"keep_avoidance\" for \"dtcp\" has no value\n  hint: write it as NAME=VALUE",
-    );
-    refused(
         "load dtcp --as sixteen__letters",
-        2,
-        "tccc: error: the name \"sixteen__letters\" has 16 characters: at most 15",
-    );
-    refused(
         "load dtcp --as default",
-        2,
-        "tccc: error: the name \"default\" is reserved: tccc means the host's default algorithm by it",
-    );
-    let own = "tccc: error: \"reno\" is the kernel's own: tccc can neither load nor show it\n  \
-               hint: sockets choose it by name; `tccc list` shows what tccc carries";
-    refused("show reno", 2, own);
-    refused("load reno", 2, own);
-    refused(
+        "load dtcp --as a/b",
         "load dtcp --accept-risk",
-        2,
-        "tccc: error: `--accept-risk` is about giving connections what they did not ask for\n  hint: add `--default`, or \
-         leave it out: programs choose what is loaded",
-    );
-    refused("load dtcp --as a/b", 2, "tccc: error: the name \"a/b\" may hold only letters, digits and _");
+        "show reno",
+        "load reno",
+    ];
+    let transcript = commands.map(|arguments| {
+        let said = crate::common::run(2, arguments);
+        assert!(said.stdout.is_empty(), "{arguments} printed a result");
+        format!("$ tccc {arguments}\n{}", said.stderr())
+    });
+    insta::assert_snapshot!(uncounted(&transcript.join("\n")));
 }
 
 #[test]
@@ -226,8 +190,8 @@ fn files_that_are_no_algorithm_are_refused() {
     std::fs::write(&file, "hello").unwrap();
     let unnamed = folder.path().join("mine");
     std::fs::copy(&file, &unnamed).unwrap();
-    let output = tccc().args(["show", "mine"]).current_dir(folder.path()).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read \"mine\": it is not an ELF object"));
+    check(2, tccc().args(["show", "mine"]).current_dir(folder.path()))
+        .stderr_has("cannot read \"mine\": it is not an ELF object");
     refused_file("it is not an ELF object");
     let mut bytes = tccc::catalog::find("dtcp").unwrap().object.to_vec();
     let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();
@@ -239,8 +203,7 @@ fn files_that_are_no_algorithm_are_refused() {
 #[test]
 fn names_of_others_do_not_steer_the_terminal() {
     for verb in ["show", "report", "run"] {
-        let output = tccc().args([verb, "no\u{1b}]52;c;eA==\u{7}.tccc"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = check(2, tccc().args([verb, "no\u{1b}]52;c;eA==\u{7}.tccc"])).stderr();
         assert!(said.contains("52;c;eA==") && !said.contains(['\u{1b}', '\u{7}']), "{verb}: {said:?}");
     }
 }
@@ -286,7 +249,7 @@ fn flags_are_explained_by_clap_with_exit_code_2() {
 fn every_verb_has_help_with_an_example() {
     let verbs = ["list", "show", "load", "unload", "status", "doctor", "new", "check", "completions"];
     for verb in verbs {
-        let text = String::from_utf8(run(&format!("{verb} --help")).stdout).unwrap();
+        let text = run(&format!("{verb} --help")).stdout();
         assert!(text.contains("Example: `tccc"), "{text}");
         assert!(text.lines().next().unwrap().chars().count() < 70, "{text}");
     }
@@ -322,11 +285,11 @@ fn every_help_ends_with_the_exit_codes() {
         "completions",
     ];
     for verb in verbs {
-        let text = String::from_utf8(run(&format!("{verb} --help")).stdout).unwrap();
+        let text = run(&format!("{verb} --help")).stdout();
         let (_, codes) = text.split_once("Exit codes:\n").unwrap_or_else(|| panic!("{text}"));
         let numbers: Vec<&str> = codes.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert!(["0", "1", "2", "3", "4", "5"].iter().all(|code| numbers.contains(code)), "{text}");
-        let short = String::from_utf8(run(&format!("{verb} -h")).stdout).unwrap();
+        let short = run(&format!("{verb} -h")).stdout();
         assert!(!short.contains("Exit codes"), "{short}");
     }
 }
@@ -334,7 +297,7 @@ fn every_help_ends_with_the_exit_codes() {
 #[test]
 fn completions_know_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = String::from_utf8(run(&format!("completions {shell}")).stdout).unwrap();
+        let script = run(&format!("completions {shell}")).stdout();
         assert!(script.contains("unload") && script.contains("doctor"), "{shell}");
     }
 }
@@ -342,11 +305,11 @@ fn completions_know_the_verbs() {
 #[test]
 fn doctor_gives_a_fix_for_whatever_is_missing() {
     let output = run("doctor -o json");
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = output.json();
     let can_load = document["can_load"].as_bool().unwrap();
     assert_eq!(output.status.code(), Some(if can_load { 0 } else { 4 }));
-    for check in document["checks"].as_array().unwrap() {
-        assert!(check["is_met"].as_bool().unwrap() || !check["fix"].as_str().unwrap().is_empty(), "{check}");
+    for line in document["checks"].as_array().unwrap() {
+        assert!(line["is_met"].as_bool().unwrap() || !line["fix"].as_str().unwrap().is_empty(), "{line}");
     }
 }
 
@@ -358,7 +321,7 @@ fn link_by_netem_is_refused_where_the_kernel_has_none() {
     let arguments = format!("run scenarios/smoke/loss-sweep.toml --link netem --out {}", out.display());
     if tccc::kernel::probe::has_netem() {
         let output = run(&format!("{arguments} --dry-run"));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}", output.stderr());
     } else {
         let expected = "tccc: error: cannot emulate the links: this kernel has no netem qdisc\n  \
                         hint: the user-space link needs none: `--link tunlink`";

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use crate::common::needs;
+use crate::mistakes::uncounted;
 use tccc::declaration::Declaration;
 use tccc::declaration::file::read;
 use tccc::failure::{Failure, Kind};
@@ -18,55 +19,42 @@ fn declared(files: &[(&str, &str)]) -> Result<Declaration, Failure> {
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    read(folder.path())
+    read(folder.path()).map_err(|failure| Failure { what: failure.what.replace(&in_folder(&folder), ""), ..failure })
+}
+
+fn in_folder(folder: &tempfile::TempDir) -> String {
+    format!("{}/", folder.path().display())
 }
 
 /// The message about one file, and its hint.
 fn said(text: &str) -> String {
     let failure = declared(&[("tccc.toml", text)]).unwrap_err();
     assert_eq!(failure.kind, Kind::Usage, "{failure}");
-    format!("{failure}; {}", failure.hint.as_deref().unwrap_or_default())
+    format!("{failure}\n  hint: {}", failure.hint.as_deref().unwrap_or_default())
 }
 
 #[test]
 fn mistakes_name_line_field_and_what_is_allowed() {
-    let cases = [
-        ("default = \"dtcp\"\n", "tccc.toml:1: version: missing: expected 1"),
-        ("version = 2\n", "tccc.toml:1: version = 2: expected 1, the only version there is"),
-        ("version = 1\ndefalt = \"x\"\n", "tccc.toml:2: defalt: unknown field: expected one of version, default"),
-        ("version = 1\ndefalt = \"x\"\n", "did you mean \"default\"?"),
-        ("version = 1\ndefault = 3\n", "tccc.toml:2: default = 3: expected a text in quotes"),
-        ("version = 1\ndefault = \"dtcp\"\n", "tccc.toml:2: default: expected the name of a declared algorithm"),
-        ("version = 1\ndefault = \"dtcp\"\n", "declare it: [algorithm.dtcp]"),
-        ("version = 1\nalgorithm = 3\n", "tccc.toml:2: algorithm = 3: expected a table for each algorithm"),
-        (
-            "version = 1\n[algorithm.dtpc]\n",
-            "tccc.toml:2: algorithm.dtpc: unknown algorithm \"dtpc\"; did you mean \"dtcp\"?",
-        ),
-        ("version = 1\n[algorithm.dtcp]\ntunable = {}\n", "did you mean \"tunables\"?"),
-        (
-            "version = 1\n[algorithm.dtcp]\ntunables = { keep = 1 }\n",
-            "tccc.toml:3: algorithm.dtcp.tunables.keep: unknown",
-        ),
-        (
-            "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 5000 }\n",
-            "tccc.toml:3: algorithm.dtcp.tunables.keep_avo",
-        ),
-        (
-            "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 0.5 }\n",
-            "expected a whole number, or true or false",
-        ),
-        ("version = 1\n[algorithm.dtcp]\ncgroup = \"a\"\n", "\"dtcp\" has no companion program"),
-        ("version = 1\n[algorithm.dtcp]\nuse = \"mine.bpf.o\"\n", "no such file or directory"),
-        ("version = 1\n[algorithm.name_of_sixteen_]\nuse = \"dtcp\"\n", "tccc.toml:2: algorithm.name_of_sixteen_:"),
-        ("version = 1\npolicy = \"web.toml\"\n", "cannot be read: no such file or directory"),
-        ("version = 1\n[algorithm.dtcp]\nreceiver = 1\n", "expected true or false, without quotes"),
-        ("version = \n", "tccc.toml:1: version: missing: expected a value"),
+    let texts = [
+        "default = \"dtcp\"",
+        "version = 2",
+        "version = 1\ndefalt = \"x\"",
+        "version = 1\ndefault = 3",
+        "version = 1\ndefault = \"dtcp\"",
+        "version = 1\nalgorithm = 3",
+        "version = 1\n[algorithm.dtpc]",
+        "version = 1\n[algorithm.dtcp]\ntunable = {}",
+        "version = 1\n[algorithm.dtcp]\ntunables = { keep = 1 }",
+        "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 5000 }",
+        "version = 1\n[algorithm.dtcp]\ntunables = { keep_avoidance = 0.5 }",
+        "version = 1\n[algorithm.dtcp]\ncgroup = \"a\"",
+        "version = 1\n[algorithm.dtcp]\nuse = \"mine.bpf.o\"",
+        "version = 1\n[algorithm.name_of_sixteen_]\nuse = \"dtcp\"",
+        "version = 1\npolicy = \"web.toml\"",
+        "version = 1\n[algorithm.dtcp]\nreceiver = 1",
+        "version =",
     ];
-    for (text, words) in cases {
-        let said = said(text);
-        assert!(said.contains(words), "{text}\nsays: {said}\nnot:  {words}");
-    }
+    insta::assert_snapshot!(uncounted(&texts.map(|text| format!("{text}\n{}\n", said(text))).join("\n")));
 }
 
 #[test]

@@ -15,29 +15,9 @@ use serde_json::Value;
 /// How long the begin of a run may take on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs the tasks of an array at once, or the wrapped command, and prints the number of the job.
-const SBATCH: &str = r#"#!/bin/bash
-echo "sbatch $*" >> "$CALLS"
-while [[ $1 == -* ]]; do
-    case $1 in
-    --array=*) array=${1#*=} ;;
-    --output=*) output=${1#*=} ;;
-    --wrap) wrap=$2 && shift ;;
-    esac
-    shift
-done
-[[ -z ${wrap:-} ]] || { bash -c "$wrap" > "$output" 2>&1; echo 2; exit; }
-export SLURM_ARRAY_JOB_ID=1 SLURMD_NODENAME=node7
-for n in $(seq "${array%-*}" "${array#*-}"); do
-    SLURM_ARRAY_TASK_ID=$n bash "$@" > "${output/\%a/$n}" 2>&1 &
-done
-wait
-echo 1
-"#;
+const SBATCH: &str = include_str!("../fixtures/slurm/sbatch");
 /// Says that the job excludes a node already, and notes everything else.
-const SCONTROL: &str = r#"#!/bin/bash
-[[ $* == *show* ]] && { echo "JobId=1 ExcNodeList=node3 Requeue=1"; exit; }
-echo "${0##*/} $*" >> "$CALLS"
-"#;
+const SCONTROL: &str = include_str!("../fixtures/slurm/scontrol");
 
 fn recipe(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/fleet").join(name)

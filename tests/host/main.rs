@@ -18,6 +18,7 @@ mod fleet;
 mod fuzz;
 mod guard_statistics;
 mod harness;
+mod mistakes;
 mod plans;
 mod policy_mistakes;
 mod prove;

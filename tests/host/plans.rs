@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::experiment::{OVERLOADED, place, run_command, tiny};
+use crate::common::experiment::{OVERLOADED, TINY, place, run_command};
 use crate::common::{check, stderr, stdout, tccc};
 
 #[test]
@@ -22,7 +22,7 @@ fn metric_that_can_have_no_value_is_warned_of() {
     fs::write(&scenario, OVERLOADED.replace("utilisation_ratio", "jain_index")).unwrap();
     let said = stderr(&check(0, run_command(&scenario, &out).arg("--dry-run")));
     assert!(said.starts_with("tccc: warning: "), "{said}");
-    assert!(said.contains("tiny.toml:34: report.metrics = \"jain_index\": it can have no value"), "{said}");
+    assert!(said.contains("tiny.toml:33: report.metrics = \"jain_index\": it can have no value"), "{said}");
 }
 
 #[test]
@@ -35,8 +35,7 @@ fn shards_of_a_plan_are_all_of_it() {
     let (first, second) = (ids(&["--shard", "1/2"]), ids(&["--shard", "2/2"]));
     assert_eq!((first.len(), second.len()), (3, 3));
     assert_eq!([first, second].concat(), ids(&[]), "each repeat is a seed, and stays together");
-    let refused = check(2, run_command(&scenario, &out).args(["--dry-run", "--shard", "3/2"]));
-    assert!(stderr(&refused).contains("expected I/N"));
+    check(2, run_command(&scenario, &out).args(["--dry-run", "--shard", "3/2"])).stderr_has("expected I/N");
 }
 
 #[test]
@@ -44,8 +43,10 @@ fn folder_stands_for_its_scenarios() {
     let (place, scenario, out) = place();
     fs::copy(&scenario, place.path().join("second.toml")).unwrap();
     fs::write(place.path().join("notes.md"), "no scenario").unwrap();
-    let text = stdout(&check(0, run_command(place.path(), &out).arg("--dry-run")));
-    assert!(text.contains("second: Tiny") && text.contains("tiny: Tiny") && text.contains("2 scenarios: "), "{text}");
+    check(0, run_command(place.path(), &out).arg("--dry-run"))
+        .stdout_has("second: Tiny")
+        .stdout_has("tiny: Tiny")
+        .stdout_has("2 scenarios: ");
     let empty = tempfile::tempdir().unwrap();
     check(2, run_command(empty.path(), &out).arg("--dry-run"));
 }
@@ -53,20 +54,18 @@ fn folder_stands_for_its_scenarios() {
 #[test]
 fn mistakes_end_with_usage_and_the_place() {
     let (_place, scenario, out) = place();
-    let refused = |text: &str, arguments: &[&str]| {
+    let refused = |text: &str, arguments: &[&str], words: &[&str]| {
         fs::write(&scenario, text).unwrap();
-        let said = stderr(&check(2, run_command(&scenario, &out).args(arguments)));
+        let said = check(2, run_command(&scenario, &out).args(arguments));
+        words.iter().for_each(|words| _ = said.stderr_has(words));
         assert!(!out.exists());
-        said
     };
-    let said = refused(&tiny().replace("queue = \"100pkts\"", "queue = \"2xbdp\""), &[]);
-    assert!(said.contains("tiny.toml:15: link.queue = \"2xbdp\": expected a number"), "{said}");
-    let said = refused(&tiny().replace("\"dtcp\"", "\"dtcpp\""), &[]);
-    assert!(said.contains("unknown algorithm \"dtcpp\"") && said.contains("did you mean \"dtcp\""), "{said}");
-    let said = refused(&tiny(), &["--only", "variant=none"]);
-    assert!(said.contains("it takes capped, open, discrete"), "{said}");
-    let said = refused(&tiny(), &["--jobs", "0"]);
-    assert!(said.contains("expected auto or a number from 1"), "{said}");
+    let queue = TINY.replacen("queue = \"100pkts\"", "queue = \"2xbdp\"", 1);
+    refused(&queue, &[], &["tiny.toml:14: link.queue = \"2xbdp\": expected a number"]);
+    let unknown = TINY.replace("\"dtcp\"", "\"dtcpp\"");
+    refused(&unknown, &[], &["unknown algorithm \"dtcpp\"", "did you mean \"dtcp\""]);
+    refused(TINY, &["--only", "variant=none"], &["it takes capped, open, discrete"]);
+    refused(TINY, &["--jobs", "0"], &["expected auto or a number from 1"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{finished, unfinished};
-use crate::common::{check, needs, poll_until, stderr, tccc};
+use crate::common::{check, needs, poll_until, tccc};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rand_pcg::Pcg64Mcg;
@@ -34,8 +34,7 @@ fn succeeds(mut command: Command) {
 
 #[track_caller]
 fn refused(mut command: Command, code: i32, expected: &str) {
-    let said = stderr(&check(code, &mut command));
-    assert!(said.contains(expected), "{said}");
+    check(code, &mut command).stderr_has(expected);
 }
 
 /// The records of a result directory by run, without what differs from call to call.
@@ -57,8 +56,7 @@ fn records(out: &Path) -> BTreeMap<String, Value> {
 
 /// Published and simulated `delivered_pkts` by place in the table.
 fn delivered(out: &Path) -> Vec<(String, f64, f64)> {
-    let output = check(0, tccc().args(["report", "-o", "json"]).arg(out));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = check(0, tccc().args(["report", "-o", "json"]).arg(out)).json();
     let cells = report["cells"].as_array().unwrap().iter().filter(|cell| cell["metric"] == "delivered_pkts");
     let both = cells.filter_map(|cell| {
         let place = format!("{} {}", cell["at"]["variant"].as_str()?, cell["at"]["loss"].as_str()?);
@@ -164,41 +162,7 @@ fn written(out: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Reno beside datagrams over one bottleneck, without selective acknowledgements.
-const BESIDE: &str = r#"
-title = "Beside"
-claim = "Datagrams take their share."
-profile = "paper"
-duration = "20s"
-runs = 1
-seed = 1
-mtu = 1040
-[sweep]
-rate = ["100kbit", "600kbit"]
-[[link]]
-ends = ["a", "b"]
-rate = "1.5mbit"
-delay = "10ms"
-queue = "20pkts"
-[[flow]]
-name = "ftp"
-from = "a"
-to = "b"
-[[flow]]
-name = "cbr"
-from = "a"
-to = "b"
-protocol = "udp"
-rate = "$rate"
-packet = "1000B"
-start = "2s"
-duration = "10s"
-[variant.NewReno]
-flows = ["ftp"]
-algorithm = "reno"
-tcp_sack = 0
-[ns2]
-agents = { NewReno = "TCP/Newreno", Reno = "TCP/Reno", CUBIC = "TCP/Linux cubic" }
-"#;
+const BESIDE: &str = include_str!("../fixtures/scenarios/beside.toml");
 
 #[test]
 fn datagrams_are_simulated_beside_flows_at_their_rate() {

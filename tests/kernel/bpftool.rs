@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::lab::policy::with_lab;
-use crate::lab::sandbox::{Bpffs, Connection, available, check, in_sandbox, network, run, stdout};
+use crate::lab::sandbox::{Connection, available, check, in_sandbox, network, run, stdout};
 use crate::load::refused::compile;
 use libbpf_rs::{MapCore as _, ObjectBuilder};
 use serde_json::Value;
@@ -30,14 +30,13 @@ fn names(what: &str) -> BTreeSet<(u64, String)> {
 }
 
 fn foreign() -> Vec<Value> {
-    let status: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+    let status: Value = run(0, "status -o json").json();
     status["foreign"].as_array().unwrap().clone()
 }
 
 #[test]
 fn bpftool_registers_every_object_of_the_package() {
-    needs!(root, struct_ops, bpffs, clang, bpftool);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang, bpftool), || {
         let folder = tempfile::tempdir().unwrap();
         check(0, tccc().arg("assets").arg(folder.path()));
         let taken = available();
@@ -64,8 +63,7 @@ fn bpftool_registers_every_object_of_the_package() {
 /// A program of others that registers by a link, as scx or a test of the kernel does.
 #[test]
 fn link_of_another_program_is_detached_as_status_says() {
-    needs!(root, struct_ops, bpffs, clang, bpftool);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang, bpftool), || {
         let folder = tempfile::tempdir().unwrap();
         let object = compile(folder.path(), "", "", "");
         let mut loaded = ObjectBuilder::default().open_file(object).unwrap().load().unwrap();
@@ -83,8 +81,7 @@ fn link_of_another_program_is_detached_as_status_says() {
 
 #[test]
 fn bpftool_shows_every_part_of_a_load() {
-    needs!(root, struct_ops, bpffs, bpftool);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, bpftool), || {
         let before = ["map", "prog"].map(names);
         run(0, "load dtcp --as ldk_bpftool");
         assert!(foreign().iter().all(|other| other["name"] != "ldk_bpftool"), "it counts as foreign");
@@ -100,8 +97,7 @@ fn bpftool_shows_every_part_of_a_load() {
         let id = after[0].difference(&before[0]).find(|(_, name)| name == "dtcp").unwrap().0;
         // What it prints for one table as JSON is no JSON.
         let dump = ["struct_ops", "dump", "id", &id.to_string()];
-        let dumped = stdout(&check(0, Command::new("bpftool").args(dump)));
-        assert!(dumped.contains("ldk_bpftool") && dumped.contains("dtcp_cong_avoid/prog_id:"), "{dumped}");
+        check(0, Command::new("bpftool").args(dump)).stdout_has("ldk_bpftool").stdout_has("dtcp_cong_avoid/prog_id:");
         let table = shown("struct_ops show").to_string();
         assert!(table.contains(&format!("\"id\":{id}")), "{table}");
         let links = shown("link show");
@@ -116,8 +112,7 @@ fn bpftool_shows_every_part_of_a_load() {
 /// Every program and map that appears says whose it is.
 #[test]
 fn names_of_policy_and_tracer_say_whose_they_are() {
-    needs!(root, btf, bpffs, cgroup2, bpftool);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2, bpftool), |lab| {
         let before = ["map", "prog"].map(names);
         lab.apply("[[rule]]\nname = \"all\"\nuse = \"bbr\"\n");
         let mut trace = tccc();

@@ -4,14 +4,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use nix::mount::{MsFlags, mount};
 use serde_json::Value;
 
-use crate::common::{needs, tccc};
+use crate::common::{host_has, tccc};
 use crate::lab::policy::{Lab, with_lab};
-use crate::lab::sandbox::{assert_nothing_left, check, default, registered, run, stderr, stdout};
+use crate::lab::sandbox::{Said, assert_nothing_left, check, default, registered, run, stderr, stdout};
 
 const POLICY: &str = "version = 1\n[[rule]]\nname = \"all\"\nuse = \"ldk_a\"\n";
 
@@ -25,7 +25,7 @@ fn declare(lab: &Lab, files: &[(&str, &str)]) {
 
 /// `tccc apply` with these options, which must end with `code`.
 #[track_caller]
-fn apply(lab: &Lab, code: i32, options: &str) -> Output {
+fn apply(lab: &Lab, code: i32, options: &str) -> Said {
     let mut command = tccc();
     command.arg("apply").arg("--config").arg(lab.folder().join("tccc"));
     check(code, command.args(options.split_whitespace()))
@@ -33,21 +33,18 @@ fn apply(lab: &Lab, code: i32, options: &str) -> Output {
 
 #[track_caller]
 fn assert_settled(lab: &Lab) {
-    let said = stdout(&apply(lab, 0, "--dry-run --exit-code"));
-    assert!(said.contains("this host is what"), "{said}");
+    apply(lab, 0, "--dry-run --exit-code").stdout_has("this host is what");
 }
 
 #[test]
 fn host_becomes_what_is_declared_and_stays_so() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         let before = default();
         let all = "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\ntunables = { keep_avoidance = 800 }\n";
         declare(lab, &[("10-site.toml", all)]);
         fs::create_dir(lab.folder().join("tccc/p")).unwrap();
         fs::write(lab.folder().join("tccc/p/web.toml"), POLICY).unwrap();
-        let said = stdout(&apply(lab, 1, "--dry-run --exit-code"));
-        assert!(said.contains("\"ldk_a\" is not loaded: would load \"ldk_a\""), "{said}");
+        apply(lab, 1, "--dry-run --exit-code").stdout_has("\"ldk_a\" is not loaded: would load \"ldk_a\"");
         assert!(registered().is_empty(), "a dry run changes nothing");
         apply(lab, 0, "");
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["ldk_a", "ldk_a"]);
@@ -60,14 +57,13 @@ fn host_becomes_what_is_declared_and_stays_so() {
             "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\ntunables = { keep_avoidance = 900 }\n",
         )
         .unwrap();
-        let said = stdout(&apply(lab, 0, ""));
-        assert!(said.contains("\"ldk_a\" has keep_avoidance=800, declared 900: upgrade \"ldk_a\": done"), "{said}");
+        apply(lab, 0, "").stdout_has("\"ldk_a\" has keep_avoidance=800, declared 900: upgrade \"ldk_a\": done");
         assert_settled(lab);
 
         declare(lab, &[("tccc.toml", "version = 1\n")]);
-        let said = stdout(&apply(lab, 0, ""));
-        assert!(said.contains("the policy is no longer declared: remove the policy: done"), "{said}");
-        assert!(said.contains("\"ldk_a\" is loaded and is no longer declared: unload \"ldk_a\": done"), "{said}");
+        apply(lab, 0, "")
+            .stdout_has("the policy is no longer declared: remove the policy: done")
+            .stdout_has("\"ldk_a\" is loaded and is no longer declared: unload \"ldk_a\": done");
         assert_nothing_left();
         assert_eq!(default(), before);
     });
@@ -75,8 +71,7 @@ fn host_becomes_what_is_declared_and_stays_so() {
 
 #[test]
 fn default_is_declared_mended_and_given_back() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         if tccc::kernel::congestion::check_settable().is_err() {
             return; // said by the test of `load --default`
         }
@@ -86,8 +81,7 @@ fn default_is_declared_mended_and_given_back() {
         apply(lab, 0, "");
         assert_eq!(default(), "ldk_a");
         fs::write("/proc/sys/net/ipv4/tcp_congestion_control", &before).unwrap(); // somebody else
-        let said = stdout(&apply(lab, 0, ""));
-        assert!(said.contains(&format!("the default is \"{before}\", declared \"ldk_a\"")), "{said}");
+        apply(lab, 0, "").stdout_has(format!("the default is \"{before}\", declared \"ldk_a\""));
         assert_eq!(default(), "ldk_a");
         declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")]);
         apply(lab, 0, "");
@@ -98,8 +92,7 @@ fn default_is_declared_mended_and_given_back() {
 
 #[test]
 fn default_that_a_person_set_is_left_alone() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         if tccc::kernel::congestion::check_settable().is_err() {
             return; // said by the test of `load --default`
         }
@@ -115,14 +108,12 @@ fn default_that_a_person_set_is_left_alone() {
 
 #[test]
 fn folder_undoes_only_what_it_declared_itself() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\n")]);
         apply(lab, 0, "");
         let other = lab.folder().join("other");
         fs::create_dir(&other).unwrap();
-        let said = stdout(&check(0, tccc().args(["apply", "--config"]).arg(&other)));
-        assert!(said.contains("this host is what"), "{said}");
+        check(0, tccc().args(["apply", "--config"]).arg(&other)).stdout_has("this host is what");
         assert_eq!(registered(), ["ldk_a"]);
         run(0, "unload --all");
     });
@@ -130,8 +121,7 @@ fn folder_undoes_only_what_it_declared_itself() {
 
 #[test]
 fn two_at_once_make_the_same_host() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         let names = ["ldk_a", "ldk_b", "ldk_c", "ldk_d"];
         let text: String = names.iter().map(|name| format!("[algorithm.{name}]\nuse = \"dtcp\"\n")).collect();
         declare(lab, &[("tccc.toml", &format!("version = 1\n{text}"))]);
@@ -152,17 +142,14 @@ fn two_at_once_make_the_same_host() {
 
 #[test]
 fn what_is_lost_is_mended_and_what_others_loaded_is_left_alone() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         run(0, "load dtcp --as ldk_hand");
         declare(lab, &[("tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")]);
         apply(lab, 0, "");
         fs::remove_file("/sys/fs/bpf/tccc/links/ldk_a").unwrap();
-        let said = stdout(&apply(lab, 0, ""));
-        assert!(said.contains("parts of \"ldk_a\" are left: unload \"ldk_a\" and load it as declared: done"), "{said}");
+        apply(lab, 0, "").stdout_has("parts of \"ldk_a\" are left: unload \"ldk_a\" and load it as declared: done");
         fs::remove_file("/run/tccc/ldk_a.json").unwrap();
-        let said = stdout(&apply(lab, 0, ""));
-        assert!(said.contains("the record of \"ldk_a\" is lost"), "{said}");
+        apply(lab, 0, "").stdout_has("the record of \"ldk_a\" is lost");
         assert_settled(lab);
         declare(lab, &[]);
         apply(lab, 0, "");
@@ -173,8 +160,7 @@ fn what_is_lost_is_mended_and_what_others_loaded_is_left_alone() {
 
 #[test]
 fn difference_that_needs_a_person_is_left_and_said() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         declare(
             lab,
             &[(
@@ -182,13 +168,9 @@ fn difference_that_needs_a_person_is_left_and_said() {
                 "version = 1\n[algorithm.reno]\nuse = \"dtcp\"\naccept_risk = true\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n",
             )],
         );
-        let output = apply(lab, 1, "");
-        assert!(
-            stdout(&output).contains("\"reno\" is registered, but not by tccc: left as it is"),
-            "{}",
-            stdout(&output)
-        );
-        assert!(stderr(&output).contains("1 of the differences"), "{}", stderr(&output));
+        apply(lab, 1, "")
+            .stdout_has("\"reno\" is registered, but not by tccc: left as it is")
+            .stderr_has("1 of the differences");
         assert_eq!(registered(), ["ldk_a"], "the rest is done all the same");
         run(0, "unload --all");
     });
@@ -196,8 +178,7 @@ fn difference_that_needs_a_person_is_left_and_said() {
 
 #[test]
 fn policy_that_its_guard_took_back_is_not_applied_again() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |lab| {
         let policy = POLICY.replace("use = \"ldk_a\"", "use = \"ldk_a\"\nguard = \"retransmitted<50%\"");
         let declaration =
             "version = 1\npolicy = \"p/web.toml\"\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n";
@@ -207,8 +188,7 @@ fn policy_that_its_guard_took_back_is_not_applied_again() {
         apply(lab, 0, "");
         assert_settled(lab);
         run(0, "policy abort");
-        let said = stdout(&apply(lab, 1, ""));
-        assert!(said.contains("its trial was taken back at"), "{said}");
+        apply(lab, 1, "").stdout_has("its trial was taken back at");
         fs::write(lab.folder().join("tccc/p/web.toml"), policy.replace("50%", "60%")).unwrap();
         apply(lab, 0, "");
         run(0, "policy abort");
@@ -219,18 +199,16 @@ fn policy_that_its_guard_took_back_is_not_applied_again() {
 
 #[test]
 fn status_tells_what_differs_from_what_is_declared() {
-    needs!(root, btf, struct_ops, bpffs, cgroup2);
-    with_lab(|_| {
+    with_lab(host_has!(root, btf, struct_ops, bpffs, cgroup2), |_| {
         // An /etc of the test's own, in its own mount namespace.
         mount(Some("none"), "/etc", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
         fs::create_dir("/etc/tccc").unwrap();
         fs::write("/etc/tccc/tccc.toml", "version = 1\n[algorithm.ldk_a]\nuse = \"dtcp\"\naccept_risk = true\n")
             .unwrap();
         assert!(Path::new("/etc/tccc/tccc.toml").exists());
-        let said = stdout(&run(0, "status"));
-        assert!(said.contains("not as declared: \"ldk_a\" is not loaded"), "{said}");
+        run(0, "status").stdout_has("not as declared: \"ldk_a\" is not loaded");
         run(0, "apply");
-        let status: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+        let status: Value = run(0, "status -o json").json();
         assert_eq!(status["undeclared"], Value::Array(Vec::new()), "{status}");
         run(0, "unload --all");
     });

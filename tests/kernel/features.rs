@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::verdict::record_feature;
-use crate::common::{needs, poll_until};
-use crate::lab::sandbox::{Bpffs, Connection, default, in_sandbox, network, run, stderr, stdout};
+use crate::common::{host_has, needs, poll_until};
+use crate::lab::sandbox::{Connection, default, in_sandbox, network, run, stderr, stdout};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use nix::unistd::Pid;
@@ -72,13 +72,12 @@ fn apply(rules: &str, options: &str) -> String {
 }
 
 fn shown(arguments: &str) -> Value {
-    serde_json::from_slice(&run(0, &format!("{arguments} -o json")).stdout).unwrap()
+    run(0, &format!("{arguments} -o json")).json()
 }
 
 #[test]
 fn load() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, &format!("load dtcp --as {NAME}"));
         let netns = network();
         Connection::open(&netns, NAME).transfer();
@@ -89,8 +88,7 @@ fn load() {
 
 #[test]
 fn companion() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         run(0, &format!("load mswift --as {NAME}"));
         run(0, &format!("unload {NAME}"));
     });
@@ -99,8 +97,7 @@ fn companion() {
 
 #[test]
 fn policy_by_port() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let rule = format!("[[rule]]\nname = \"in\"\nlocal_port = {}\nuse = \"dtcp\"\n", server.address.port());
         let before = server.algorithms();
@@ -144,8 +141,7 @@ fn join(cgroup: &Path) {
 
 #[test]
 fn policy_by_unit() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         apply("[[rule]]\nname = \"unit\"\nunit = \"ldk-feature.service\"\nuse = \"dtcp\"\n", "");
         for _ in 0..2 {
             let inside = Inside::enter("ldk-feature.service");
@@ -160,8 +156,7 @@ fn policy_by_unit() {
 
 #[test]
 fn live_move() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let [client, accepted] = server.connect();
         let before = algorithm(&client);
@@ -178,7 +173,7 @@ fn live_move() {
 fn upgrade_and_rollback() {
     needs!(root, struct_ops, bpffs, cgroup2);
     let mut word = "yes";
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(true, || {
         run(0, &format!("load dtcp --as {NAME}"));
         let said = stderr(&run(0, &format!("upgrade {NAME} --set keep_avoidance=896")));
         if said.contains("cannot swap code under a name") {
@@ -194,8 +189,7 @@ fn upgrade_and_rollback() {
 
 #[test]
 fn lease() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let before = default();
         run(0, &format!("load dtcp --as {NAME} --default --confirm 8s"));
         assert_eq!(Server::new().algorithms(), [NAME, NAME]);
@@ -210,8 +204,7 @@ fn lease() {
 
 #[test]
 fn guard() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let rule = format!("[[rule]]\nname = \"in\"\nlocal_port = {}\nuse = \"dtcp\"\n", server.address.port());
         apply(&rule, "--trial 5m --guard abnormal_ends<1%");

@@ -55,7 +55,7 @@ fn replay_and_report_show_what_is_there(file: &std::path::Path) {
     let part = Recording::of(file).unwrap();
     let print = |arguments: &[&str]| {
         let output = check(0, tccc().args(arguments).arg(file));
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (output.stdout(), output.stderr())
     };
     let (lines, notes) = print(&["trace", "-o", "jsonl", "--replay"]);
     assert_eq!(lines.lines().count(), part.events.len());

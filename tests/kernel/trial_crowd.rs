@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{inhabit, needs, poll_until, tccc};
+use crate::common::{host_has, inhabit, poll_until, tccc};
 use crate::lab::sandbox::{available, check, run};
 use crate::lab::trial::{BEFORE, Lab, SOON, in_lab, last_trial, on_trial, processes, start, status};
 use crowd::{Crowd, Seen};
@@ -47,9 +47,8 @@ fn apply(lab: &Lab, percent: u32, more: &str) {
 
 #[test]
 fn transfers_stand_whatever_is_done_to_them() {
-    needs!(root, struct_ops, bpffs, cgroup2);
     let count = std::env::var(CONNECTIONS).map_or(CONNECTIONS_IN_CI, |text| text.parse().unwrap());
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let _inhabitant = inhabit(&lab.netns);
         // A quarter of them is left alone.
         let treated = Crowd::gather(&lab.netns, TREATED, count * 3 / 4);

@@ -11,60 +11,7 @@ use tccc::model::run::{
 use tccc::trace::event::{CaState, Event, EventKind, PRIVATE_BYTES};
 
 /// A path with three losses, two variants measured, three published, ratios expected.
-pub const SCENARIO: &str = r#"
-title = "Packets delivered in 100 s: SACK and the other"
-claim = "The other delivers more than SACK when packets are lost at random."
-profile = "paper"
-duration = "100s"
-runs = 3
-seed = 7
-
-[source]
-paper = "A. Author, B. Author, 2018"
-where = "Table 2"
-
-[sweep]
-loss = ["0", "0.1%", "1%"]
-
-[[link]]
-ends = ["s", "r"]
-rate = "100mbit"
-delay = "50ms"
-queue = "50pkts"
-loss = "$loss"
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-
-[variant.SACK]
-algorithm = "reno"
-window_cap = 50
-
-[variant.Other]
-algorithm = "other"
-window_cap = 50
-
-[report]
-baseline = "SACK"
-metrics = ["delivered_pkts", "goodput_bps", "srtt_p50_us"]
-tolerance = 0.1
-
-[[published]]
-metric = "delivered_pkts"
-place = "Table 2"
-over = "loss"
-values = { SACK = [24762, 15940, 6331], Vegas = [24587, 19836, 8456], Other = [24762, 22818, 8671] }
-
-[[expected]]
-metric = "delivered_pkts"
-of = "ratio"
-over = "loss"
-values = { Other = [1.0, 1.24, 1.50] }
-plus_minus = { Other = [0.02, 0.10, 0.10] }
-basis = "Model of the algorithm as written; the published row was made by other code."
-"#;
+pub const SCENARIO: &str = include_str!("../fixtures/scenarios/table-2.toml");
 
 /// Losses of the scenario and, per loss, the packets each variant delivers in the first repeat.
 const DELIVERED: [(&str, [(&str, u64); 2]); 3] = [

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tccc::kernel::netns::Netns;
 
 use crate::common::HostSnapshot;
-pub use crate::common::{check, run, stderr, stdout};
+pub use crate::common::{Said, check, run, stderr, stdout};
 pub use crate::lab::trace::loopback_netns as network;
 
 const NONE: Option<&str> = None;
@@ -35,8 +35,16 @@ pub enum Bpffs {
     Absent,
 }
 
-/// Runs a test in a mount namespace of its own and checks that the host is as before.
-pub fn in_sandbox(bpffs: Bpffs, test: impl FnOnce() + Send) {
+/// Runs a test in a mount namespace of its own with a BPF file system, unless the host lacks what it needs.
+pub fn in_sandbox(host_has_needs: bool, test: impl FnOnce() + Send) {
+    in_sandbox_with(host_has_needs, Bpffs::Writable, test);
+}
+
+/// The same with another BPF file system, or none; checks that the host is as before.
+pub fn in_sandbox_with(host_has_needs: bool, bpffs: Bpffs, test: impl FnOnce() + Send) {
+    if !host_has_needs {
+        return;
+    }
     let before = HostSnapshot::take(&[NAMES]);
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
@@ -100,7 +108,7 @@ pub const BPF: i32 = 39;
 
 /// Runs a command without these capabilities; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -> Output {
+pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -> Said {
     // SAFETY: prctl is a plain system call, safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -115,7 +123,7 @@ pub fn without(capabilities: &'static [i32], code: i32, command: &mut Command) -
 
 /// `tccc status -o json`: its instances.
 pub fn status() -> Vec<Value> {
-    let document: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+    let document = run(0, "status -o json").json();
     assert_eq!(document["schema"], 1);
     document["instances"].as_array().unwrap().clone()
 }

@@ -21,7 +21,7 @@ use tccc::kernel::netns::Netns;
 use tccc::kernel::sysctl;
 
 use crate::common::{TCCC, poll_until, tccc};
-use crate::lab::sandbox::{Bpffs, check, in_sandbox, network, run};
+use crate::lab::sandbox::{Said, check, in_sandbox, network, run};
 
 /// Generous for a busy host.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -38,8 +38,8 @@ pub struct Lab {
 
 /// Runs a test in a sandbox of its own. A connection that is open throughout carries its bytes unchanged, and no process is
 /// left.
-pub fn in_lab(test: impl FnOnce(&Lab) + Send) {
-    in_sandbox(Bpffs::Writable, || {
+pub fn in_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
+    in_sandbox(host_has_needs, || {
         let netns = network();
         sysctl::write(&netns, "net.ipv4.tcp_congestion_control", DEFAULT).unwrap();
         let lab = Lab { netns, folder: tempfile::tempdir().unwrap() };
@@ -71,7 +71,7 @@ impl Lab {
 
     /// `tccc policy apply` of a rule; the test fails unless it ends with `code`.
     #[track_caller]
-    pub fn apply(&self, code: i32, fields: &str, options: &str) -> std::process::Output {
+    pub fn apply(&self, code: i32, fields: &str, options: &str) -> Said {
         let mut command = tccc();
         command.args(["policy", "apply"]).arg(self.policy(fields)).args(options.split_whitespace());
         check(code, &mut command)
@@ -170,7 +170,7 @@ impl Stream {
 
 /// `tccc status -o json`.
 pub fn status() -> Value {
-    serde_json::from_slice(&run(0, "status -o json").stdout).unwrap()
+    run(0, "status -o json").json()
 }
 
 /// What is on trial, as `tccc status` tells it.

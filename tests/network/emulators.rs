@@ -132,37 +132,7 @@ fn both_links_hold_back_and_copy_the_share_asked() {
 /// larger one: repeats of one cell can agree by chance.
 const METRICS: [(&str, f64); 3] = [("goodput_bps", 0.1), ("srtt_p50_us", 0.1), ("loss_ratio", 0.35)];
 
-const SCENARIO: &str = r#"
-title = "One path, two emulators"
-claim = "They carry the same."
-profile = "paper"
-duration = "5s"
-runs = 4
-seed = 411
-sample = "50ms"
-
-[sweep]
-algorithm = ["reno", "cubic"]
-loss = ["0%", "1%"]
-
-[[link]]
-ends = ["a", "b"]
-rate = "5mbit"
-delay = "15ms"
-queue = "20pkts"
-loss = "$loss"
-
-[[flow]]
-name = "data"
-from = "a"
-to = "b"
-algorithm = "$algorithm"
-initial_cwnd = 10
-
-[report]
-baseline = "reno"
-metrics = ["goodput_bps", "srtt_p50_us", "loss_ratio"]
-"#;
+const SCENARIO: &str = include_str!("../fixtures/scenarios/two-emulators.toml");
 
 /// Mean and interval of one metric in one cell.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{
-    OVERLOADED, descendants, finished, is_alive, late_connection, numbers_that_arrive, place, run_command, tiny,
+    OVERLOADED, TINY, descendants, finished, is_alive, late_connection, numbers_that_arrive, place, run_command,
     unfinished,
 };
 use crate::common::need::quiet_attempt;
@@ -165,63 +165,7 @@ fn interrupted_experiment_says_how_to_resume() {
 
 /// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size with a connection each and over one,
 /// datagrams the other way.
-const MIXED: &str = r#"
-title = "Mixed"
-claim = "It works."
-profile = "paper"
-duration = "3s"
-runs = 1
-seed = 5
-
-[dumbbell]
-pairs = 3
-access = { rate = "50mbit", delay = "1ms" }
-s2 = { delay = "10ms" }
-bottleneck = { rate = "8mbit", delay = "5ms", queue = "30pkts" }
-
-[[flow]]
-name = "bulk"
-copies = 2
-from = "s#"
-to = "r#"
-algorithm = "reno"
-tcp_sack = 0
-
-[[flow]]
-name = "short"
-from = "s3"
-to = "r3"
-algorithm = "dtcp"
-ecn = 1
-window_cap = 20
-size = "20kB"
-count = 8
-interval = "250ms"
-
-[[flow]]
-name = "pages"
-from = "s3"
-to = "r3"
-algorithm = "faststart"
-ecn = 1
-size = "20kB"
-count = 4
-interval = "600ms"
-keep_alive = 1
-
-[[flow]]
-name = "cbr"
-from = "r3"
-to = "s3"
-protocol = "udp"
-rate = "400kbit"
-packet = "500B"
-start = "500ms"
-duration = "2s"
-
-[report]
-metrics = ["fct_mean_s", "goodput_bps", "utilisation_ratio"]
-"#;
+const MIXED: &str = include_str!("../fixtures/scenarios/mixed.toml");
 
 #[test]
 fn dumbbell_carries_bulk_flows_transfers_and_datagrams_side_by_side() {
@@ -275,7 +219,7 @@ fn datagrams_count_once_and_no_longer_than_their_flow_lasts() {
 #[test]
 fn runs_of_one_repeat_meet_the_same_losses() {
     needs!(root);
-    let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
+    let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let losses = |variant: &str, repeat: u32| {
         let of =
@@ -311,7 +255,7 @@ impl LinkDriver for Half {
 fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let (_place, _, out) = place();
-    let scenario = Scenario::parse("tiny.toml", &tiny()).unwrap();
+    let scenario = Scenario::parse("tiny.toml", TINY).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let stop = AtomicBool::new(false);
     let (part, jobs) = (&Part::default(), Jobs::Auto);

@@ -311,8 +311,7 @@ fn verb_ends_by_itself_after_its_duration_and_dry_run_creates_nothing() {
     let run = |option: &[&str]| {
         let mut command = tccc();
         command.args(["link", "--delay", "1ms", "--between", &path_of(&sides[0]), &path_of(&sides[1])]);
-        let output = check(0, command.args(option));
-        String::from_utf8(output.stdout).unwrap()
+        check(0, command.args(option)).stdout()
     };
     assert_eq!(run(&["--duration", "100ms"]).matches("received  0 pkts").count(), 2);
     assert_eq!(run(&["--dry-run"]).matches("would create interface").count(), 2);

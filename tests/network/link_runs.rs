@@ -8,20 +8,13 @@ use crate::common::{HostSnapshot, needs, tccc};
 use tccc::model::run::{LinkCounters, RunRecord, RunStatus};
 use tccc::trace::event::Event;
 
-const HEAD: &str = r#"
-title = "A link"
-claim = "It does as asked."
-profile = "paper"
-sample = "10ms"
-"#;
-
 /// A busy host makes runs late until they are given up; so often the same directory is resumed.
 const ATTEMPTS: u32 = 2;
 
 /// Runs a scenario by the user-space link; its finished runs by id, and the events of each. None: the host is too busy.
 fn run(place: &Path, name: &str, scenario: &str) -> Option<Vec<(RunRecord, Vec<Event>)>> {
     let (file, out) = (place.join("link-runs.toml"), place.join(name));
-    fs::write(&file, format!("{HEAD}{scenario}")).unwrap();
+    fs::write(&file, scenario).unwrap();
     let attempt = || tccc().arg("run").arg(&file).arg("--out").arg(&out).args(["--link", "tunlink"]).output().unwrap();
     let output = quiet_attempt(ATTEMPTS, attempt)?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -47,37 +40,7 @@ fn counters(record: &RunRecord) -> &[LinkCounters; 2] {
     &record.links[0].counters
 }
 
-const SEEDED: &str = r#"
-duration = "2s"
-runs = 2
-seed = 77
-[[link]]
-ends = ["a", "b"]
-rate = "8mbit"
-delay = "5ms"
-queue = "60pkts"
-loss = "gilbert:p=2%,r=40%"
-reverse = { loss = "3%" }
-[[flow]]
-name = "data"
-from = "a"
-to = "b"
-algorithm = "cubic"
-[[flow]]
-name = "beat there"
-from = "a"
-to = "b"
-protocol = "udp"
-rate = "400kbit"
-packet = "200B"
-[[flow]]
-name = "beat back"
-from = "b"
-to = "a"
-protocol = "udp"
-rate = "400kbit"
-packet = "200B"
-"#;
+const SEEDED: &str = include_str!("../fixtures/scenarios/link-seeded.toml");
 
 #[test]
 fn same_scenario_with_the_same_seed_drops_the_same_packets() {
@@ -103,25 +66,7 @@ fn same_scenario_with_the_same_seed_drops_the_same_packets() {
     before.assert_unchanged();
 }
 
-const MARKED: &str = r#"
-duration = "3s"
-runs = 1
-seed = 3
-[sweep]
-ecn = [0, 1]
-[[link]]
-ends = ["a", "b"]
-rate = "8mbit"
-delay = "10ms"
-queue = "150pkts"
-mark = "10pkts"
-[[flow]]
-name = "data"
-from = "a"
-to = "b"
-algorithm = "reno"
-ecn = "$ecn"
-"#;
+const MARKED: &str = include_str!("../fixtures/scenarios/link-marked.toml");
 
 #[test]
 fn long_queue_marks_the_flow_that_asked_and_only_that() {
@@ -141,25 +86,7 @@ fn long_queue_marks_the_flow_that_asked_and_only_that() {
     assert!(waited(there) < waited(deaf), "marks keep the queue short: {} and {}", waited(there), waited(deaf));
 }
 
-const ACKS: &str = r#"
-duration = "4s"
-runs = 1
-seed = 5
-[sweep]
-acks = ["aggregated:time=8ms,pkts=16", "thinned:time=8ms,pkts=8", "compressed:time=20ms,share=5%"]
-[[link]]
-ends = ["a", "b"]
-rate = "8mbit"
-delay = "10ms"
-queue = "60pkts"
-ack_loss = "2%"
-acks = "$acks"
-[[flow]]
-name = "data"
-from = "a"
-to = "b"
-algorithm = "reno"
-"#;
+const ACKS: &str = include_str!("../fixtures/scenarios/link-acks.toml");
 
 #[test]
 fn acknowledgements_that_are_held_thinned_and_lost_leave_the_flow_its_rate() {
@@ -183,46 +110,7 @@ fn acknowledgements_that_are_held_thinned_and_lost_leave_the_flow_its_rate() {
     }
 }
 
-const EVERYTHING: &str = r#"
-duration = "4s"
-runs = 1
-seed = 9
-[[link]]
-ends = ["a", "b"]
-rate = "cellular:mean=6mbit,seed=2,length=4s"
-delay = "10ms"
-jitter = "1ms"
-queue = "80pkts"
-loss = [40, 41, 90]
-reorder = "share=2%,by=8ms"
-duplicate = "2%"
-reverse = { rate = "4mbit", delay = "5ms", duplicate = "5%", reorder = "share=5%,by=4ms" }
-change = [
-    { at = "1s", delay = "25ms", loss = "1%" },
-    { at = "2s", up = false },
-    { at = "2500ms", up = true },
-]
-[[flow]]
-name = "data"
-from = "a"
-to = "b"
-algorithm = "reno"
-[[flow]]
-name = "pages"
-from = "a"
-to = "b"
-algorithm = "cubic"
-size = "20kB"
-count = 5
-interval = "600ms"
-[[flow]]
-name = "call"
-from = "b"
-to = "a"
-protocol = "udp"
-rate = "200kbit"
-packet = "400B"
-"#;
+const EVERYTHING: &str = include_str!("../fixtures/scenarios/link-everything.toml");
 
 #[test]
 fn link_that_does_everything_at_once_counts_it_and_flows_get_through() {

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, two_links, unfinished};
+use crate::common::experiment::{descendants, finished, is_alive, numbers_that_arrive, unfinished};
 use crate::common::need::quiet_attempt;
-use crate::common::{HostSnapshot, TCCC, needs, poll_until, tccc};
-use crate::lab::sandbox::{Bpffs, check, in_sandbox, run, stdout};
+use crate::common::{HostSnapshot, TCCC, host_has, needs, poll_until, tccc};
+use crate::lab::sandbox::{check, in_sandbox, run, stdout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -21,36 +21,17 @@ use tccc::lab::layout::settings_in_force;
 use tccc::lab::plan::{Choices, Plan};
 use tccc::scenario::Scenario;
 
-/// What [`small`] asks for.
+/// What [`SMALL`] asks for.
 const RUNS: usize = 3;
 /// How often a directory whose runs were late is resumed.
 const ATTEMPTS: u32 = 2;
-const SMALL_HEAD: &str = r#"
-title = "Small"
-claim = "It works."
-profile = "paper"
-duration = "1s"
-runs = 3
-seed = 5
-"#;
-const SMALL_FLOW: &str = r#"
-[[flow]]
-name = "data"
-from = "a"
-to = "c"
-algorithm = "reno"
-window_cap = 12
-"#;
-
 /// Two hosts and a router; a run takes about two seconds.
-fn small() -> String {
-    [SMALL_HEAD, &two_links("1%"), SMALL_FLOW].concat()
-}
+const SMALL: &str = include_str!("../fixtures/scenarios/small.toml");
 
 #[test]
 fn hosts_of_mininet_lose_the_packets_that_our_namespaces_lose() {
     needs!(root, tun, mininet);
-    let scenario = Scenario::parse("small.toml", &small()).unwrap();
+    let scenario = Scenario::parse("small.toml", SMALL).unwrap();
     let plan = Plan::new(&scenario, &Choices::default()).unwrap();
     let arrived = |network: &dyn Network| {
         let topology = network.build(&plan.layout(&plan.runs[0])).unwrap();
@@ -98,7 +79,7 @@ fn killed_experiment_leaves_nothing_of_mininet_and_resumes() {
 
 fn spawn(place: &Path, out: &Path) -> Child {
     let scenario = place.join("mnet.toml");
-    fs::write(&scenario, small()).unwrap();
+    fs::write(&scenario, SMALL).unwrap();
     let mut command = tccc();
     command.args(["run", "--network", "mininet", "--jobs", "2"]).arg(scenario).arg("--out").arg(out);
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
@@ -134,22 +115,19 @@ fn kill_and_await_the_end_of_all(child: &mut Child) {
 
 #[test]
 fn process_that_outlives_its_run_is_listed_and_ended() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let dead = Process { started: 1, ..Process::this().unwrap() };
         let mut left = Command::new("sleep").arg("600").env(OWNER, dead.owner_text()).spawn().unwrap();
         let pid = left.id();
         let listed = || {
-            let document: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+            let document: Value = run(0, "status -o json").json();
             document["stale_processes"].as_array().unwrap().iter().any(|process| process["pid"] == pid)
         };
         assert!(listed());
-        let table = stdout(&run(0, "status"));
-        assert!(table.contains(&format!("left by a killed run: process {pid} (sleep)")), "{table}");
+        run(0, "status").stdout_has(format!("left by a killed run: process {pid} (sleep)"));
         let plan = stdout(&run(0, "unload --all --dry-run"));
         assert!(plan.contains(&format!("end the process {pid} of a dead run")) && is_alive(pid), "{plan}");
-        let said = stdout(&run(0, "unload --all"));
-        assert!(said.contains(&format!("process {pid} of a dead run ended")), "{said}");
+        run(0, "unload --all").stdout_has(format!("process {pid} of a dead run ended"));
         assert!(!listed() && !is_alive(pid));
         left.wait().unwrap();
     });
@@ -157,10 +135,9 @@ fn process_that_outlives_its_run_is_listed_and_ended() {
 
 #[test]
 fn plain_mininet_script_sends_with_an_algorithm_of_tccc() {
-    needs!(root, struct_ops, bpffs, tun, iperf3, mininet);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mininet/loss_sweep.py");
     let asked = ["--algorithm", "dtcp", "--as", "ldk_mnet", "--loss", "0", "5", "--seconds", "1"];
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, tun, iperf3, mininet), || {
         let mut python = Command::new("/usr/bin/python3");
         let said = stdout(&check(0, python.arg(&script).args(asked).env("TCCC", TCCC)));
         let rows: Vec<Vec<f64>> = said.lines().skip(1).map(numbers).collect();

@@ -4,36 +4,7 @@ use tccc::report::{self, Format};
 
 use crate::lab::results::{Directory, SCENARIO, run};
 
-const SHOWN: &str = r#"
-[[figure]]
-title = "Packets by error rate"
-place = "Figure 3"
-x = "loss"
-y = "delivered_pkts"
-draw = "bars"
-
-[[figure]]
-title = "Gain"
-x = "loss"
-y = "delivered_pkts"
-of = "ratio"
-
-[[figure]]
-title = "Sequence"
-x = "time"
-y = "delivered_pkts"
-together = true
-at = { loss = "1%", variant = "Other" }
-
-[[difference]]
-cause = "the source's Vegas counts no header bytes"
-advice = "compare it with care"
-at = { variant = "Vegas", loss = ["0.1%", "1%"] }
-
-[[difference]]
-cause = "the source rounds"
-advice = "nothing to do"
-"#;
+const SHOWN: &str = include_str!("../../fixtures/scenarios/figures.toml");
 
 fn shown() -> (tempfile::TempDir, report::Report) {
     let place = tempfile::tempdir().unwrap();

@@ -8,40 +8,7 @@ use crate::lab::results::{Directory, run};
 use crate::report::load;
 
 /// Two algorithms, each beside both.
-const SCENARIO: &str = r#"
-title = "Each beside each"
-claim = "Cubic delivers more."
-profile = "paper"
-duration = "100s"
-runs = 3
-seed = 7
-
-[sweep]
-algorithm = ["reno", "cubic"]
-rival = ["reno", "cubic"]
-
-[[link]]
-ends = ["s", "r"]
-rate = "100mbit"
-delay = "50ms"
-queue = "50pkts"
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "$algorithm"
-
-[[flow]]
-name = "beside"
-from = "s"
-to = "r"
-algorithm = "$rival"
-
-[report]
-baseline = "reno"
-metrics = ["delivered_pkts"]
-"#;
+const SCENARIO: &str = include_str!("../../fixtures/scenarios/places.toml");
 
 /// Every variable with the variant's value was taken for the variant: each beside itself had no place.
 #[test]

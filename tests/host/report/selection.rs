@@ -7,39 +7,7 @@ use tccc::report::{self, Format};
 use crate::lab::results::{Directory, run};
 
 /// Three values of a tunable, chosen by what is carried and what is lost.
-const SCENARIO: &str = r#"
-title = "Other: choice of keep"
-claim = "Keeping more carries more and loses more."
-profile = "paper"
-duration = "100s"
-runs = 3
-seed = 7
-
-[sweep]
-algorithm = ["other"]
-keep = [512, 717, 819]
-
-[[link]]
-ends = ["s", "r"]
-rate = "4mbit"
-delay = "50ms"
-queue = "50pkts"
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "$algorithm"
-tunables = { keep = "$keep" }
-
-[report]
-metrics = ["utilisation_ratio", "loss_ratio", "jain_index"]
-
-[selection]
-parameter = "keep"
-max = ["utilisation_ratio"]
-min = ["loss_ratio"]
-"#;
+const SCENARIO: &str = include_str!("../../fixtures/scenarios/selection.toml");
 
 /// Value, packets delivered and lost in the first repeat; the others scatter by [`SCATTER`].
 const RUNS: [(&str, u64, u64); 3] = [("512", 20_000, 100), ("717", 24_000, 200), ("819", 25_000, 1_000)];

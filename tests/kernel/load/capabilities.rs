@@ -12,7 +12,7 @@ use tccc::kernel::privilege::Capability::{self, Bpf, NetAdmin, Perfmon, SysAdmin
 
 use crate::common::{check, needs, tccc};
 use crate::lab::pty::Session;
-use crate::lab::sandbox::{Bpffs, default, in_sandbox, registered, run, stderr};
+use crate::lab::sandbox::{default, in_sandbox, registered, run, stderr};
 
 /// A user without any right of his own.
 const NOBODY: u32 = 65_534;
@@ -38,26 +38,7 @@ const APPLY: &str = "policy apply policy.toml";
 const ENDS: [&str; 2] = ["ldk_a", "ldk_b"];
 const LINK: &str = "link --between ldk_a ldk_b --rate 10mbit --delay 1ms --duration 100ms";
 const RUN: &str = "run tiny.toml --out results";
-const SCENARIO: &str = r#"
-title = "One flow"
-claim = "It is carried."
-profile = "paper"
-duration = "1s"
-runs = 1
-seed = 1
-
-[[link]]
-ends = ["s", "r"]
-rate = "8mbit"
-delay = "5ms"
-queue = "1bdp"
-
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "dtcp"
-"#;
+const SCENARIO: &str = include_str!("../../fixtures/scenarios/one-flow.toml");
 /// What `run` ends with where everything ran, even if a busy host delayed it: no capability helps there.
 const CARRIED_OUT: [i32; 3] = [0, 3, 5];
 
@@ -161,7 +142,7 @@ fn each_verb_works_with_what_its_help_lists_and_says_what_it_lacks() {
         let is_tried = USES.iter().any(|it| it.verb == verb) || LASTING.iter().any(|it| it.starts_with(verb));
         assert!(is_tried || verb == REPORTING, "no use of `{verb}`");
     }
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(true, || {
         make_room();
         let netns = |what: &str, name: &str| check(0, Command::new("ip").args(["netns", what, name]));
         ENDS.iter().for_each(|name| drop(netns("add", name)));

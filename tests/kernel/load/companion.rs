@@ -7,8 +7,8 @@ use std::time::Duration;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use tccc::kernel::cgroup;
 
-use crate::common::{needs, poll_until};
-use crate::lab::sandbox::{Bpffs, assert_nothing_left, available, in_sandbox, run, status, stderr, stdout};
+use crate::common::{host_has, poll_until};
+use crate::lab::sandbox::{assert_nothing_left, available, in_sandbox, run, status, stdout};
 
 /// Attachments of the program to cgroups, whoever holds them.
 fn attachments() -> usize {
@@ -19,8 +19,8 @@ fn attachments() -> usize {
 }
 
 /// Runs a test that ends with as many attachments as it began with.
-fn with_attachments(test: impl FnOnce(usize) + Send) {
-    in_sandbox(Bpffs::Writable, || {
+fn with_attachments(host_has_needs: bool, test: impl FnOnce(usize) + Send) {
+    in_sandbox(host_has_needs, || {
         let before = attachments();
         test(before);
         poll_until(Duration::from_secs(5), "the kernel detaches", || attachments() == before);
@@ -29,11 +29,10 @@ fn with_attachments(test: impl FnOnce(usize) + Send) {
 
 #[test]
 fn companion_comes_and_goes_with_its_algorithm() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_attachments(|before| {
-        let said = stdout(&run(0, "load mswift --as ldk_pair --dry-run"));
-        assert!(said.contains("attach \"pair_delta\" to the cgroup "), "{said}");
-        assert!(said.contains("pin it at /sys/fs/bpf/tccc/companions/ldk_pair"), "{said}");
+    with_attachments(host_has!(root, struct_ops, bpffs, cgroup2), |before| {
+        run(0, "load mswift --as ldk_pair --dry-run")
+            .stdout_has("attach \"pair_delta\" to the cgroup ")
+            .stdout_has("pin it at /sys/fs/bpf/tccc/companions/ldk_pair");
         assert_nothing_left();
         assert_eq!(attachments(), before);
         let said = stdout(&run(0, "load mswift --as ldk_pair"));
@@ -43,22 +42,21 @@ fn companion_comes_and_goes_with_its_algorithm() {
         assert_eq!((instance["standing"].as_str(), instance["receiver"].as_bool()), (Some("pinned"), Some(false)));
         assert_eq!(instance["companion"]["program"], "pair_delta");
         assert_eq!(instance["drift"].as_array().map(Vec::len), Some(0), "{instance}");
-        let refusal = stderr(&run(1, "load mswift --as ldk_pair --receiver"));
-        assert!(refusal.contains("\"ldk_pair\" is loaded already: its companion receives too"), "{refusal}");
+        run(1, "load mswift --as ldk_pair --receiver")
+            .stderr_has("\"ldk_pair\" is loaded already: its companion receives too");
         run(0, "load mswift --as ldk_pair --replace --set estimate_divisor=2");
         assert_eq!((attachments(), status()[0]["generation"].as_u64()), (before + 1, Some(2)));
-        let said = stdout(&run(0, "unload ldk_pair --dry-run"));
-        assert!(said.contains("detach \"pair_delta\" from the cgroup "), "{said}");
+        run(0, "unload ldk_pair --dry-run").stdout_has("detach \"pair_delta\" from the cgroup ");
         run(0, "unload ldk_pair");
     });
 }
 
 #[test]
 fn receiver_registers_nothing_and_is_listed() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_attachments(|before| {
-        let said = stdout(&run(0, "load mswift --as ldk_end --receiver --dry-run"));
-        assert!(said.contains("loading its receiving side would") && !said.contains("register"), "{said}");
+    with_attachments(host_has!(root, struct_ops, bpffs, cgroup2), |before| {
+        run(0, "load mswift --as ldk_end --receiver --dry-run")
+            .stdout_has("loading its receiving side would")
+            .stdout_lacks("register");
         run(0, "load mswift --as ldk_end --receiver");
         assert!(!available().contains(&"ldk_end".to_owned()));
         assert_eq!(attachments(), before + 1);
@@ -68,11 +66,9 @@ fn receiver_registers_nothing_and_is_listed() {
             (instance["registered"].as_bool(), instance["drift"].as_array().map(Vec::len)),
             (Some(false), Some(0))
         );
-        assert!(stdout(&run(0, "status")).contains("mswift (receiver)"));
-        let refusal = stderr(&run(1, "load mswift --as ldk_end"));
-        assert!(refusal.contains("\"ldk_end\" is loaded already, as `--receiver` alone"), "{refusal}");
-        let said = stdout(&run(0, "unload ldk_end"));
-        assert!(said.contains("\"ldk_end\" no longer receives"), "{said}");
+        run(0, "status").stdout_has("mswift (receiver)");
+        run(1, "load mswift --as ldk_end").stderr_has("\"ldk_end\" is loaded already, as `--receiver` alone");
+        run(0, "unload ldk_end").stdout_has("\"ldk_end\" no longer receives");
         run(0, "load mswift --as ldk_end --receiver");
         run(0, "unload --all");
     });
@@ -80,11 +76,9 @@ fn receiver_registers_nothing_and_is_listed() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let check = |arguments: &str, words: &str| {
-            let refusal = stderr(&run(2, arguments));
-            assert!(refusal.contains(words), "{refusal}");
+            run(2, arguments).stderr_has(words);
         };
         check("load dtcp --as ldk_no --receiver", "\"dtcp\" needs nothing at the receiver");
         check("load dtcp --as ldk_no --cgroup /", "\"dtcp\" has no companion program, so there is nothing to attach");
@@ -104,8 +98,7 @@ impl Drop for Folder {
 
 #[test]
 fn companion_in_a_cgroup_that_went_is_drift() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_attachments(|before| {
+    with_attachments(host_has!(root, struct_ops, bpffs, cgroup2), |before| {
         let folder = Folder(cgroup::mount_point().unwrap().join("ldk_companion"));
         fs::create_dir(&folder.0).unwrap();
         run(0, "load mswift --as ldk_cgroup --cgroup /ldk_companion");

@@ -12,8 +12,8 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::common::{needs, poll_until, tccc};
-use crate::lab::sandbox::{Bpffs, available, check, default, in_sandbox, run, status, stderr, stdout};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::sandbox::{available, check, default, in_sandbox, run, status, stdout};
 
 /// Generous for a busy host.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -58,18 +58,17 @@ fn algorithms_of_new_connection() -> [String; 2] {
 
 /// `tccc status -o json`: what is on trial.
 fn on_trial() -> Value {
-    let document: Value = serde_json::from_slice(&run(0, "status -o json").stdout).unwrap();
+    let document: Value = run(0, "status -o json").json();
     document["trial"].clone()
 }
 
 #[test]
 fn unconfirmed_load_undoes_itself() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let (before, trial) = (default(), trial());
         run(0, &format!("load dtcp --as ldk_trial --confirm {trial}s"));
         assert!(only()["confirm_within_s"].as_f64().unwrap() <= trial as f64);
-        assert!(stdout(&run(0, "status")).contains("unless `tccc confirm ldk_trial` follows"));
+        run(0, "status").stdout_has("unless `tccc confirm ldk_trial` follows");
         assert_ne!(algorithms_of_new_connection(), ["ldk_trial", "ldk_trial"], "only who asks for it gets it");
         let guard = guard();
         poll_until(LIMIT + Duration::from_secs(trial), "it is undone", || !Path::new("/run/tccc").exists());
@@ -81,29 +80,27 @@ fn unconfirmed_load_undoes_itself() {
 
 #[test]
 fn unconfirmed_default_is_given_by_a_rule_and_undone() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let (before, trial) = (default(), trial());
         let said = run(0, &format!("load dtcp --as ldk_trial --default --confirm {trial}s"));
         assert_eq!(default(), before, "the default itself does not change before it is confirmed");
         assert_eq!(algorithms_of_new_connection(), ["ldk_trial", "ldk_trial"]);
         let expected = format!("100 % of the new connections that choose no algorithm get \"ldk_trial\", for {trial}s");
-        assert!(stdout(&said).contains(&expected), "{}", stdout(&said));
-        assert!(stderr(&said).contains("unless `tccc confirm ldk_trial` follows"), "{}", stderr(&said));
+        said.stdout_has(&expected);
+        said.stderr_has("unless `tccc confirm ldk_trial` follows");
         assert!(on_trial()["ends_within_s"].as_f64().unwrap() <= trial as f64);
         let guard = guard();
         poll_until(LIMIT + Duration::from_secs(trial), "it is undone", || !Path::new("/run/tccc").exists());
         assert_eq!((default(), algorithms_of_new_connection()), (before.clone(), [before.clone(), before]));
         assert!(!available().contains(&"ldk_trial".to_owned()));
         poll_until(LIMIT, "the guard ends", || is_gone(guard));
-        assert!(stdout(&run(0, "status")).contains("\"ldk_trial\" as the default, reverted"));
+        run(0, "status").stdout_has("\"ldk_trial\" as the default, reverted");
     });
 }
 
 #[test]
 fn confirmed_default_becomes_the_default() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let before = default();
         run(0, "load dtcp --as ldk_keep --default --confirm 1m");
         let guard = guard();
@@ -113,7 +110,7 @@ fn confirmed_default_becomes_the_default() {
         assert_eq!(algorithms_of_new_connection(), ["ldk_keep", "ldk_keep"]);
         assert!(is_gone(guard), "nothing waits to undo it");
         assert!(on_trial().is_null() && !Path::new("/sys/fs/bpf/tccc/policy").exists(), "no rule is left");
-        assert!(stderr(&run(1, "confirm ldk_keep")).contains("does not wait to be confirmed"));
+        run(1, "confirm ldk_keep").stderr_has("does not wait to be confirmed");
         // What was loaded for the trial is not taken away with a policy.
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("policy.toml");
@@ -128,22 +125,20 @@ fn confirmed_default_becomes_the_default() {
 
 #[test]
 fn confirmed_load_stays() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_keep --confirm 1m");
         let guard = guard();
         assert_eq!(stdout(&run(0, "confirm")), "\"ldk_keep\" is confirmed and stays until `tccc unload ldk_keep`\n");
         poll_until(LIMIT, "nothing waits to undo it", || is_gone(guard));
         assert!(only()["confirm_within_s"].is_null());
-        assert!(stderr(&run(1, "confirm ldk_keep")).contains("does not wait to be confirmed"));
+        run(1, "confirm ldk_keep").stderr_has("does not wait to be confirmed");
         run(0, "unload ldk_keep");
     });
 }
 
 #[test]
 fn unload_ends_the_trial() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_trial --confirm 1m");
         let guard = guard();
         run(0, "unload ldk_trial");
@@ -153,8 +148,7 @@ fn unload_ends_the_trial() {
 
 #[test]
 fn unload_ends_the_trial_of_a_default() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let before = default();
         run(0, "load dtcp --as ldk_trial --default --confirm 1m");
         let guard = guard();
@@ -166,14 +160,13 @@ fn unload_ends_the_trial_of_a_default() {
 
 #[test]
 fn killed_guard_is_shown_and_the_next_load_undoes_what_it_should_have() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let trial = trial();
         run(0, &format!("load dtcp --as ldk_trial --confirm {trial}s"));
         kill(guard(), Signal::SIGKILL).unwrap();
         poll_until(LIMIT + Duration::from_secs(trial), "the time is over", || only()["confirm_within_s"] == 0.0);
-        assert!(stdout(&run(0, "status")).contains("nobody confirmed it in time"));
-        assert!(stderr(&run(1, "confirm ldk_trial")).contains("too late"));
+        run(0, "status").stdout_has("nobody confirmed it in time");
+        run(1, "confirm ldk_trial").stderr_has("too late");
         run(0, "load dtcp --as ldk_next");
         assert_eq!(only()["name"], "ldk_next");
         run(0, "unload --all");
@@ -182,8 +175,7 @@ fn killed_guard_is_shown_and_the_next_load_undoes_what_it_should_have() {
 
 #[test]
 fn what_cannot_be_on_trial_starts_no_guard() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(2, "load dtcp --as ldk_no --confirm 1s");
         run(2, "load dtcp --as ldk_no --confirm 31d");
         run(2, "load dtcp --as ldk_no --percent 5");
@@ -191,8 +183,8 @@ fn what_cannot_be_on_trial_starts_no_guard() {
         run(2, "load dtcp --as ldk_no --default --confirm 60s --percent 100 --guard retransmitted<1.2x");
         run(2, "load dtcp --as ldk_no --confirm 60");
         run(2, "load dtcp --as ldk_no --confirm 60s --replace");
-        assert!(stderr(&run(1, "confirm ldk_no")).contains("it is not loaded"));
-        assert!(stderr(&run(1, "confirm")).contains("nothing waits"));
+        run(1, "confirm ldk_no").stderr_has("it is not loaded");
+        run(1, "confirm").stderr_has("nothing waits");
         let plan = stdout(&run(0, "load dtcp --as ldk_no --confirm 60s --dry-run"));
         assert!(plan.ends_with("start a process that undoes all this after 60s\n"), "{plan}");
         let plan = stdout(&run(0, "load dtcp --as ldk_no --default --confirm 60s --dry-run"));

@@ -6,16 +6,15 @@ use std::process::{Command, Stdio};
 use nix::mount::{MsFlags, mount, umount};
 use tccc::kernel::bpf;
 
-use crate::common::{needs, tccc};
-use crate::lab::sandbox::{Bpffs, available, default, in_sandbox, run, status, stderr, stdout};
+use crate::common::{host_has, tccc};
+use crate::lab::sandbox::{available, default, in_sandbox, run, status};
 
 const RECORD: &str = "/run/tccc/ldk_odd.json";
 
 /// The second once overwrote the record of the first and then removed its pins.
 #[test]
 fn loads_at_the_same_time_do_not_undo_each_other() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = default();
         let start = |arguments: [&str; 5]| {
             Command::spawn(tccc().args(arguments).stdout(Stdio::null()).stderr(Stdio::null())).unwrap()
@@ -37,16 +36,15 @@ fn loads_at_the_same_time_do_not_undo_each_other() {
 
 #[test]
 fn one_that_cannot_be_unloaded_does_not_keep_the_others() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_held --default");
         run(0, "load dtcp --as ldk_later");
         let link = bpf::open_pin("/sys/fs/bpf/tccc/links/ldk_held".as_ref()).unwrap();
         fs::remove_file("/sys/fs/bpf/tccc/links/ldk_held").unwrap();
         let said = run(1, "unload --all");
         let why = format!("\"ldk_held\" is still registered: process {} (", std::process::id());
-        assert!(stderr(&said).contains(&why), "{}", stderr(&said));
-        assert!(stdout(&said).contains("\"ldk_later\" unregistered"), "{}", stdout(&said));
+        said.stderr_has(&why);
+        said.stdout_has("\"ldk_later\" unregistered");
         assert_eq!(default(), "ldk_held");
         drop(link);
         run(0, "unload --all");
@@ -56,15 +54,13 @@ fn one_that_cannot_be_unloaded_does_not_keep_the_others() {
 
 #[test]
 fn pin_in_another_file_system_is_named_as_the_cause() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_far");
         const NONE: Option<&str> = None;
         mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), MsFlags::empty(), NONE).unwrap();
         let drift = status()[0]["drift"].to_string();
         assert!(drift.contains("its pin is not in the BPF file system mounted here"), "{drift}");
-        let said = stderr(&run(1, "unload ldk_far"));
-        assert!(said.contains("its pin is not in the BPF file system that is mounted here"), "{said}");
+        run(1, "unload ldk_far").stderr_has("its pin is not in the BPF file system that is mounted here");
         umount("/sys/fs/bpf").unwrap();
         run(0, "unload ldk_far");
     });
@@ -72,8 +68,7 @@ fn pin_in_another_file_system_is_named_as_the_cause() {
 
 #[test]
 fn record_of_other_code_is_drift() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_odd");
         let mut record: serde_json::Value = serde_json::from_slice(&fs::read(RECORD).unwrap()).unwrap();
         record["map_id"] = (record["map_id"].as_u64().unwrap() + 1).into(); // as a kill within `--replace` leaves it
@@ -90,13 +85,11 @@ fn record_of_other_code_is_drift() {
 
 #[test]
 fn damaged_record_is_listed_and_removed() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         fs::create_dir("/run/tccc").unwrap();
         fs::write(RECORD, "{").unwrap();
         assert_eq!(status()[0]["standing"], "leftover");
-        let said = stdout(&run(0, "status"));
-        assert!(said.contains("`tccc unload ldk_odd` removes what was left"), "{said}");
+        run(0, "status").stdout_has("`tccc unload ldk_odd` removes what was left");
         run(1, "load dtcp --as ldk_odd");
         assert_eq!(fs::read(RECORD).unwrap(), b"{");
         run(0, "unload ldk_odd");

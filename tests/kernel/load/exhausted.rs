@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 
-use crate::common::{needs, poll_until, tccc};
-use crate::lab::sandbox::{Bpffs, available, check, default, in_sandbox, run, status, stderr, stdout};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::sandbox::{available, check, default, in_sandbox, run, status, stderr, stdout};
 
 const NONE: Option<&str> = None;
 const BALLAST: &str = "/run/ballast";
@@ -22,8 +22,7 @@ fn fill() {
 
 #[test]
 fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = (available(), default());
         fill();
         for command in ["load dtcp --as ldk_full", "load dtcp --as ldk_full --default", "load mswift --as ldk_full"] {
@@ -52,17 +51,16 @@ fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
 
 #[test]
 fn read_only_bpf_file_system_is_named_and_nothing_is_changed() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = (available(), default());
         let remount = |flags| mount(NONE, "/sys/fs/bpf", NONE, MsFlags::MS_REMOUNT | flags, NONE).unwrap();
         run(0, "load dtcp --as ldk_ro --default");
         let loaded = (available(), default());
         remount(MsFlags::MS_RDONLY);
         for command in ["load dtcp --as ldk_more", "upgrade ldk_ro bpf_reno", "rollback ldk_ro"] {
-            let said = stderr(&run(4, command));
-            assert!(said.contains("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system"), "{said}");
-            assert!(said.contains("`mount -o remount,rw /sys/fs/bpf` where it is mounted read-only"), "{said}");
+            run(4, command)
+                .stderr_has("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system")
+                .stderr_has("`mount -o remount,rw /sys/fs/bpf` where it is mounted read-only");
             assert_eq!((available(), default()), loaded, "{command}");
         }
         remount(MsFlags::empty());
@@ -75,8 +73,7 @@ fn read_only_bpf_file_system_is_named_and_nothing_is_changed() {
 #[test]
 fn trial_in_a_time_namespace_keeps_the_time_of_the_host() {
     const TRIAL: Duration = Duration::from_secs(6);
-    needs!(root, struct_ops, bpffs, time_namespace);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, time_namespace), || {
         for ahead in ["1000000", "1000"] {
             let mut inside = Command::new("unshare");
             inside.args(["--time", "--boottime", ahead, "--fork"]).arg(tccc().get_program());

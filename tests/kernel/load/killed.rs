@@ -10,8 +10,8 @@ use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Options, Request};
 
-use crate::common::{needs, poll_until, tccc, test_alone};
-use crate::lab::sandbox::{Bpffs, assert_nothing_left, available, default, in_sandbox, registered, run, status};
+use crate::common::{host_has, poll_until, tccc, test_alone};
+use crate::lab::sandbox::{assert_nothing_left, available, default, in_sandbox, registered, run, status};
 
 const KILLS: u32 = 30;
 /// The host is changed within about this time, once that has begun.
@@ -57,44 +57,38 @@ fn kill_at_random_moments(start: impl Fn() -> Child) {
 
 #[test]
 fn load_killed_at_any_moment_leaves_nothing_unlisted() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         kill_at_random_moments(|| quiet(tccc().args(["load", "dtcp", "--as", "ldk_kill", "--default"])));
     });
 }
 
 #[test]
 fn load_with_companion_killed_at_any_moment_leaves_nothing_unlisted() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         kill_at_random_moments(|| quiet(tccc().args(["load", "mswift", "--as", "ldk_both"])));
     });
 }
 
 #[test]
 fn receiver_killed_at_any_moment_leaves_nothing_unlisted() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         kill_at_random_moments(|| quiet(tccc().args(["load", "mswift", "--as", "ldk_end", "--receiver"])));
     });
 }
 
 #[test]
 fn load_by_map_killed_at_any_moment_leaves_nothing_unlisted() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || kill_at_random_moments(|| inner("load_by_map")));
+    in_sandbox(host_has!(root, struct_ops, bpffs), || kill_at_random_moments(|| inner("load_by_map")));
 }
 
 #[test]
 fn run_killed_at_any_moment_leaves_nothing_unlisted() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || kill_at_random_moments(|| inner("register_by_map")));
+    in_sandbox(host_has!(root, struct_ops, bpffs), || kill_at_random_moments(|| inner("register_by_map")));
 }
 
 #[test]
 fn unload_killed_at_any_moment_can_be_continued() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         kill_at_random_moments(|| {
             run(0, "load dtcp --as ldk_undo --default");
             quiet(tccc().args(["unload", "ldk_undo"]))
@@ -104,8 +98,7 @@ fn unload_killed_at_any_moment_can_be_continued() {
 
 #[test]
 fn killed_run_unregisters_by_itself_where_links_exist() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         if !Features::probe().unwrap().links {
             return; // the map registration has its own test above
         }

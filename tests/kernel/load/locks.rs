@@ -11,9 +11,9 @@ use nix::unistd::Pid;
 use tccc::kernel::cgroup::RunCgroup;
 use tccc::kernel::flock;
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::lab::policy::fault::Stopped;
-use crate::lab::sandbox::{Bpffs, default, in_sandbox, registered, run, status, stderr};
+use crate::lab::sandbox::{Bpffs, default, in_sandbox, in_sandbox_with, registered, run, status, stderr};
 
 /// How long a command waits for another.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,8 +23,7 @@ const NOBODY: u32 = 65_534;
 /// One lock for all names let a stopped process keep every other from loading.
 #[test]
 fn stopped_load_keeps_others_from_its_own_name_alone() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = default();
         for point in ["load.locked", "load.registered"] {
             let stopped = Stopped::at(point, &["load", "bpf_cubic", "--as", "ldk_stop", "--default", "--accept-risk"]);
@@ -35,8 +34,7 @@ fn stopped_load_keeps_others_from_its_own_name_alone() {
             assert!(begin.elapsed() < PATIENCE, "{point}: {:?}", begin.elapsed());
             let begin = Instant::now();
             if point == "load.locked" {
-                let said = stderr(&run(5, "load dtcp --as ldk_stop"));
-                assert!(said.contains(&stopped.refusal("\"ldk_stop\"")), "{said}");
+                run(5, "load dtcp --as ldk_stop").stderr_has(stopped.refusal("\"ldk_stop\""));
                 assert!(begin.elapsed() >= PATIENCE);
             }
             let output = stopped.go_on();
@@ -50,8 +48,7 @@ fn stopped_load_keeps_others_from_its_own_name_alone() {
 
 #[test]
 fn frozen_load_is_named_with_its_cgroup() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let cgroup = RunCgroup::create().unwrap();
         let freeze = |state: &str| fs::write(cgroup.path().join("cgroup.freeze"), state).unwrap();
         let frozen = Stopped::at("load.locked", &["load", "bpf_cubic", "--as", "ldk_ice"]);
@@ -77,8 +74,7 @@ fn frozen_load_is_named_with_its_cgroup() {
 /// Any user could lock the folder of records, and keep every command from its work.
 #[test]
 fn user_without_rights_can_read_the_state_and_lock_nothing() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_lock");
         for lock in ["presence", "policy", "default", "name-ldk_lock"] {
             let path = format!("/run/tccc/locks/{lock}");
@@ -103,8 +99,7 @@ fn user_without_rights_can_read_the_state_and_lock_nothing() {
 fn many_commands_at_once_each_do_their_work() {
     const WORKERS: usize = 4;
     const CYCLES: usize = 6;
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Absent, || {
+    in_sandbox_with(host_has!(root, struct_ops, bpffs), Bpffs::Absent, || {
         let done = |words: &[&str]| {
             let output = tccc().args(words).output().unwrap();
             assert!(output.status.success(), "{words:?}: {}", stderr(&output));

@@ -9,9 +9,10 @@ use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 
-use crate::common::{needs, tccc};
+use crate::common::{host_has, tccc};
 use crate::lab::sandbox::{
-    BPF, Bpffs, NET_ADMIN, PERFMON, SYS_ADMIN, check, in_sandbox, network, run, status, stderr, stdout, without,
+    BPF, Bpffs, NET_ADMIN, PERFMON, SYS_ADMIN, check, in_sandbox, in_sandbox_with, network, run, status, stderr,
+    stdout, without,
 };
 
 /// An algorithm as small as one can be; `BODY` is what `cong_avoid` does.
@@ -51,9 +52,9 @@ fn refused_object(body: &str, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let object = compile(folder.path(), body, "", "");
     let output = check(1, tccc().arg("load").arg(&object).current_dir(folder.path()));
-    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    output.stderr_has(expected);
     let log = fs::read_to_string(folder.path().join("ldk_small.verifier.log")).unwrap();
-    assert!(stderr(&output).contains("hint: full log in ./ldk_small.verifier.log"), "{}", stderr(&output));
+    output.stderr_has("hint: full log in ./ldk_small.verifier.log");
     assert!(log.contains("libbpf:"), "{log}");
     fs::remove_file(folder.path().join("ldk_small.verifier.log")).unwrap();
     check(1, tccc().args(["load", "--dry-run"]).arg(&object).current_dir(folder.path()));
@@ -63,35 +64,30 @@ fn refused_object(body: &str, expected: &str) {
 
 #[test]
 fn small_object_of_a_user_is_loaded() {
-    needs!(root, struct_ops, bpffs, clang);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang), || {
         let folder = tempfile::tempdir().unwrap();
         let object = compile(folder.path(), "", "void (*of_another_kernel)(struct sock *sk);", "");
-        let output = check(0, tccc().arg("load").arg(&object));
-        assert!(stdout(&output).contains("\"ldk_small\" registered"), "{}", stdout(&output));
-        let shown = stdout(&check(0, tccc().arg("show").arg(&object)));
-        assert!(shown.contains("small_cong_avoid"), "{shown}");
+        check(0, tccc().arg("load").arg(&object)).stdout_has("\"ldk_small\" registered");
+        check(0, tccc().arg("show").arg(&object)).stdout_has("small_cong_avoid");
         run(0, "unload ldk_small");
     });
 }
 
 #[test]
 fn callback_of_another_kernel_is_left_out_and_said() {
-    needs!(root, struct_ops, bpffs, clang);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang), || {
         let folder = tempfile::tempdir().unwrap();
         let member = "void (*of_another_kernel)(struct sock *sk);";
         let object = compile(folder.path(), "", member, ".of_another_kernel = (void *)small_undo_cwnd,");
-        let said = stderr(&check(0, tccc().arg("load").arg(&object)));
-        assert!(said.contains("note: of_another_kernel is left out: this kernel does not call it"), "{said}");
+        check(0, tccc().arg("load").arg(&object))
+            .stderr_has("note: of_another_kernel is left out: this kernel does not call it");
         run(0, "unload --all");
     });
 }
 
 #[test]
 fn callback_with_other_parameters_is_refused() {
-    needs!(root, struct_ops, bpffs, clang);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang), || {
         let folder = tempfile::tempdir().unwrap();
         let member = "void (*set_state)(struct sock *sk, u32 state, u32 more);";
         let object = compile(folder.path(), "", member, ".set_state = (void *)small_cong_avoid,");
@@ -103,8 +99,7 @@ fn callback_with_other_parameters_is_refused() {
 
 #[test]
 fn verdicts_of_the_verifier_become_one_sentence() {
-    needs!(root, struct_ops, bpffs, clang);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang), || {
         let refused = "cannot load \"ldk_small\": the verifier refused small_cong_avoid:";
         let number = "*(volatile u32 *)(unsigned long)ctx[1] = 1;";
         refused_object(number, &format!("{refused} it uses a number as a pointer"));
@@ -119,8 +114,7 @@ fn verdicts_of_the_verifier_become_one_sentence() {
 
 #[test]
 fn kernel_refuses_other_licences_itself() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let mut proprietary = catalog::find("dtcp").unwrap().clone();
         let mut bytes = proprietary.object.to_vec();
         let at = bytes.windows(4).position(|window| window == b"GPL\0").unwrap();
@@ -133,20 +127,17 @@ fn kernel_refuses_other_licences_itself() {
         assert!(refusal.contains("its licence is not compatible with the GPL"), "{refusal}");
         let file = folder.path().join("bsd.bpf.o");
         fs::write(&file, bytes).unwrap();
-        let said = stderr(&check(2, tccc().arg("load").arg(&file)));
-        assert!(said.contains("its licence \"BSD\" is not compatible with the GPL"), "{said}");
+        check(2, tccc().arg("load").arg(&file)).stderr_has("its licence \"BSD\" is not compatible with the GPL");
     });
 }
 
 #[test]
 fn names_of_others_are_left_alone() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
-        let said = stderr(&run(1, "load dtcp --as reno"));
-        assert!(said.contains("\"reno\" is an algorithm of the kernel itself"), "{said}");
-        assert!(said.contains("hint: `--as NAME` loads it under another name"), "{said}");
-        let said = stderr(&run(1, "unload reno"));
-        assert!(said.contains("cannot unload \"reno\": tccc did not register it"), "{said}");
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
+        run(1, "load dtcp --as reno")
+            .stderr_has("\"reno\" is an algorithm of the kernel itself")
+            .stderr_has("hint: `--as NAME` loads it under another name");
+        run(1, "unload reno").stderr_has("cannot unload \"reno\": tccc did not register it");
         // Registered by this process, without a record: as by a program that is not tccc.
         let features = Features::probe().unwrap();
         let request = Request { name: "ldk_other", ..Request::of(catalog::find("dtcp").unwrap()) };
@@ -161,16 +152,13 @@ fn names_of_others_are_left_alone() {
 
 #[test]
 fn missing_bpf_file_system_is_mounted_listed_and_taken_away() {
-    needs!(root, struct_ops);
-    in_sandbox(Bpffs::Absent, || {
+    in_sandbox_with(host_has!(root, struct_ops), Bpffs::Absent, || {
         let is_mounted = || tccc::kernel::bpffs::mount().is_some();
-        assert!(stdout(&run(0, "doctor")).contains("not mounted; tccc mounts it"));
-        let said = stdout(&run(0, "load dtcp --as ldk_none --dry-run"));
-        assert!(said.contains("mount the BPF file system at /sys/fs/bpf"), "{said}");
+        run(0, "doctor").stdout_has("not mounted; tccc mounts it");
+        run(0, "load dtcp --as ldk_none --dry-run").stdout_has("mount the BPF file system at /sys/fs/bpf");
         assert!(!is_mounted(), "a dry run mounts nothing");
         run(0, "load dtcp --as ldk_none");
-        let said = stdout(&run(0, "status"));
-        assert!(said.contains("tccc mounted the BPF file system at /sys/fs/bpf"), "{said}");
+        run(0, "status").stdout_has("tccc mounted the BPF file system at /sys/fs/bpf");
         run(0, "load dtcp --as ldk_more");
         run(0, "unload ldk_none");
         assert!(is_mounted(), "a pin is left in it");
@@ -181,32 +169,29 @@ fn missing_bpf_file_system_is_mounted_listed_and_taken_away() {
 
 #[test]
 fn read_only_bpf_file_system_is_said() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::ReadOnly, || {
-        let said = stderr(&run(4, "load dtcp --as ldk_ro"));
-        assert!(said.contains("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system"), "{said}");
+    in_sandbox_with(host_has!(root, struct_ops, bpffs), Bpffs::ReadOnly, || {
+        run(4, "load dtcp --as ldk_ro")
+            .stderr_has("cannot pin in the BPF file system: /sys/fs/bpf: read-only file system");
     });
 }
 
 #[test]
 fn missing_type_information_is_said() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         const NONE: Option<&str> = None;
         mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
-        let said = stderr(&run(4, "load dtcp --as ldk_btf"));
-        assert!(said.contains("this kernel shows no type information: /sys/kernel/btf/vmlinux"), "{said}");
-        assert!(said.contains("hint: use a kernel built with CONFIG_DEBUG_INFO_BTF"), "{said}");
+        run(4, "load dtcp --as ldk_btf")
+            .stderr_has("this kernel shows no type information: /sys/kernel/btf/vmlinux")
+            .stderr_has("hint: use a kernel built with CONFIG_DEBUG_INFO_BTF");
         run(4, "doctor");
-        assert!(stdout(&run(0, "list")).contains("dtcp"));
-        assert!(stdout(&run(0, "show dtcp")).contains("no verifier cost: this kernel shows no type information"));
+        run(0, "list").stdout_has("dtcp");
+        run(0, "show dtcp").stdout_has("no verifier cost: this kernel shows no type information");
     });
 }
 
 #[test]
 fn missing_rights_are_named() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let without = |capabilities: &'static [i32], code: i32, verb: &str| {
             without(capabilities, code, tccc().args(verb.split(' ')))
         };
@@ -222,8 +207,7 @@ fn missing_rights_are_named() {
         let listed = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "list"));
         assert!(listed.lines().any(|line| line.starts_with("reno ")), "{listed}");
         without(&[SYS_ADMIN], 0, "load dtcp --as ldk_few --default");
-        let status = stdout(&without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "status"));
-        assert!(status.contains("ldk_few"), "{status}");
+        without(&[NET_ADMIN, SYS_ADMIN, PERFMON, BPF], 0, "status").stdout_has("ldk_few");
         without(&[SYS_ADMIN], 0, "unload ldk_few");
     });
 }
@@ -231,8 +215,7 @@ fn missing_rights_are_named() {
 /// It once was tried: the kernel refused and kept the algorithm in memory for ever.
 #[test]
 fn default_is_refused_outside_the_initial_network_namespace() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let network = network();
         for verb in ["load dtcp --as ldk_ns --default", "load dtcp --as ldk_ns --default --dry-run"] {
             let said = network.run(|| Ok(stderr(&run(4, verb)))).unwrap();
@@ -246,15 +229,14 @@ fn default_is_refused_outside_the_initial_network_namespace() {
 /// The earlier generation was once unregistered when the default could not be set.
 #[test]
 fn replacement_stays_out_where_the_default_cannot_be_set() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_keep");
         const NONE: Option<&str> = None;
         let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
         mount(Some("/proc/sys"), "/proc/sys", NONE, MsFlags::MS_BIND, NONE).unwrap();
         mount(NONE, "/proc/sys", NONE, read_only, NONE).unwrap();
-        let said = stderr(&run(4, "load dtcp --as ldk_keep --replace --default"));
-        assert!(said.contains("cannot change the default algorithm: /proc/sys/net/ipv4"), "{said}");
+        run(4, "load dtcp --as ldk_keep --replace --default")
+            .stderr_has("cannot change the default algorithm: /proc/sys/net/ipv4");
         assert_eq!(status()[0]["generation"], 1);
         nix::mount::umount("/proc/sys").unwrap();
         run(0, "unload ldk_keep");

@@ -9,22 +9,21 @@ use tccc::kernel::probe::Features;
 use tccc::kernel::{bpf, struct_ops};
 use tccc::loader::{self, Options, Request};
 
-use crate::common::needs;
-use crate::lab::sandbox::{Bpffs, Connection, available, default, in_sandbox, network, run, status, stderr, stdout};
+use crate::common::host_has;
+use crate::lab::sandbox::{Connection, available, default, in_sandbox, network, run, status, stderr, stdout};
 
 #[test]
 fn loaded_algorithm_carries_traffic_and_goes() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_go");
         let network = network();
         let mut connection = Connection::open(&network, "ldk_go");
         connection.transfer();
         assert_eq!(connection.algorithm(), "ldk_go");
         let unloaded = run(0, "unload ldk_go");
-        assert!(stdout(&unloaded).contains(&format!("{}", std::process::id())), "{}", stdout(&unloaded));
+        unloaded.stdout_has(format!("{}", std::process::id()));
         let note = "note: 1 socket still with \"ldk_go\" until closed";
-        assert!(stderr(&unloaded).contains(note), "{}", stderr(&unloaded));
+        unloaded.stderr_has(note);
         assert!(!available().contains(&"ldk_go".to_owned()));
         connection.transfer(); // the socket keeps the code
         assert_eq!(connection.algorithm(), "ldk_go");
@@ -33,25 +32,22 @@ fn loaded_algorithm_carries_traffic_and_goes() {
 
 #[test]
 fn patented_algorithm_is_loaded_with_a_note() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let folder = tempfile::tempdir().unwrap();
         let object = crate::common::patented_object(folder.path());
-        let said = stderr(&run(0, &format!("load {} --as ldk_owned --dry-run", object.display())));
-        assert!(said.contains("note: \"ldk_owned\" is patented, for research alone: 1. The text says"), "{said}");
+        run(0, &format!("load {} --as ldk_owned --dry-run", object.display()))
+            .stderr_has("note: \"ldk_owned\" is patented, for research alone: 1. The text says");
         let as_default = format!("load {} --as ldk_owned --default --dry-run", object.display());
-        let said = stderr(&run(2, &format!("{as_default} --confirm 10m")));
-        assert!(said.contains("cannot make \"ldk_owned\" the default: it is patented, for research alone"), "{said}");
+        run(2, &format!("{as_default} --confirm 10m"))
+            .stderr_has("cannot make \"ldk_owned\" the default: it is patented, for research alone");
         run(0, &format!("{as_default} --accept-risk"));
-        let said = stderr(&run(0, "load dtcp --as ldk_owned --dry-run"));
-        assert!(!said.contains("patented"), "{said}");
+        run(0, "load dtcp --as ldk_owned --dry-run").stderr_lacks("patented");
     });
 }
 
 #[test]
 fn drain_waits_until_sockets_close() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_drain");
         let network = network();
         let connection = Connection::open(&network, "ldk_drain");
@@ -67,16 +63,15 @@ fn drain_waits_until_sockets_close() {
         });
         run(0, "load dtcp --as ldk_drain");
         let connection = Connection::open(&network, "ldk_drain");
-        let said = stderr(&run(1, "unload ldk_drain --drain 200ms"));
-        assert!(said.contains("time ran out after 200ms: 1 socket still with \"ldk_drain\""), "{said}");
+        run(1, "unload ldk_drain --drain 200ms")
+            .stderr_has("time ran out after 200ms: 1 socket still with \"ldk_drain\"");
         drop(connection);
     });
 }
 
 #[test]
 fn two_names_of_one_algorithm_have_their_own_tunables() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_mild --set keep_avoidance=900");
         run(0, "load dtcp --as ldk_hard --set keep_avoidance=400 --set keep_timeout=77");
         let instances = status();
@@ -86,7 +81,7 @@ fn two_names_of_one_algorithm_have_their_own_tunables() {
         assert_eq!(*tunables[1].1, serde_json::json!({"keep_avoidance": 900}));
         assert_eq!(in_kernel("ldk_mild"), [512, 900, 512]);
         let shown = run(0, "show ldk_mild");
-        assert!(stderr(&shown).contains("\"ldk_mild\" is \"dtcp\" loaded under another name"), "{}", stderr(&shown));
+        shown.stderr_has("\"ldk_mild\" is \"dtcp\" loaded under another name");
         assert!(stdout(&shown).starts_with("dtcp: "), "{}", stdout(&shown));
         assert_eq!(in_kernel("ldk_hard"), [512, 400, 77]);
         run(0, "unload --all");
@@ -114,13 +109,11 @@ fn in_kernel(name: &str) -> [i128; 3] {
 
 #[test]
 fn replace_gives_new_sockets_the_new_code() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_swap");
         let network = network();
         let mut earlier = Connection::open(&network, "ldk_swap");
-        let refusal = run(1, "load dtcp --as ldk_swap");
-        assert!(stderr(&refusal).contains("\"ldk_swap\" is loaded already"), "{}", stderr(&refusal));
+        run(1, "load dtcp --as ldk_swap").stderr_has("\"ldk_swap\" is loaded already");
         run(0, "load dtcp --as ldk_swap --replace --set keep_avoidance=901");
         assert_eq!(status()[0]["generation"], 2);
         earlier.transfer();
@@ -133,8 +126,7 @@ fn replace_gives_new_sockets_the_new_code() {
 
 #[test]
 fn default_is_remembered_and_restored() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = default();
         run(0, "load dtcp --as ldk_one --default");
         assert_eq!(default(), "ldk_one");
@@ -149,20 +141,18 @@ fn default_is_remembered_and_restored() {
 /// Whoever chose nothing got it, whatever it did to the neighbours.
 #[test]
 fn high_risk_needs_acceptance_wherever_connections_get_it_unasked() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = default();
         let tuned = "--set keep_avoidance=896"; // nobody measured that
         let refused = |verb: &str| {
-            let said = stderr(&run(2, verb));
-            assert!(said.contains("its risk is not measured, which counts as high: "), "{said}");
+            run(2, verb).stderr_has("its risk is not measured, which counts as high: ");
         };
         run(0, &format!("load dtcp --as ldk_risk {tuned}")); // programs that want it choose it
         run(0, "unload ldk_risk");
         refused(&format!("load dtcp --as ldk_risk --default {tuned}"));
         assert!(!available().contains(&"ldk_risk".to_owned()) && default() == before);
-        let said = stderr(&run(0, &format!("load dtcp --as ldk_risk --default --accept-risk {tuned}")));
-        assert!(said.contains("note: risk of \"ldk_risk\": "), "{said}");
+        run(0, &format!("load dtcp --as ldk_risk --default --accept-risk {tuned}"))
+            .stderr_has("note: risk of \"ldk_risk\": ");
         assert_eq!(default(), "ldk_risk");
         refused(&format!("load dtcp --as ldk_risk --replace {tuned}"));
         refused(&format!("upgrade ldk_risk {tuned}"));
@@ -175,15 +165,13 @@ fn high_risk_needs_acceptance_wherever_connections_get_it_unasked() {
 
 #[test]
 fn default_that_somebody_changed_since_is_left() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let before = default();
         run(0, "load dtcp --as ldk_left --default");
         fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
         let drift = status()[0]["drift"].to_string();
         assert!(drift.contains("it was made the default, which now is \\\"reno\\\""), "{drift}");
-        let said = stderr(&run(0, "unload ldk_left"));
-        assert!(said.contains("the default was changed to \"reno\" since, and is left so"), "{said}");
+        run(0, "unload ldk_left").stderr_has("the default was changed to \"reno\" since, and is left so");
         assert_eq!(default(), "reno");
         fs::write("/proc/sys/net/ipv4/tcp_congestion_control", before).unwrap();
     });
@@ -191,8 +179,7 @@ fn default_that_somebody_changed_since_is_left() {
 
 #[test]
 fn lost_records_are_made_up_for_by_pins() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         run(0, "load dtcp --as ldk_lost");
         fs::remove_dir_all("/run/tccc").unwrap();
         let instance = &status()[0];
@@ -204,18 +191,13 @@ fn lost_records_are_made_up_for_by_pins() {
 
 #[test]
 fn dry_runs_change_nothing() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
-        let said = stdout(&run(0, "load dtcp --as ldk_dry --default --dry-run"));
-        assert!(
-            said.contains("register \"ldk_dry\" with the kernel and pin it at /sys/fs/bpf/tccc/links/ldk_dry"),
-            "{said}"
-        );
-        assert!(said.contains("set net.ipv4.tcp_congestion_control from"), "{said}");
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
+        run(0, "load dtcp --as ldk_dry --default --dry-run")
+            .stdout_has("register \"ldk_dry\" with the kernel and pin it at /sys/fs/bpf/tccc/links/ldk_dry")
+            .stdout_has("set net.ipv4.tcp_congestion_control from");
         crate::lab::sandbox::assert_nothing_left();
         run(0, "load dtcp --as ldk_dry");
-        let said = stdout(&run(0, "unload ldk_dry --dry-run"));
-        assert!(said.contains("remove the pin /sys/fs/bpf/tccc/links/ldk_dry"), "{said}");
+        run(0, "unload ldk_dry --dry-run").stdout_has("remove the pin /sys/fs/bpf/tccc/links/ldk_dry");
         assert!(available().contains(&"ldk_dry".to_owned()));
         run(0, "unload ldk_dry");
     });
@@ -223,8 +205,7 @@ fn dry_runs_change_nothing() {
 
 #[test]
 fn kernel_without_links_registers_by_the_map() {
-    needs!(root, struct_ops, bpffs);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
         let request = Request { name: "ldk_map", ..Request::of(catalog::find("dtcp").unwrap()) };
         loader::load(&request, Options::default(), &features).unwrap();

@@ -2,8 +2,8 @@
 
 use tccc::catalog;
 
-use crate::common::{needs, tccc};
-use crate::lab::sandbox::{Bpffs, check, in_sandbox, registered, run, stderr, stdout};
+use crate::common::{host_has, tccc};
+use crate::lab::sandbox::{check, in_sandbox, registered, run, stderr};
 use crate::load::refused::compile;
 
 /// After the last callback of the first table: its name, and a second table. The verifier refuses its `cong_avoid`.
@@ -20,24 +20,24 @@ SEC(".struct_ops") struct tcp_congestion_ops ldk_third = {
 
 #[test]
 fn one_of_several_tables_is_loaded_by_its_name() {
-    needs!(root, struct_ops, bpffs, clang);
-    in_sandbox(Bpffs::Writable, || {
+    in_sandbox(host_has!(root, struct_ops, bpffs, clang), || {
         let folder = tempfile::tempdir().unwrap();
         let object = compile(folder.path(), "", "", SECOND);
         let named = |table: &str| format!("{}:{table}", object.display());
         let said = stderr(&check(2, tccc().arg("load").arg(&object)));
         let tables = "it has 3 ops tables (ldk_third, ldk_small, ldk_refused): name one, as in FILE:TABLE";
         assert!(said.contains(tables), "{said}");
-        let said = stderr(&check(2, tccc().arg("load").arg(named("ldk_none"))));
-        assert!(said.contains("it has no ops table \"ldk_none\", only ldk_third, ldk_small, ldk_refused"), "{said}");
-        let shown = stdout(&check(0, tccc().arg("show").arg(named("ldk_refused"))));
-        assert!(shown.contains("small_refused") && !shown.contains("small_cong_avoid"), "{shown}");
+        check(2, tccc().arg("load").arg(named("ldk_none")))
+            .stderr_has("it has no ops table \"ldk_none\", only ldk_third, ldk_small, ldk_refused");
+        check(0, tccc().arg("show").arg(named("ldk_refused")))
+            .stdout_has("small_refused")
+            .stdout_lacks("small_cong_avoid");
 
         check(0, tccc().arg("load").arg(named("ldk_small"))); // the refused program of another table is not in the way
         check(0, tccc().arg("load").arg(named("ldk_third"))); // a table without a link gets one
         assert_eq!(registered(), ["ldk_first", "ldk_small"].map(String::from));
-        let said = stderr(&check(1, tccc().arg("load").arg(named("ldk_refused")).current_dir(folder.path())));
-        assert!(said.contains("the verifier refused small_refused: it uses a number as a pointer"), "{said}");
+        check(1, tccc().arg("load").arg(named("ldk_refused")).current_dir(folder.path()))
+            .stderr_has("the verifier refused small_refused: it uses a number as a pointer");
         run(0, "unload --all");
     });
 }

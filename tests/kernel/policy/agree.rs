@@ -18,7 +18,7 @@ use tccc::policy::sweep::{self, Shared, Sight};
 use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::group::Group;
 use crate::lab::policy::pair::listen_at;
 use crate::lab::policy::{Ends, Lab, NAME, Pair, named_netns, with_lab};
@@ -159,8 +159,7 @@ fn expected(policy: &Policy, alone: &[Policy], connection: &Connection, resolved
 
 #[test]
 fn kernel_decides_as_the_model_does() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let (pairs, _listeners, _groups) = connections(lab);
         let cgroups: HashMap<u64, String> = cgroup::paths(10_000).unwrap().into_iter().collect();
         let mut paths: Vec<PathBuf> = GROUPS.iter().map(PathBuf::from).collect();

@@ -5,7 +5,7 @@ use std::fs;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount, umount2};
 
-use crate::common::{needs, tccc};
+use crate::common::{host_has, tccc};
 use crate::lab::policy::{Lab, all, programs, show, with_lab};
 use crate::lab::sandbox::{assert_nothing_left, check, run, stderr, stdout};
 
@@ -25,8 +25,7 @@ fn mount_bpffs() {
 
 #[test]
 fn damaged_record_is_said_and_removed() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let later = r#"{"schema": 2, "generations": [], "slots": [], "trial": null, "next_trial": null}"#;
         let damaged = format!("the record {RECORD} is damaged: ");
         let foreign = format!("the record {RECORD} is of another version of tccc");
@@ -35,16 +34,14 @@ fn damaged_record_is_said_and_removed() {
         {
             lab.apply(&all("cubic"));
             fs::write(RECORD, text).unwrap();
-            let status = run(0, "status");
-            assert!(stdout(&status).contains(says.as_str()), "{}", stdout(&status));
+            run(0, "status").stdout_has(says.as_str());
             for said in [run(1, "policy show"), lab.policy(1, "apply", &all("bbr")), lab.policy(1, "diff", &all("bbr"))]
             {
                 assert!(stderr(&said).contains(says.as_str()), "{}", stderr(&said));
                 assert!(stderr(&said).contains("hint: `tccc policy remove` ends the policy"), "{}", stderr(&said));
             }
             assert_decided_by(lab, "cubic");
-            let plan = stdout(&run(0, "policy remove --dry-run"));
-            assert!(plan.contains(&format!("remove the record {RECORD}")), "{plan}");
+            run(0, "policy remove --dry-run").stdout_has(format!("remove the record {RECORD}"));
             run(0, "policy remove");
             assert_decided_by(lab, "reno");
             assert_nothing_left();
@@ -54,14 +51,12 @@ fn damaged_record_is_said_and_removed() {
 
 #[test]
 fn policy_without_its_record_is_told_and_replaced_or_removed() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for next in ["apply", "remove", "unload"] {
             lab.apply(&all("dtcp"));
             fs::remove_file(RECORD).unwrap();
             assert_decided_by(lab, "dtcp");
-            let said = stdout(&run(0, "status"));
-            assert!(said.contains("policy: one decides that is not in the record, which was lost"), "{said}");
+            run(0, "status").stdout_has("policy: one decides that is not in the record, which was lost");
             assert_eq!(stdout(&run(0, "policy show")), "");
             match next {
                 "apply" => {
@@ -81,25 +76,23 @@ fn policy_without_its_record_is_told_and_replaced_or_removed() {
 /// Mounting a BPF file system over the other hides the pins; the policy still decides.
 #[test]
 fn policy_whose_pins_are_hidden_is_told_and_detached() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let told = "it decides, but its pins are in another BPF file system";
         lab.apply(&all("cubic"));
         mount_bpffs();
         assert!(show()["drift"].to_string().contains(told), "{}", show());
-        assert!(stdout(&run(0, "status")).contains(told));
-        let said = stderr(&lab.policy(1, "apply", &all("bbr")));
-        assert!(said.contains("one decides already whose pins are not in the BPF file system mounted here"), "{said}");
-        assert!(said.contains("hint: `tccc policy remove` detaches it; then apply again"), "{said}");
+        run(0, "status").stdout_has(told);
+        lab.policy(1, "apply", &all("bbr"))
+            .stderr_has("one decides already whose pins are not in the BPF file system mounted here")
+            .stderr_has("hint: `tccc policy remove` detaches it; then apply again");
         assert_decided_by(lab, "cubic");
-        assert!(stdout(&run(0, "policy remove")).contains("the policy is removed"));
+        run(0, "policy remove").stdout_has("the policy is removed");
         assert_decided_by(lab, "reno");
         lab.apply(&all("bbr"));
         assert_decided_by(lab, "bbr");
         run(0, "policy remove");
         umount(BPFFS).unwrap();
-        let said = stdout(&run(0, "status"));
-        assert!(said.contains("parts of a policy that decides nothing are left"), "{said}");
+        run(0, "status").stdout_has("parts of a policy that decides nothing are left");
         assert_decided_by(lab, "reno");
         run(0, "policy remove");
         assert_nothing_left();
@@ -109,8 +102,7 @@ fn policy_whose_pins_are_hidden_is_told_and_detached() {
 /// Without its last pin the policy ends; its record stays until somebody removes it or applies another.
 #[test]
 fn policy_whose_pins_are_gone_is_told() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for (loses_file_system, next) in [(true, "apply"), (true, "remove"), (false, "apply"), (false, "remove")] {
             lab.apply(&all("cubic"));
             match loses_file_system {
@@ -121,11 +113,10 @@ fn policy_whose_pins_are_gone_is_told() {
                 programs() == 0
             });
             assert_decided_by(lab, "reno");
-            let said = stdout(&run(0, "status"));
-            assert!(said.contains("parts of a policy that decides nothing are left"), "{said}");
+            run(0, "status").stdout_has("parts of a policy that decides nothing are left");
             assert!(show()["generation"].is_null());
             if next == "remove" {
-                assert!(stdout(&run(0, "policy remove")).contains("the policy is removed"));
+                run(0, "policy remove").stdout_has("the policy is removed");
                 assert_eq!(stdout(&run(0, "policy remove")), "there is no policy\n");
             }
             lab.apply(&all("bbr")); // tccc mounts what is missing
@@ -142,8 +133,7 @@ fn policy_whose_pins_are_gone_is_told() {
 /// One pin of many: what still works works, and the next command puts it in order.
 #[test]
 fn single_pins_that_are_gone_do_not_stop_the_next_policy() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         for pin in ["labels", "generations/1/counts", "generations/1/cgroups", "generations/1/program"] {
             lab.apply(&all("cubic"));
             fs::remove_file(format!("{PINS}/{pin}")).unwrap();
@@ -162,8 +152,7 @@ fn single_pins_that_are_gone_do_not_stop_the_next_policy() {
 /// A file that is not ours in the folder of pins is left, and said.
 #[test]
 fn foreign_pins_are_left_alone() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         fs::create_dir_all("/sys/fs/bpf/tccc/policy/generations/of-another").unwrap();
         fs::create_dir_all("/sys/fs/bpf/tccc/policy/generations/7").unwrap();
         lab.apply(&all("cubic"));

@@ -1,8 +1,8 @@
 //! Who else chooses an algorithm: programs, listeners, routes; and algorithms that are gone.
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::{Ends, Lab, count, remove, show, with_lab};
-use crate::lab::sandbox::{run, stderr, stdout};
+use crate::lab::sandbox::{run, stdout};
 
 const RULE: &str = "[[rule]]\nname = \"only\"\nuse = \"cubic\"\n";
 
@@ -17,8 +17,7 @@ fn algorithms(lab: &Lab, ends: &Ends) -> [String; 2] {
 
 #[test]
 fn choice_of_a_program_is_respected_unless_the_rule_overrides_it() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
         let by_client = Ends { client: Some("bbr"), ..plain.clone() };
         let by_listener = Ends { listener: Some("bbr"), ..plain.clone() };
@@ -45,8 +44,7 @@ fn choice_of_a_program_is_respected_unless_the_rule_overrides_it() {
 /// A choice after the connection was established is the program's last word.
 #[test]
 fn later_choice_of_a_program_stays() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&format!("{RULE}override = true\n"));
         let mut pair = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"));
         crate::lab::policy::pair::choose(&pair.client, "bbr").unwrap();
@@ -58,8 +56,7 @@ fn later_choice_of_a_program_stays() {
 
 #[test]
 fn route_is_overridden_and_reported_unless_it_locks() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let local = "route add table local local 127.77.0.0/16 dev lo src 127.0.0.1";
         lab.ip(&format!("{local} congctl bbr"));
         lab.ip(&format!("{} congctl lock bbr", local.replace("77", "78")));
@@ -74,9 +71,9 @@ fn route_is_overridden_and_reported_unless_it_locks() {
         pair.exchange(100_000);
         assert_eq!(pair.algorithms(), ["bbr", "cubic"]);
         assert_eq!((counted("locked"), counted("set"), counted("over_route")), (1, 3, 1));
-        let said = stdout(&run(0, "policy show"));
-        assert!(said.contains("\n1 connections got another algorithm than their route names"), "{said}");
-        assert!(said.contains("\n1 connections were refused: their route locks the algorithm"), "{said}");
+        run(0, "policy show")
+            .stdout_has("\n1 connections got another algorithm than their route names")
+            .stdout_has("\n1 connections were refused: their route locks the algorithm");
         remove();
     });
 }
@@ -84,17 +81,14 @@ fn route_is_overridden_and_reported_unless_it_locks() {
 /// The rule's algorithm goes while the policy decides: connections keep what they have, and are counted.
 #[test]
 fn missing_algorithm_is_counted_and_harms_no_connection() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         run(0, "load dtcp --as ldk_gone");
         let rule = RULE.replace("cubic", "ldk_gone");
         lab.apply(&rule);
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
         assert_eq!(algorithms(lab, &plain), ["ldk_gone", "ldk_gone"]);
-        let refusal = stderr(&run(1, "unload ldk_gone"));
-        assert!(refusal.contains("cannot unload \"ldk_gone\": rule \"only\" of the policy gives it"), "{refusal}");
-        let refusal = stderr(&run(1, "unload ldk_gone --dry-run"));
-        assert!(refusal.contains("rule \"only\" of the policy gives it to connections"), "{refusal}");
+        run(1, "unload ldk_gone").stderr_has("cannot unload \"ldk_gone\": rule \"only\" of the policy gives it");
+        run(1, "unload ldk_gone --dry-run").stderr_has("rule \"only\" of the policy gives it to connections");
         // As a crash of whoever held it, or another tool, would do it.
         std::fs::remove_file("/sys/fs/bpf/tccc/links/ldk_gone").unwrap();
         crate::common::poll_until(crate::lab::policy::SOON, "it is unregistered", || {
@@ -104,10 +98,10 @@ fn missing_algorithm_is_counted_and_harms_no_connection() {
         pair.exchange(1 << 20);
         assert_eq!(pair.algorithms(), ["reno", "reno"]);
         assert_eq!((counted("missing"), counted("set")), (2, 2));
-        let shown = run(0, "policy show");
-        assert!(stderr(&shown).contains("gives \"ldk_gone\", which is no longer registered"), "{}", stderr(&shown));
-        assert!(stdout(&shown).contains("\n2 connections were refused: the rule's algorithm was not registered"));
-        assert!(stdout(&run(0, "status")).contains("policy: a rule of the policy gives \"ldk_gone\""));
+        run(0, "policy show")
+            .stderr_has("gives \"ldk_gone\", which is no longer registered")
+            .stdout_has("\n2 connections were refused: the rule's algorithm was not registered");
+        run(0, "status").stdout_has("policy: a rule of the policy gives \"ldk_gone\"");
         remove();
         run(0, "unload ldk_gone");
     });
@@ -116,23 +110,21 @@ fn missing_algorithm_is_counted_and_harms_no_connection() {
 /// What a rule names and nobody registered is loaded with the policy and goes with it.
 #[test]
 fn algorithms_of_rules_come_and_go_with_the_policy() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let two =
             "[[rule]]\nname = \"a\"\ndirection = \"in\"\nuse = \"dtcp\"\n[[rule]]\nname = \"b\"\nuse = \"tahoe\"\n";
-        let said = stdout(&lab.policy(0, "check", two));
-        assert!(said.contains("would load \"dtcp\"") && said.contains("would load \"tahoe\""), "{said}");
+        lab.policy(0, "check", two).stdout_has("would load \"dtcp\"").stdout_has("would load \"tahoe\"");
         let said = stdout(&lab.apply(two));
         assert!(said.starts_with("\"dtcp\" loaded\n\"tahoe\" loaded\npolicy generation 1: 2 rules at"), "{said}");
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), ["tahoe", "dtcp"]);
-        let said = stdout(&lab.apply("[[rule]]\nname = \"b\"\nuse = \"tahoe\"\n"));
-        assert!(said.contains("\"dtcp\" unloaded: no rule names it now"), "{said}");
+        lab.apply("[[rule]]\nname = \"b\"\nuse = \"tahoe\"\n").stdout_has("\"dtcp\" unloaded: no rule names it now");
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), ["tahoe", "tahoe"]);
-        let refused = stderr(&lab.policy(2, "apply", "[[rule]]\nname = \"b\"\nuse = \"tahoo\"\n"));
-        assert!(refused.contains("policy.toml: rule \"b\", line 2: use: unknown algorithm \"tahoo\""), "{refused}");
-        assert!(refused.contains("did you mean \"tahoe\"?") && refused.contains("`modprobe tcp_tahoo`"), "{refused}");
-        let patented = stderr(&lab.apply("[[rule]]\nname = \"p\"\nuse = \"fast\"\n"));
-        assert!(patented.contains("note: \"fast\" is patented, for research alone: "), "{patented}");
+        lab.policy(2, "apply", "[[rule]]\nname = \"b\"\nuse = \"tahoo\"\n")
+            .stderr_has("policy.toml: rule \"b\", line 2: use: unknown algorithm \"tahoo\"")
+            .stderr_has("did you mean \"tahoe\"?")
+            .stderr_has("`modprobe tcp_tahoo`");
+        lab.apply("[[rule]]\nname = \"p\"\nuse = \"fast\"\n")
+            .stderr_has("note: \"fast\" is patented, for research alone: ");
         // One that a person loaded stays.
         run(0, "load bpf_veno");
         lab.apply("[[rule]]\nname = \"v\"\nuse = \"bpf_veno\"\n");

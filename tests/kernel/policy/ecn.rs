@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::common::{needs, tccc};
+use crate::common::{host_has, tccc};
 use crate::lab::policy::group::Group;
 use crate::lab::policy::object::{NEEDS_ECN, compile};
 use crate::lab::policy::pair::{TcpInfo, connect_from, listen_at};
@@ -22,8 +22,8 @@ fn set_ecn(lab: &Lab, value: &str) {
 const REFUSE: &str = "0";
 const TAKE: &str = "2";
 
-fn with_ecn_algorithm(test: impl FnOnce(&Lab) + Send) {
-    with_lab(|lab| {
+fn with_ecn_algorithm(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
+    with_lab(host_has_needs, |lab| {
         let object = compile(lab.folder(), "ldk_ecn", NEEDS_ECN, 10);
         check(0, tccc().arg("load").arg(object));
         test(lab);
@@ -39,8 +39,7 @@ fn rule(conditions: &str) -> String {
 /// A client that needs ECN marks its SYN as capable of it; a server takes such a SYN only if it needs ECN as well.
 #[test]
 fn ecn_is_negotiated_where_both_ends_get_the_algorithm() {
-    needs!(root, struct_ops, bpffs, cgroup2, clang);
-    with_ecn_algorithm(|lab| {
+    with_ecn_algorithm(host_has!(root, struct_ops, bpffs, cgroup2, clang), |lab| {
         let check = |what: &str, conditions: &str, expected: bool| {
             lab.apply(&rule(conditions));
             for (server, to) in [(REFUSE, "127.0.0.2:4433"), (TAKE, "127.0.0.2:4433"), (REFUSE, "[::1]:4433")] {
@@ -65,8 +64,7 @@ fn ecn_is_negotiated_where_both_ends_get_the_algorithm() {
 
 #[test]
 fn ecn_is_not_asked_for_where_a_program_chose_its_algorithm() {
-    needs!(root, struct_ops, bpffs, cgroup2, clang);
-    with_ecn_algorithm(|lab| {
+    with_ecn_algorithm(host_has!(root, struct_ops, bpffs, cgroup2, clang), |lab| {
         let chosen = Ends { client: Some("bbr"), ..Ends::new("127.0.0.1", "127.0.0.2") };
         lab.apply(&rule(""));
         assert_eq!(has_ecn(&lab.pair(&chosen)), [false, false]);
@@ -79,8 +77,7 @@ fn ecn_is_not_asked_for_where_a_program_chose_its_algorithm() {
 /// A SYN-ACK has no socket yet, so that its cgroup is not known: there the listener's own algorithm has to want ECN.
 #[test]
 fn rule_by_cgroup_asks_at_the_client_alone() {
-    needs!(root, struct_ops, bpffs, cgroup2, clang);
-    with_ecn_algorithm(|lab| {
+    with_ecn_algorithm(host_has!(root, struct_ops, bpffs, cgroup2, clang), |lab| {
         let group = Group::create("/ldk_tccc.service");
         lab.apply(&rule("unit = \"ldk_tccc.service\""));
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
@@ -96,8 +93,7 @@ fn rule_by_cgroup_asks_at_the_client_alone() {
 
 #[test]
 fn part_of_a_split_asks_for_ecn_and_the_rest_does_not() {
-    needs!(root, struct_ops, bpffs, cgroup2, clang);
-    with_ecn_algorithm(|lab| {
+    with_ecn_algorithm(host_has!(root, struct_ops, bpffs, cgroup2, clang), |lab| {
         let server = "[[rule]]\nname = \"all\"\nlocal_port = 4433\nuse = \"ldk_ecn\"\n";
         lab.apply(&format!(
             "{server}[[rule]]\nname = \"part\"\nremote_port = 4433\nsplit = {{ ldk_ecn = 30, keep = 70 }}\n"

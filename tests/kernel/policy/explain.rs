@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use serde_json::Value;
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::group::Group;
 use crate::lab::policy::{Ends, NAME, remove, with_lab};
 use crate::lab::sandbox::{run, stderr, stdout};
@@ -31,7 +31,7 @@ use = "keep"
 
 #[track_caller]
 fn explain(words: &str) -> Vec<Value> {
-    let document: Value = serde_json::from_slice(&run(0, &format!("explain {words} -o json")).stdout).unwrap();
+    let document: Value = run(0, &format!("explain {words} -o json")).json();
     assert_eq!(document["schema"], 1);
     document["connections"].as_array().unwrap().clone()
 }
@@ -47,8 +47,7 @@ fn passed_over(connection: &Value) -> Vec<String> {
 
 #[test]
 fn open_connection_is_explained_by_process_descriptor_and_ends() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let early = lab.pair(&Ends::new("127.0.0.1", "127.0.0.7"));
         lab.apply(RULES);
         let pair = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2:4433"));
@@ -95,8 +94,7 @@ fn open_connection_is_explained_by_process_descriptor_and_ends() {
 /// Something listens on the port, so that the sweep knows who began the connection.
 #[test]
 fn accepted_connection_of_a_service_is_explained_as_incoming() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(RULES);
         let listener =
             lab.inside(|| crate::lab::policy::pair::listen_at("127.0.0.2:4433".parse().unwrap(), false, None));
@@ -118,8 +116,7 @@ fn accepted_connection_of_a_service_is_explained_as_incoming() {
 
 #[test]
 fn connection_that_is_not_open_is_explained_by_what_is_told_of_it() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let group = Group::create("/ldk_tccc.service");
         lab.apply(RULES);
         let check = |words: &str, rule: &str, over: &[&str]| {
@@ -136,7 +133,7 @@ fn connection_that_is_not_open_is_explained_by_what_is_told_of_it() {
         check(ends, "service", &[]);
         let other = "service is for other cgroups";
         for cgroup in ["/ldk_tccc_none", "ldk_tccc_none"] {
-            assert!(stderr(&run(2, &format!("explain {ends} --cgroup {cgroup}"))).contains("no cgroup"));
+            run(2, &format!("explain {ends} --cgroup {cgroup}")).stderr_has("no cgroup");
         }
         check(&format!("{ends} --cgroup / --direction in"), "web", &[other]);
         check(&format!("{ends} --cgroup / --netns {NAME}"), "web", &[other]);
@@ -160,8 +157,7 @@ fn connection_that_is_not_open_is_explained_by_what_is_told_of_it() {
 /// A namespace that a rule names may go while the policy decides.
 #[test]
 fn connections_are_explained_while_a_namespace_of_a_rule_is_gone() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         drop(crate::lab::policy::named_netns("ldk_brief"));
         lab.apply("[[rule]]\nname = \"brief\"\nnetns = \"ldk_brief\"\nuse = \"bbr\"\n[[rule]]\nname = \"rest\"\nuse = \"cubic\"\n");
         nix::mount::umount("/run/netns/ldk_brief").unwrap();
@@ -181,8 +177,7 @@ fn connections_are_explained_while_a_namespace_of_a_rule_is_gone() {
 
 #[test]
 fn what_cannot_be_explained_is_refused() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|_| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |_| {
         let check = |code: i32, words: &str, says: &str| {
             let said = stderr(&run(code, &format!("explain {words}")));
             assert!(said.contains(says), "{words}: {said}");

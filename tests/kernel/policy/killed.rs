@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::fault::{Stopped, killed_at, points};
 use crate::lab::policy::{Ends, Lab, Pair, all, programs, show, with_lab};
 use crate::lab::sandbox::{assert_nothing_left, registered, run, stderr, stdout};
@@ -12,7 +12,7 @@ fn plain(lab: &Lab) -> Pair {
 }
 
 fn document() -> Value {
-    serde_json::from_slice(&run(0, "status -o json").stdout).unwrap()
+    run(0, "status -o json").json()
 }
 
 /// What new connections get is what the policy that is shown gives; what is registered is listed.
@@ -33,8 +33,7 @@ fn assert_status_is_true(lab: &Lab, when: &str) {
 /// Kills an `apply` of another algorithm at each point, with and without a policy before.
 #[test]
 fn apply_killed_at_any_point_leaves_what_the_next_command_continues() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for point in points("apply.") {
             for before in [None, Some("cubic"), Some("tahoe")] {
                 let when = format!("{point}, before: {before:?}");
@@ -59,7 +58,7 @@ fn apply_killed_at_any_point_leaves_what_the_next_command_continues() {
                 assert_eq!(plain(lab).algorithms(), ["bbr", "bbr"], "{when}");
                 assert_eq!(document()["policy"]["drift"], Value::Array(Vec::new()), "{when}");
                 assert_eq!(registered(), [] as [String; 0], "{when}: what no rule names any more");
-                assert!(stdout(&run(0, "policy remove")).contains("the policy is removed"));
+                run(0, "policy remove").stdout_has("the policy is removed");
                 assert_eq!(stdout(&run(0, "unload --all")), "nothing is loaded\n", "{when}");
                 assert_nothing_left();
             }
@@ -69,8 +68,7 @@ fn apply_killed_at_any_point_leaves_what_the_next_command_continues() {
 
 #[test]
 fn remove_killed_at_any_point_is_continued_by_any_command() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for point in points("remove.") {
             for next in ["policy remove", "policy apply", "unload --all"] {
                 let when = format!("{point}, then {next}");
@@ -100,14 +98,12 @@ fn remove_killed_at_any_point_is_continued_by_any_command() {
 
 #[test]
 fn command_beside_one_that_is_stopped_says_so_after_ten_seconds() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(&all("cubic"));
         let file = lab.file("other.toml", &format!("version = 1\n{}", all("bbr")));
         let stopped = Stopped::at("apply.numbered", &["policy", "apply", "--accept-risk", file.to_str().unwrap()]);
         assert_status_is_true(lab, "while it is stopped");
-        let said = stderr(&lab.policy(5, "apply", &all("reno")));
-        assert!(said.contains(&stopped.refusal("the policy")), "{said}");
+        lab.policy(5, "apply", &all("reno")).stderr_has(stopped.refusal("the policy"));
         assert_eq!(plain(lab).algorithms(), ["cubic", "cubic"]);
         let output = stopped.go_on();
         assert!(output.status.success(), "{}", stderr(&output));

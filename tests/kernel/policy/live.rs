@@ -1,9 +1,9 @@
 //! `--live`: open connections get what the rules say, and get back what they had.
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::pair::{TcpInfo, choose};
 use crate::lab::policy::{Ends, Lab, Pair, remove, with_lab};
-use crate::lab::sandbox::{run, stderr, stdout};
+use crate::lab::sandbox::{run, stdout};
 
 /// Rules that concern the lab alone: a sweep visits every namespace of the host.
 fn rule(use_: &str) -> String {
@@ -29,13 +29,12 @@ fn all_have(pairs: &[Pair], names: [&str; 2]) {
 
 #[test]
 fn live_moves_open_connections_once_and_gives_them_back() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let mut pairs = pairs(lab, 50);
         let mut chosen = lab.pair(&Ends { client: Some("bbr"), ..Ends::new("127.0.0.1", "127.0.0.2") });
         choose(&chosen.server, "reno").unwrap();
-        let said = lab.policy(0, "apply", &rule("use = \"cubic\""));
-        assert!(stderr(&said).contains("open connections keep their algorithm; `--live` moves them too"));
+        lab.policy(0, "apply", &rule("use = \"cubic\""))
+            .stderr_has("open connections keep their algorithm; `--live` moves them too");
         all_have(&pairs, ["reno", "reno"]);
         let live = |rules: &str| moves(&stdout(&lab.policy(0, "apply --live", rules)));
         let [seen, moved, had, left] = live(&rule("use = \"cubic\""));
@@ -66,8 +65,7 @@ fn live_moves_open_connections_once_and_gives_them_back() {
 /// New connections of the policy and moved ones get back what each had before.
 #[test]
 fn remove_live_gives_back_what_each_connection_had() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let route = "route add table local local 127.77.0.0/16 dev lo src 127.0.0.1 congctl bbr";
         lab.ip(route);
         let before = lab.pair(&Ends::new("127.0.0.1", "127.77.0.1"));
@@ -89,8 +87,7 @@ fn remove_live_gives_back_what_each_connection_had() {
 /// What BBR paced with stays at a socket that leaves it, and would slow the next algorithm down for ever.
 #[test]
 fn connection_that_leaves_bbr_is_not_paced_any_more() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(&rule("use = \"bbr\""));
         let mut free = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"));
         let mut limited = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"));
@@ -115,8 +112,7 @@ fn connection_that_leaves_bbr_is_not_paced_any_more() {
 
 #[test]
 fn half_of_the_open_connections_move_with_a_split() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let pairs = pairs(lab, 300);
         let split = rule("split = { cubic = 50, keep = 50 }");
         let [_, moved, ..] = moves(&stdout(&lab.policy(0, "apply --live", &split)));

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::group::Group;
 use crate::lab::policy::pair::{connect_from, listen_at};
 use crate::lab::policy::{Ends, Lab, Pair, count, remove, show, with_lab};
@@ -77,8 +77,7 @@ const CASES: &[(&str, [&str; 2], Hit)] = &[
 
 #[test]
 fn each_condition_matches_the_ends_it_says() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let mut wrong = Vec::new();
         for (conditions, [from, to], expected) in CASES {
             lab.apply(&rule(conditions));
@@ -96,8 +95,7 @@ fn each_condition_matches_the_ends_it_says() {
 /// IPv4 over an IPv6 socket has the mapped address at the socket, and the rule the plain one.
 #[test]
 fn prefix_matches_ipv4_on_a_dual_stack_socket() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&rule("to = \"127.9.0.0/16\""));
         let check = |from: &str, to: &str, is_dual, expected| {
             let ends = Ends { is_dual, ..Ends::new(from, to) };
@@ -116,8 +114,7 @@ fn prefix_matches_ipv4_on_a_dual_stack_socket() {
 /// Sockets that come into being in other ways than by a plain handshake.
 #[test]
 fn connections_by_cookie_and_by_fast_open_are_decided() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&rule(""));
         let set = |name: &str, value: &str| tccc::kernel::sysctl::write(&lab.netns, name, value).unwrap();
         set("net.ipv4.tcp_syncookies", "2"); // always
@@ -155,8 +152,7 @@ fn connect_fast_open(to: SocketAddr) -> TcpStream {
 
 #[test]
 fn list_of_prefixes_in_a_file_matches() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         // Every other /24 below 127.64.0.0/10, and two that contain one another.
         let prefixes = (0..1u32 << 13).map(|n| format!("127.{}.{}.0/24\n", 64 + (n >> 7), (n & 127) << 1));
         let text: String = prefixes.collect();
@@ -180,8 +176,7 @@ fn list_of_prefixes_in_a_file_matches() {
 
 #[test]
 fn first_of_sixty_four_rules_that_matches_decides() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         // Rule n is for ports below 5000 + n, so that n rules overlap there; even ones give cubic, odd ones bbr.
         let rules: Vec<String> = (0..64)
             .map(|n| {
@@ -211,8 +206,7 @@ fn in_group(lab: &Lab, group: &Group) -> Hit {
 
 #[test]
 fn cgroups_match_with_all_below_them() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let before = Group::create("/ldk_tccc.slice/web.service/worker one");
         let other = Group::create("/ldk_tccc_other.slice/web.service");
         let beside = Group::create("/ldk_tccc.slice/web.service2");
@@ -240,8 +234,7 @@ fn cgroups_match_with_all_below_them() {
 /// An accepted socket belongs to the cgroup of its listener, wherever it is accepted.
 #[test]
 fn accepted_connection_has_the_cgroup_of_its_listener() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&rule("unit = \"ldk_tccc.socket\""));
         let group = Group::create("/ldk_tccc.socket");
         let listener = group.inside(|| lab.inside(|| listen_at("127.0.0.1:0".parse().unwrap(), false, None)));

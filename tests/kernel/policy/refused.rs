@@ -9,7 +9,7 @@ use std::path::Path;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tccc::kernel::{bpf, cgroup};
 
-use crate::common::{needs, state, tccc};
+use crate::common::{host_has, state, tccc};
 use crate::lab::policy::{Lab, all, remove, show, with_lab};
 use crate::lab::sandbox::{self, BPF, NET_ADMIN, PERFMON, SYS_ADMIN, check, run, stderr, stdout};
 
@@ -68,8 +68,7 @@ impl Drop for Alone {
 
 #[test]
 fn program_that_allows_no_other_beside_it_is_named() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let alone = Alone::attach();
         let id = bpf::program_id(&alone.program).unwrap();
         let root = cgroup::mount_point().unwrap();
@@ -92,14 +91,13 @@ fn program_that_allows_no_other_beside_it_is_named() {
 
 /// Runs tccc without these capabilities.
 #[track_caller]
-fn without(capabilities: &'static [i32], code: i32, words: &str, file: Option<&Path>) -> std::process::Output {
+fn without(capabilities: &'static [i32], code: i32, words: &str, file: Option<&Path>) -> sandbox::Said {
     sandbox::without(capabilities, code, tccc().args(words.split(' ')).args(file))
 }
 
 #[test]
 fn missing_capabilities_are_named_by_each_verb() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         run(0, "load dtcp --as ldk_cap");
         lab.apply(&all("cubic"));
         let file = lab.policy_file(&all("cubic"));
@@ -154,18 +152,16 @@ fn missing_capabilities_are_named_by_each_verb() {
 /// Who may not look does not say that there is nothing.
 #[test]
 fn policy_is_shown_without_rights_as_far_as_it_is_known() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&all("cubic"));
         let file = lab.policy_file(&all("cubic"));
         const ALL: &[i32] = &[NET_ADMIN, SYS_ADMIN, PERFMON, BPF];
         let shown = without(ALL, 0, "policy show", None);
         assert!(stdout(&shown).starts_with("policy generation 1 from "), "{}{}", stdout(&shown), stderr(&shown));
-        assert!(!stderr(&shown).contains("decides nothing"), "{}", stderr(&shown));
+        shown.stderr_lacks("decides nothing");
         assert_eq!(without(ALL, 0, "policy diff", Some(&file)).stdout, b"");
         without(ALL, 0, "policy check", Some(&file));
-        let status = stdout(&without(ALL, 0, "status", None));
-        assert!(status.contains("policy generation 1 from ") && !status.contains("decides nothing"), "{status}");
+        without(ALL, 0, "status", None).stdout_has("policy generation 1 from ").stdout_lacks("decides nothing");
         const NOBODY: u32 = 65_534;
         for words in [["policy", "show"].as_slice(), &["status"]] {
             let output = check(0, tccc().args(words).uid(NOBODY).gid(NOBODY));
@@ -179,8 +175,7 @@ fn policy_is_shown_without_rights_as_far_as_it_is_known() {
 
 #[test]
 fn missing_and_read_only_file_systems_are_said() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let remount = |place: &str, flags| mount(NONE, place, NONE, MsFlags::MS_REMOUNT | flags, NONE).unwrap();
         let read_only = MsFlags::MS_RDONLY;
         for is_first in [true, false] {
@@ -191,10 +186,9 @@ fn missing_and_read_only_file_systems_are_said() {
             refused(lab, 1, &["cannot keep records in /run/tccc", "read-only file system"]);
             // Ending a policy that does harm must not depend on a file: what can be done is done, and said.
             if !is_first {
-                let said = stderr(&run(1, "policy remove"));
-                assert!(said.contains("the policy no longer decides, but parts of it are left: "), "{said}");
+                run(1, "policy remove").stderr_has("the policy no longer decides, but parts of it are left: ");
                 assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["reno", "reno"]);
-                assert!(stdout(&run(0, "status")).contains("parts of a policy that decides nothing are left"));
+                run(0, "status").stdout_has("parts of a policy that decides nothing are left");
             }
             remount("/run", MsFlags::empty());
             if !is_first {
@@ -206,10 +200,9 @@ fn missing_and_read_only_file_systems_are_said() {
                 // A link cannot be opened on a read-only file system: which generation decides is not known.
                 let drift = show()["drift"].to_string();
                 assert!(drift.contains("it decides, but its pins are in another BPF file system"), "{drift}");
-                let said = stderr(&run(1, "policy remove"));
-                assert!(said.contains("the policy no longer decides, but parts of it are left: "), "{said}");
+                run(1, "policy remove").stderr_has("the policy no longer decides, but parts of it are left: ");
                 assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["reno", "reno"]);
-                assert!(stdout(&run(0, "status")).contains("parts of a policy that decides nothing are left"));
+                run(0, "status").stdout_has("parts of a policy that decides nothing are left");
             }
             remount("/sys/fs/bpf", MsFlags::empty());
         }
@@ -225,8 +218,7 @@ fn missing_and_read_only_file_systems_are_said() {
 
 #[test]
 fn full_record_folder_leaves_the_policy_before() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(&all("cubic"));
         let fill = || {
             mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some("size=128k")).unwrap();
@@ -240,8 +232,7 @@ fn full_record_folder_leaves_the_policy_before() {
         };
         fill();
         refused(lab, 1, &["cannot keep records in /run/tccc", "no space left on device"]);
-        let said = stderr(&lab.policy(1, "apply", &all("bbr")));
-        assert!(said.contains("cannot keep records in /run/tccc"), "{said}");
+        lab.policy(1, "apply", &all("bbr")).stderr_has("cannot keep records in /run/tccc");
         assert_eq!(show()["generation"], 1);
         assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.1"), ["cubic", "cubic"]);
         fs::remove_file("/run/ballast").unwrap();
@@ -255,8 +246,7 @@ fn full_record_folder_leaves_the_policy_before() {
 
 #[test]
 fn hundred_thousand_prefixes_are_applied_and_shown() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let list: String =
             (0..99_999u32).map(|n| format!("127.{}.{}.{}/32\n", 64 + (n >> 15), n >> 7 & 255, n << 1 & 255)).collect();
         lab.file("list.txt", &list);
@@ -271,19 +261,17 @@ fn hundred_thousand_prefixes_are_applied_and_shown() {
         time("status", &|| drop(run(0, "status")));
         assert_eq!(lab.algorithms("127.0.0.1", "127.64.0.2"), ["cubic", "reno"]);
         assert_eq!(lab.algorithms("127.0.0.1", "127.64.0.3"), ["reno", "reno"]);
-        let said = stdout(&run(0, "policy show"));
-        assert!(said.contains("to 192.0.2.0/24, 127.64.0.0/32 and 99998 more"), "{said}");
+        run(0, "policy show").stdout_has("to 192.0.2.0/24, 127.64.0.0/32 and 99998 more");
         time("remove", &|| drop(remove()));
         lab.file("list.txt", &format!("{list}127.1.1.1\n"));
-        let said = stderr(&lab.policy(2, "apply", rule));
-        assert!(said.contains("list.txt:100000: expected at most 100000 prefixes in the whole policy"), "{said}");
+        lab.policy(2, "apply", rule)
+            .stderr_has("list.txt:100000: expected at most 100000 prefixes in the whole policy");
     });
 }
 
 #[test]
 fn files_that_are_none_are_refused() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let pipe = lab.folder().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
         let strange = lab.folder().join("a\n\u{1b}[31mb \u{202e}c.toml");
@@ -298,7 +286,8 @@ fn files_that_are_none_are_refused() {
             assert!(!said(&strange).contains('\u{1b}'), "{:?}", said(&strange));
         }
         lab.file("policy.toml", "version = 1\n[[rule]]\nname = \"x\"\nto_file = \"pipe\"\nuse = \"cubic\"\n");
-        let said = stderr(&check(2, tccc().args(["policy", "apply"]).arg(lab.folder().join("policy.toml"))));
-        assert!(said.contains("rule.to_file = \"pipe\": \"") && said.contains("it is not a regular file"), "{said}");
+        check(2, tccc().args(["policy", "apply"]).arg(lab.folder().join("policy.toml")))
+            .stderr_has("rule.to_file = \"pipe\": \"")
+            .stderr_has("it is not a regular file");
     });
 }

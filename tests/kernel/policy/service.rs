@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tccc::kernel::cgroup;
 
-use crate::common::{needs, poll_until, test_alone};
+use crate::common::{host_has, poll_until, test_alone};
 use crate::lab::policy::group::{self, Group};
 use crate::lab::policy::{Ends, Lab, Pair, SOON, remove, show, with_lab};
 
@@ -29,8 +29,7 @@ fn known_ids() -> BTreeSet<u64> {
 
 #[test]
 fn hundred_restarts_leave_no_connection_without_its_rule_and_no_id_behind() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(RULE);
         let begin = known_ids();
         let slice = Group::create("/ldk_tccc.slice");
@@ -55,8 +54,7 @@ fn hundred_restarts_leave_no_connection_without_its_rule_and_no_id_behind() {
 /// The places on the way to a path are made after the policy, and in another order than a rule names them.
 #[test]
 fn path_that_is_made_after_the_policy_matches() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply("[[rule]]\nname = \"deep\"\ncgroup = [\"/ldk_tccc/a/b\", \"/ldk_tccc/a\"]\nuse = \"cubic\"\n");
         let hits = |group: &Group| group.inside(|| lab.algorithms("127.0.0.1", "127.0.0.1"))[0] == "cubic";
         for _ in 0..2 {
@@ -75,8 +73,7 @@ fn path_that_is_made_after_the_policy_matches() {
 /// Names are compared up to the longest that a rule can have; one that only begins like it is another.
 #[test]
 fn longer_name_that_begins_like_that_of_a_rule_does_not_match() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let name = format!("ldk_tccc_{}.service", "x".repeat(110));
         assert_eq!(name.len(), 127);
         let rule = |name: &str| format!("[[rule]]\nname = \"long\"\nunit = \"{name}\"\nuse = \"cubic\"\n");
@@ -99,8 +96,7 @@ fn longer_name_that_begins_like_that_of_a_rule_does_not_match() {
 /// More cgroups than there is room for are counted and told, and the rest goes on.
 #[test]
 fn cgroups_without_room_are_counted() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(RULE);
         let known = known();
         let is_full = (1u64..1 << 20).any(|n| {
@@ -133,8 +129,7 @@ fn restless(lab: &Lab) -> Child {
 
 #[test]
 fn service_that_restarts_while_policies_are_applied_never_misses_its_rule() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let other = "[[rule]]\nname = \"other\"\nremote_port = 9\nuse = \"bbr\"\n";
         lab.apply(RULE);
         let begin = known_ids();

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::pair::{algorithm_of, connect_from, listen_at};
 use crate::lab::policy::{Pair, count, remove, show, total, with_lab};
 
@@ -42,8 +42,7 @@ fn assert_binomial(got: u64, of: u32, share: f64) {
 
 #[test]
 fn shares_are_within_the_binomial_interval_and_counts_are_exact() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         // Each connection, each peer and each /24 is one draw.
         let port = |number: u32| SocketAddr::from(([127, 0, 0, 2], 20_000 + number as u16));
         let peer = |number: u32| SocketAddr::from((Ipv4Addr::from_bits(0x7f10_0000 + number), 0));
@@ -86,8 +85,7 @@ fn arms(lab: &crate::lab::policy::Lab) -> Vec<[bool; 2]> {
 
 #[test]
 fn connection_is_in_the_same_arm_under_every_generation() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let rules = |percent: f64| split(percent, "connection").replace("direction = \"in\"\n", "");
         lab.apply(&rules(30.0));
         let first = arms(lab);
@@ -116,8 +114,7 @@ fn connection_is_in_the_same_arm_under_every_generation() {
 /// A share of 0.01 % and one of 99.99 %, and sixteen arms.
 #[test]
 fn arms_of_every_size_get_their_share() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         lab.apply(&split(0.01, "connection"));
         let client = |number: u32| SocketAddr::from(([127, 0, 0, 2], 20_000 + number as u16));
         let few = count_cubic(lab, client);

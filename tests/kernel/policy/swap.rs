@@ -8,7 +8,7 @@ use tccc::policy::change;
 use tccc::policy::file;
 use tccc::policy::generation::Role;
 
-use crate::common::{needs, tccc};
+use crate::common::{host_has, tccc};
 use crate::lab::policy::pair::{connect_from, listen_at};
 use crate::lab::policy::traffic::Traffic;
 use crate::lab::policy::{Ends, Lab, Pair, all, programs, remove, show, with_lab};
@@ -41,8 +41,7 @@ fn connect_until(lab: &Lab, stops: &AtomicBool, allowed: &[&str]) -> u64 {
 
 #[test]
 fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
-    needs!(root, btf, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
         let policies = ["cubic", "bbr"].map(|name| {
             let rule = format!("[[rule]]\nname = \"lab\"\nnetns = \"ldk_lab\"\nuse = \"{name}\"\n");
             file::parse("swap.toml", &format!("version = 1\n{rule}")).unwrap()
@@ -76,14 +75,12 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
 
 #[test]
 fn policy_that_cannot_be_applied_leaves_the_one_before() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(&all("cubic"));
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
         let check = |code: i32, rules: &str, says: &str| {
             let before = crate::common::state::lines();
-            let said = stderr(&lab.policy(code, "apply", rules));
-            assert!(said.contains(says), "{said}");
+            lab.policy(code, "apply", rules).stderr_has(says);
             assert_eq!(crate::common::state::lines(), before);
             assert_eq!(lab.pair(&plain).algorithms(), ["cubic", "cubic"]);
             assert_eq!(show()["generation"], 1);
@@ -117,8 +114,7 @@ fn start(lab: &Lab, name: &str, algorithm: &str) -> Child {
 /// Both load what they name, and one of them loads what the other names as well.
 #[test]
 fn two_that_apply_at_once_come_one_after_another() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for (round, [one, other]) in
             [["dtcp", "dtcp"], ["dtcp", "tahoe"], ["cubic", "tahoe"]].into_iter().cycle().take(9).enumerate()
         {
@@ -142,8 +138,7 @@ fn two_that_apply_at_once_come_one_after_another() {
 /// Whoever comes last decides; what was loaded for a policy that is gone goes with it.
 #[test]
 fn apply_and_remove_at_once_leave_one_of_both() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for round in 0..6 {
             lab.apply(&all("cubic"));
             let applying = start(lab, "one.toml", "dtcp");
@@ -163,8 +158,7 @@ fn apply_and_remove_at_once_leave_one_of_both() {
 
 #[test]
 fn dry_runs_and_looks_change_nothing() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let nothing = crate::common::state::lines();
         let said = stdout(&lab.policy(0, "apply --dry-run --live", &all("dtcp")));
         let expected =
@@ -172,8 +166,8 @@ fn dry_runs_and_looks_change_nothing() {
         assert!(expected.iter().all(|line| said.contains(&format!("\n  {line}"))), "{said}");
         assert!(said.ends_with("\n  change the algorithm of open connections\n"), "{said}");
         lab.policy(0, "check", &all("dtcp"));
-        let said = stderr(&lab.policy(2, "apply --dry-run", &format!("{}netns = \"ldk_none\"\n", all("cubic"))));
-        assert!(said.contains("no network namespace \"ldk_none\""), "{said}");
+        lab.policy(2, "apply --dry-run", &format!("{}netns = \"ldk_none\"\n", all("cubic")))
+            .stderr_has("no network namespace \"ldk_none\"");
         assert_eq!(stdout(&run(0, "policy show")), "there is no policy\n");
         assert_eq!(stdout(&run(0, "policy show -o toml")), "");
         assert!(show()["policy"].is_null());
@@ -184,16 +178,15 @@ fn dry_runs_and_looks_change_nothing() {
 
         lab.apply(&all("dtcp"));
         let applied = crate::common::state::lines();
-        let said = stdout(&lab.policy(0, "apply --dry-run", &all("bbr")));
-        assert!(said.contains("\n  replace generation 1 of the policy at the cgroup "), "{said}");
+        lab.policy(0, "apply --dry-run", &all("bbr"))
+            .stdout_has("\n  replace generation 1 of the policy at the cgroup ");
         let said = stdout(&run(0, "policy remove --dry-run --live"));
         for line in ["give open connections back", "detach the policy and remove the pins in", "unload \"dtcp\""] {
             assert!(said.contains(&format!("\n  {line}")), "{said}");
         }
-        assert!(stdout(&run(0, "unload --all --dry-run")).contains("detach the policy"));
+        run(0, "unload --all --dry-run").stdout_has("detach the policy");
         assert_eq!(lab.policy(0, "diff", &all("dtcp")).stdout, b"");
-        let diff = stdout(&lab.policy(1, "diff --exit-code", &all("bbr")));
-        assert!(diff.contains("\n-use = \"dtcp\"\n+use = \"bbr\"\n"), "{diff}");
+        lab.policy(1, "diff --exit-code", &all("bbr")).stdout_has("\n-use = \"dtcp\"\n+use = \"bbr\"\n");
         let toml = stdout(&run(0, "policy show -o toml"));
         assert_eq!(lab.policy(0, "diff", toml.strip_prefix("version = 1\n").unwrap()).stdout, b"");
         assert_eq!(crate::common::state::lines(), applied);

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use tccc::kernel::netns::Netns;
 
 use super::{Prometheus, scrape, server, sum};
-use crate::common::{needs, poll_until, tccc};
-use crate::lab::sandbox::{self, Bpffs};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::sandbox::{self, Said, check};
 use crate::lab::serve::{SOON, Server};
 use crate::lab::trace::Connection;
 
@@ -19,8 +18,8 @@ const BYTES: usize = 10_000;
 const RULE: &str = "kernel-serve";
 
 /// Runs tccc; it has to succeed.
-fn run(arguments: &[&str]) -> Output {
-    sandbox::check(0, tccc().args(arguments))
+fn run(arguments: &[&str]) -> Said {
+    check(0, tccc().args(arguments))
 }
 
 fn write_policy(folder: &Path, netns: &Netns, port: u16) -> String {
@@ -42,7 +41,7 @@ fn place(netns: &Netns) -> String {
 /// Connections by rule and arm, as `tccc sockets` shows those with this port.
 fn shown(port: u16, options: &[&str]) -> BTreeMap<(Option<String>, Option<String>), usize> {
     let port = port.to_string();
-    let output = sandbox::check(0, tccc().args(["sockets", "-o", "json", "--port", &port]).args(options));
+    let output = check(0, tccc().args(["sockets", "-o", "json", "--port", &port]).args(options));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut shown = BTreeMap::new();
@@ -66,8 +65,7 @@ fn sockets_show_the_arms(port: u16) {
 /// A policy was applied while the server ran: connections of its rule were counted without it.
 #[test]
 fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
-    needs!(root, btf, bpffs, cgroup2, prometheus);
-    sandbox::in_sandbox(Bpffs::Writable, || {
+    sandbox::in_sandbox(host_has!(root, btf, bpffs, cgroup2, prometheus), || {
         let netns = sandbox::network();
         let folder = tempfile::tempdir().unwrap();
         let listener = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?)).unwrap();
@@ -171,22 +169,12 @@ fn trace_names_the_arms(connections: &mut [Connection], (folder, port): (&Path, 
         connections.iter_mut().for_each(|connection| connection.send(100));
         begin.elapsed() >= std::time::Duration::from_secs(4)
     });
-    let [live, recorded] = [live, recorder].map(|child| child.wait_with_output().unwrap());
-    assert!(
-        live.status.success() && recorded.status.success(),
-        "{}{}",
-        sandbox::stderr(&live),
-        sandbox::stderr(&recorded)
-    );
-    let replay = |options: &[&str]| {
-        sandbox::check(
-            0,
-            Command::new(crate::common::TCCC).args(["trace", "-o", "jsonl", "--replay"]).arg(&file).args(options),
-        )
-    };
+    let [live, recorded] = [live, recorder].map(|child| Said(child.wait_with_output().unwrap()));
+    assert!(live.status.success() && recorded.status.success(), "{}{}", live.stderr(), recorded.stderr());
+    let replay =
+        |options: &[&str]| check(0, tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).args(options));
     for output in [live, replay(&["--rule", RULE])] {
-        let lines: Vec<Value> =
-            sandbox::stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> = output.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let arms: std::collections::BTreeSet<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
         assert!(lines.iter().all(|line| line["rule"] == RULE), "a line of another rule");
         assert_eq!(arms.into_iter().collect::<Vec<_>>(), ["keep", "reno"], "of {} lines", lines.len());

@@ -6,13 +6,13 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::common::{inhabit, needs, poll_until};
-use crate::lab::sandbox::{available, run, stderr, stdout};
+use crate::common::{host_has, inhabit, poll_until};
+use crate::lab::sandbox::{available, run, stdout};
 use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, TRIED, guard, in_lab, is_gone, last_trial, on_trial, status};
 
 /// Connections that the only rule decided so far, by what became of them.
 fn counted() -> [u64; 2] {
-    let shown: Value = serde_json::from_slice(&run(0, "policy show -o json").stdout).unwrap();
+    let shown: Value = run(0, "policy show -o json").json();
     let arm = &shown["counts"]["arms"][0][0];
     ["set", "kept"].map(|name| arm[name].as_u64().unwrap())
 }
@@ -31,8 +31,7 @@ fn assert_as_before(lab: &Lab, before: [u64; 2], why: &str) {
 
 #[test]
 fn confirmed_policy_decides_for_good() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for is_before in [false, true] {
             if is_before {
                 lab.apply_before();
@@ -48,7 +47,7 @@ fn confirmed_policy_decides_for_good() {
             assert_eq!((lab.given(), on_trial()), (TRIED.to_owned(), Value::Null));
             assert_eq!(status()["policy"]["generation"], number + 1, "a generation without a lease");
             assert_eq!(last_trial().0, "kept");
-            assert!(stderr(&run(1, "confirm")).contains("nothing waits to be confirmed"));
+            run(1, "confirm").stderr_has("nothing waits to be confirmed");
             run(0, "policy remove");
             assert_eq!((lab.given(), available().contains(&TRIED.to_owned())), (DEFAULT.to_owned(), false));
         }
@@ -57,11 +56,10 @@ fn confirmed_policy_decides_for_good() {
 
 #[test]
 fn ended_trial_gives_way_to_the_policy_before() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         assert_eq!(lab.given(), BEFORE);
-        let aborted = |_: &Lab| assert!(stdout(&run(0, "policy abort")).contains("the trial of the policy is over"));
+        let aborted = |_: &Lab| _ = run(0, "policy abort").stdout_has("the trial of the policy is over");
         let told = |_: &Lab| {
             let guard = guard();
             kill(guard, Signal::SIGTERM).unwrap();
@@ -85,8 +83,7 @@ fn ended_trial_gives_way_to_the_policy_before() {
 
 #[test]
 fn ended_trial_without_a_policy_before_leaves_nothing() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for end in ["policy abort", "policy remove", "unload --all"] {
             lab.try_policy("1m");
             let guard = guard();
@@ -101,8 +98,7 @@ fn ended_trial_without_a_policy_before_leaves_nothing() {
 
 #[test]
 fn removed_policy_takes_its_trial_along() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         lab.try_policy("1m");
         run(0, "policy remove");
@@ -114,8 +110,7 @@ fn removed_policy_takes_its_trial_along() {
 /// Open connections that a trial moved go back when it ends.
 #[test]
 fn live_trial_moves_open_connections_there_and_back() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let _inhabitant = inhabit(&lab.netns);
         for before in [None, Some(BEFORE)] {
             if before.is_some() {
@@ -136,10 +131,8 @@ fn live_trial_moves_open_connections_there_and_back() {
 /// A command that is refused leaves no guard behind.
 #[test]
 fn trial_that_cannot_begin_leaves_nothing() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
-        let said = stderr(&lab.apply(2, "use = \"no_such\"", "--trial 1m"));
-        assert!(said.contains("unknown algorithm \"no_such\""), "{said}");
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
+        lab.apply(2, "use = \"no_such\"", "--trial 1m").stderr_has("unknown algorithm \"no_such\"");
         assert!(crate::lab::trial::processes().is_empty());
         crate::lab::sandbox::assert_nothing_left();
         poll_until(Duration::ZERO, "nothing is decided", || lab.given() == DEFAULT);

@@ -15,7 +15,7 @@ use tccc::path::Direction;
 use tccc::policy::rule::{OnFail, RuleTrial};
 use tccc::units::{BitsPerSec, QueueSize};
 
-use crate::common::{STATE_FOLDER, needs, poll_until, tccc};
+use crate::common::{STATE_FOLDER, host_has, poll_until, tccc};
 use crate::lab::pty::Session;
 use crate::lab::sandbox::{check, run, stdout};
 use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, algorithm_of, in_lab, last_trial, on_trial, processes, status};
@@ -96,8 +96,7 @@ fn incident() -> Value {
 
 #[test]
 fn limit_that_is_crossed_reverts_everything_and_keeps_the_evidence() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(0, "remote_port = 7200\nuse = \"cubic\"", "");
         let file = policy(lab, "[\"abnormal_ends<1.2x\", \"timeouts<2x\"]");
         check(0, tccc().args(["policy", "apply"]).arg(&file));
@@ -137,8 +136,7 @@ fn limit_that_is_crossed_reverts_everything_and_keeps_the_evidence() {
 /// Nowhere to write the evidence: the limit counts all the same. It is absolute, and needs no comparison.
 #[test]
 fn absolute_limit_reverts_where_nothing_can_be_written_too() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let rule = format!("remote_port = 7100\nuse = \"{BEFORE}\"\nguard = \"abnormal_ends<5%\"");
         let mut apply = tccc();
         apply.args(["policy", "apply"]).arg(lab.policy(&rule)).env("STATE_DIRECTORY", "/proc/tccc");
@@ -155,8 +153,7 @@ fn absolute_limit_reverts_where_nothing_can_be_written_too() {
 
 #[test]
 fn rule_that_freezes_stays_as_it_is_with_its_evidence() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let limits = vec!["abnormal_ends<5%".parse().unwrap()];
         begin(lab, 50, RuleTrial { limits, on_fail: OnFail::Freeze, ..RuleTrial::default() });
         until_it_counts();
@@ -244,14 +241,12 @@ fn short_queue() -> Direction {
 
 #[test]
 fn algorithm_that_loses_more_packets_is_taken_back() {
-    needs!(root, struct_ops, bpffs, cgroup2, tun, clang);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2, tun, clang), |lab| {
         let link = Link::build(&lab.netns, 100, short_queue());
         check(0, tccc().arg("load").arg(greedy(lab)));
         let rule = "direction = \"out\"\nsplit = { ldk_greedy = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"";
         let file = lab.policy(rule);
-        let said = stdout(&check(0, tccc().args(["policy", "apply"]).arg(&file)));
-        assert!(said.contains("rule \"web\", retransmitted<1.2x:"), "{said}");
+        check(0, tccc().args(["policy", "apply"]).arg(&file)).stdout_has("rule \"web\", retransmitted<1.2x:");
         until_it_counts();
         let begin = Instant::now();
         transfer_many(lab, &link, 1_400, 90_000);
@@ -271,8 +266,7 @@ const EQUAL_SECONDS: &str = "TCCC_GUARD_EQUAL_SECONDS";
 
 #[test]
 fn equal_algorithm_stays() {
-    needs!(root, struct_ops, bpffs, cgroup2, tun);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2, tun), |lab| {
         let seconds = std::env::var(EQUAL_SECONDS).map_or(6, |text| text.parse().unwrap());
         let direction = Direction { loss: tccc::units::Share(0.01).into(), ..short_queue() };
         let link = Link::build(&lab.netns, 100, direction);

@@ -8,8 +8,8 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::kernel::netns::Netns;
 
-use crate::common::{needs, poll_until, tccc};
-use crate::lab::sandbox::{assert_nothing_left, available, default, run, stderr};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::sandbox::{assert_nothing_left, available, default, run};
 use crate::lab::trial::{
     BEFORE, DEFAULT, Lab, SOON, TRIED, algorithm_of, connect, guard, in_lab, is_gone, kill_all, last_trial, on_trial,
     processes, start, status,
@@ -41,8 +41,7 @@ fn assert_restorable() {
 
 #[test]
 fn default_on_trial_killed_at_any_moment_is_back_after_the_lease() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|_| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |_| {
         let here = Netns::current().unwrap();
         let given = || algorithm_of(&connect(&here)[0]);
         let (before, before_given) = (default(), given());
@@ -92,8 +91,7 @@ fn apply(lab: &Lab, time: &str) -> Command {
 
 #[test]
 fn command_that_begins_a_trial_killed_at_each_step() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         // Before the trial decides the guard ends with the command; what was loaded is listed.
         for point in ["trial.guard", "apply.noted", "apply.pinned", "apply.numbered"] {
@@ -119,8 +117,7 @@ fn command_that_begins_a_trial_killed_at_each_step() {
 
 #[test]
 fn command_that_ends_a_trial_killed_at_each_step() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for is_before in [true, false] {
             let expected = if is_before { BEFORE } else { DEFAULT };
             for point in ["revert.swapped", "revert.noted", "revert.cleared"] {
@@ -145,8 +142,7 @@ fn command_that_ends_a_trial_killed_at_each_step() {
 
 #[test]
 fn guard_that_ends_a_trial_killed_at_each_step() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for point in ["revert.swapped", "revert.noted", "revert.cleared"] {
             lab.apply_before();
             assert!(start(apply(lab, "1m").env(tccc::fault::VARIABLE, point)).wait().unwrap().success());
@@ -155,7 +151,7 @@ fn guard_that_ends_a_trial_killed_at_each_step() {
             poll_until(SOON, "the guard dies", || is_gone(guard));
             assert_eq!((lab.given().as_str(), on_trial().is_null()), (BEFORE, true), "{point}");
             assert_listed();
-            assert!(stderr(&run(1, "confirm")).contains("nothing"));
+            run(1, "confirm").stderr_has("nothing");
             run(0, "policy remove");
             assert_nothing_left();
         }
@@ -165,8 +161,7 @@ fn guard_that_ends_a_trial_killed_at_each_step() {
 /// A confirmation is not lost with the command: the guard goes on with it.
 #[test]
 fn confirmation_of_a_policy_killed_at_each_step_is_carried_out() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         for point in ["confirm.noted", "apply.noted", "apply.numbered", "apply.attached", "confirm.swapped"] {
             lab.try_policy("1m");
@@ -183,13 +178,12 @@ fn confirmation_of_a_policy_killed_at_each_step_is_carried_out() {
 /// With the guard dead too, the next command does so.
 #[test]
 fn confirmation_whose_guard_is_dead_is_carried_out_by_the_next_command() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("6s");
         kill(guard(), Signal::SIGKILL).unwrap();
         die_at("confirm.noted", tccc().arg("confirm"));
         poll_until(SOON, "the lease is over", || lab.given() == DEFAULT);
-        assert!(stderr(&run(1, "policy pause")).contains("nothing is on trial"));
+        run(1, "policy pause").stderr_has("nothing is on trial");
         assert_eq!((lab.given(), last_trial().0), (TRIED.to_owned(), "kept".to_owned()));
         run(0, "policy remove");
     });
@@ -197,8 +191,7 @@ fn confirmation_whose_guard_is_dead_is_carried_out_by_the_next_command() {
 
 #[test]
 fn confirmation_of_a_default_killed_at_each_step_is_carried_out() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|_| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |_| {
         let here = Netns::current().unwrap();
         let given = || algorithm_of(&connect(&here)[0]);
         let (before, before_given) = (default(), given());
@@ -219,8 +212,7 @@ fn confirmation_of_a_default_killed_at_each_step_is_carried_out() {
 /// The shortest way to be sure that nothing waits for ever.
 #[test]
 fn stopped_command_does_not_keep_the_guard_from_the_end() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         // It stops while it holds the turn and the lock of the records.
         lab.try_policy("5s");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::common::{needs, poll_until};
-use crate::lab::sandbox::{available, run, stderr, stdout};
+use crate::common::{host_has, poll_until};
+use crate::lab::sandbox::{available, run};
 use crate::lab::trial::{BEFORE, SOON, TRIED, guard, in_lab, is_gone, last_trial, on_trial, shorten_lease, status};
 
 /// Shorter than the product's, to save time.
@@ -13,26 +13,20 @@ const LEASE: Duration = Duration::from_secs(6);
 
 #[test]
 fn killed_guard_gives_new_connections_back_within_the_lease() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         lab.try_policy("1m");
         shorten_lease(LEASE);
         kill(guard(), Signal::SIGKILL).unwrap();
         poll_until(SOON, "the guard is dead", || on_trial()["guard_lives"] == false);
-        assert!(stdout(&run(0, "status")).contains("its guard is dead: connections are decided as before in"));
+        run(0, "status").stdout_has("its guard is dead: connections are decided as before in");
         assert_eq!(lab.given(), TRIED, "the lease is not over");
-        let said = stderr(&lab.apply(1, "use = \"reno\"", ""));
-        assert!(said.contains("the policy is on trial"), "{said}");
+        lab.apply(1, "use = \"reno\"", "").stderr_has("the policy is on trial");
         poll_until(LEASE + SOON, "the policy before decides", || lab.given() == BEFORE);
-        let said = stdout(&run(0, "status"));
-        assert!(
-            said.contains("its guard died, and the lease was over. New connections are decided as before"),
-            "{said}"
-        );
+        run(0, "status").stdout_has("its guard died, and the lease was over. New connections are decided as before");
         assert_eq!(status()["policy"]["generation"], 2, "nothing was cleared yet");
         // A command that changes something clears what is left.
-        assert!(stderr(&run(1, "confirm")).contains("too late to confirm the policy: its guard died"));
+        run(1, "confirm").stderr_has("too late to confirm the policy: its guard died");
         assert!(on_trial().is_null());
         assert_eq!(last_trial().0, "reverted");
         assert_eq!((lab.given(), available().contains(&TRIED.to_owned())), (BEFORE.to_owned(), false));
@@ -42,15 +36,14 @@ fn killed_guard_gives_new_connections_back_within_the_lease() {
 
 #[test]
 fn stopped_guard_does_not_take_the_trial_up_again() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         lab.try_policy("1m");
         shorten_lease(LEASE);
         let guard = guard();
         kill(guard, Signal::SIGSTOP).unwrap();
         poll_until(LEASE + SOON, "the policy before decides", || lab.given() == BEFORE);
-        assert!(stdout(&run(0, "status")).contains("its guard was stopped, and the lease was over"));
+        run(0, "status").stdout_has("its guard was stopped, and the lease was over");
         kill(guard, Signal::SIGCONT).unwrap();
         let mut is_tried = false;
         poll_until(SOON, "the guard ends", || {
@@ -67,8 +60,7 @@ fn stopped_guard_does_not_take_the_trial_up_again() {
 /// The time of a trial is the longest that it can last, whatever becomes of the guard.
 #[test]
 fn killed_guard_does_not_make_a_trial_longer() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("6s");
         kill(guard(), Signal::SIGKILL).unwrap();
         let trial = on_trial();
@@ -85,8 +77,7 @@ fn killed_guard_does_not_make_a_trial_longer() {
 /// A guard that was stopped while somebody else cleared the trial, and began another one, leaves that alone.
 #[test]
 fn stopped_guard_of_an_earlier_trial_leaves_the_next_one_alone() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("1m");
         let earlier = guard();
         kill(earlier, Signal::SIGSTOP).unwrap();

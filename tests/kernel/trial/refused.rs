@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::lab::sandbox::{assert_nothing_left, available, check, run, stderr, stdout};
 use crate::lab::trial::{
     BEFORE, DEFAULT, Lab, SOON, TRIED, guard, in_lab, is_gone, kill_all, last_trial, on_trial, processes, start, status,
@@ -14,8 +14,7 @@ use crate::lab::trial::{
 
 #[test]
 fn one_trial_goes_on_at_a_time() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         run(0, "load dtcp --as ldk_up");
         lab.try_policy("1m");
         let hint = "hint: `tccc confirm` keeps it, `tccc policy abort` ends it; `tccc status` shows it";
@@ -35,11 +34,11 @@ fn one_trial_goes_on_at_a_time() {
         let loaded = available();
         assert!(!loaded.iter().any(|name| name == "ldk_no" || name.starts_with("ldk_up_")), "{loaded:?}");
         assert_eq!((lab.given().as_str(), processes().len()), (TRIED, 1), "the one guard");
-        assert!(stderr(&run(1, "policy pause")).contains("the trial has no steps that could be paused"));
-        assert!(stderr(&run(1, "policy promote")).contains("no rule waits for another step"));
-        assert!(stderr(&run(1, "confirm ldk_up")).contains("does not wait to be confirmed"));
+        run(1, "policy pause").stderr_has("the trial has no steps that could be paused");
+        run(1, "policy promote").stderr_has("no rule waits for another step");
+        run(1, "confirm ldk_up").stderr_has("does not wait to be confirmed");
         run(0, "policy abort");
-        assert!(stderr(&run(1, "policy abort")).contains("nothing is on trial"));
+        run(1, "policy abort").stderr_has("nothing is on trial");
         run(0, "unload ldk_up");
     });
 }
@@ -60,8 +59,7 @@ fn twice(arguments: &[&std::ffi::OsStr]) -> [String; 2] {
 
 #[test]
 fn of_two_commands_at_once_one_does_it() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         for _ in 0..4 {
             let file = lab.policy(&format!("use = \"{TRIED}\""));
@@ -92,15 +90,13 @@ fn of_two_commands_at_once_one_does_it() {
 
 #[test]
 fn confirmation_after_the_time_is_refused() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("5s");
         let guard = guard();
         kill(guard, Signal::SIGSTOP).unwrap(); // it would end the trial itself
         poll_until(SOON, "the time is over", || !on_trial()["over"].is_null());
         assert_eq!(lab.given(), DEFAULT);
-        let said = stderr(&run(1, "confirm"));
-        assert!(said.contains("too late to confirm the policy: nobody confirmed it in time"), "{said}");
+        run(1, "confirm").stderr_has("too late to confirm the policy: nobody confirmed it in time");
         assert_eq!((lab.given().as_str(), on_trial().is_null()), (DEFAULT, true));
         kill(guard, Signal::SIGCONT).unwrap();
         poll_until(SOON, "the guard ends", || is_gone(guard));
@@ -110,15 +106,14 @@ fn confirmation_after_the_time_is_refused() {
 /// What the guard saw is for those who look: without it the trial goes on, and ends.
 #[test]
 fn damaged_view_of_a_trial_changes_nothing() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("1m");
         let view = Path::new("/run/tccc/policy/trial.json");
         poll_until(SOON, "the guard has looked", || !on_trial()["view"].is_null());
         for damage in [&b"{"[..], b"", b"{\"schema\": 9}", b"\xff\xfe"] {
             fs::write(view, damage).unwrap();
             assert!(on_trial()["view"].is_null());
-            assert!(stdout(&run(0, "status")).contains("the policy is on trial"));
+            run(0, "status").stdout_has("the policy is on trial");
         }
         run(0, "confirm");
         assert!(!view.exists());
@@ -129,12 +124,11 @@ fn damaged_view_of_a_trial_changes_nothing() {
 /// Nobody can tell what the trial was: the lease ends it, and the policy can be removed.
 #[test]
 fn damaged_record_ends_the_trial_by_the_lease() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("6s");
         fs::write("/run/tccc/policy/record.json", "{").unwrap();
-        assert!(stdout(&run(0, "status")).contains("is damaged"));
-        assert!(stderr(&run(1, "confirm")).contains("is damaged"));
+        run(0, "status").stdout_has("is damaged");
+        run(1, "confirm").stderr_has("is damaged");
         poll_until(SOON, "the lease is over", || lab.given() == DEFAULT);
         poll_until(SOON, "the guard ends", || processes().is_empty());
         run(0, "policy remove");
@@ -145,8 +139,7 @@ fn damaged_record_ends_the_trial_by_the_lease() {
 /// The pins were removed by hand: nothing decides, and the guard ends.
 #[test]
 fn trial_whose_pins_are_gone_is_cleared() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.try_policy("1m");
         fs::remove_file("/sys/fs/bpf/tccc/policy/link").unwrap();
         poll_until(SOON, "nothing decides", || lab.given() == DEFAULT);
@@ -161,8 +154,7 @@ fn trial_whose_pins_are_gone_is_cleared() {
 
 #[test]
 fn folder_for_state_that_cannot_be_written_does_not_keep_a_trial_from_its_end() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let with = |lab: &Lab, arguments: &[&str]| {
             let mut command = tccc();
             command.args(arguments).env("STATE_DIRECTORY", "/proc/tccc");
@@ -193,8 +185,7 @@ fn folder_for_state_that_cannot_be_written_does_not_keep_a_trial_from_its_end() 
 /// Between the command that is killed and the guard that is killed nothing is lost: `unload --all` finds it.
 #[test]
 fn everything_killed_is_restored_by_unload_all() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply_before();
         lab.try_policy("1m");
         let _ = start(tccc().args(["policy", "abort"]).env(tccc::fault::VARIABLE, "revert.swapped")).wait();

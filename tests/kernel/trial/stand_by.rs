@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::lab::sandbox::{available, run, stderr};
 use crate::lab::systemd::Manager;
 use crate::lab::trial::{BEFORE, SOON, TRIED, guard, in_lab, last_trial, on_trial, processes, shorten_lease, status};
@@ -37,8 +37,7 @@ impl Drop for StandBy {
 
 #[test]
 fn what_dead_guards_left_is_cleared_as_soon_as_their_time_is_over() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let manager = Manager::new();
         let mut command = tccc();
         command.args(["guard", "--stand-by"]).stdout(Stdio::null()).stderr(Stdio::piped());

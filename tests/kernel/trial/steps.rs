@@ -10,8 +10,8 @@ use tccc::policy::rule::{
 };
 use tccc::trial::{self, Plan};
 
-use crate::common::{needs, poll_until, tccc};
-use crate::lab::sandbox::{run, stderr, stdout};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::sandbox::run;
 use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, algorithm_of, in_lab, last_trial, on_trial, processes};
 
 const CONNECTIONS: usize = 300;
@@ -45,7 +45,7 @@ fn steps(of: &[(u16, u64)]) -> Vec<RolloutStep> {
 
 /// The share that the rule gives now, percent.
 fn share() -> Option<u64> {
-    let shown: Value = serde_json::from_slice(&run(0, "policy show -o json").stdout).unwrap();
+    let shown: Value = run(0, "policy show -o json").json();
     Some(shown["policy"]["rules"][0]["split"]["arms"][0]["portion"].as_u64()? / 100)
 }
 
@@ -63,8 +63,7 @@ fn assert_share(treated: usize, sockets: usize, percent: f64) {
 
 #[test]
 fn share_rises_by_itself_and_open_connections_keep_what_they_have() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         begin(lab, 10, RuleTrial { steps: steps(&[(10, 3), (50, 3), (100, 3)]), ..RuleTrial::default() });
         let mut open = Vec::new();
         let mut given = Vec::new();
@@ -89,14 +88,13 @@ fn share_rises_by_itself_and_open_connections_keep_what_they_have() {
 
 #[test]
 fn person_steers_the_steps() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let of_rule = || RuleTrial { steps: steps(&[(10, 600), (50, 600), (100, 600)]), ..RuleTrial::default() };
         begin(lab, 10, of_rule());
         poll_until(SOON, "the guard has looked", || !on_trial()["view"].is_null());
-        assert!(stdout(&run(0, "policy promote web")).contains("50 %"));
+        run(0, "policy promote web").stdout_has("50 %");
         assert_eq!(share(), Some(50));
-        assert!(stderr(&run(1, "policy promote none")).contains("no rule \"none\" is on trial"));
+        run(1, "policy promote none").stderr_has("no rule \"none\" is on trial");
         run(0, "policy pause");
         assert_eq!(on_trial()["paused"], true);
         run(0, "policy promote"); // a person may, also while the steps are paused
@@ -117,8 +115,7 @@ fn person_steers_the_steps() {
 /// The guard wrote its own copy of the record over what a person had changed meanwhile.
 #[test]
 fn paused_steps_stay_paused_when_their_time_is_over() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         begin(lab, 10, RuleTrial { steps: steps(&[(10, 3), (50, 600)]), ..RuleTrial::default() });
         run(0, "policy pause");
         let due = |view: &Value| view["rules"][0]["due_ns"].as_u64().unwrap_or(u64::MAX);
@@ -135,8 +132,7 @@ fn paused_steps_stay_paused_when_their_time_is_over() {
 
 #[test]
 fn undecided_rule_goes_as_it_says_when_its_time_is_over() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let of = |undecided| RuleTrial {
             limits: vec!["retransmitted<1.2x".parse().unwrap()],
             deadline: Some(Duration::from_secs(2)),
@@ -158,7 +154,7 @@ fn undecided_rule_goes_as_it_says_when_its_time_is_over() {
             let rule = &on_trial()["view"]["rules"][0];
             rule["due_ns"].as_u64().is_some_and(|due_ns| due_ns < tccc::kernel::clock::boottime_ns().unwrap())
         });
-        assert!(stdout(&run(0, "status")).contains("undecided: the smaller arm has"));
+        run(0, "status").stdout_has("undecided: the smaller arm has");
         assert_eq!((on_trial()["guard_lives"].as_bool(), share()), (Some(true), Some(50)));
         run(0, "policy abort");
     });

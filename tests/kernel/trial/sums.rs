@@ -16,7 +16,7 @@ use tccc::policy::pins::PolicyPins;
 use tccc::policy::rule::GuardMetric;
 use tccc::trial::arms::{Arms, GuardCell};
 
-use crate::common::{inhabit, needs, poll_until};
+use crate::common::{host_has, inhabit, poll_until};
 use crate::lab::sandbox::run;
 use crate::lab::trial::{BEFORE, Lab, SOON, algorithm_of, in_lab};
 use crate::trial::link::Link;
@@ -161,8 +161,7 @@ fn transfer_one(netns: &Netns, listener: &TcpListener, bytes: usize) -> [TcpStre
 #[test]
 fn sums_of_a_sweep_are_those_of_the_sockets() {
     const CONNECTIONS: usize = 320;
-    needs!(root, struct_ops, bpffs, cgroup2, tun);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2, tun), |lab| {
         let link = Link::lossy(&lab.netns, 32);
         lab.apply(0, &format!("split = {{ {BEFORE} = 40, keep = 60 }}"), "");
         let arms = arms();
@@ -234,8 +233,7 @@ fn add(sum: &mut Counts, one: &Counts) {
 #[test]
 fn open_connections_of_a_live_policy_are_counted_in_both_arms() {
     const CONNECTIONS: usize = 150;
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let _inhabitant = inhabit(&lab.netns);
         let open: Vec<[TcpStream; 2]> = (0..CONNECTIONS).map(|_| lab.connect()).collect();
         let shares = [(1, 30), (2, 60)];
@@ -266,8 +264,7 @@ fn nothing_is_counted_twice_where_sweeps_and_ends_meet() {
     const BYTES: usize = 1_000;
     /// SYN and FIN of the client and the FIN of the server count as bytes that were acknowledged.
     const OTHER_BYTES: usize = 3;
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(0, &format!("remote_port = [7000]\nsplit = {{ {BEFORE} = 50, keep = 50 }}"), "");
         let arms = arms();
         let is_over = AtomicBool::new(false);

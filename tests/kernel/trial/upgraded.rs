@@ -17,8 +17,8 @@ use tccc::loader::{self, Options, Request};
 use tccc::policy::rule::Portion;
 use tccc::trial::upgrade::{self, UpgradeTrial};
 
-use crate::common::{needs, poll_until, tccc};
-use crate::lab::sandbox::{assert_nothing_left, available, default, run, stderr, stdout};
+use crate::common::{host_has, poll_until, tccc};
+use crate::lab::sandbox::{assert_nothing_left, available, default, run, stdout};
 use crate::lab::trial::{
     Lab, SOON, algorithm_of, connect, guard, in_lab, is_gone, last_trial, on_trial, processes, start, status,
 };
@@ -53,8 +53,7 @@ fn instance() -> Value {
 
 #[test]
 fn upgrade_on_trial_is_confirmed_aborted_or_over() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         run(0, &format!("load dtcp --as {NAME}"));
         let begin = |options: &str| run(0, &format!("upgrade {NAME} --set keep_avoidance=896 {options}"));
         let aborted = || drop(run(0, "policy abort"));
@@ -97,8 +96,7 @@ fn carry([client, server]: &mut [TcpStream; 2]) {
 /// Arms of the policy that give the old code are divided; rules for other connections decide as before.
 #[test]
 fn upgrade_on_trial_divides_what_rules_give() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         run(0, &format!("load dtcp --as {NAME}"));
         lab.apply(0, &format!("use = \"{NAME}\""), "");
         run(0, &format!("upgrade {NAME} --set keep_avoidance=896 --trial 1m --percent 50"));
@@ -116,8 +114,7 @@ fn upgrade_on_trial_divides_what_rules_give() {
 /// A second upgrade would forget the code before.
 #[test]
 fn confirmation_of_an_upgrade_killed_at_each_step_is_carried_out_once() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         for point in [
             "confirm.noted",
             "upgrade.noted",
@@ -178,8 +175,7 @@ fn given_by_default_and_rule(lab: &Lab, features: &Features) -> Vec<Setting> {
 
 #[test]
 fn upgrade_without_links_leaves_no_gap_for_rules_and_the_default() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let (features, before) = (without_links(), default());
         let settings = given_by_default_and_rule(lab, &features);
         let other = Request { name: NAME, settings: &settings, ..Request::of(catalog::find("dtcp").unwrap()) };
@@ -203,8 +199,7 @@ fn upgrade_without_links_leaves_no_gap_for_rules_and_the_default() {
 /// It was refused, because the trial was still on.
 #[test]
 fn upgrade_on_trial_without_links_can_be_confirmed() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         let (features, before) = (without_links(), default());
         let settings = given_by_default_and_rule(lab, &features);
         let other = Request { name: NAME, settings: &settings, ..Request::of(catalog::find("dtcp").unwrap()) };
@@ -226,8 +221,7 @@ fn upgrade_on_trial_without_links_can_be_confirmed() {
 /// An algorithm that was loaded with a policy went away under the upgrade, since for a moment no rule named it.
 #[test]
 fn algorithm_of_a_policy_is_upgraded_without_links() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    in_lab(|lab| {
+    in_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply(0, "use = \"dtcp\"", "");
         let dtcp = catalog::find("dtcp").unwrap();
         let settings = dtcp.settings(&["keep_avoidance=896".to_owned()]).unwrap();
@@ -239,6 +233,6 @@ fn algorithm_of_a_policy_is_upgraded_without_links() {
         assert_eq!(instances.as_array().unwrap().len(), 1);
         run(0, "policy remove");
         assert!(!available().contains(&"dtcp".to_owned()), "it goes with the policy");
-        assert!(stderr(&run(1, "confirm")).contains("nothing"));
+        run(1, "confirm").stderr_has("nothing");
     });
 }

@@ -54,7 +54,7 @@ fn many_cycles_leave_nothing() {
 const ATTEMPTS: u32 = 3;
 
 fn cycle(cycles: u32) {
-    in_lab(|lab| {
+    in_lab(true, |lab| {
         let path = lab.policy("split = { cubic = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"");
         let mut left = BTreeSet::new();
         for _ in 0..ATTEMPTS {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
 use tccc::kernel::cgroup;
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::group::Group;
 use crate::lab::policy::{Ends, with_lab};
 use crate::lab::sandbox::{run, stdout};
@@ -38,8 +38,7 @@ fn maps() -> BTreeSet<u32> {
 
 #[test]
 fn companion_is_attached_at_every_moment() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         assert_eq!(attached(), [] as [u64; 0], "nothing else is attached");
         run(0, "load mswift --as ldk_pair");
         let (maps_before, root) = (maps(), attached());
@@ -77,8 +76,7 @@ fn companion_is_attached_at_every_moment() {
 /// It once was recorded at the root of the cgroups, while it was attached elsewhere.
 #[test]
 fn companion_stays_in_its_cgroup_unless_another_is_asked_for() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |_| {
         let [one, other] = ["/ldk_tccc_one", "/ldk_tccc_other"].map(Group::create);
         run(0, "load mswift --as ldk_pair --cgroup /ldk_tccc_one");
         let place = || instance("ldk_pair")["companion"]["cgroup"].as_str().map(str::to_owned);
@@ -101,8 +99,7 @@ fn companion_stays_in_its_cgroup_unless_another_is_asked_for() {
 /// The code before still needs it: its sockets, and a rollback.
 #[test]
 fn companion_stays_while_code_without_one_has_the_name() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |_| {
         let root = cgroup::find(&cgroup::mount_point().unwrap()).unwrap();
         run(0, "load mswift --as ldk_pair");
         run(0, "upgrade ldk_pair dtcp");

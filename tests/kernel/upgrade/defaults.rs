@@ -7,7 +7,7 @@ use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use tccc::kernel::netns::Netns;
 
-use crate::common::{inhabit, needs};
+use crate::common::{host_has, inhabit};
 use crate::lab::policy::pair::{algorithm_of, connect_from, listen_at};
 use crate::lab::policy::{Ends, Pair, named_netns, with_lab};
 use crate::lab::sandbox::{default, run, stderr, stdout};
@@ -27,13 +27,11 @@ fn plain(netns: &Netns) -> Pair {
 
 #[test]
 fn default_of_the_host_follows() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         let (before, host) = (default(), Netns::current().unwrap());
         run(0, "load dtcp --as ldk_def --default");
         let first = plain(&host);
-        let said = stdout(&run(0, "upgrade ldk_def"));
-        assert!(said.contains("\nthe default of 1 network namespace follows\n"), "{said}");
+        run(0, "upgrade ldk_def").stdout_has("\nthe default of 1 network namespace follows\n");
         let second = plain(&host);
         assert_eq!(by_generation("ldk_def"), [(1, 2), (2, 2)]);
         run(0, "rollback ldk_def");
@@ -49,8 +47,7 @@ fn default_of_the_host_follows() {
 /// unloaded algorithm to whatever it accepted.
 #[test]
 fn listener_that_chose_nothing_follows_the_default_after_an_upgrade() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         run(0, "load dtcp --as ldk_def --default");
         let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
         let accepted = || {
@@ -59,8 +56,7 @@ fn listener_that_chose_nothing_follows_the_default_after_an_upgrade() {
             algorithm_of(&Pair { client, server: listener.accept().unwrap().0 }.server)
         };
         assert_eq!(accepted(), "ldk_def");
-        let said = stdout(&run(0, "upgrade ldk_def"));
-        assert!(!said.contains("listening sockets"), "{said}");
+        run(0, "upgrade ldk_def").stdout_lacks("listening sockets");
         assert_eq!(accepted(), "ldk_def");
         run(0, "unload ldk_def");
         assert_eq!(accepted(), default());
@@ -70,8 +66,7 @@ fn listener_that_chose_nothing_follows_the_default_after_an_upgrade() {
 /// A namespace that was made while it was the default has it, and may not choose it again once the host forbids that.
 #[test]
 fn default_of_a_namespace_that_may_not_choose_it_is_told() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         let (before, may) = (default(), allowed());
         run(0, "load dtcp --as ldk_def --default");
         let child = named_netns("ldk_child");
@@ -99,8 +94,7 @@ fn default_of_a_namespace_that_may_not_choose_it_is_told() {
 
 #[test]
 fn default_of_a_namespace_that_may_choose_it_follows_and_stays_allowed() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         let (before, may) = (default(), allowed());
         run(0, "load dtcp --as ldk_def --default");
         let child = named_netns("ldk_child");

@@ -3,10 +3,10 @@
 use tccc::kernel::struct_ops;
 use tccc::kernel::{bpf, cgroup};
 
-use crate::common::needs;
+use crate::common::host_has;
 use crate::lab::policy::fault::{Stopped, killed_at, points};
 use crate::lab::policy::{Ends, Lab, Pair, with_lab};
-use crate::lab::sandbox::{assert_nothing_left, run, stderr, stdout};
+use crate::lab::sandbox::{assert_nothing_left, run, stdout};
 use crate::upgrade::instance;
 
 const NAME: &str = "ldk_kill";
@@ -59,8 +59,7 @@ fn check(lab: &Lab, point: &str, words: &[&str]) {
 
 #[test]
 fn upgrade_killed_at_any_point_is_continued() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         for point in points("upgrade.") {
             for is_default in [false, true] {
                 let default = crate::lab::sandbox::default();
@@ -74,8 +73,7 @@ fn upgrade_killed_at_any_point_is_continued() {
 
 #[test]
 fn rollback_killed_at_any_point_is_continued() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         let shared = ["upgrade.pinned", "upgrade.defaults"];
         for point in points("rollback.").into_iter().chain(shared).filter(|point| *point != "rollback.pinned") {
             run(0, &format!("load dtcp --as {NAME} --set keep_avoidance=901"));
@@ -88,8 +86,7 @@ fn rollback_killed_at_any_point_is_continued() {
 /// The last point of a rollback comes when everything is done.
 #[test]
 fn rollback_killed_at_its_end_is_whole() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         run(0, &format!("load dtcp --as {NAME} --set keep_avoidance=901"));
         run(0, &format!("upgrade {NAME} --set keep_avoidance=902"));
         killed_at("rollback.pinned", &["rollback", NAME]);
@@ -103,8 +100,7 @@ fn rollback_killed_at_its_end_is_whole() {
 
 #[test]
 fn companion_is_there_wherever_an_upgrade_is_killed() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |_| {
         let root = std::fs::File::open(cgroup::mount_point().unwrap()).unwrap();
         let attached = || {
             let programs = bpf::sock_ops_of(&root).unwrap().ids.into_iter();
@@ -136,15 +132,13 @@ fn companion_is_there_wherever_an_upgrade_is_killed() {
 
 #[test]
 fn command_beside_a_stopped_upgrade_waits_and_then_says_so() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         run(0, &format!("load dtcp --as {NAME}"));
         let before = registered();
         let stopped = Stopped::at("upgrade.linked", &["upgrade", NAME]);
         assert_ne!(registered(), before);
         let mut pair = chosen(lab);
-        let said = stderr(&run(5, &format!("rollback {NAME}")));
-        assert!(said.contains(&stopped.refusal(&format!("\"{NAME}\""))), "{said}");
+        run(5, &format!("rollback {NAME}")).stderr_has(stopped.refusal(&format!("\"{NAME}\"")));
         assert!(drift()[0].contains("a replacement was interrupted"), "{:?}", drift());
         stopped.kill();
         pair.exchange(100_000);

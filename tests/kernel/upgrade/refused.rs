@@ -4,7 +4,7 @@ use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 
-use crate::common::{needs, state, tccc};
+use crate::common::{host_has, state, tccc};
 use crate::lab::policy::object::compile;
 use crate::lab::policy::with_lab;
 use crate::lab::sandbox::{check, run, stderr, stdout};
@@ -12,8 +12,7 @@ use crate::upgrade::instance;
 
 #[test]
 fn what_cannot_be_upgraded_is_said() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         run(0, "load dtcp --as ldk_up --set keep_avoidance=901");
         run(0, "load mswift --as ldk_end --receiver");
         let text = lab.file("text.bpf.o", "no object");
@@ -45,15 +44,14 @@ fn what_cannot_be_upgraded_is_said() {
 
 #[test]
 fn code_that_the_kernel_refuses_leaves_the_code_before() {
-    needs!(root, struct_ops, bpffs, clang);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, clang), |lab| {
         let good = compile(lab.folder(), "ldk_file", 0, 10);
         check(0, tccc().arg("load").arg(&good));
         let lines = state::lines();
         // Type flags that the kernel does not know: the table is refused when it is published.
         let bad = compile(lab.folder(), "ldk_file", 64, 10);
-        let said = stderr(&check(1, tccc().args(["upgrade", "ldk_file"]).arg(&bad).current_dir(lab.folder())));
-        assert!(said.contains("the kernel refuses the registration"), "{said}");
+        check(1, tccc().args(["upgrade", "ldk_file"]).arg(&bad).current_dir(lab.folder()))
+            .stderr_has("the kernel refuses the registration");
         assert_eq!((state::lines(), instance("ldk_file")["generation"].as_u64()), (lines, Some(1)));
         assert_eq!(instance("ldk_file")["drift"].as_array().map(Vec::len), Some(0));
         run(0, "unload ldk_file");
@@ -62,8 +60,7 @@ fn code_that_the_kernel_refuses_leaves_the_code_before() {
 
 #[test]
 fn dry_runs_say_what_would_be_done_and_do_nothing() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         run(0, "load dtcp --as ldk_dry");
         run(0, "upgrade ldk_dry");
         let (lines, before) = (state::lines(), instance("ldk_dry"));
@@ -73,11 +70,8 @@ fn dry_runs_say_what_would_be_done_and_do_nothing() {
             said.ends_with("\n  give listening sockets and open connections with \"ldk_dry\" that code\n"),
             "{said}"
         );
-        let said = stdout(&run(0, "upgrade ldk_dry --trial 10m --percent 5 --dry-run"));
-        assert!(
-            said.contains("\n  give it to 5 % of the new connections that would get \"ldk_dry\", for 600s\n"),
-            "{said}"
-        );
+        run(0, "upgrade ldk_dry --trial 10m --percent 5 --dry-run")
+            .stdout_has("\n  give it to 5 % of the new connections that would get \"ldk_dry\", for 600s\n");
         let said = stdout(&run(0, "rollback ldk_dry --dry-run"));
         assert!(
             said.starts_with("rolling back \"ldk_dry\" would\n  point the name \"ldk_dry\" to the code before\n"),
@@ -91,8 +85,7 @@ fn dry_runs_say_what_would_be_done_and_do_nothing() {
 /// As on a kernel before 6.4: the library says that it cannot, and the command takes another way.
 #[test]
 fn kernel_without_link_updates_is_told_apart() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
         let request = Request { name: "ldk_old", ..Request::of(catalog::find("dtcp").unwrap()) };
         loader::load(&request, loader::Options::default(), &features).unwrap();
@@ -102,8 +95,7 @@ fn kernel_without_link_updates_is_told_apart() {
         assert!(said(loader::upgrade::rollback("ldk_old", &features).unwrap_err()).contains(refused));
         assert_eq!(loader::upgrade::check("ldk_old", &features, false).unwrap().generation, 1);
         // A registration by its map has no link even where the kernel has links.
-        let refusal = stderr(&run(4, "upgrade ldk_old"));
-        assert!(refusal.contains(refused), "{refusal}");
+        run(4, "upgrade ldk_old").stderr_has(refused);
         run(0, "unload ldk_old");
     });
 }

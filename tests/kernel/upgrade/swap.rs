@@ -6,12 +6,12 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use tccc::kernel::probe::Features;
 use tccc::kernel::struct_ops;
 
-use crate::common::{needs, poll_until, tccc};
+use crate::common::{host_has, poll_until, tccc};
 use crate::lab::policy::object::compile;
 use crate::lab::policy::pair::choose;
 use crate::lab::policy::traffic::Traffic;
 use crate::lab::policy::{Ends, Lab, Pair, SOON, remove, with_lab};
-use crate::lab::sandbox::{check, run, stderr, stdout};
+use crate::lab::sandbox::{check, run, stdout};
 use crate::upgrade::{by_generation, instance};
 
 const UPGRADES: u32 = 20;
@@ -39,8 +39,7 @@ fn choose_until(lab: &Lab, stops: &AtomicBool, name: &str) -> u64 {
 
 #[test]
 fn name_is_never_missing_while_flows_go_on() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         run(0, "load dtcp --as ldk_swap");
         let pairs = (0..FLOWS).map(|_| lab.pair(&ends("ldk_swap"))).collect();
         let traffic = Traffic::begin(pairs);
@@ -79,8 +78,7 @@ fn name_is_never_missing_while_flows_go_on() {
 
 #[test]
 fn listener_gives_the_new_code_to_what_it_accepts() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         run(0, "load dtcp --as ldk_listen");
         let listener = lab
             .inside(|| crate::lab::policy::pair::listen_at("127.0.0.3:0".parse().unwrap(), false, Some("ldk_listen")));
@@ -91,18 +89,16 @@ fn listener_gives_the_new_code_to_what_it_accepts() {
             Pair { client, server: listener.accept().unwrap().0 }
         };
         let mut before = accept();
-        let said = stdout(&run(0, "upgrade ldk_listen"));
-        assert!(said.contains("\n1 listening sockets and 0 open connections have it now\n"), "{said}");
+        run(0, "upgrade ldk_listen").stdout_has("\n1 listening sockets and 0 open connections have it now\n");
         let after = accept();
         assert_eq!(by_generation("ldk_listen"), [(1, 1), (2, 1)]);
         before.exchange(100_000);
         // Open connections too, where that is asked for.
-        let said = stdout(&run(0, "upgrade ldk_listen --sockets"));
-        assert!(said.contains("\n1 listening sockets and 2 open connections have it now\n"), "{said}");
+        run(0, "upgrade ldk_listen --sockets").stdout_has("\n1 listening sockets and 2 open connections have it now\n");
         assert_eq!(by_generation("ldk_listen"), [(2, 0), (3, 2)]);
         before.exchange(100_000);
-        let said = stdout(&run(0, "rollback ldk_listen --sockets"));
-        assert!(said.contains("\n1 listening sockets and 2 open connections have it now\n"), "{said}");
+        run(0, "rollback ldk_listen --sockets")
+            .stdout_has("\n1 listening sockets and 2 open connections have it now\n");
         assert_eq!(by_generation("ldk_listen"), [(2, 2), (3, 0)]);
         before.exchange(100_000);
         drop((before, after, listener));
@@ -112,11 +108,9 @@ fn listener_gives_the_new_code_to_what_it_accepts() {
 
 #[test]
 fn rollback_puts_the_code_before_back_and_a_second_one_undoes_it() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs), |lab| {
         run(0, "load dtcp --as ldk_back --set keep_avoidance=901");
-        let refusal = stderr(&run(1, "rollback ldk_back"));
-        assert!(refusal.contains("cannot roll back \"ldk_back\": no earlier code is kept"), "{refusal}");
+        run(1, "rollback ldk_back").stderr_has("cannot roll back \"ldk_back\": no earlier code is kept");
         run(0, "upgrade ldk_back --set keep_avoidance=902");
         let check = |generation: u64, before: u64, tunable: u64| {
             let instance = instance("ldk_back");
@@ -149,8 +143,7 @@ fn rollback_puts_the_code_before_back_and_a_second_one_undoes_it() {
 /// Without another algorithm the tunables stay; they once were forgotten without a word.
 #[test]
 fn upgrade_keeps_tunables_unless_the_algorithm_is_given() {
-    needs!(root, struct_ops, bpffs);
-    with_lab(|_| {
+    with_lab(host_has!(root, struct_ops, bpffs), |_| {
         run(0, "load dtcp --as ldk_tuned --set keep_avoidance=901 --set keep_timeout=77");
         let tunables = || instance("ldk_tuned")["tunables"].to_string();
         run(0, "upgrade ldk_tuned");
@@ -168,8 +161,7 @@ fn upgrade_keeps_tunables_unless_the_algorithm_is_given() {
 /// The path of an object file means the same to whoever upgrades later from another folder.
 #[test]
 fn object_file_is_found_again_from_anywhere() {
-    needs!(root, struct_ops, bpffs, clang);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, clang), |lab| {
         compile(lab.folder(), "ldk_file", 0, 10);
         check(0, tccc().args(["load", "ldk_file.bpf.o"]).current_dir(lab.folder()));
         let digest = || instance("ldk_file")["digest"].clone();
@@ -180,8 +172,7 @@ fn object_file_is_found_again_from_anywhere() {
         run(0, "rollback ldk_file");
         assert_eq!(digest(), first);
         std::fs::rename(&object, lab.folder().join("other.bpf.o")).unwrap();
-        let refusal = stderr(&run(2, "upgrade ldk_file"));
-        assert!(refusal.contains("ldk_file.bpf.o") && refusal.contains("no such file"), "{refusal}");
+        run(2, "upgrade ldk_file").stderr_has("ldk_file.bpf.o").stderr_has("no such file");
         check(0, tccc().args(["upgrade", "ldk_file", "other.bpf.o"]).current_dir(lab.folder()));
         assert_ne!(digest(), first);
         assert_eq!(instance("ldk_file")["generation"], 3);
@@ -191,20 +182,18 @@ fn object_file_is_found_again_from_anywhere() {
 
 #[test]
 fn policy_gives_the_new_code_after_an_upgrade() {
-    needs!(root, struct_ops, bpffs, cgroup2);
-    with_lab(|lab| {
+    with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
         lab.apply("[[rule]]\nname = \"all\"\nnetns = \"ldk_lab\"\nuse = \"dtcp\"\n");
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
         let before = lab.pair(&plain);
-        let said = stdout(&run(0, "upgrade dtcp --dry-run"));
-        assert!(said.contains("; policy generation 1 stays\n"), "{said}");
+        run(0, "upgrade dtcp --dry-run").stdout_has("; policy generation 1 stays\n");
         run(0, "upgrade dtcp --accept-risk --set keep_avoidance=901");
         let after = lab.pair(&plain);
         assert_eq!(after.algorithms(), ["dtcp", "dtcp"]);
         assert_eq!(by_generation("dtcp"), [(1, 2), (2, 2)]);
         assert_eq!(instance("dtcp")["with_policy"], true);
         // What was loaded with the policy goes with it, whatever became of its code.
-        assert!(stdout(&remove()).contains("\"dtcp\" unloaded"));
+        remove().stdout_has("\"dtcp\" unloaded");
         drop((before, after));
     });
 }

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tccc::fault::{POINTS, VARIABLE};
 
 use crate::common::{poll_until, tccc};
-use crate::lab::sandbox::{stderr, stdout};
+use crate::lab::sandbox::{Said, stderr, stdout};
 
 /// A command comes to its point within this time.
 const SOON: Duration = Duration::from_secs(30);
@@ -64,7 +64,7 @@ impl Stopped {
     }
 
     /// Lets it go on, and waits until it ends.
-    pub fn go_on(self) -> Output {
+    pub fn go_on(self) -> Said {
         self.end(Signal::SIGCONT)
     }
 
@@ -73,10 +73,10 @@ impl Stopped {
         self.end(Signal::SIGKILL);
     }
 
-    fn end(mut self, signal: Signal) -> Output {
+    fn end(mut self, signal: Signal) -> Said {
         let child = self.0.take().expect("it is ended once");
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-        child.wait_with_output().unwrap()
+        Said(child.wait_with_output().unwrap())
     }
 }
 

@@ -10,7 +10,6 @@ pub mod traffic;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use std::time::Duration;
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
@@ -21,7 +20,7 @@ use tccc::kernel::netns::Netns;
 use tempfile::TempDir;
 
 use crate::common::{poll_until, tccc};
-use crate::lab::sandbox::{self, Bpffs, check, run};
+use crate::lab::sandbox::{self, Said, check, run};
 pub use pair::{Ends, Pair};
 
 /// How long the kernel may take for what it does in the background.
@@ -44,9 +43,12 @@ pub struct Lab {
 }
 
 /// Runs a test in a sandbox with a lab; afterwards no program of a policy may be left in the kernel.
-pub fn with_lab(test: impl FnOnce(&Lab) + Send) {
+pub fn with_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
+    if !host_has_needs {
+        return;
+    }
     let before = (programs(), maps());
-    sandbox::in_sandbox(Bpffs::Writable, || test(&Lab::create()));
+    sandbox::in_sandbox(true, || test(&Lab::create()));
     poll_until(SOON, "the policy's programs and maps leave the kernel", || {
         programs() <= before.0 && maps() <= before.1
     });
@@ -94,7 +96,7 @@ impl Lab {
 
     /// `tccc policy VERB FILE OPTIONS`, which must end with `code`.
     #[track_caller]
-    pub fn policy(&self, code: i32, verb: &str, rules: &str) -> Output {
+    pub fn policy(&self, code: i32, verb: &str, rules: &str) -> Said {
         let (verb, options) = verb.split_once(' ').unwrap_or((verb, ""));
         let file = self.policy_file(rules);
         // What rules give here is chosen for what it shows, whatever its risk is.
@@ -105,7 +107,7 @@ impl Lab {
 
     /// Makes rules decide.
     #[track_caller]
-    pub fn apply(&self, rules: &str) -> Output {
+    pub fn apply(&self, rules: &str) -> Said {
         self.policy(0, "apply", rules)
     }
 
@@ -145,7 +147,7 @@ pub fn named_netns(name: &str) -> Netns {
 /// `tccc policy show -o json`.
 #[track_caller]
 pub fn show() -> Value {
-    let shown: Value = serde_json::from_slice(&run(0, "policy show -o json").stdout).unwrap();
+    let shown = run(0, "policy show -o json").json();
     assert_eq!(shown["schema"], 1);
     shown
 }
@@ -166,6 +168,6 @@ pub fn total(shown: &Value, rule: usize, arm: usize) -> u64 {
 
 /// Removes the policy; open connections keep their algorithm.
 #[track_caller]
-pub fn remove() -> Output {
+pub fn remove() -> Said {
     run(0, "policy remove")
 }

@@ -1,0 +1,61 @@
+//! What a command wrote, and what a test expects of it.
+
+use std::ops::Deref;
+use std::process::Output;
+
+use serde_json::Value;
+
+/// A command's output after it ended with the code that the test expects.
+#[derive(Debug)]
+pub struct Said(pub Output);
+
+impl Deref for Said {
+    type Target = Output;
+
+    fn deref(&self) -> &Output {
+        &self.0
+    }
+}
+
+impl Said {
+    pub fn stdout(&self) -> String {
+        super::stdout(self)
+    }
+
+    pub fn stderr(&self) -> String {
+        super::stderr(self)
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.0.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout()))
+    }
+
+    #[track_caller]
+    pub fn stdout_has(&self, words: impl AsRef<str>) -> &Self {
+        self.expect(&self.stdout(), words.as_ref(), true)
+    }
+
+    #[track_caller]
+    pub fn stdout_lacks(&self, words: impl AsRef<str>) -> &Self {
+        self.expect(&self.stdout(), words.as_ref(), false)
+    }
+
+    #[track_caller]
+    pub fn stderr_has(&self, words: impl AsRef<str>) -> &Self {
+        self.expect(&self.stderr(), words.as_ref(), true)
+    }
+
+    #[track_caller]
+    pub fn stderr_lacks(&self, words: impl AsRef<str>) -> &Self {
+        self.expect(&self.stderr(), words.as_ref(), false)
+    }
+
+    #[track_caller]
+    fn expect(&self, text: &str, words: &str, is_there: bool) -> &Self {
+        let verb = if is_there { "lacks" } else { "has" };
+        assert_eq!(text.contains(words), is_there, "the output {verb} {words:?}:\n{text}");
+        self
+    }
+}
