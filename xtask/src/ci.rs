@@ -9,7 +9,7 @@ use clap::Args;
 use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
-use crate::{fuzz, guest, process, prove, readme, test, tidy, vm};
+use crate::{fleet, fuzz, guest, process, prove, readme, test, tidy, vm};
 
 /// How to check.
 #[derive(Debug, Args)]
@@ -37,16 +37,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     count.conclude()
 }
 
-/// The rings, with the proof and the fuzzer.
+/// The rings, with the proof, the fuzzer and the cluster.
 ///
 /// Errors: the tests do not build.
 fn count_tests(count: &mut Count) -> Result<()> {
     test::build()?;
-    let (tests, (proof, fuzzer)) = test::count_all(|| (prove::check(), fuzz::check()))?;
+    let (tests, (proof, fuzzer, fleet)) = test::count_all(|| (prove::check(), fuzz::check(), fleet_if_root()))?;
     count.check("proof", proof);
     count.check("fuzzer", fuzzer);
+    match fleet {
+        Some(fleet) => count.check("fleet in Slurm", fleet),
+        None => count.skip(1, "the fleet in Slurm needs root"),
+    }
     count.add(tests);
     Ok(())
+}
+
+/// A cluster on this machine; none without root, as whom the daemons of Slurm run.
+fn fleet_if_root() -> Option<Result<()>> {
+    process::is_root().then(fleet::check)
 }
 
 /// A published table, three runs of each cell, and its report.

@@ -1,0 +1,166 @@
+//! What must hold of the results of a cluster: one check a property.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::trial::{Trial, tccc};
+use crate::process;
+
+/// What stands before the version of tccc in the record of a host.
+const VERSION: &str = "\"tccc\": \"";
+
+/// The blocks of the nodes are those of one machine's plan: same digest, same runs, each run in one block.
+pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<()> {
+    let mut dry = process::program(tccc());
+    dry.arg("run").args(&trial.words).args(["--dry-run", "-o", "json"]);
+    let plan: Value = serde_json::from_str(&process::output("print the plan", &mut dry)?).context("read the plan")?;
+    let blocks = plan["blocks"].as_array().context("the plan has no blocks")?;
+    let mut runs = BTreeSet::new();
+    for (number, planned) in (1..).zip(blocks) {
+        let block = read(&trial.block(number).join("plan.json"))?;
+        ensure!(block["block"]["plan"] == plan["plan"], "block {number} is of another plan");
+        ensure!(block["runs"] == planned["runs"], "block {number} has the runs {}", block["runs"]);
+        for run in block["runs"].as_array().into_iter().flatten() {
+            ensure!(runs.insert(run.to_string()), "{run} is in two blocks");
+        }
+    }
+    let alone = fs::read_dir(whole.join("runs")).context("list the runs of one machine")?.count();
+    ensure!(runs.len() == alone, "{} runs in blocks, {alone} on one machine", runs.len());
+    Ok(())
+}
+
+/// A lost node and a cancelled task cost one block at most, which the report names.
+pub(super) fn only_the_cancelled_block_is_missing(trial: &Trial<'_>) -> Result<()> {
+    let missing = report(trial)?["fleet"]["blocks"][0]["missing"].clone();
+    let cancelled = trial.cancelled.map(|task| task.to_string());
+    ensure!(missing.as_str() == cancelled.as_deref(), "blocks {missing} are missing, {cancelled:?} was cancelled");
+    Ok(())
+}
+
+/// A task that ended with 4 on a node was made on another.
+pub(super) fn refused_tasks_moved(trial: &Trial<'_>) -> Result<()> {
+    let starts = trial.starts()?;
+    let refused: BTreeSet<usize> = starts.iter().filter(|(_, node)| node == "node1").map(|(task, _)| *task).collect();
+    ensure!(!refused.is_empty(), "no task began on node1");
+    for task in refused {
+        ensure!(trial.nodes_of(task)?.len() > 1, "task {task} began on node1 alone");
+    }
+    Ok(())
+}
+
+/// The task of the lost node was made on another.
+pub(super) fn lost_task_moved(trial: &Trial<'_>, task: usize) -> Result<()> {
+    let lost = trial.lost.as_deref().context("no node was lost")?;
+    let last = trial.starts()?.into_iter().filter(|(other, _)| *other == task).map(|(_, node)| node).next_back();
+    ensure!(last.as_deref() != Some(lost) && trial.nodes_of(task)?.contains(lost), "task {task} ended on {last:?}");
+    Ok(())
+}
+
+/// Each task published its block once; the next submission found it.
+pub(super) fn each_block_is_made_once(trial: &Trial<'_>, blocks: usize) -> Result<()> {
+    for task in 1..=blocks {
+        let log = trial.results().join(format!("task-{task}.log"));
+        let log = fs::read_to_string(log).context("read the log of a task")?;
+        ensure!(log.matches("published: ").count() == 1, "task {task} did not publish its block once:\n{log}");
+        let is_found = log.contains(" already");
+        ensure!(is_found != (trial.cancelled == Some(task)), "task {task} was made twice:\n{log}");
+    }
+    Ok(())
+}
+
+/// The same block twice counts once.
+pub(super) fn block_twice_counts_once(trial: &Trial<'_>) -> Result<()> {
+    let before = report(trial)?;
+    let again = trial.results().join("block-again");
+    process::output("copy a block", process::program("cp").arg("-r").arg(trial.block(1)).arg(&again))?;
+    let after = report(trial)?;
+    fs::remove_dir_all(&again).context("remove the copy")?;
+    is_same_result(&before, &after)?;
+    ensure!(after["notices"].to_string().contains("it counts once"), "no notice names the copy: {}", after["notices"]);
+    Ok(())
+}
+
+/// `report` refuses blocks of two versions of tccc, and `--mixed` joins them.
+pub(super) fn mixed_versions_are_refused(trial: &Trial<'_>) -> Result<()> {
+    let host = trial.block(1).join("host.json");
+    let text = fs::read_to_string(&host).context("read the host of a block")?;
+    fs::write(&host, text.replace(VERSION, &format!("{VERSION}9."))).context("change the version of a block")?;
+    let [refused, joined] = [&[][..], &["--mixed"]].map(|options| call_report(trial, options));
+    fs::write(&host, text).context("restore the version of a block")?;
+    let (refused, joined) = (refused?, joined?);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    ensure!(!refused.status.success() && said.contains("--mixed"), "mixed versions ended with {}", refused.status);
+    ensure!(joined.status.success(), "--mixed ended with {}", joined.status);
+    Ok(())
+}
+
+/// All blocks are there, and `report --check` ends with 0.
+pub(super) fn nothing_is_missing(trial: &Trial<'_>) -> Result<()> {
+    let blocks = report(trial)?["fleet"]["blocks"].clone();
+    ensure!(blocks[0]["missing"] == "", "blocks are missing: {blocks}");
+    let checked = call_report(trial, &["--check"])?;
+    ensure!(checked.status.success(), "report --check ended with {}", checked.status);
+    Ok(())
+}
+
+/// The report is that of one machine: the same digest of all runs, the same cells.
+pub(super) fn is_same_result(one: &Value, other: &Value) -> Result<()> {
+    for part in ["digest", "cells"] {
+        ensure!(one[part] == other[part], "{part} differs: {} and {}", one[part], other[part]);
+    }
+    Ok(())
+}
+
+/// On the kernel no run is the same twice. The cells and their n are, and the intervals overlap.
+pub(super) fn is_like_result(one: &Value, other: &Value) -> Result<()> {
+    let (one, other) = (cells(one)?, cells(other)?);
+    ensure!(one.keys().eq(other.keys()), "the cells differ: {:?} and {:?}", one.keys(), other.keys());
+    for (cell, measured) in &one {
+        let [a, b] = [measured, &other[cell]];
+        ensure!(a["n"] == b["n"], "{cell}: n is {} and {}", a["n"], b["n"]);
+        println!("{cell}: {} and {}, n {}", a["mean"], b["mean"], a["n"]);
+        let overlap = bound(a, 0) <= bound(b, 1) && bound(b, 0) <= bound(a, 1);
+        ensure!(overlap, "{cell}: {} and {} lie apart", a["ci95"], b["ci95"]);
+    }
+    Ok(())
+}
+
+/// One end of an interval.
+fn bound(measured: &Value, end: usize) -> f64 {
+    measured["ci95"][end].as_f64().unwrap_or(f64::NAN)
+}
+
+/// What was measured in each cell, by place and metric.
+fn cells(report: &Value) -> Result<BTreeMap<String, Value>> {
+    let cells = report["cells"].as_array().context("the report has no cells")?;
+    Ok(cells.iter().map(|cell| (format!("{} {}", cell["at"], cell["metric"]), cell["measured"].clone())).collect())
+}
+
+/// The report of a trial as data.
+pub(super) fn report(trial: &Trial<'_>) -> Result<Value> {
+    report_of(&trial.results())
+}
+
+/// The report of a folder as data.
+pub(super) fn report_of(results: &Path) -> Result<Value> {
+    let text = process::output("report", Command::new(tccc()).arg("report").arg(results).args(["-o", "json"]))?;
+    serde_json::from_str(&text).context("read the report")
+}
+
+fn call_report(trial: &Trial<'_>, options: &[&str]) -> Result<Output> {
+    let output = Command::new(tccc()).arg("report").arg(trial.results()).args(options).output();
+    output.context("start `tccc report`")
+}
+
+fn read(file: &Path) -> Result<Value> {
+    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    match serde_json::from_str(&text) {
+        Ok(value) => Ok(value),
+        Err(error) => bail!("{}: {error}", file.display()),
+    }
+}

@@ -1,0 +1,231 @@
+//! An experiment in the cluster, while a node is lost and a task is cancelled.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::cluster::{Cluster, users_of, wait_for};
+use crate::{guest, process};
+
+/// Slurm may take so long to run the array.
+const PATIENCE: Duration = Duration::from_secs(570);
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// A cancelled task may take so long to end.
+const CANCEL: Duration = Duration::from_secs(20);
+/// The program of the tasks. Each notes where it starts, and has a folder of its own for what it leaves behind.
+const WRAPPER: &str = r#"#!/bin/sh
+case "$* " in
+*"--block "*)
+    export TMPDIR="$MARKS/tmp-$SLURM_ARRAY_TASK_ID"
+    mkdir -p "$TMPDIR" && echo "$SLURM_ARRAY_TASK_ID $SLURMD_NODENAME" >> "$MARKS/starts"
+FAULTS
+esac
+exec TCCC "$@"
+"#;
+/// `node1` lacks something. Task 3 is interrupted at its first start. So is task 4, by the loss of its node.
+const FAULTS: &str = r#"    [ "$SLURMD_NODENAME" = node1 ] && echo "node1 lacks something" >&2 && exit 4
+    [ "$SLURM_ARRAY_TASK_ID" = 3 ] && [ ! -e "$MARKS/again" ] && touch "$MARKS/again" && echo "interrupted" >&2 && exit 5
+    [ "$SLURM_ARRAY_TASK_ID" = 4 ] && [ ! -e "$MARKS/hangs" ] && echo "$SLURMD_NODENAME" > "$MARKS/hangs" && sleep 600"#;
+
+/// When a node is lost and a task cancelled.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Faults {
+    /// At the places that [`FAULTS`] names, and whatever task works first is cancelled.
+    Placed,
+    /// When so many blocks are published.
+    After { loss: usize, cancel: usize },
+}
+
+/// One experiment with all its submissions.
+pub(super) struct Trial<'a> {
+    pub cluster: &'a Cluster,
+    /// What all tasks get: a scenario and options.
+    pub words: Vec<String>,
+    pub faults: Faults,
+    /// User and group of the tasks.
+    pub user: u32,
+    /// The user's home; the results are below it.
+    pub home: PathBuf,
+    pub lost: Option<String>,
+    pub cancelled: Option<usize>,
+}
+
+impl<'a> Trial<'a> {
+    /// Makes the user's folders and the program that goes wrong.
+    pub fn prepare(cluster: &'a Cluster, words: Vec<String>, faults: Faults, user: u32) -> Result<Self> {
+        let home = cluster.folder.join("user");
+        let trial = Trial { cluster, words, faults, user, home, lost: None, cancelled: None };
+        fs::create_dir_all(trial.marks()).context("make the user's folders")?;
+        for folder in [&trial.home, &trial.marks()] {
+            chown(folder, Some(user), Some(user)).context("give the user a folder")?;
+        }
+        let guest = trial.home.join("guest");
+        process::output("copy the guest", process::program("cp").arg("-r").arg(guest::place()?).arg(guest))?;
+        let faults = if matches!(faults, Faults::Placed) { FAULTS } else { "" };
+        let text = WRAPPER.replace("FAULTS", faults).replace("TCCC", &tccc().display().to_string());
+        fs::write(trial.wrapper(), text).context("write the program")?;
+        fs::set_permissions(trial.wrapper(), fs::Permissions::from_mode(0o755)).context("write the program")?;
+        Ok(trial)
+    }
+
+    /// The folder of the results.
+    pub fn results(&self) -> PathBuf {
+        self.home.join("results")
+    }
+
+    fn marks(&self) -> PathBuf {
+        self.home.join("marks")
+    }
+
+    fn wrapper(&self) -> PathBuf {
+        self.home.join("tccc")
+    }
+
+    /// Submits the experiment and waits until all jobs are over, with the faults.
+    pub fn submit_with_faults(&mut self) -> Result<()> {
+        let job = self.submit(&self.wrapper())?;
+        self.wait(|trial| {
+            trial.lose_node()?;
+            trial.cancel_task(&job)
+        })?;
+        ensure!(self.lost.is_some() && self.cancelled.is_some(), "a fault did not come about");
+        Ok(())
+    }
+
+    /// Submits the experiment and waits until all jobs are over.
+    pub fn submit_plainly(&mut self) -> Result<()> {
+        self.submit(&tccc())?;
+        self.wait(|_| Ok(()))
+    }
+
+    /// Returns the number of the array's job.
+    fn submit(&self, program: &Path) -> Result<String> {
+        let mut submit = process::program(process::workspace().join("scenarios/fleet/slurm.sh"));
+        submit.uid(self.user).gid(self.user).env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
+        submit.env("TCCC_GUEST", self.home.join("guest")).env("MARKS", self.marks());
+        submit.env("SLURM_CONF", self.cluster.config()).env("TCCC", program).arg(self.results()).args(&self.words);
+        let said = process::output("submit", &mut submit)?;
+        print!("{said}");
+        let job = said.strip_prefix("job ").and_then(|rest| rest.split_once(':'));
+        Ok(job.context("slurm.sh names no job")?.0.to_owned())
+    }
+
+    fn wait(&mut self, mut meanwhile: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let (mut said, mut asked) = (String::new(), None::<Instant>);
+        wait_for("the end of all jobs", PATIENCE, || {
+            meanwhile(self)?;
+            if asked.is_some_and(|asked| asked.elapsed() < ASK_EVERY) {
+                return Ok(false);
+            }
+            asked = Some(Instant::now());
+            let jobs = self.cluster.ask("squeue", &["-h", "-r", "-o", "%i %T %N %r"])?;
+            if jobs != said {
+                println!("squeue: {}", jobs.trim().replace('\n', " | "));
+                said.clone_from(&jobs);
+            }
+            Ok(jobs.trim().is_empty())
+        })
+    }
+
+    fn lose_node(&mut self) -> Result<()> {
+        let hangs = fs::read_to_string(self.marks().join("hangs")).unwrap_or_default();
+        let node = match self.faults {
+            Faults::Placed => hangs.trim(),
+            Faults::After { loss, .. } if self.published() >= loss => "node2",
+            Faults::After { .. } => "",
+        };
+        if self.lost.is_none() && !node.is_empty() {
+            self.lost = Some(node.to_owned());
+            self.cluster.lose(node)?;
+        }
+        Ok(())
+    }
+
+    /// Cancels a task that works. One that publishes its block all the same was at its end: another one then.
+    ///
+    /// Errors: a cancelled task leaves a process or a scratch folder.
+    fn cancel_task(&mut self, job: &str) -> Result<()> {
+        let is_due = match self.faults {
+            Faults::Placed => true,
+            Faults::After { cancel, .. } => self.published() >= cancel,
+        };
+        if self.cancelled.is_some() || !is_due {
+            return Ok(());
+        }
+        let Some(task) = self.working()? else { return Ok(()) };
+        let name = format!("{job}_{task}");
+        println!("task {task} is cancelled");
+        self.cluster.ask("scancel", &[&name])?;
+        let is_over = || Ok(self.cluster.ask("squeue", &["-h", "-j", &name])?.trim().is_empty());
+        wait_for("the end of a cancelled task", CANCEL, is_over)?;
+        if !self.block(task).exists() {
+            self.leaves_nothing(task)?;
+            self.cancelled = Some(task);
+        }
+        Ok(())
+    }
+
+    /// `scancel` of a task leaves no process and no scratch folder.
+    fn leaves_nothing(&self, task: usize) -> Result<()> {
+        let scratch = self.marks().join(format!("tmp-{task}"));
+        wait_for("the end of a cancelled task's processes", CANCEL, || Ok(users_of(&scratch)?.is_empty()))?;
+        let left = fs::read_dir(&scratch).context("list the scratch folder")?;
+        let left: Vec<_> = left.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+        ensure!(left.is_empty(), "the cancelled task {task} left {left:?}");
+        Ok(())
+    }
+
+    /// A task whose runs have begun, on a node that is not lost.
+    fn working(&self) -> Result<Option<usize>> {
+        let Ok(progress) = fs::read_dir(self.results().join("progress")) else { return Ok(None) };
+        for entry in progress {
+            let name = entry?.file_name();
+            let task = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
+            let Some(task) = task.filter(|task| !self.block(*task).exists()) else { continue };
+            if !self.cluster.processes(&format!("SLURM_ARRAY_TASK_ID={task}"))?.is_empty() {
+                return Ok(Some(task));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The folder of a published block.
+    pub fn block(&self, number: usize) -> PathBuf {
+        self.results().join(format!("block-{number:05}"))
+    }
+
+    fn published(&self) -> usize {
+        let entries = fs::read_dir(self.results()).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("block-")).count()
+    }
+
+    /// Where the tasks began, in order: task and node.
+    pub fn starts(&self) -> Result<Vec<(usize, String)>> {
+        let text = fs::read_to_string(self.marks().join("starts")).context("read where tasks began")?;
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        Ok(pairs.filter_map(|(task, node)| Some((task.parse().ok()?, node.to_owned()))).collect())
+    }
+
+    /// The nodes where a task began.
+    pub fn nodes_of(&self, task: usize) -> Result<BTreeSet<String>> {
+        Ok(self.starts()?.into_iter().filter(|(other, _)| *other == task).map(|(_, node)| node).collect())
+    }
+}
+
+/// The program that is tried.
+pub(super) fn tccc() -> PathBuf {
+    process::target().join("debug/tccc")
+}
+
+/// The same experiment in one piece on this machine.
+pub(super) fn run_whole(words: &[String], results: &Path) -> Result<()> {
+    let mut run = Command::new(tccc());
+    run.current_dir(process::workspace()).arg("run").args(words).arg("--out").arg(results);
+    process::output("run in one piece", &mut run).map(drop)
+}
