@@ -18,15 +18,18 @@ mod verbs;
 use output::tell;
 pub use verbs::{Command, capabilities};
 
+/// Options of every command stand behind its own.
+const BEHIND: usize = 900;
+
 /// Published TCP congestion control in the real kernel: load safely, watch live, measure honestly
 #[derive(Debug, Parser)]
 #[command(name = "tccc", version, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
-    /// Say more on stderr: what libbpf says; twice: its debug lines too
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    /// Print more on stderr: what libbpf says; twice: its debug lines too
+    #[arg(short, long, global = true, display_order = BEHIND, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Say nothing on stderr but errors
-    #[arg(short, long, global = true)]
+    /// Print only errors on stderr
+    #[arg(short, long, global = true, display_order = BEHIND)]
     pub quiet: bool,
     /// What to do
     #[command(subcommand)]

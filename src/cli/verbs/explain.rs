@@ -42,13 +42,13 @@ pub struct Args {
     /// A process id, a process id and a descriptor, or `[tcp] LOCAL REMOTE` with ports
     #[arg(required = true, num_args = 1..=3, value_name = "PID[:FD]|5-TUPLE")]
     what: Vec<String>,
-    /// Of a connection that is not open: which end begins it
+    /// For a connection that is not open: which end begins it
     #[arg(long, value_parser = ["in", "out"])]
     direction: Option<String>,
-    /// Of a connection that is not open: its cgroup, by the path below the mount
+    /// For a connection that is not open: its cgroup, by the path below the mount
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
-    /// Of a connection that is not open: its network namespace by name, path or process id
+    /// For a connection that is not open: its network namespace by name, path or process id
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
     /// How the result is printed

@@ -100,9 +100,6 @@ pub struct Args {
     /// Share of pure TCP ACKs that is lost, such as 1%
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub ack_loss: Share,
-    /// What is different on the way back
-    #[command(flatten)]
-    pub reverse: Reverse,
     /// What changes after a time, such as "30s rate=5mbit delay=80ms"; repeat for more
     ///
     /// Both ways: rate=…, delay=…, loss=…, up or down; the way back alone: reverse-rate=…, reverse-delay=…,
@@ -118,11 +115,14 @@ pub struct Args {
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "table")]
     pub output: Format,
+    /// What is different on the way back
+    #[command(flatten)]
+    pub reverse: Reverse,
 }
 
 /// What is different on the way back.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "From the second to the first namespace, if another than there")]
+#[command(next_help_heading = "From the second namespace to the first, where it differs")]
 pub struct Reverse {
     /// Rate on the way back
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]

@@ -61,7 +61,7 @@ pub struct Args {
     /// Where to attach an algorithm's companion program, below the cgroup v2 mount; without it for every socket
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
-    /// Undo everything after this time, such as 60s, unless `tccc confirm` follows before
+    /// Undo everything after this time, such as 60s, unless you run `tccc confirm` before
     #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = parse_trial)]
     confirm: Option<Duration>,
     #[command(flatten)]

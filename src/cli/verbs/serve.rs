@@ -45,7 +45,7 @@ const DIGEST_SHOWN: usize = 12;
 
 /// Show every TCP connection in a web page, and `/metrics` to Prometheus
 ///
-/// Answers to this host alone unless another address is given; then whoever asks needs a token, which is printed once.
+/// Answers only this host, unless you give another address. Others then need a token, which is printed once.
 /// The page begins with the last hour: goodput, retransmitted share, RTT and connections of each algorithm and of each arm of
 /// a policy. It also shows what `tccc top` shows, the running trial and earlier incidents. `--metrics-only` follows no single
 /// connection: what connections of each algorithm, cgroup, rule and arm do is added up in the kernel. `/healthz`
@@ -74,7 +74,7 @@ pub struct Args {
     /// Time between samples of one connection; a longer one costs less
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_interval)]
     interval: Duration,
-    /// Time between two pictures
+    /// Time between two updates of the page
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_refresh)]
     refresh: Duration,
     /// Buffer between kernel and reader, rounded up to a power of two

@@ -23,8 +23,8 @@ use crate::state::Store;
 /// Each figure of the risk is a ratio to Reno on the same path, beside CUBIC to CUBIC, with its 95 % interval. A figure that
 /// is 2 times worse or more makes the risk high, 1.25 times medium. scenarios/safety/README.md has the rule.
 ///
-/// As root it also has the kernel's verifier look at each callback and prints how many instructions that took; nothing is
-/// registered by that.
+/// As root it also asks the kernel's verifier about each callback, and prints how many instructions the verifier looked at. It
+/// registers nothing.
 ///
 /// Example: `tccc show dtcp`
 #[derive(Debug, clap::Args)]

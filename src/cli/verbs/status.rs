@@ -36,7 +36,8 @@ use crate::units::format_duration;
 /// Show what tccc did to this host: algorithms, policy, what is on trial
 ///
 /// Also shows what others registered, such as `bpftool struct_ops register`, and what killed commands left. Names what has
-/// changed since: another default, a pin that is gone. Without root only the records are seen. Nanoseconds per callback need `sysctl kernel.bpf_stats_enabled=1`.
+/// changed since: another default, a pin that is gone. Without root it shows only the records. Nanoseconds per callback
+/// need `sysctl kernel.bpf_stats_enabled=1`.
 ///
 /// Example: `tccc status -o json`
 #[derive(Debug, clap::Args)]

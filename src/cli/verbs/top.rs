@@ -34,7 +34,7 @@ pub struct Args {
     /// Time between samples of one connection; a longer one costs less
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_interval)]
     interval: Duration,
-    /// Time between two pictures
+    /// Time between two updates of the screen
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_refresh)]
     refresh: Duration,
     /// Buffer between kernel and reader, rounded up to a power of two

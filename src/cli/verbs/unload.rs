@@ -24,7 +24,7 @@ use crate::units::{format_duration, parse_duration};
 /// Unregister an algorithm: default back, pins and records away
 ///
 /// The default goes back to what it was before `tccc load --default`, unless somebody changed it since. Open sockets keep
-/// the algorithm until they close; they are shown by process. `--all` also removes what killed commands left.
+/// the algorithm until they close, and are listed by process. `--all` also removes what killed commands left.
 ///
 /// Example: `tccc unload dtcp --drain 60s`
 #[derive(Debug, clap::Args)]

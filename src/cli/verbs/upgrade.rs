@@ -33,7 +33,7 @@ const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 /// `tccc rollback`. A kernel without struct_ops links (before 6.4) cannot swap code. There the new code is loaded beside the
 /// old one first, and a program that asks for the name during the change gets an error.
 ///
-/// Where the name is the default, or a rule gives it, it first says what the new code does to its neighbours. Code whose risk is
+/// If the name is the default, or a rule gives it, this first prints what the new code does to its neighbours. Code whose risk is
 /// high, or not measured, needs `--trial` or `--accept-risk` there.
 ///
 /// With `--trial` a part of the new connections gets the new code, under a name of its own, until `tccc confirm`.
@@ -44,13 +44,13 @@ const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 pub struct Args {
     /// The name under which it is loaded
     name: String,
-    /// The new code: an algorithm of `tccc list`, or an object file; when absent what the name has, with its tunables
+    /// The new code: an algorithm of `tccc list`, or an object file; by default the algorithm that the name has
     #[arg(value_name = "ID|FILE.bpf.o")]
     algorithm: Option<String>,
     /// Value of a tunable, in its own unit; may be given several times
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
-    /// Try it for this time, such as 10m; undone unless `tccc confirm` follows before
+    /// Try it for this time, such as 10m; undone unless you run `tccc confirm` before
     #[arg(long, value_name = "TIME", value_parser = parse_trial)]
     trial: Option<Duration>,
     #[command(flatten)]
@@ -65,9 +65,9 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Put the code before under the name of a loaded algorithm again
+/// Put back the code that an upgrade replaced
 ///
-/// A second rollback undoes the first. Otherwise as `tccc upgrade`.
+/// New connections get that code, as with `tccc upgrade`. A second rollback undoes the first.
 ///
 /// Example: `tccc rollback dtcp`
 #[derive(Debug, clap::Args)]

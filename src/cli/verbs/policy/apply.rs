@@ -22,7 +22,7 @@ use crate::policy::sweep::Moves;
 use crate::trial::{self, Plan};
 use crate::units::format_duration;
 
-/// Make the rules of a file decide, in the place of those before
+/// Replace the policy with the rules of a file
 ///
 /// Says first what each algorithm does to its neighbours; one whose risk is high, or not measured, needs a trial or
 /// `--accept-risk` (`tccc list --help` has the rule). Algorithms that rules name are loaded with the policy. Connections that are open keep their algorithm, unless `--live`
@@ -37,7 +37,7 @@ use crate::units::format_duration;
 pub struct Args {
     #[command(flatten)]
     file: File,
-    /// Undo everything after this time, such as 10m, unless `tccc confirm` follows before
+    /// Undo everything after this time, such as 10m, unless you run `tccc confirm` before
     #[arg(long, value_name = "TIME", value_parser = parse_trial)]
     trial: Option<Duration>,
     /// End the trial when a rule's connections cross this limit, such as retransmitted<1.2x; may be repeated
