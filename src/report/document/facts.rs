@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{calibration, metric, nodes};
 use crate::model::metrics::Metric;
 use crate::model::run::Engine;
+use crate::plain::count;
 use crate::report::judge::cell::{common_place, each_once, place_name};
 use crate::report::judge::interval::{self, IntervalKind};
 use crate::report::judge::report::Report;
@@ -20,7 +21,7 @@ pub fn header(report: &Report) -> Vec<(String, String)> {
     };
     let mut facts = Vec::new();
     facts.extend(report.source.as_ref().map(|source| ("source", format!("{}, {}", source.paper, source.place))));
-    facts.push(("kernel", format!("{}, {} processors", host.kernel, host.cpus)));
+    facts.push(("kernel", format!("{}, {}", host.kernel, count(host.cpus as usize, "processor"))));
     facts.push(("path", format!("link {}, network {}, offloads {}", host.link, host.network, host.offloads)));
     facts.push(("profile", report.profile.clone()));
     facts.push(("every cell", place_name(&common_place(&report.cells))));

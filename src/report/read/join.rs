@@ -12,6 +12,7 @@ use super::scenarios::Scenarios;
 use crate::failure::{Failure, Kind};
 use crate::model::notice::Notice;
 use crate::model::run::{At, Engine, HostRecord, Machine, RunStatus};
+use crate::plain::count;
 
 /// So deep below a directory that is asked for result directories are looked for.
 const DEPTH: u32 = 3;
@@ -180,7 +181,9 @@ fn processors_of(directory: &ResultDir) -> impl Iterator<Item = String> {
     let host = Some(&directory.host).filter(|host| host.engine == Engine::Kernel);
     host.into_iter().map(|host| {
         let models: BTreeSet<&str> = host.machines.iter().map(|machine| machine.processor.as_str()).collect();
-        format!("{} processors {}", host.cpus, models.into_iter().collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+        format!("{} {}", count(host.cpus as usize, "processor"), models.into_iter().collect::<Vec<_>>().join(", "))
+            .trim_end()
+            .to_owned()
     })
 }
 

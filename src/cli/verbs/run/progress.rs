@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
 use crate::lab::work::{Forecast, Progress};
-use crate::plain::plain_lines;
+use crate::plain::{count, plain_lines};
 
 pub use self::file::ProgressFile;
 
@@ -121,7 +121,7 @@ impl Display {
     }
 
     fn leave_out(&self, runs: usize, why: &str) {
-        self.say(&format!("tccc: warning: {}: {} left out: {why}", self.what, plural(runs, "run")));
+        self.say(&format!("tccc: warning: {}: {} left out: {why}", self.what, count(runs, "run")));
         self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(runs as u64));
     }
 
@@ -142,19 +142,15 @@ impl Display {
 
 /// What one call has to do, as people say it: `12 runs on 2 paths, 9 finished before, about 3m 20s, at most 4 at once`.
 pub fn sentence(forecast: &Forecast) -> String {
-    let mut text = plural(forecast.to_do, "run");
+    let mut text = count(forecast.to_do, "run");
     if forecast.paths > 0 {
-        let _ = write!(text, " on {}", plural(forecast.paths, "path")); // writing to a string does not fail
+        let _ = write!(text, " on {}", count(forecast.paths, "path")); // writing to a string does not fail
     }
     if forecast.finished > 0 {
         let _ = write!(text, ", {} finished before", forecast.finished);
     }
     let at_once = if forecast.at_once > 1 { format!(", at most {} at once", forecast.at_once) } else { String::new() };
     format!("{text}, about {}{at_once}", seconds(forecast.expected))
-}
-
-fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 /// A time in whole seconds: `1h 2m 3s`.
