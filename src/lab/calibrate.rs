@@ -12,7 +12,6 @@ use anyhow::{Context, Result, anyhow};
 use crate::emulate::Link;
 use crate::emulate::topology::{Node, Topology};
 use crate::failure::Failure;
-use crate::lab::machine;
 use crate::lab::plan::mix;
 use crate::model::run::{At, Calibration, LinkCounters, Quantity};
 use crate::path::loss::LossModel;
@@ -229,7 +228,7 @@ impl Path<'_> {
             allowed,
             within: (allowed[0]..=allowed[1]).contains(&measured),
             attempts: 1,
-            boot: machine::boot(),
+            ..Calibration::default()
         }
     }
 
@@ -392,9 +391,7 @@ mod tests {
             asked: 20e6,
             measured: 18e6,
             allowed: [19.6e6, 20.4e6],
-            within: false,
-            attempts: 3,
-            boot: None,
+            ..Calibration::default()
         };
         let failure = outside(std::slice::from_ref(&one)).unwrap();
         assert!(failure.what.contains("s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit"));

@@ -186,7 +186,7 @@ fn host() -> HostRecord {
         allowed: [asked * 0.99, asked * 1.01],
         within: true,
         attempts: 1,
-        boot: None,
+        ..Calibration::default()
     };
     HostRecord {
         schema: RESULT_SCHEMA,

@@ -72,7 +72,8 @@ impl Paths {
             let measure = || calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell));
             let measured = patience.measure(measure, work.stop, tell)?;
             paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
-            paths.calibration.extend(measured);
+            let in_this_boot = |one| Calibration { boot: earlier.boot.clone(), ..one };
+            paths.calibration.extend(measured.into_iter().map(in_this_boot));
         }
         Ok(paths)
     }

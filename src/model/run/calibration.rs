@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub type At = BTreeMap<String, String>;
 
 /// What the empty path measured before an experiment, beside what was asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Calibration {
     pub quantity: Quantity,
