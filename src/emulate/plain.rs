@@ -71,7 +71,8 @@ impl Link for Plain {
                 received_pkts: packets,
                 sent_pkts: packets,
                 sent_bytes: grown(|sent| sent.bytes).saturating_sub(packets * ETHERNET_HEADER),
-                failed_pkts: grown(|sent| sent.drops),
+                // The only queue on its way is the kernel's own, of the receiving processor.
+                overflow_pkts: grown(|sent| sent.drops),
                 ..LinkCounters::default()
             }
         })
