@@ -5,6 +5,7 @@ mod link;
 pub mod mininet;
 pub mod netem;
 pub mod netns;
+mod plain;
 pub mod topology;
 pub mod tunlink;
 pub(crate) mod wires;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::emulate::layout::{EndLayout, LINK_PREFIX, Layout, NodeLayout};
 use crate::emulate::topology::{Node, Topology};
-use crate::emulate::{LinkDriver, Network};
+use crate::emulate::{LinkDriver, Network, plain};
 use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::process::{self, Process};
@@ -70,7 +70,7 @@ impl Network for Mininet {
         }
         let mut links = Vec::new();
         for link in &layout.links {
-            let joined = Node::ends(&nodes, link).and_then(|ends| self.driver.connect(&link.config, ends));
+            let joined = Node::ends(&nodes, link).and_then(|ends| plain::join(&*self.driver, &link.config, ends));
             links.push(joined.with_context(|| format!("build the link {}", link.name))?);
         }
         keeper.say("linked")?;

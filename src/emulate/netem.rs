@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use self::chain::StageCounts;
 use self::options::NetemOptions;
 use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
-use super::wires::Wires;
+use super::wires::{ETHERNET_HEADER, Wires};
 use crate::failure::Failure;
 use crate::kernel::probe::has_netem;
 use crate::model::run::LinkCounters;
@@ -22,8 +22,6 @@ use crate::units::format_duration;
 mod chain;
 mod options;
 
-/// Ethernet header, bytes: netem counts it, a link does not.
-const HEADER: u64 = 14;
 /// Room of the stages that hold packets for their delay only: a second of small packets at 1 Gbit/s.
 const AMPLE_PKTS: u32 = 2_000_000;
 /// Largest jitter: netem keeps half of it, in nanoseconds, as a signed number of 32 bits.
@@ -213,7 +211,7 @@ fn counters_of(before: &[StageCounts], after: &[StageCounts]) -> LinkCounters {
     LinkCounters {
         received_pkts: passed + lost,
         sent_pkts: sent,
-        sent_bytes: grown(last, |counts| counts.bytes).saturating_sub(sent * HEADER),
+        sent_bytes: grown(last, |counts| counts.bytes).saturating_sub(sent * ETHERNET_HEADER),
         lost_pkts: lost,
         duplicated_pkts: seen.saturating_sub(passed + before[1].waiting),
         overflow_pkts: overflow,

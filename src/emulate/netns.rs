@@ -8,7 +8,7 @@ use rtnetlink::packet_route::route::{RouteAttribute, RouteMetric};
 
 use crate::emulate::layout::{LINK_PREFIX, Layout, LinkLayout, RouteLayout};
 use crate::emulate::topology::{Node, Topology};
-use crate::emulate::{LinkDriver, LinkEnd, Network};
+use crate::emulate::{LinkDriver, LinkEnd, Network, plain};
 use crate::kernel::netlink;
 use crate::kernel::netns::Netns;
 
@@ -34,7 +34,8 @@ impl Network for Namespaces {
     }
 
     fn build(&self, layout: &Layout) -> Result<Topology> {
-        let Built { nodes, links, lacking } = build(layout, &mut |link, ends| self.driver.connect(&link.config, ends))?;
+        let Built { nodes, links, lacking } =
+            build(layout, &mut |link, ends| plain::join(&*self.driver, &link.config, ends))?;
         Ok(Topology { layout: layout.clone(), nodes, links, lacking, keeper: None })
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 
 use super::link::LinkEnd;
 use crate::kernel::netlink::{
-    VethEnd, create_veth, delete_interface, is_operational, send_drops, set_up, stop_ipv6_autoconfiguration,
+    VethEnd, create_veth, delete_interface, is_operational, sent, set_up, stop_ipv6_autoconfiguration,
 };
 use crate::kernel::netns::Netns;
 use crate::kernel::offload::turn_offloads_off;
@@ -23,6 +23,9 @@ pub const END_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x01];
 const OWN_MAC: [u8; 6] = [0x02, 0x74, 0x63, 0x63, 0x63, 0x02];
 /// The link's own halves, in its private namespace: of the first and of the second end.
 pub const OWN_NAMES: [&str; 2] = ["link0", "link1"];
+
+/// Ethernet header, bytes: the kernel's counters have it, a link's do not.
+pub const ETHERNET_HEADER: u64 = 14;
 
 /// The kernel tells that a pair is up within a second, and a busy host later.
 const OPERATIONAL_WITHIN: Duration = Duration::from_secs(10);
@@ -70,20 +73,11 @@ impl Wires {
 
     /// Waits until the interfaces carry packets.
     ///
-    /// Errors: they do not within [`OPERATIONAL_WITHIN`]; one was taken away.
+    /// Errors: those of [`wait_until_operational`].
     pub fn wait_until_operational(&self) -> Result<()> {
-        let deadline = Instant::now() + OPERATIONAL_WITHIN;
         let own = OWN_NAMES.map(|name| (&self.own, name));
         let ends = self.ends.each_ref().map(|end| (&end.netns, end.interface.as_str()));
-        for (netns, name) in own.into_iter().chain(ends) {
-            while !is_operational(netns, name)? {
-                if Instant::now() >= deadline {
-                    bail!("interface \"{name}\" carried no packets after {OPERATIONAL_WITHIN:?}");
-                }
-                thread::sleep(LOOK_AGAIN);
-            }
-        }
-        Ok(())
+        wait_until_operational(own.into_iter().chain(ends))
     }
 
     /// Packets each end failed to hand to the link since [`Wires::restart_end_drops`]; none for one that vanished.
@@ -99,8 +93,24 @@ impl Wires {
     }
 
     fn drops_so_far(&self) -> [u64; 2] {
-        [0, 1].map(|n| send_drops(&self.ends[n].netns, &self.ends[n].interface).unwrap_or(0))
+        [0, 1].map(|n| sent(&self.ends[n].netns, &self.ends[n].interface).unwrap_or_default().drops)
     }
+}
+
+/// Waits until interfaces carry packets.
+///
+/// Errors: they do not within [`OPERATIONAL_WITHIN`]; one was taken away.
+pub fn wait_until_operational<'a>(interfaces: impl IntoIterator<Item = (&'a Netns, &'a str)>) -> Result<()> {
+    let deadline = Instant::now() + OPERATIONAL_WITHIN;
+    for (netns, name) in interfaces {
+        while !is_operational(netns, name)? {
+            if Instant::now() >= deadline {
+                bail!("interface \"{name}\" carried no packets after {OPERATIONAL_WITHIN:?}");
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Wires {

@@ -152,12 +152,22 @@ pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
     netns.run(|| interface_index_here(name))
 }
 
-/// Packets that an interface was given to send and dropped, since it exists.
+/// What an interface was given to send, since it exists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// With Ethernet headers.
+    pub bytes: u64,
+    pub packets: u64,
+    /// Packets that were not sent.
+    pub drops: u64,
+}
+
+/// Reads what an interface has sent.
 ///
 /// Errors: no such interface; not permitted to enter.
-pub fn send_drops(netns: &Netns, name: &str) -> Result<u64> {
+pub fn sent(netns: &Netns, name: &str) -> Result<Sent> {
     let table = netns.run(|| fs::read_to_string("/proc/thread-self/net/dev").context("read the interface counters"))?;
-    parse_send_drops(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
+    parse_sent(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
 }
 
 /// Keeps the kernel from giving an interface IPv6 addresses by itself, which would send packets nobody asked for.
@@ -193,12 +203,14 @@ fn interface_index_here(name: &str) -> Result<u32> {
     if_nametoindex(name).map_err(|_| anyhow!("no interface \"{name}\" in the namespace"))
 }
 
-/// Column of dropped packets among the sending counters of /proc/net/dev, counted from the first counter of a line.
-const SEND_DROPS_COLUMN: usize = 11;
+/// Columns of /proc/net/dev before those that count what is sent: bytes, packets, errors, drops.
+const RECEIVE_COLUMNS: usize = 8;
 
-fn parse_send_drops(table: &str, name: &str) -> Option<u64> {
+fn parse_sent(table: &str, name: &str) -> Option<Sent> {
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    line.split_whitespace().nth(SEND_DROPS_COLUMN)?.parse().ok()
+    let mut counters = line.split_whitespace().skip(RECEIVE_COLUMNS).map(|counter| counter.parse().ok());
+    let [bytes, packets, _, drops] = [(); 4].map(|()| counters.next().flatten());
+    Some(Sent { bytes: bytes?, packets: packets?, drops: drops? })
 }
 
 /// The kernel's answer as a phrase.
@@ -221,12 +233,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn send_drops_are_read_from_their_column() {
+    fn what_was_sent_is_read_from_its_columns() {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
                      tccc0:21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
-        assert_eq!(parse_send_drops(table, "lo"), Some(12));
-        assert_eq!(parse_send_drops(table, "tccc0"), Some(32));
-        assert_eq!(parse_send_drops(table, "tccc"), None);
+        assert_eq!(parse_sent(table, "lo"), Some(Sent { bytes: 9, packets: 10, drops: 12 }));
+        assert_eq!(parse_sent(table, "tccc0"), Some(Sent { bytes: 29, packets: 30, drops: 32 }));
+        assert_eq!(parse_sent(table, "tccc"), None);
     }
 
     #[test]

@@ -228,6 +228,7 @@ impl Path<'_> {
             allowed,
             within: (allowed[0]..=allowed[1]).contains(&measured),
             attempts: 1,
+            ..Calibration::default()
         }
     }
 
@@ -390,8 +391,7 @@ mod tests {
             asked: 20e6,
             measured: 18e6,
             allowed: [19.6e6, 20.4e6],
-            within: false,
-            attempts: 3,
+            ..Calibration::default()
         };
         let failure = outside(std::slice::from_ref(&one)).unwrap();
         assert!(failure.what.contains("s-r rate measured 18mbit, asked 20mbit, allowed 19.6mbit to 20.4mbit"));

@@ -31,6 +31,12 @@ pub fn id() -> Option<String> {
     IDS.iter().map(|file| line(file)).find(|own| !own.is_empty()).map(|own| shortened(&own))
 }
 
+/// This boot of the machine. None: the machine does not say.
+pub fn boot() -> Option<String> {
+    let ids = IDS.map(line);
+    ids.iter().all(|id| !id.is_empty()).then(|| shortened(&ids.concat()))
+}
+
 /// Adds the machines that are not known yet.
 pub fn add(known: &mut Vec<Machine>, others: impl IntoIterator<Item = Machine>) {
     for one in others {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use self::attempt::Bench;
-use self::paths::{Paths, distinct_paths};
+use self::paths::{Earlier, Paths, distinct_paths};
 use self::queue::Queue;
 use self::together::Together;
 use crate::emulate::Network;
@@ -86,7 +86,7 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
     if let Some(earlier) = &earlier {
         check_same_host(earlier, &host, &results)?;
     }
-    let paths = Paths::measure(work, &to_do, network, tell)?;
+    let paths = Paths::measure(work, &to_do, network, &Earlier::of(earlier.as_ref()), tell)?;
     let outside = calibrate::outside(&paths.calibration);
     let (to_do, left_out): (Vec<_>, Vec<_>) = to_do.into_iter().partition(|run| paths.carry(plan, run));
     if !to_do.is_empty() || earlier.is_none() {

@@ -104,6 +104,11 @@ impl LinkConfig {
         Err(Failure::usage(format!("{place}: {} = {}", out.field, out.wrong)).into())
     }
 
+    /// Whether it does nothing to packets: a queue without a rate behind it never fills.
+    pub(crate) fn is_open(&self) -> bool {
+        self.directions.iter().all(|one| *one == Direction { queue: one.queue, seed: one.seed, ..Direction::default() })
+    }
+
     /// The first field of a direction that is outside its range; none when all are within.
     pub(crate) fn out_of_range(&self) -> Option<OutOfRange> {
         let of = |direction: usize| {

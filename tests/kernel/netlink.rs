@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::common::{HostSnapshot, needs};
 use anyhow::Result;
 use tccc::kernel::netlink::{
-    VethEnd, add_address, add_route, create_veth, delete_interface, has_interface, interface_index, send_drops,
-    set_mtu, set_up, stop_ipv6_autoconfiguration,
+    VethEnd, add_address, add_route, create_veth, delete_interface, has_interface, interface_index, sent, set_mtu,
+    set_up, stop_ipv6_autoconfiguration,
 };
 use tccc::kernel::netns::Netns;
 use tccc::kernel::offload::{Offloads, offloads, turn_offloads_off};
@@ -40,11 +40,11 @@ fn veth_pair_with_route_carries_packets() {
     receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 0))?)).unwrap();
     // What the kernel sent by itself before the far end was up is lost.
-    let dropped = send_drops(&near, "knla0").unwrap();
+    let dropped = sent(&near, "knla0").unwrap().drops;
     sender.send_to(b"knl", receiver.local_addr().unwrap()).unwrap();
     let mut received = [0; 8];
     assert_eq!(receiver.recv(&mut received).unwrap(), 3);
-    assert_eq!(send_drops(&near, "knla0").unwrap(), dropped);
+    assert_eq!(sent(&near, "knla0").unwrap().drops, dropped);
     drop((near, far));
     before.assert_unchanged();
 }

@@ -133,6 +133,7 @@ fn host() -> HostRecord {
         allowed: [asked * 0.99, asked * 1.01],
         within: true,
         attempts: 1,
+        ..Calibration::default()
     };
     HostRecord {
         schema: RESULT_SCHEMA,

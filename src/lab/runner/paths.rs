@@ -9,9 +9,10 @@ use super::patience::Patience;
 use crate::emulate::Network;
 use crate::lab::calibrate;
 use crate::lab::layout::settings_in_force;
+use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun, mix};
 use crate::lab::work::{Progress, Work, interrupted};
-use crate::model::run::{At, Calibration};
+use crate::model::run::{At, Calibration, HostRecord};
 use crate::scenario::Cell;
 
 /// The first run on each distinct path.
@@ -38,11 +39,12 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Measures every distinct path once, while nothing else goes on.
+    /// Measures every distinct path once, while nothing else goes on, but for those that were measured earlier.
     pub fn measure(
         work: &Work<'_>,
         to_do: &[&PlannedRun],
         network: &dyn Network,
+        earlier: &Earlier<'_>,
         tell: &mut dyn FnMut(Progress),
     ) -> Result<Paths> {
         let plan = work.plan;
@@ -53,7 +55,6 @@ impl Paths {
             if work.stop.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
-            tell(Progress::Calibrating(place(cell)));
             let topology = network.build(&plan.layout(run))?;
             paths.notices.extend(
                 topology.lacking.iter().map(|name| format!("this kernel has no {name}, which the profile sets")),
@@ -64,10 +65,15 @@ impl Paths {
             let seed = mix(plan.seed, index as u64 + 1);
             paths.offloads.insert(topology.offloads()?);
             paths.sysctls = settings_in_force(&topology)?;
+            if earlier.has(plan, cell) {
+                continue;
+            }
+            tell(Progress::Calibrating(place(cell)));
             let measure = || calibrate::calibrate(cell, &topology, seed, &path_place(plan, cell));
             let measured = patience.measure(measure, work.stop, tell)?;
             paths.wrong.extend(calibrate::outside(&measured).map(|_| run.cell));
-            paths.calibration.extend(measured);
+            let in_this_boot = |one| Calibration { boot: earlier.boot.clone(), ..one };
+            paths.calibration.extend(measured.into_iter().map(in_this_boot));
         }
         Ok(paths)
     }
@@ -79,6 +85,33 @@ impl Paths {
 
     pub fn offloads(&self) -> String {
         self.offloads.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What an interrupted call measured.
+#[derive(Debug, Default)]
+pub struct Earlier<'a> {
+    calibration: &'a [Calibration],
+    boot: Option<String>,
+}
+
+impl<'a> Earlier<'a> {
+    pub fn of(host: Option<&'a HostRecord>) -> Self {
+        let calibration = host.map_or(&[][..], |host| &host.calibration);
+        Earlier { calibration, boot: machine::boot() }
+    }
+
+    /// Whether the path of a cell was measured in this boot and was what the scenario asks.
+    ///
+    /// A call relies on its first measurements to its end, however long it takes; so does one that resumes it. Whether
+    /// links are late is seen in every run.
+    fn has(&self, plan: &Plan, cell: &Cell) -> bool {
+        let at = path_place(plan, cell);
+        let is_on_it = |other: &&Cell| at.iter().all(|(name, value)| other.at.get(name) == Some(value));
+        let is_unique = plan.cells.iter().filter(is_on_it).all(|other| has_same_path(other, cell));
+        let mut measured = self.calibration.iter().filter(|one| one.quantity.at == at).peekable();
+        let is_known = |one: &Calibration| one.within && one.boot.is_some() && one.boot == self.boot;
+        is_unique && measured.peek().is_some() && measured.all(is_known)
     }
 }
 
@@ -124,6 +157,28 @@ mod tests {
         let carried = plan.runs.iter().filter(|run| paths.carry(&plan, run));
         let losses: Vec<&str> = carried.map(|run| plan.cells[run.cell].at["loss"].as_str()).collect();
         assert_eq!(losses, ["0"; 12]);
+    }
+
+    #[test]
+    fn path_that_was_measured_in_this_boot_is_not_measured_again() {
+        let plan = plan();
+        let lossy = plan.cells.iter().find(|cell| cell.at["loss"] == "1%").unwrap();
+        let clean = plan.cells.iter().find(|cell| cell.at["loss"] == "0").unwrap();
+        let text = r#"{"quantity":"s-r rate at loss = 1%","unit":"bit/s","asked":1.0,"measured":1.0,"allowed":[0.9,1.1],
+                       "within":true,"boot":"now"}"#;
+        let rate: Calibration = serde_json::from_str(text).unwrap();
+        let rtt = |within| Calibration { quantity: "s-r rtt at loss = 1%".into(), within, ..rate.clone() };
+        let old = |boot: Option<&str>| Calibration { boot: boot.map(str::to_owned), ..rtt(true) };
+        let has =
+            |calibration: &[Calibration], cell| Earlier { calibration, boot: Some("now".to_owned()) }.has(&plan, cell);
+        let good = [rate.clone(), rtt(true)];
+        assert!(has(&good, lossy) && !has(&good, clean) && !has(&[], lossy));
+        assert!(!has(&[rate.clone(), rtt(false)], lossy), "it was not what the scenario asks");
+        assert!(!has(&[rate.clone(), old(Some("then"))], lossy), "the machine has booted since");
+        assert!(!has(&[rate.clone(), old(None)], lossy), "an older file does not say when");
+        assert!(!Earlier { calibration: &good, boot: None }.has(&plan, lossy));
+        let one = [Calibration { quantity: "s-r rate".into(), ..rate }];
+        assert!(!has(&one, lossy), "of a path that is one of several");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub type At = BTreeMap<String, String>;
 
 /// What the empty path measured before an experiment, beside what was asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Calibration {
     pub quantity: Quantity,
@@ -23,6 +23,8 @@ pub struct Calibration {
     pub within: bool,
     /// Measurements it took, this one included: those before lay outside. 0 in files that do not say.
     pub attempts: u32,
+    /// The boot of the machine that it was measured in: a resume in the same boot does not measure it again.
+    pub boot: Option<String>,
 }
 
 /// A quantity of one path: `s-r rate at loss = 1%`.
@@ -81,22 +83,24 @@ struct Written {
     within: bool,
     #[serde(default)]
     attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
 }
 
 impl From<Written> for Calibration {
     fn from(written: Written) -> Self {
-        let Written { quantity, path, unit, asked, measured, allowed, within, attempts } = written;
+        let Written { quantity, path, unit, asked, measured, allowed, within, attempts, boot } = written;
         let quantity = path.unwrap_or_else(|| quantity.as_str().into());
-        Calibration { quantity, unit, asked, measured, allowed, within, attempts }
+        Calibration { quantity, unit, asked, measured, allowed, within, attempts, boot }
     }
 }
 
 impl From<Calibration> for Written {
     fn from(calibration: Calibration) -> Self {
-        let Calibration { quantity, unit, asked, measured, allowed, within, attempts } = calibration;
+        let Calibration { quantity, unit, asked, measured, allowed, within, attempts, boot } = calibration;
         let words = quantity.to_string();
         let path = (Quantity::from(words.as_str()) != quantity).then_some(quantity);
-        Written { quantity: words, path, unit, asked, measured, allowed, within, attempts }
+        Written { quantity: words, path, unit, asked, measured, allowed, within, attempts, boot }
     }
 }
 

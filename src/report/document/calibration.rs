@@ -73,6 +73,7 @@ mod tests {
             allowed: [0.0, 0.0],
             within: (measured - asked).abs() <= 0.05 * asked.max(0.02),
             attempts: 1,
+            ..Calibration::default()
         }
     }
 

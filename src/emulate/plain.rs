@@ -1,0 +1,128 @@
+//! A link that does nothing to packets: one veth pair from node to node, without an emulator between them.
+
+use std::sync::Mutex;
+
+use anyhow::{Context, Result};
+
+use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
+use super::wires::{END_MAC, ETHERNET_HEADER, wait_until_operational};
+use crate::kernel::netlink::{Sent, VethEnd, create_veth, delete_interface, sent, set_up, stop_ipv6_autoconfiguration};
+use crate::kernel::offload::turn_offloads_off;
+use crate::kernel::privilege;
+use crate::model::run::LinkCounters;
+use crate::path::LinkConfig;
+
+/// Joins two nodes by the driver, or without one where the link does nothing to packets.
+///
+/// Errors: those of [`LinkDriver::connect`].
+/// Side effects: two interfaces that live as long as the returned link.
+pub fn join(driver: &dyn LinkDriver, config: &LinkConfig, ends: [LinkEnd; 2]) -> Result<Box<dyn Link>> {
+    if !config.is_open() {
+        return driver.connect(config, ends);
+    }
+    config.check()?;
+    Ok(Box::new(Plain::create(config.mtu, ends).context("create the link's interfaces")?))
+}
+
+/// A veth pair, deleted when dropped.
+#[derive(Debug)]
+struct Plain {
+    ends: [LinkEnd; 2],
+    /// What each end had sent when the counters were last started.
+    before: Mutex<[Sent; 2]>,
+}
+
+impl Plain {
+    fn create(mtu: u32, ends: [LinkEnd; 2]) -> Result<Self> {
+        privilege::require("create the interfaces of a link", &privilege::FOR_LINK)?;
+        let [first, second] = ends.each_ref().map(|end| {
+            let LinkEnd { netns, interface } = end;
+            VethEnd { netns, name: interface, mac: Some(END_MAC), arp: false }
+        });
+        create_veth(&first, &second, mtu)?;
+        let link = Plain { ends, before: Mutex::default() };
+        for LinkEnd { netns, interface } in &link.ends {
+            turn_offloads_off(netns, interface)?;
+            stop_ipv6_autoconfiguration(netns, interface)?;
+            set_up(netns, interface)?;
+        }
+        wait_until_operational(link.ends.iter().map(|end| (&end.netns, end.interface.as_str())))?;
+        link.restart_counters();
+        Ok(link)
+    }
+
+    fn is_there(&self) -> bool {
+        self.ends.iter().all(|end| sent(&end.netns, &end.interface).is_ok())
+    }
+
+    /// What the ends have sent; nothing where one was taken away.
+    fn sent(&self) -> [Sent; 2] {
+        self.ends.each_ref().map(|end| sent(&end.netns, &end.interface).unwrap_or_default())
+    }
+}
+
+impl Link for Plain {
+    fn counters(&self) -> [LinkCounters; 2] {
+        let (after, before) = (self.sent(), self.before.lock().expect("no thread panics with this lock"));
+        [0, 1].map(|number| {
+            let grown = |value: fn(&Sent) -> u64| value(&after[number]).saturating_sub(value(&before[number]));
+            let packets = grown(|sent| sent.packets);
+            LinkCounters {
+                received_pkts: packets,
+                sent_pkts: packets,
+                sent_bytes: grown(|sent| sent.bytes).saturating_sub(packets * ETHERNET_HEADER),
+                // The only queue on its way is the kernel's own, of the receiving processor.
+                overflow_pkts: grown(|sent| sent.drops),
+                ..LinkCounters::default()
+            }
+        })
+    }
+
+    fn restart_counters(&self) {
+        *self.before.lock().expect("no thread panics with this lock") = self.sent();
+    }
+
+    /// Nothing is random.
+    fn reseed(&self, _: [u64; 2]) {}
+
+    /// Nothing changes by time.
+    fn start(&self) {}
+
+    fn notices(&self) -> Vec<LinkNotice> {
+        if self.is_there() {
+            return Vec::new();
+        }
+        let [first, second] = self.ends.each_ref().map(|end| end.interface.as_str());
+        vec![LinkNotice::Stopped(format!("interface \"{first}\" or \"{second}\" was taken away"))]
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        // Either end takes the other with it. One that somebody else deleted already is what is wanted.
+        let _ = delete_interface(&self.ends[0].netns, &self.ends[0].interface);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::path::Direction;
+    use crate::units::{BitsPerSec, QueueSize, Share};
+
+    #[test]
+    fn only_a_link_that_does_nothing_to_packets_is_plain() {
+        let is_open = |back: Direction| {
+            let there = Direction { queue: QueueSize::Packets(9), seed: 7, ..Direction::default() };
+            LinkConfig { directions: [there, back], mtu: 1500 }.is_open()
+        };
+        let open = Direction::default();
+        assert!(is_open(open.clone()));
+        assert!(!is_open(Direction { rate: Some(BitsPerSec(1_000)), ..open.clone() }));
+        assert!(!is_open(Direction { delay: Duration::from_micros(1), ..open.clone() }));
+        assert!(!is_open(Direction { loss: Share(0.01).into(), ..open.clone() }));
+        assert!(!is_open(Direction { ack_loss: Share(0.01), ..open }));
+    }
+}
