@@ -53,18 +53,8 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
         algorithm,
         variant,
         compared: flow.compared,
-        socket: None,
-        delivered_pkts: 0,
-        received_bytes: 0,
-        goodput_bps: 0.0,
-        retrans_pkts: 0,
-        lost_pkts: 0,
-        mss_bytes: 0,
-        begin_s: None,
-        active_s: 0.0,
-        completions: Vec::new(),
         tcp_sack: flow.tcp_sack,
-        datagrams: false,
+        ..FlowRecord::default()
     }
 }
 
