@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::survey::{self, Instance};
 use super::unload::{Unloaded, undo};
@@ -69,9 +69,7 @@ pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
         let Some(unconfirmed) = record.unconfirmed.take() else { continue };
         if clock::boottime_ns()? >= unconfirmed.until_ns {
             let what = format!("too late to confirm \"{}\": its time is over", record.name);
-            return Err(Failure::failed(what)
-                .hint(format!("`tccc unload {}`, then load it again", record.name))
-                .into());
+            bail!(Failure::failed(what).hint(format!("`tccc unload {}`, then load it again", record.name)));
         }
         locked.write(&record)?;
         end_guard(&unconfirmed);

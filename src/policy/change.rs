@@ -17,8 +17,7 @@ use crate::fault;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
-use crate::kernel::{bpf, bpffs};
-use crate::kernel::{cgroup, congestion};
+use crate::kernel::{bpf, bpffs, cgroup, congestion};
 use crate::loader::{self, Options, Request};
 use crate::state::pins::Pins;
 use crate::state::{Store, Subject};
@@ -173,9 +172,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     generation::refuse_during_trial(&record)?;
     resolve::resolve(policy, &record)?;
     let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
-    for algorithm in resolve::to_load(policy)? {
-        changes.push(format!("load \"{}\"", algorithm.id));
-    }
+    changes.extend(resolve::to_load(policy)?.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
     changes.push(format!("write the record {}", super::record::path(&store).display()));
     let verb = match generation::active(&pins, &record) {
         Some(number) => format!("replace generation {number} of the policy"),
