@@ -117,7 +117,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
                 (Some(watching), Some(asks))
             }
         };
-        let trials = settings.trials.map(trials::Shelf::new);
+        let trials = settings.trials.map(trials::TrialShelf::new);
         let served = Served::new(gate, shelf, (asks, trials), pulse);
         began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));

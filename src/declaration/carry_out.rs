@@ -12,7 +12,7 @@ use crate::policy::change;
 use crate::policy::generation::Role;
 use crate::policy::record::TrialSubject;
 use crate::state::{DeclaredIn, Record, Store};
-use crate::trial::{self, Plan};
+use crate::trial::{self, TrialPlan};
 
 /// What carrying out needs besides the declaration.
 pub struct Tools<'a> {
@@ -79,7 +79,12 @@ fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> 
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
         return change::apply(policy, Some(file), Role::Permanent, false).map(drop);
     }
-    let plan =
-        Plan { subject: TrialSubject::Policy, policy: policy.clone(), patience: None, live: false, loaded: Vec::new() };
+    let plan = TrialPlan {
+        subject: TrialSubject::Policy,
+        policy: policy.clone(),
+        patience: None,
+        live: false,
+        loaded: Vec::new(),
+    };
     trial::begin(&plan, Some(file), &mut (tools.guard)()).map(drop)
 }

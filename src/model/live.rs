@@ -17,7 +17,7 @@ pub mod meter;
 pub mod socket;
 pub mod summary;
 
-use algorithm::Algorithm;
+use algorithm::LiveAlgorithm;
 use history::Room;
 use socket::{Owner, Socket};
 
@@ -37,7 +37,7 @@ const ARMS_MAX: usize = 4096;
 #[derive(Debug, Default, Clone)]
 pub struct Live {
     sockets: HashMap<u64, Socket>,
-    algorithms: BTreeMap<String, Algorithm>,
+    algorithms: BTreeMap<String, LiveAlgorithm>,
     owners: HashMap<u64, Owner>,
     arms: HashMap<u64, Arc<RuleArm>>,
     /// Every arm that was met; sockets of one arm share its name.
@@ -116,11 +116,11 @@ impl Live {
     }
 
     /// Every algorithm that was met, by its kernel name.
-    pub fn algorithms(&self) -> impl Iterator<Item = (&str, &Algorithm)> {
+    pub fn algorithms(&self) -> impl Iterator<Item = (&str, &LiveAlgorithm)> {
         self.algorithms.iter().map(|(name, algorithm)| (name.as_str(), algorithm))
     }
 
-    pub fn algorithm(&self, name: &str) -> Option<&Algorithm> {
+    pub fn algorithm(&self, name: &str) -> Option<&LiveAlgorithm> {
         self.algorithms.get(name)
     }
 
@@ -203,12 +203,12 @@ impl Live {
     }
 
     /// Makes room for an algorithm, unless there are too many.
-    fn algorithm_named(&mut self, name: &str) -> Option<&mut Algorithm> {
+    fn algorithm_named(&mut self, name: &str) -> Option<&mut LiveAlgorithm> {
         if !self.algorithms.contains_key(name) {
             if self.algorithms.len() >= ALGORITHMS_MAX {
                 return None;
             }
-            self.algorithms.insert(name.to_owned(), Algorithm::default());
+            self.algorithms.insert(name.to_owned(), LiveAlgorithm::default());
         }
         self.algorithms.get_mut(name)
     }

@@ -187,7 +187,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
 }
 
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct PolicyStanding {
     pub generation: Option<GenerationRecord>,
     /// What it did; none where that may not be looked at.
     pub counts: Option<PolicyCounts>,
@@ -208,17 +208,17 @@ pub fn current() -> Result<Option<GenerationRecord>> {
 /// Looks at the policy, its counts and its pins.
 ///
 /// Errors: the record is damaged.
-pub fn standing() -> Result<Standing> {
+pub fn standing() -> Result<PolicyStanding> {
     let record = PolicyRecord::read(&Store::of_host())?;
     let pins = PolicyPins::of_host();
     let active = pins.as_ref().and_then(|pins| generation::active(pins, &record));
     let generation = active.and_then(|number| record.generation(number).cloned());
     let (Some(pins), Some(generation)) = (&pins, generation) else {
-        return Ok(Standing { drift: without_policy(pins.as_ref(), &record), ..Standing::default() });
+        return Ok(PolicyStanding { drift: without_policy(pins.as_ref(), &record), ..PolicyStanding::default() });
     };
     let counts = counts::read(pins, generation.number, &generation.policy).ok();
     let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
-    Ok(Standing { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
+    Ok(PolicyStanding { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
 /// What there is although no generation of the record decides by a pin of this host.

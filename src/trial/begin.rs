@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct TrialPlan {
     pub subject: TrialSubject,
     /// The rules, those that the trial adds included.
     pub policy: Policy,
@@ -44,7 +44,7 @@ pub struct Plan {
 ///
 /// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
-pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
+pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
     ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
     let turn = Turn::take()?;
@@ -71,7 +71,7 @@ fn start_guard(command: &mut Command, began_ns: u64) -> Result<Detached> {
     Detached::start(command.args([&began_ns.to_string(), "--starter", &starter])).context("start the trial's guard")
 }
 
-fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
+fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
     TrialRecord {
         subject: plan.subject.clone(),
         began_ns,

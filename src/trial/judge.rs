@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arms::{ArmCells, connections_of, effect_of, sums_of};
 use crate::model::guard::{
-    self, ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Limit, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, Verdict, Worse,
+    self, ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Limit, LimitVerdict, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, Worse,
 };
 use crate::policy::record::PolicyRecord;
 use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, SplitBy, Treatment};
@@ -203,9 +203,9 @@ fn relative(
     };
     let Look { ratio, interval, e_worse, e_safe, needed, verdict } = guard::look(&estimate, limit, decisions);
     let state = match verdict {
-        Verdict::Crossed => LimitState::Crossed,
-        Verdict::Safe => LimitState::Safe,
-        Verdict::Undecided => LimitState::Undecided,
+        LimitVerdict::Crossed => LimitState::Crossed,
+        LimitVerdict::Safe => LimitState::Safe,
+        LimitVerdict::Undecided => LimitState::Undecided,
     };
     LimitJudgement {
         ratio: Some(ratio),

@@ -18,7 +18,7 @@ use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader::{Unloaded, confirm};
-use crate::model::guard::{Plan, SPREAD_DEFAULT, detectable};
+use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Rule, RuleTrial, Treatment};
 use crate::trial::judge::limit_of;
 use crate::trial::{self, guard};
@@ -139,7 +139,7 @@ pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration
         let time = trial.steps.first().map(|step| step.duration).or(trial.deadline).or(patience).unwrap_or(FORECAST);
         for limit in &trial.limits {
             let Allowed::Relative(value) = limit.allowed else { continue };
-            let plan = Plan {
+            let plan = ForecastPlan {
                 connections_per_s: rate,
                 treated_share: share,
                 seconds: time.as_secs_f64(),

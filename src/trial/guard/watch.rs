@@ -20,7 +20,7 @@ use crate::trial::judge::{self, RuleJudgement, Seen};
 use crate::trial::progress::{self, Next};
 use crate::trial::standing::lease_of;
 use crate::trial::turn::Turn;
-use crate::trial::view::{self, History, TrialView};
+use crate::trial::view::{self, LookHistory, TrialView};
 use crate::trial::{advance, end, incident};
 
 /// Between two looks at the arms, unless something is due.
@@ -46,7 +46,7 @@ pub(super) struct TrialWatch {
     readings: VecDeque<(u64, BTreeMap<u32, ArmCells>)>,
     looked_ns: u64,
     judgements: Vec<RuleJudgement>,
-    history: History,
+    history: LookHistory,
     /// The trial as it was when it was last shown.
     shown: Option<TrialRecord>,
     recent: Option<Recent>,
@@ -79,7 +79,7 @@ impl TrialWatch {
             readings: VecDeque::new(),
             looked_ns: 0,
             judgements: Vec::new(),
-            history: History::default(),
+            history: LookHistory::default(),
             shown: None,
             recent,
             layouts,

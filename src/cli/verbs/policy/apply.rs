@@ -19,7 +19,7 @@ use crate::policy::generation::Role;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
-use crate::trial::{self, Plan};
+use crate::trial::{self, TrialPlan};
 use crate::units::format_duration;
 
 /// Make the rules of a file decide, in the place of those before
@@ -82,8 +82,13 @@ impl Args {
             return print(&mut out, &applied.map_err(|error| self.file.blamed(error))?);
         }
         forecast(&mut out, &policy, self.trial)?;
-        let plan =
-            Plan { subject: TrialSubject::Policy, policy, patience: self.trial, live: self.live, loaded: Vec::new() };
+        let plan = TrialPlan {
+            subject: TrialSubject::Policy,
+            policy,
+            patience: self.trial,
+            live: self.live,
+            loaded: Vec::new(),
+        };
         let applied = trial::begin(&plan, Some(&path), &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blamed(error))?)?;
         match self.trial {
