@@ -237,15 +237,13 @@ mod tests {
         flow_record(flow, ["reno".into(), "reno".into()], report, &events, run)
     }
 
+    fn bulk() -> TrafficReport {
+        let (algorithm, received_bytes, receiver_s) = ("reno".into(), 1000, 2.0);
+        TrafficReport::Bulk(TransferReport { algorithm, received_bytes, receiver_s, retrans_pkts: 0, mss_bytes: 1500 })
+    }
+
     fn record(events: &[Event]) -> Result<FlowRecord> {
-        let report = TransferReport {
-            algorithm: "reno".into(),
-            received_bytes: 1000,
-            receiver_s: 2.0,
-            retrans_pkts: 0,
-            mss_bytes: 1500,
-        };
-        record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(report), events)
+        record_of(&flow(Sends::Bulk), &bulk(), events)
     }
 
     #[test]
@@ -305,15 +303,8 @@ mod tests {
             ..event(time_ms, delivered)
         };
         let events = [acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)];
-        let report = TrafficReport::Bulk(TransferReport {
-            algorithm: "reno".into(),
-            received_bytes: 1000,
-            receiver_s: 2.0,
-            retrans_pkts: 0,
-            mss_bytes: 1500,
-        });
         let flow = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
-        assert_eq!(record_of(&flow, &report, &events).unwrap().delivered_pkts, 50);
+        assert_eq!(record_of(&flow, &bulk(), &events).unwrap().delivered_pkts, 50);
     }
 
     #[test]
