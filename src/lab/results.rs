@@ -13,7 +13,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -81,9 +81,7 @@ impl OpenResultDir {
         };
         let entries = match fs::read_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return Err(refuse("it is not a directory").into());
-            }
+            Err(error) if error.kind() == ErrorKind::NotADirectory => bail!(refuse("it is not a directory")),
             other => other.with_context(|| format!("list \"{}\"", path.display()))?,
         };
         if path.join("plan.json").exists() {
@@ -227,16 +225,14 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
         Failure::usage(what).hint(ANOTHER_PLACE)
     };
-    if read_json::<BlockPlan>(&path.join("plan.json")).is_ok_and(|block| block.is_some()) {
-        return Err(other("it is one published block".into()).into());
-    }
+    let is_block = read_json::<BlockPlan>(&path.join("plan.json")).is_ok_and(|block| block.is_some());
+    ensure!(!is_block, other("it is one published block".into()));
     let held: Plan = read_json(&path.join("plan.json"))?.context("the result directory has lost its plan")?;
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
     ensure!(text == scenario, other("the text of the scenario differs".into()));
     ensure!(held.seed == plan.seed, other(format!("its seed is {}, not {}", held.seed, plan.seed)));
-    if held.engine != plan.engine {
-        return Err(other(format!("its engine is {}, not {}", held.engine.name(), plan.engine.name())).into());
-    }
+    let [was, is] = [held.engine, plan.engine].map(|engine| engine.name());
+    ensure!(was == is, other(format!("its engine is {was}, not {is}")));
     match difference(&held.limited_to(plan.repeats), &plan.limited_to(held.repeats)) {
         Some(what) => Err(other(what).into()),
         None => Ok(held),

@@ -243,6 +243,7 @@ mod tests {
 
     use super::*;
     use crate::model::live::samples::{SECOND, arrival, sample};
+    use crate::serve::frame::data;
     use crate::trace::source::Playback;
 
     /// Turns of the thread before the source ends it.
@@ -300,11 +301,6 @@ mod tests {
         let (asks, asked) = channel();
         let refresh = Duration::from_secs(3600); // no tick but those of the test
         (Watching::new(Box::new(source), asked, refresh, Shelf::new()), asks)
-    }
-
-    fn data(frame: &Bytes) -> serde_json::Value {
-        let text = std::str::from_utf8(frame).unwrap();
-        serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
     }
 
     /// As long as pages asked, the source was not read, and its ring ran over.

@@ -10,14 +10,13 @@ use super::capabilities;
 use crate::kernel::probe::Features;
 use crate::loader::confirm::{self, UndoGuard};
 use crate::state::Store;
+use crate::trial::journal::KERNEL_LOG;
 use crate::trial::{self, end};
 use crate::units::{format_duration, parse_duration};
 
 /// Shortest trial: a person has to see what happens.
 const TRIAL_MIN: Duration = Duration::from_secs(5);
 const TRIAL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Where the kernel takes lines of user space into its log, which the journal keeps.
-const KERNEL_LOG: &str = "/dev/kmsg";
 
 /// Keep what is on trial: a policy, an upgrade, or what `tccc load --confirm` loaded
 ///

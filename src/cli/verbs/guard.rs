@@ -20,12 +20,11 @@ use crate::kernel::process::Process;
 use crate::loader::{Unloaded, confirm};
 use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Rule, RuleTrial, Treatment};
+use crate::trial::journal::KERNEL_LOG;
 use crate::trial::judge::limit_of;
 use crate::trial::{self, guard};
 use crate::units::format_duration;
 
-/// Where the kernel takes lines of user space into its log, which the journal keeps.
-const KERNEL_LOG: &str = "/dev/kmsg";
 /// The time a forecast is for where a rule has no deadline.
 const FORECAST: Duration = Duration::from_secs(6 * 3600);
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::live::Live;
 use crate::model::live::samples::{SECOND, arrival, sample};
+use crate::serve::frame::data;
 use crate::trace::arrival::RuleArm;
 use crate::trace::source::Batches;
 
@@ -19,11 +20,6 @@ fn algorithm(name: &str) -> Key {
 
 fn of(pairs: impl IntoIterator<Item = (Key, Sums)>) -> BTreeMap<Key, Sums> {
     pairs.into_iter().collect()
-}
-
-fn data(frame: &Bytes) -> serde_json::Value {
-    let text = std::str::from_utf8(frame).unwrap();
-    serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
 }
 
 fn whole(overview: &Overview) -> serde_json::Value {
