@@ -33,7 +33,7 @@ use self::guest::Guest;
 use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
-use self::setting::{Measured, Setting};
+use self::setting::{GuestSetting, Measured};
 use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
@@ -153,7 +153,7 @@ impl Laboratory<'_> {
         let cell = &self.plan.cells[run.cell];
         let shared = folder.path().join(SHARED);
         fs::create_dir(&shared).with_context(|| format!("create \"{}\"", shared.display()))?;
-        let setting = Setting::new(self.plan, run, self.modules)?;
+        let setting = GuestSetting::new(self.plan, run, self.modules)?;
         setting.write(&shared)?;
         let launch = Launch {
             guest: self.guest,

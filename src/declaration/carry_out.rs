@@ -9,7 +9,7 @@ use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
 use crate::loader::{self, Options, load};
 use crate::policy::change;
-use crate::policy::generation::Role;
+use crate::policy::generation::GenerationRole;
 use crate::policy::record::TrialSubject;
 use crate::state::{DeclaredIn, Record, Store};
 use crate::trial::{self, TrialPlan};
@@ -77,7 +77,7 @@ fn keep(name: &str, declaration: &Declaration) -> Result<()> {
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
     let DeclaredPolicy { file, policy } = declaration.policy.as_ref().context("find the policy in the declaration")?;
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
-        return change::apply(policy, Some(file), Role::Permanent, false).map(drop);
+        return change::apply(policy, Some(file), GenerationRole::Permanent, false).map(drop);
     }
     let plan = TrialPlan {
         subject: TrialSubject::Policy,

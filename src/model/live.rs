@@ -19,7 +19,7 @@ pub mod summary;
 
 use algorithm::LiveAlgorithm;
 use history::Room;
-use socket::{Owner, Socket};
+use socket::{Socket, SocketOwner};
 
 /// Sockets followed at the same time; a host with more shows the first of them and counts the rest.
 pub const SOCKETS_MAX: usize = 200_000;
@@ -38,7 +38,7 @@ const ARMS_MAX: usize = 4096;
 pub struct Live {
     sockets: HashMap<u64, Socket>,
     algorithms: BTreeMap<String, LiveAlgorithm>,
-    owners: HashMap<u64, Owner>,
+    owners: HashMap<u64, SocketOwner>,
     arms: HashMap<u64, Arc<RuleArm>>,
     /// Every arm that was met; sockets of one arm share its name.
     arm_names: BTreeSet<Arc<RuleArm>>,
@@ -125,7 +125,7 @@ impl Live {
     }
 
     /// The process that holds a socket; none while it is not known, or when it is closed and only sends its rest.
-    pub fn owner(&self, socket: &Socket) -> Option<&Owner> {
+    pub fn owner(&self, socket: &Socket) -> Option<&SocketOwner> {
         self.owners.get(&socket.latest.socket)
     }
 
@@ -221,7 +221,7 @@ impl Live {
                 }
             }
             Fact::Owner { socket, pid, command } if self.owners.len() < NAMES_MAX => {
-                self.owners.insert(socket, Owner { pid, command });
+                self.owners.insert(socket, SocketOwner { pid, command });
             }
             Fact::Owner { .. } => self.counts.unnamed += 1,
             Fact::Cgroup { cgroup, path } => self.name_cgroup(cgroup, path),

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::counts::{self, PolicyCounts};
-use super::generation::{self, NewGeneration, Role};
+use super::generation::{self, GenerationRole, NewGeneration};
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
@@ -51,7 +51,7 @@ pub struct Removed {
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial goes on; the kernel refuses. The policy
 /// before then decides as it did, and what was loaded is unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
-pub fn apply(policy: &Policy, file: Option<&Path>, role: Role, live: bool) -> Result<Applied> {
+pub fn apply(policy: &Policy, file: Option<&Path>, role: GenerationRole, live: bool) -> Result<Applied> {
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
     let loaded = load_missing(policy, features)?;

@@ -16,7 +16,7 @@ use super::exporter::Shelf;
 use super::flow::WatchedFlow;
 use super::frame::{self, Algorithms, Status};
 use super::overview::{self, Overview, Sampler};
-use super::past::{self, Quantity};
+use super::past::{self, PastQuantity};
 use super::pulse::{Part, Pulse};
 use super::table::SocketTable;
 use crate::model::live::Live;
@@ -47,7 +47,7 @@ pub(super) enum Ask {
     /// To watch a view; no answer when too many sockets are watched already.
     Join(PageView, oneshot::Sender<Joined>),
     /// The past of these sockets.
-    Past(Quantity, Vec<u64>, oneshot::Sender<Bytes>),
+    Past(PastQuantity, Vec<u64>, oneshot::Sender<Bytes>),
     /// A recording: from this moment on, milliseconds.
     Seek(f64),
     /// A recording: so fast.

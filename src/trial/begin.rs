@@ -13,7 +13,7 @@ use crate::fault;
 use crate::kernel::clock;
 use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::{NewTrial, Role};
+use crate::policy::generation::{GenerationRole, NewTrial};
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::Policy;
 use crate::policy::{file, resolve};
@@ -53,7 +53,7 @@ pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Resu
         fault::point("trial.guard");
         let trial = trial_of(plan, began_ns, guard.process);
         let deadline_ns = trial.deadline_ns;
-        let role = Role::Begins(NewTrial { trial, until_ns: None });
+        let role = GenerationRole::Begins(NewTrial { trial, until_ns: None });
         let applied = change::apply(&plan.policy, file, role, plan.live)?;
         fault::point("trial.begun");
         await_first_look(&guard.process);

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::capabilities;
 use super::load::find;
-use crate::catalog::risk::{Figure, HIGH_FROM, Level, MEDIUM_FROM, Risk};
+use crate::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk, RiskFigure};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::cli::output::plain::{marked_title, row, write_columns};
 use crate::cli::output::{Format, note};
@@ -158,7 +158,7 @@ fn write_risk(out: &mut impl Write, risk: &Risk) -> io::Result<()> {
     )
 }
 
-fn runs(figure: &Figure) -> String {
+fn runs(figure: &RiskFigure) -> String {
     let by = if figure.engine == "kernel" { " on the real kernel" } else { "" };
     format!("{}{by}", figure.n)
 }

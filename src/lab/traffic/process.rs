@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::child::{Place, Task};
+use super::child::{ChildPlace, Task};
 use super::ends::{Bed, Ends};
 use crate::emulate::topology::Node;
 
@@ -41,7 +41,7 @@ impl NodeProcess {
         };
         let parent = std::process::id();
         let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
-        let place = Place { netns, cgroup: bed.cgroup.joining_file(), parent };
+        let place = ChildPlace { netns, cgroup: bed.cgroup.joining_file(), parent };
         let program = std::env::current_exe().context("find this program")?;
         let mut command = Command::new(program);
         command.arg("traffic");

@@ -16,7 +16,7 @@ use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
 use crate::trial::arms::{ArmCells, Arms};
 use crate::trial::incident::{Facts, Recent};
-use crate::trial::judge::{self, RuleJudgement, Seen};
+use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, Next};
 use crate::trial::standing::lease_of;
 use crate::trial::turn::Turn;
@@ -146,7 +146,7 @@ impl TrialWatch {
             (*slot, cells)
         });
         let recent: BTreeMap<u32, ArmCells> = recent.collect();
-        let seen = Seen { whole: &whole, recent: &recent, ticks_per_s: self.ticks_per_s };
+        let seen = SeenSums { whole: &whole, recent: &recent, ticks_per_s: self.ticks_per_s };
         self.judgements = judge::judge(policy, record, seen);
         self.readings.push_back((now_ns, whole));
         let at_s = now_ns.saturating_sub(trial.began_ns) as f64 / 1e9;

@@ -15,7 +15,7 @@ use crate::cli::verbs::risk::{Acceptance, Given};
 use crate::failure::Failure;
 use crate::plain::count;
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::Role;
+use crate::policy::generation::GenerationRole;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
@@ -78,7 +78,7 @@ impl Args {
         }
         let path = self.file.path();
         if !is_trial {
-            let applied = change::apply(&policy, Some(&path), Role::Permanent, self.live);
+            let applied = change::apply(&policy, Some(&path), GenerationRole::Permanent, self.live);
             return print(&mut out, &applied.map_err(|error| self.file.blamed(error))?);
         }
         forecast(&mut out, &policy, self.trial)?;
