@@ -27,8 +27,8 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file; what became a pipe since it was looked at does not wait for a writer.
-fn open(path: &Path) -> io::Result<File> {
+/// Opens a file that may be anything: a pipe is not waited for, a terminal does not become ours.
+pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 

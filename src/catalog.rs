@@ -22,7 +22,7 @@ pub mod tunable;
 
 pub use algorithm::{Algorithm, Callback, Companion};
 pub use card::Card;
-pub use layout::{Field, FieldKind, Phase, STATE_BYTES_MAX, StateLayout, Value};
+pub use layout::{Field, FieldKind, Phase, STATE_BYTES_MAX, StateLayout, StateValue};
 pub use object::{NAME_LENGTH_MAX, OPS_TYPE, check_name};
 pub use tunable::{Setting, Tunable, TunableKind};
 

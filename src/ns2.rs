@@ -17,7 +17,7 @@ use crate::lab::cost::{self, Jobs};
 use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
-use crate::lab::results::ResultDir;
+use crate::lab::results::OpenResultDir;
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{HostRecord, RunRecord};
 use crate::scenario::Ns2Spec;
@@ -72,7 +72,7 @@ pub(crate) fn run(work: &Work<'_>, tell: &mut dyn FnMut(Progress)) -> Result<Out
 }
 
 /// Writes what the runs were made with, or checks that it is what the earlier ones were made with.
-fn keep_host(results: &ResultDir, plan: &Plan, version: &str) -> Result<()> {
+fn keep_host(results: &OpenResultDir, plan: &Plan, version: &str) -> Result<()> {
     let of_simulator = |host: &HostRecord| host.tools.get("ns2").cloned().unwrap_or_default();
     let earlier = results.host()?;
     if let Some(earlier) = earlier.as_ref().map(of_simulator).filter(|earlier| earlier != version) {
@@ -87,7 +87,7 @@ fn keep_host(results: &ResultDir, plan: &Plan, version: &str) -> Result<()> {
 struct Simulator<'a> {
     plan: &'a Plan,
     spec: &'a Ns2Spec,
-    results: &'a ResultDir,
+    results: &'a OpenResultDir,
     /// Whether the seed is the scenario's, and not one that was asked for.
     own_seed: bool,
     jobs: u32,

@@ -32,6 +32,7 @@ pub use exporter::{Look, Settings as ExporterSettings};
 pub use gate::{TOKEN_MAX, Token};
 pub use live::MakeSource;
 pub use overview::{ArmShare, PolicyNow, Registered, Situation};
+pub use page::is_bundled as has_page;
 pub use pulse::Pulse;
 pub use trials::{History, Trials};
 
@@ -64,10 +65,6 @@ pub enum Listen {
     At(SocketAddr),
     /// A socket that was handed over.
     On(std::net::TcpListener),
-}
-
-pub fn has_page() -> bool {
-    page::is_bundled()
 }
 
 /// Serves until `stop` is set; `began` gets the address once everything works, and what the exporter's numbers lack.
@@ -117,7 +114,7 @@ pub fn run(settings: Settings, stop: &AtomicBool, began: impl FnOnce(SocketAddr,
                 (Some(watching), Some(asks))
             }
         };
-        let trials = settings.trials.map(trials::Shelf::new);
+        let trials = settings.trials.map(trials::TrialShelf::new);
         let served = Served::new(gate, shelf, (asks, trials), pulse);
         began(address, &notices);
         let answered = ending(stop, || answer(listener, routes::router(served), connections, stop));

@@ -21,6 +21,6 @@ mod turn;
 pub mod upgrade;
 pub mod view;
 
-pub use begin::{Plan, begin};
+pub use begin::{TrialPlan, begin};
 pub use end::{clear_over, sweep};
 pub use standing::{current, lease_of, why_over};

@@ -46,7 +46,7 @@ pub struct Settings {
 /// Errors: the terminal cannot be drawn to; the source is broken.
 /// Side effects: the terminal is put back as it was, also after a panic.
 pub fn run(source: &mut dyn Source, settings: Settings, stop: &AtomicBool) -> Result<()> {
-    let mut terminal = term::Guard::take()?;
+    let mut terminal = term::TerminalGuard::take()?;
     let mut app = App::new(settings.theme);
     let mut drawn: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) && !app.is_done() {

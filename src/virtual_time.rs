@@ -33,12 +33,12 @@ use self::guest::Guest;
 use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
-use self::setting::{Measured, Setting};
+use self::setting::{GuestSetting, Measured};
 use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
-use crate::lab::results::{ResultDir, RunFolder};
+use crate::lab::results::{OpenResultDir, RunFolder};
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
 use crate::model::run::{HostRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, Scenario};
@@ -113,7 +113,7 @@ pub(crate) fn run(work: &Work<'_>, guest: &Guest, tell: &mut dyn FnMut(Progress)
 /// What all runs share.
 struct Laboratory<'a> {
     plan: &'a Plan,
-    results: &'a ResultDir,
+    results: &'a OpenResultDir,
     guest: &'a Guest,
     modules: &'a Modules,
     image: Image,
@@ -153,7 +153,7 @@ impl Laboratory<'_> {
         let cell = &self.plan.cells[run.cell];
         let shared = folder.path().join(SHARED);
         fs::create_dir(&shared).with_context(|| format!("create \"{}\"", shared.display()))?;
-        let setting = Setting::new(self.plan, run, self.modules)?;
+        let setting = GuestSetting::new(self.plan, run, self.modules)?;
         setting.write(&shared)?;
         let launch = Launch {
             guest: self.guest,
@@ -169,12 +169,8 @@ impl Laboratory<'_> {
     }
 
     fn record(&self, run: &PlannedRun, status: RunStatus, why: Option<String>, measured: &Measured) -> RunRecord {
-        let id = match status {
-            RunStatus::Done => run.id.clone(),
-            _ => self.results.unused_id(&format!("{}-failed", run.id)),
-        };
         RunRecord {
-            id,
+            id: self.results.id_of(run, status),
             status,
             why,
             flows: measured.flows.clone(),
@@ -188,7 +184,7 @@ impl Laboratory<'_> {
 /// Writes what the runs are made with, or checks that it is what the earlier ones were made with.
 ///
 /// Nothing of this host is in it: equal runs give equal files on any machine.
-fn keep_host(results: &ResultDir, plan: &Plan, guest: &Guest, modules: &Modules) -> Result<()> {
+fn keep_host(results: &OpenResultDir, plan: &Plan, guest: &Guest, modules: &Modules) -> Result<()> {
     let facts = &guest.facts;
     let tools = [
         ("guest", facts.kernel_sha256.clone()),

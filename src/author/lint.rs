@@ -9,7 +9,7 @@ use crate::catalog::Algorithm;
 const NEEDED: [&[&str]; 3] = [&["ssthresh"], &["undo_cwnd"], &["cong_avoid", "cong_control", "cong_control___2"]];
 
 /// One rule over one algorithm.
-pub struct Rule {
+pub struct LintRule {
     /// Its name in the output of `tccc check`.
     pub name: &'static str,
     pub faults: Vec<String>,
@@ -18,9 +18,9 @@ pub struct Rule {
 /// All rules. An object that others wrote has no words of tccc in it, and is held to those about the kernel alone.
 ///
 /// Shape: in the order of an algorithm's file.
-pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<Rule> {
+pub fn rules(algorithm: &Algorithm, file: &Path, source: Option<&str>) -> Vec<LintRule> {
     let mut rules = Vec::new();
-    let mut rule = |name, faults| rules.push(Rule { name, faults });
+    let mut rule = |name, faults| rules.push(LintRule { name, faults });
     let describes_itself = describes_itself(algorithm);
     if describes_itself || source.is_some() {
         rule("header", header_faults(algorithm, source));

@@ -43,7 +43,7 @@ pub struct Check {
 
 /// A group of checks, as `tccc check --only` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Group {
+pub enum CheckGroup {
     /// Header, name, tunables, phases, callbacks
     Rules,
     /// The kernel's verifier
@@ -60,7 +60,7 @@ pub struct Inspection<'a> {
     /// The file: `FILE.bpf.c`, `FILE.bpf.o` or `FILE.bpf.o:TABLE`.
     pub file: &'a Path,
     /// The groups that are wanted; all where it is empty.
-    pub only: &'a [Group],
+    pub only: &'a [CheckGroup],
     /// How long the fuzzer looks; none at zero.
     pub fuzz: Duration,
     /// Makes a process of this program that checks one property.
@@ -97,8 +97,10 @@ impl Inspection<'_> {
             let algorithm = catalog::open(self.file)?;
             self.check_object(&algorithm, None, &mut checks);
             let why = "needs the source, FILE.bpf.c: this is an object";
-            let properties = Property::ALL.map(|property| (Group::Properties, property.name()));
-            for (group, name) in properties.into_iter().chain([(Group::Fuzzer, "fuzzer"), (Group::Proof, "proof")]) {
+            let properties = Property::ALL.map(|property| (CheckGroup::Properties, property.name()));
+            for (group, name) in
+                properties.into_iter().chain([(CheckGroup::Fuzzer, "fuzzer"), (CheckGroup::Proof, "proof")])
+            {
                 if self.wants(group) {
                     self.add(&mut checks, name, || Err(Failure::unmet(why).into()));
                 }
@@ -126,7 +128,7 @@ impl Inspection<'_> {
             }
         };
         self.check_object(&algorithm, Some(&text), &mut checks);
-        if self.wants(Group::Properties) {
+        if self.wants(CheckGroup::Properties) {
             self.check_native(&bench, &source, &object, &mut checks);
         }
         let subject = Subject::new(&source, &algorithm, &bench);
@@ -134,7 +136,7 @@ impl Inspection<'_> {
         Ok((algorithm.id, checks))
     }
 
-    fn wants(&self, group: Group) -> bool {
+    fn wants(&self, group: CheckGroup) -> bool {
         self.only.is_empty() || self.only.contains(&group)
     }
 
@@ -158,7 +160,7 @@ impl Inspection<'_> {
     }
 
     fn check_object(&mut self, algorithm: &Algorithm, source: Option<&str>, checks: &mut Vec<Check>) {
-        if self.wants(Group::Rules) {
+        if self.wants(CheckGroup::Rules) {
             for rule in lint::rules(algorithm, self.file, source) {
                 self.add(checks, rule.name, || Ok(Findings::of_wrong(rule.faults)));
             }
@@ -167,7 +169,7 @@ impl Inspection<'_> {
                 self.add(checks, "header", || Err(Failure::unmet(why).into()));
             }
         }
-        if self.wants(Group::Verifier) {
+        if self.wants(CheckGroup::Verifier) {
             self.add(checks, "verifier", || verify(algorithm));
         }
     }
@@ -201,13 +203,13 @@ impl Inspection<'_> {
 
     fn check_inputs(&mut self, subject: &Subject, checks: &mut Vec<Check>) {
         let seconds = self.fuzz.as_secs() as u32;
-        if self.wants(Group::Fuzzer) {
+        if self.wants(CheckGroup::Fuzzer) {
             self.add(checks, "fuzzer", || match seconds {
                 0 => Err(Failure::unmet("not asked for: `--fuzz 10s`").into()),
                 _ => fuzz(subject, seconds),
             });
         }
-        if self.wants(Group::Proof) {
+        if self.wants(CheckGroup::Proof) {
             self.add(checks, "proof", || prove(subject));
         }
     }

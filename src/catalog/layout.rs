@@ -76,23 +76,23 @@ pub struct StateLayout {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum StateValue {
     Bool(bool),
     Unsigned(u64),
     Signed(i64),
     Text(String),
-    List(Vec<Value>),
+    List(Vec<StateValue>),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for StateValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Bool(value) => write!(f, "{value}"),
-            Value::Unsigned(value) => write!(f, "{value}"),
-            Value::Signed(value) => write!(f, "{value}"),
-            Value::Text(value) => f.write_str(value),
-            Value::List(values) => {
-                let values: Vec<String> = values.iter().map(Value::to_string).collect();
+            StateValue::Bool(value) => write!(f, "{value}"),
+            StateValue::Unsigned(value) => write!(f, "{value}"),
+            StateValue::Signed(value) => write!(f, "{value}"),
+            StateValue::Text(value) => f.write_str(value),
+            StateValue::List(values) => {
+                let values: Vec<String> = values.iter().map(StateValue::to_string).collect();
                 write!(f, "[{}]", values.join(", "))
             }
         }
@@ -111,12 +111,12 @@ impl StateLayout {
     /// Every field of a state with its value.
     ///
     /// Shape: in the order of the C struct; a field that lies beyond the given bytes is left out.
-    pub fn decode(&self, state: &[u8]) -> Vec<(&str, Value)> {
+    pub fn decode(&self, state: &[u8]) -> Vec<(&str, StateValue)> {
         self.values(state).collect()
     }
 
     /// The same one after the other.
-    pub fn values<'a>(&'a self, state: &[u8]) -> impl Iterator<Item = (&'a str, Value)> {
+    pub fn values<'a>(&'a self, state: &[u8]) -> impl Iterator<Item = (&'a str, StateValue)> {
         self.fields.iter().filter_map(|field| Some((field.name.as_str(), field.value(state)?)))
     }
 
@@ -281,11 +281,11 @@ impl Field {
     /// Its value in a state.
     ///
     /// None: it lies beyond the given bytes.
-    pub fn value(&self, state: &[u8]) -> Option<Value> {
+    pub fn value(&self, state: &[u8]) -> Option<StateValue> {
         let bytes = state.get(self.offset..self.offset.checked_add(self.size)?)?;
         if let FieldKind::Array { element_size, element } = &self.kind {
             let parts = bytes.chunks_exact((*element_size).max(1));
-            return Some(Value::List(parts.map(|part| element.value(part, None)).collect()));
+            return Some(StateValue::List(parts.map(|part| element.value(part, None)).collect()));
         }
         Some(self.kind.value(bytes, self.bits))
     }
@@ -300,9 +300,9 @@ impl FieldKind {
         }
     }
 
-    fn value(&self, bytes: &[u8], bits: Option<(u32, u32)>) -> Value {
+    fn value(&self, bytes: &[u8], bits: Option<(u32, u32)>) -> StateValue {
         if bytes.len() > 8 || matches!(self, FieldKind::Bytes | FieldKind::Array { .. }) {
-            return Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+            return StateValue::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
         }
         let raw = bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
         let (first, count) = bits.unwrap_or((0, 8 * bytes.len() as u32));
@@ -310,13 +310,16 @@ impl FieldKind {
         let unsigned = (raw >> first.min(63)) << unused >> unused;
         let signed = (unsigned << unused) as i64 >> unused;
         match self {
-            FieldKind::Bool => Value::Bool(unsigned != 0),
-            FieldKind::Signed => Value::Signed(signed),
+            FieldKind::Bool => StateValue::Bool(unsigned != 0),
+            FieldKind::Signed => StateValue::Signed(signed),
             FieldKind::Enum { names } => {
                 let named = |(value, _): &&(i64, String)| *value == unsigned as i64 || *value == signed;
-                names.iter().find(named).map_or(Value::Unsigned(unsigned), |(_, name)| Value::Text(name.clone()))
+                names
+                    .iter()
+                    .find(named)
+                    .map_or(StateValue::Unsigned(unsigned), |(_, name)| StateValue::Text(name.clone()))
             }
-            _ => Value::Unsigned(unsigned),
+            _ => StateValue::Unsigned(unsigned),
         }
     }
 }

@@ -154,7 +154,7 @@ impl Question {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct RiskFigure {
     pub question: String,
     /// The cell of its scenario: `queue 1bdp`; empty where it has one cell.
     pub at: String,
@@ -168,7 +168,7 @@ pub struct Figure {
     pub engine: String,
 }
 
-impl Figure {
+impl RiskFigure {
     fn question(&self) -> Option<&'static Question> {
         QUESTIONS.iter().find(|question| question.id == self.question)
     }
@@ -221,7 +221,7 @@ pub struct Entry {
     /// [`source::code_digest`] of what was measured; none for the kernel's own.
     pub code: Option<String>,
     /// Shape: any order.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<RiskFigure>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -238,7 +238,7 @@ pub struct Risk {
     /// Whether the figures are of the code that this program carries.
     pub of_this_code: bool,
     /// Shape: in the order of [`QUESTIONS`]; empty where nothing was measured.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<RiskFigure>,
 }
 
 impl Risk {

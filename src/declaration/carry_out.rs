@@ -9,10 +9,10 @@ use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
 use crate::loader::{self, Options, load};
 use crate::policy::change;
-use crate::policy::generation::Role;
+use crate::policy::generation::GenerationRole;
 use crate::policy::record::TrialSubject;
 use crate::state::{DeclaredIn, Record, Store};
-use crate::trial::{self, Plan};
+use crate::trial::{self, TrialPlan};
 
 /// What carrying out needs besides the declaration.
 pub struct Tools<'a> {
@@ -77,9 +77,14 @@ fn keep(name: &str, declaration: &Declaration) -> Result<()> {
 fn apply_policy(declaration: &Declaration, tools: &mut Tools<'_>) -> Result<()> {
     let DeclaredPolicy { file, policy } = declaration.policy.as_ref().context("find the policy in the declaration")?;
     if policy.rules.iter().all(|rule| rule.trial.is_none()) {
-        return change::apply(policy, Some(file), Role::Permanent, false).map(drop);
+        return change::apply(policy, Some(file), GenerationRole::Permanent, false).map(drop);
     }
-    let plan =
-        Plan { subject: TrialSubject::Policy, policy: policy.clone(), patience: None, live: false, loaded: Vec::new() };
+    let plan = TrialPlan {
+        subject: TrialSubject::Policy,
+        policy: policy.clone(),
+        patience: None,
+        live: false,
+        loaded: Vec::new(),
+    };
     trial::begin(&plan, Some(file), &mut (tools.guard)()).map(drop)
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use self::engine::{End, Engine, Request};
+use self::engine::{End, Engine, EngineRequest};
 use self::lane::Lane;
 use self::port::Port;
 use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
@@ -61,7 +61,7 @@ impl LinkDriver for TunLink {
 
 /// A link with its running thread.
 struct Emulated {
-    requests: Option<Sender<Request>>,
+    requests: Option<Sender<EngineRequest>>,
     bell: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
     end: Arc<Mutex<Option<End>>>,
@@ -99,7 +99,7 @@ impl Emulated {
     }
 
     /// Asks the thread and waits for its answer; none when it has ended.
-    fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> Request) -> Option<T> {
+    fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> EngineRequest) -> Option<T> {
         let (answer, heard) = mpsc::sync_channel(1);
         self.requests.as_ref()?.send(request(answer)).ok()?;
         let _ = self.bell.write(1);
@@ -113,7 +113,7 @@ impl Emulated {
 
 impl Link for Emulated {
     fn counters(&self) -> [LinkCounters; 2] {
-        let mut counters = match (self.ask(Request::Counters), self.end()) {
+        let mut counters = match (self.ask(EngineRequest::Counters), self.end()) {
             (Some(counters), _) => counters,
             (None, Some(End::InterfaceGone(_, counters))) => *counters,
             (None, _) => unreachable!("the thread ends only when the link is dropped or an interface goes"),
@@ -125,16 +125,16 @@ impl Link for Emulated {
     }
 
     fn restart_counters(&self) {
-        self.ask(Request::RestartCounters);
+        self.ask(EngineRequest::RestartCounters);
         self.wires.restart_end_drops();
     }
 
     fn reseed(&self, seeds: [u64; 2]) {
-        self.ask(|answer| Request::Reseed(seeds, answer));
+        self.ask(|answer| EngineRequest::Reseed(seeds, answer));
     }
 
     fn start(&self) {
-        self.ask(Request::Start);
+        self.ask(EngineRequest::Start);
     }
 
     fn notices(&self) -> Vec<LinkNotice> {

@@ -1,9 +1,11 @@
 //! cgroups of runs: made under the cgroup v2 mount, named after the process that made them, swept when it is dead.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -113,7 +115,6 @@ pub fn frozen(pid: u32) -> Option<PathBuf> {
 ///
 /// Errors: no cgroup v2 mount; no such cgroup.
 pub fn find(path: &Path) -> Result<u64> {
-    use std::os::unix::fs::MetadataExt as _;
     let whole = resolve(path)?;
     Ok(fs::metadata(&whole).with_context(|| format!("look at the cgroup {}", whole.display()))?.ino())
 }
@@ -138,19 +139,31 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
 ///
 /// Errors: no cgroup v2 mount. What is removed while it is looked at is left out.
 pub fn paths(limit: usize) -> Result<Vec<(u64, String)>> {
-    use std::os::unix::fs::MetadataExt as _;
-    let mount = mount_point()?;
     let mut found = Vec::new();
-    let mut waiting = VecDeque::from([mount.clone()]);
-    while let Some(folder) = waiting.pop_front().filter(|_| found.len() < limit) {
+    let take = |id, path: &PathBuf| {
+        found.push((id, path.display().to_string()));
+        Ok(found.len() < limit)
+    };
+    walk(PathBuf::from("/"), |above, name| above.join(name), take)?;
+    Ok(found)
+}
+
+/// Visits every cgroup by its kernel id, a parent before its children are listed, until `visit` says that it is enough.
+/// What is known of a cgroup follows from what is known of its parent, and from its name.
+///
+/// Errors: no cgroup v2 mount; those of `visit`. What is removed while it is looked at is left out.
+pub fn walk<T>(root: T, below: impl Fn(&T, &OsStr) -> T, mut visit: impl FnMut(u64, &T) -> Result<bool>) -> Result<()> {
+    let mut waiting = VecDeque::from([(mount_point()?, root)]);
+    while let Some((folder, known)) = waiting.pop_front() {
         let Ok(id) = fs::metadata(&folder).map(|it| it.ino()) else { continue };
-        let inside = folder.strip_prefix(&mount).unwrap_or(&folder);
-        found.push((id, format!("/{}", inside.display())));
+        if !visit(id, &known)? {
+            break;
+        }
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        waiting.extend(folders.map(|entry| entry.path()));
+        waiting.extend(folders.map(|entry| (entry.path(), below(&known, &entry.file_name()))));
     }
-    Ok(found)
+    Ok(())
 }
 
 fn find_mount(table: &str) -> Option<PathBuf> {

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, fstatfs};
 
+use crate::bounded;
 use crate::failure::Failure;
 
 /// Type of the file system that namespaces are files of.
@@ -48,7 +49,7 @@ impl Netns {
     ///
     /// Errors: no such file, or not a network namespace.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = open_plainly(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
+        let file = bounded::open(path).with_context(|| format!("open the network namespace \"{}\"", path.display()))?;
         ensure!(is_network_namespace(&file), "\"{}\" is not a network namespace", path.display());
         Self::from_fd(file.into())
     }
@@ -143,11 +144,6 @@ impl Drop for Back {
             std::process::abort();
         }
     }
-}
-
-/// Opens a file that may be anything: a pipe is not waited for, a terminal does not become ours.
-fn open_plainly(path: &Path) -> io::Result<File> {
-    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
 /// Whether the file is of the kernel's namespace file system, and its namespace one of networks.

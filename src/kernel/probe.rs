@@ -27,7 +27,7 @@ pub const KERNEL_FUNCTIONS: [&str; 10] = [
 
 /// One member of the kernel's table of congestion control operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct OpsSlot {
     /// Number of parameters of a callback; none for data such as the name.
     pub parameters: Option<u8>,
     /// Where it lies in a registered table as the kernel shows it, bytes.
@@ -47,7 +47,7 @@ pub struct Features {
     /// Sockets count their retransmission timeouts.
     pub counts_timeouts: bool,
     /// Members of `struct tcp_congestion_ops` by name.
-    pub slots: BTreeMap<String, Slot>,
+    pub slots: BTreeMap<String, OpsSlot>,
     /// Those of [`KERNEL_FUNCTIONS`] that exist.
     pub functions: BTreeSet<&'static str>,
 }
@@ -66,7 +66,7 @@ impl Features {
         let value = types.members("bpf_struct_ops_tcp_congestion_ops");
         let begin = value.iter().find(|member| member.name == "data").map(Member::offset);
         let view = types.view();
-        let slot = |member: &Member| Slot {
+        let slot = |member: &Member| OpsSlot {
             parameters: view.parameters(member.type_id),
             offset: begin.unwrap_or(0) + member.offset(),
         };
@@ -159,7 +159,7 @@ mod tests {
         let features = Features::of(&kernel.types());
         assert!(features.struct_ops && !features.links && !features.link_update);
         let expected = [("cong_control", Some(2), 72), ("name", None, 80), ("ssthresh", Some(1), 64)];
-        let expected = expected.map(|(name, parameters, offset)| (name.to_owned(), Slot { parameters, offset }));
+        let expected = expected.map(|(name, parameters, offset)| (name.to_owned(), OpsSlot { parameters, offset }));
         assert_eq!(features.slots, BTreeMap::from(expected));
         assert_eq!(features.functions, BTreeSet::from(["tcp_slow_start"]));
     }

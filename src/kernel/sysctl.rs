@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::kernel::netns::Netns;
 
@@ -48,9 +48,8 @@ pub fn write(netns: &Netns, name: &str, value: &str) -> Result<()> {
 }
 
 fn path_of(name: &str) -> Result<PathBuf> {
-    if !name.starts_with("net.") || name.contains('/') {
-        bail!("\"{name}\" is not a setting of a network namespace: it does not begin with `net.`");
-    }
+    let is_of_networks = name.starts_with("net.") && !name.contains('/');
+    ensure!(is_of_networks, "\"{name}\" is not a setting of a network namespace: it does not begin with `net.`");
     Ok(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
 }
 

@@ -17,7 +17,7 @@ const WORTH_NAMING: f64 = 0.01;
 
 /// Processor time of the host up to one moment, in clock ticks.
 #[derive(Debug)]
-pub struct Watch {
+pub struct BusyWatch {
     total: u64,
     idle: u64,
     stolen: u64,
@@ -36,7 +36,7 @@ pub struct Others {
     who: Vec<(String, f64)>,
 }
 
-impl Watch {
+impl BusyWatch {
     /// Begins to watch.
     ///
     /// Errors: /proc cannot be read.
@@ -54,7 +54,7 @@ impl Watch {
         let of_ended = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
         let own = own.iter().map(|stat| time(stat) + of_ended(stat)).sum();
         let others = others.into_iter().map(|stat| (stat.pid, (stat.comm.clone(), time(&stat)))).collect();
-        Ok(Watch { total, idle, stolen, own, others })
+        Ok(BusyWatch { total, idle, stolen, own, others })
     }
 
     /// What others took since then.
@@ -64,7 +64,7 @@ impl Watch {
         Ok(self.until(&Self::begin()?))
     }
 
-    fn until(&self, now: &Watch) -> Others {
+    fn until(&self, now: &BusyWatch) -> Others {
         let total = now.total.saturating_sub(self.total).max(1) as f64;
         let share = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64 / total;
         let used = 1.0 - share(now.idle, self.idle) - share(now.own, self.own);
@@ -114,7 +114,7 @@ mod tests {
     fn others_are_all_but_idle_time_and_our_own() {
         let watch = |total, idle, stolen, own, ticks| {
             let others = BTreeMap::from([(7, ("rustc".to_owned(), ticks)), (8, ("quiet".to_owned(), 5))]);
-            Watch { total, idle, stolen, own, others }
+            BusyWatch { total, idle, stolen, own, others }
         };
         let others = watch(1000, 500, 0, 100, 50).until(&watch(1200, 560, 20, 140, 110));
         assert!((others.share - 0.5).abs() < 1e-9 && others.disturb());
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn this_host_can_be_watched() {
-        let others = Watch::begin().unwrap().others().unwrap();
+        let others = BusyWatch::begin().unwrap().others().unwrap();
         assert!((0.0..=1.0).contains(&others.share), "{others}");
     }
 }

@@ -45,18 +45,18 @@ pub enum Jobs {
 
 /// What may still go on at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limit {
+pub enum RunLimit {
     /// Expected traffic, bits per second over all links.
     Traffic(f64),
     Runs(u32),
 }
 
-impl Limit {
+impl RunLimit {
     /// The limit that the choice means on a host with so many processors.
-    pub fn of(jobs: Jobs, processors: u32) -> Limit {
+    pub fn of(jobs: Jobs, processors: u32) -> RunLimit {
         match jobs {
-            Jobs::Auto => Limit::Traffic(f64::from(processors) * CARRIED_PER_PROCESSOR_BPS),
-            Jobs::Fixed(runs) => Limit::Runs(runs.max(1)),
+            Jobs::Auto => RunLimit::Traffic(f64::from(processors) * CARRIED_PER_PROCESSOR_BPS),
+            Jobs::Fixed(runs) => RunLimit::Runs(runs.max(1)),
         }
     }
 
@@ -64,26 +64,26 @@ impl Limit {
     pub fn allows(&self, running: u32, traffic_bps: f64, cost_bps: f64) -> bool {
         running == 0
             || match self {
-                Limit::Traffic(most) => traffic_bps + cost_bps <= *most,
-                Limit::Runs(most) => running < *most,
+                RunLimit::Traffic(most) => traffic_bps + cost_bps <= *most,
+                RunLimit::Runs(most) => running < *most,
             }
     }
 
     /// The limit after as many runs as it takes were in time: a quarter more, up to what the host should carry. One
     /// disturbance of the host then does not slow down all that follows.
-    pub fn raised(&self, most: &Limit) -> Limit {
+    pub fn raised(&self, most: &RunLimit) -> RunLimit {
         match (self, most) {
-            (Limit::Traffic(now), Limit::Traffic(most)) => Limit::Traffic((now * 1.25).min(*most)),
-            (Limit::Runs(now), Limit::Runs(most)) => Limit::Runs((now + now.div_ceil(4)).min(*most)),
+            (RunLimit::Traffic(now), RunLimit::Traffic(most)) => RunLimit::Traffic((now * 1.25).min(*most)),
+            (RunLimit::Runs(now), RunLimit::Runs(most)) => RunLimit::Runs((now + now.div_ceil(4)).min(*most)),
             _ => *self,
         }
     }
 
     /// The limit after a link was late with so many runs and so much traffic: half of what went on.
-    pub fn halved(&self, running: u32, traffic_bps: f64) -> Limit {
+    pub fn halved(&self, running: u32, traffic_bps: f64) -> RunLimit {
         match self {
-            Limit::Traffic(most) => Limit::Traffic(most.min(traffic_bps / 2.0)),
-            Limit::Runs(most) => Limit::Runs((*most).min(running / 2).max(1)),
+            RunLimit::Traffic(most) => RunLimit::Traffic(most.min(traffic_bps / 2.0)),
+            RunLimit::Runs(most) => RunLimit::Runs((*most).min(running / 2).max(1)),
         }
     }
 }
@@ -236,21 +236,21 @@ mod tests {
 
     #[test]
     fn one_run_goes_on_whatever_it_costs_and_more_as_they_fit() {
-        let limit = Limit::of(Jobs::Auto, 2);
+        let limit = RunLimit::of(Jobs::Auto, 2);
         assert!(limit.allows(0, 0.0, 1e12));
         assert!(limit.allows(1, 50e6, 60e6));
         assert!(!limit.allows(1, 101e6, 60e6));
-        assert!(!Limit::Runs(3).allows(3, 0.0, 0.0));
+        assert!(!RunLimit::Runs(3).allows(3, 0.0, 0.0));
     }
 
     #[test]
     fn lateness_halves_what_went_on_and_never_ends_at_none() {
-        assert_eq!(Limit::Runs(12).halved(8, 0.0), Limit::Runs(4));
-        assert_eq!(Limit::Runs(1).halved(1, 0.0), Limit::Runs(1));
-        assert_eq!(Limit::Traffic(100e6).halved(3, 60e6), Limit::Traffic(30e6));
-        assert_eq!(Limit::Runs(1).raised(&Limit::Runs(12)), Limit::Runs(2));
-        assert_eq!(Limit::Runs(11).raised(&Limit::Runs(12)), Limit::Runs(12));
-        assert_eq!(Limit::Traffic(30e6).raised(&Limit::Traffic(100e6)), Limit::Traffic(37.5e6));
+        assert_eq!(RunLimit::Runs(12).halved(8, 0.0), RunLimit::Runs(4));
+        assert_eq!(RunLimit::Runs(1).halved(1, 0.0), RunLimit::Runs(1));
+        assert_eq!(RunLimit::Traffic(100e6).halved(3, 60e6), RunLimit::Traffic(30e6));
+        assert_eq!(RunLimit::Runs(1).raised(&RunLimit::Runs(12)), RunLimit::Runs(2));
+        assert_eq!(RunLimit::Runs(11).raised(&RunLimit::Runs(12)), RunLimit::Runs(12));
+        assert_eq!(RunLimit::Traffic(30e6).raised(&RunLimit::Traffic(100e6)), RunLimit::Traffic(37.5e6));
     }
 
     /// Four of 50 Mbit/s where two were before; but not where a held-up link overflows.

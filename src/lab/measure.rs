@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail, ensure};
 
-use crate::lab::traffic::report::{Datagrams, Report, TransferReport, Transferred};
+use crate::lab::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use crate::model::run::{Completion, FlowRecord};
 use crate::scenario::{FlowSpec, Sends};
 use crate::trace::event::{Event, EventKind};
@@ -32,7 +32,7 @@ pub struct Time {
 pub fn flow_record(
     flow: &FlowSpec,
     names: [String; 2],
-    report: &Report,
+    report: &TrafficReport,
     events: &[&Event],
     run: Time,
 ) -> Result<FlowRecord> {
@@ -40,9 +40,9 @@ pub fn flow_record(
     let time = Time { length: flow.length(run.length), ..run };
     let blank = blank(flow, algorithm, variant);
     match report {
-        Report::Bulk(report) => bulk_record(blank, report, events, time),
-        Report::Transfers(transfers) => transfers_record(blank, transfers, events, time),
-        Report::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
+        TrafficReport::Bulk(report) => bulk_record(blank, report, events, time),
+        TrafficReport::Transfers(transfers) => transfers_record(blank, transfers, events, time),
+        TrafficReport::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
     }
 }
 
@@ -53,18 +53,8 @@ pub fn blank(flow: &FlowSpec, algorithm: String, variant: String) -> FlowRecord 
         algorithm,
         variant,
         compared: flow.compared,
-        socket: None,
-        delivered_pkts: 0,
-        received_bytes: 0,
-        goodput_bps: 0.0,
-        retrans_pkts: 0,
-        lost_pkts: 0,
-        mss_bytes: 0,
-        begin_s: None,
-        active_s: 0.0,
-        completions: Vec::new(),
         tcp_sack: flow.tcp_sack,
-        datagrams: false,
+        ..FlowRecord::default()
     }
 }
 
@@ -248,14 +238,14 @@ mod tests {
         FlowSpec { sends, ..cell.flows[0].clone() }
     }
 
-    fn record_of(flow: &FlowSpec, report: &Report, events: &[Event]) -> Result<FlowRecord> {
+    fn record_of(flow: &FlowSpec, report: &TrafficReport, events: &[Event]) -> Result<FlowRecord> {
         let events: Vec<&Event> = events.iter().collect();
         let run = Time { links_start_ns: 50_000_000, length: Duration::from_secs(1) };
         flow_record(flow, ["reno".into(), "reno".into()], report, &events, run)
     }
 
     fn record(events: &[Event]) -> Result<FlowRecord> {
-        record_of(&flow(Sends::Bulk), &Report::Bulk(REPORT), events)
+        record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(REPORT), events)
     }
 
     #[test]
@@ -269,7 +259,7 @@ mod tests {
         };
         let at_port = |port, event: Event| Event { local: SocketAddr::new(event.local.ip(), port), ..event };
         let events = [at_port(7, event(200, 20)), at_port(8, event(300, 30))];
-        let report = Report::Transfers(vec![begun(7, 100, Some(300), 4000), begun(8, 200, Some(600), 1500)]);
+        let report = TrafficReport::Transfers(vec![begun(7, 100, Some(300), 4000), begun(8, 200, Some(600), 1500)]);
         let size = Bytes(4000);
         let sends = Sends::Transfers { size, count: 2, interval: Duration::from_millis(100) };
         let record = record_of(&flow(sends.clone()), &report, &events).unwrap();
@@ -291,7 +281,7 @@ mod tests {
             active_s: 0.8,
         };
         let sends = Sends::Datagrams { rate: BitsPerSec(80_000), packet_bytes: 1000 };
-        let record = record_of(&flow(sends), &Report::Datagrams(counted), &[]).unwrap();
+        let record = record_of(&flow(sends), &TrafficReport::Datagrams(counted), &[]).unwrap();
         assert!(record.datagrams && !record.compared && record.socket.is_none());
         assert_eq!((record.delivered_pkts, record.lost_pkts, record.mss_bytes), (9, 2, 1000));
         assert!((record.goodput_bps - 8.0 * 972.0 * 10.0).abs() < 1e-6);
@@ -314,7 +304,7 @@ mod tests {
         let close = Event { kind: EventKind::Close, ..event(1050, 60) };
         let events = [event(500, 2), event(600, 4), event(1040, 52), close];
         let report = TransferReport { begun_ns: Some(50_000_000), receiver_s: 1.0, ..REPORT };
-        let record = record_of(&flow(Sends::Bulk), &Report::Bulk(report), &events).unwrap();
+        let record = record_of(&flow(Sends::Bulk), &TrafficReport::Bulk(report), &events).unwrap();
         assert_eq!((record.delivered_pkts, record.begin_s), (58, Some(0.0)));
         assert_eq!(record.goodput_bps, 8000.0);
     }
@@ -327,7 +317,7 @@ mod tests {
         };
         let events = [acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)];
         let flow = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
-        assert_eq!(record_of(&flow, &Report::Bulk(REPORT), &events).unwrap().delivered_pkts, 50);
+        assert_eq!(record_of(&flow, &TrafficReport::Bulk(REPORT), &events).unwrap().delivered_pkts, 50);
     }
 
     #[test]

@@ -13,13 +13,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bounded;
 use crate::failure::Failure;
-use crate::lab::plan::Plan;
+use crate::lab::plan::{Plan, PlannedRun};
 use crate::model::run::{BlockPlan, HostRecord, RunRecord, RunStatus, UNFINISHED};
 use crate::scenario::ScenarioFile;
 use crate::trace::event::Event;
@@ -31,24 +31,24 @@ const BYTES_MAX: u64 = 1 << 30;
 
 /// An open result directory; no other process works in it as long as this value lives.
 #[derive(Debug)]
-pub struct ResultDir {
+pub struct OpenResultDir {
     path: PathBuf,
     _lock: File,
 }
 
-impl ResultDir {
+impl OpenResultDir {
     /// Creates a result directory for a plan, or opens the one that was interrupted.
     ///
     /// Errors: those of [`ResultDir::check`]; another process works in it; it cannot be written.
-    pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<ResultDir> {
-        ResultDir::check(path, plan, scenario)?;
+    pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<OpenResultDir> {
+        OpenResultDir::check(path, plan, scenario)?;
         let runs = path.join("runs");
         fs::create_dir_all(&runs).map_err(|error| {
             let what = format!("cannot create the result directory \"{}\": {error}", path.display());
             Failure::failed(what).hint(ANOTHER_PLACE)
         })?;
         let lock = lock(path)?;
-        let opened = ResultDir { path: path.to_owned(), _lock: lock };
+        let opened = OpenResultDir { path: path.to_owned(), _lock: lock };
         let written = path.join("plan.json");
         if !written.exists() {
             write_whole(&path.join("scenario.toml"), scenario.as_bytes())?;
@@ -81,9 +81,7 @@ impl ResultDir {
         };
         let entries = match fs::read_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return Err(refuse("it is not a directory").into());
-            }
+            Err(error) if error.kind() == ErrorKind::NotADirectory => bail!(refuse("it is not a directory")),
             other => other.with_context(|| format!("list \"{}\"", path.display()))?,
         };
         if path.join("plan.json").exists() {
@@ -120,7 +118,7 @@ impl ResultDir {
     ///
     /// Errors: a folder of a run cannot be read.
     pub fn finished(&self) -> Result<BTreeSet<String>> {
-        ResultDir::finished_in(&self.path)
+        OpenResultDir::finished_in(&self.path)
     }
 
     /// The same of a directory that is only looked at; none where there is no such directory.
@@ -165,8 +163,17 @@ impl ResultDir {
         Ok(RunFolder { path, kept: false })
     }
 
+    /// The id under which a run is kept that ended so: its own when it is done, else one that no folder has.
+    pub fn id_of(&self, run: &PlannedRun, status: RunStatus) -> String {
+        match status {
+            RunStatus::Done => run.id.clone(),
+            RunStatus::Late => self.unused_id(&format!("{}-late", run.id)),
+            RunStatus::Failed => self.unused_id(&format!("{}-failed", run.id)),
+        }
+    }
+
     /// An id that no folder has: the given one with a number.
-    pub fn unused_id(&self, id: &str) -> String {
+    fn unused_id(&self, id: &str) -> String {
         let mut ids = (1..).map(|number| format!("{id}{number}"));
         ids.find(|id| !self.path.join("runs").join(id).exists()).expect("the numbers do not end")
     }
@@ -218,16 +225,14 @@ fn check_same(path: &Path, plan: &Plan, scenario: &str) -> Result<Plan> {
         let what = format!("\"{}\" holds another experiment: {what}", path.display());
         Failure::usage(what).hint(ANOTHER_PLACE)
     };
-    if read_json::<BlockPlan>(&path.join("plan.json")).is_ok_and(|block| block.is_some()) {
-        return Err(other("it is one published block".into()).into());
-    }
+    let is_block = read_json::<BlockPlan>(&path.join("plan.json")).is_ok_and(|block| block.is_some());
+    ensure!(!is_block, other("it is one published block".into()));
     let held: Plan = read_json(&path.join("plan.json"))?.context("the result directory has lost its plan")?;
     let text = fs::read_to_string(path.join("scenario.toml")).context("read its scenario")?;
     ensure!(text == scenario, other("the text of the scenario differs".into()));
     ensure!(held.seed == plan.seed, other(format!("its seed is {}, not {}", held.seed, plan.seed)));
-    if held.engine != plan.engine {
-        return Err(other(format!("its engine is {}, not {}", held.engine.name(), plan.engine.name())).into());
-    }
+    let [was, is] = [held.engine, plan.engine].map(|engine| engine.name());
+    ensure!(was == is, other(format!("its engine is {was}, not {is}")));
     match difference(&held.limited_to(plan.repeats), &plan.limited_to(held.repeats)) {
         Some(what) => Err(other(what).into()),
         None => Ok(held),
@@ -312,12 +317,12 @@ mod tests {
     #[test]
     fn resuming_keeps_finished_runs_and_clears_unfinished_ones() {
         let place = tempfile::tempdir().unwrap();
-        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         results.begin("one").unwrap().finish(&record("one", RunStatus::Done), &[]).unwrap();
         results.begin("two").unwrap().finish(&record("two-failed1", RunStatus::Failed), &[]).unwrap();
         std::mem::forget(results.begin("three").unwrap()); // what a killed process leaves
         drop(results);
-        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         assert_eq!(listing(place.path()), ["one", "two-failed1"]);
         assert_eq!(results.unused_id("two-failed"), "two-failed2");
         assert_eq!(results.finished().unwrap(), BTreeSet::from(["one".to_owned()]));
@@ -328,7 +333,7 @@ mod tests {
     #[test]
     fn a_run_that_is_given_up_leaves_nothing() {
         let place = tempfile::tempdir().unwrap();
-        let results = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        let results = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         drop(results.begin("one").unwrap());
         assert_eq!(listing(place.path()), Vec::<String>::new());
     }
@@ -336,8 +341,8 @@ mod tests {
     #[test]
     fn another_plan_in_the_directory_is_refused_with_the_difference() {
         let place = tempfile::tempdir().unwrap();
-        drop(ResultDir::open(place.path(), &plan(7), TEXT).unwrap());
-        let refusal = |plan: &Plan, text: &str| ResultDir::open(place.path(), plan, text).unwrap_err().to_string();
+        drop(OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap());
+        let refusal = |plan: &Plan, text: &str| OpenResultDir::open(place.path(), plan, text).unwrap_err().to_string();
         assert!(refusal(&plan(8), TEXT).ends_with("its seed is 7, not 8"));
         assert!(refusal(&plan(7), "title = \"u\"").ends_with("the text of the scenario differs"));
         let other = Plan { profile: Profile::Paper, ..plan(7) };
@@ -354,7 +359,7 @@ mod tests {
 
     #[test]
     fn directory_that_cannot_be_created_is_refused_with_the_next_step() {
-        let error = ResultDir::open(Path::new("/proc/results"), &plan(7), TEXT).unwrap_err();
+        let error = OpenResultDir::open(Path::new("/proc/results"), &plan(7), TEXT).unwrap_err();
         let failure = error.downcast_ref::<Failure>().unwrap();
         assert!(failure.what.starts_with("cannot create the result directory \"/proc/results\": "), "{error}");
         assert_eq!(failure.hint.as_deref(), Some(ANOTHER_PLACE));
@@ -365,7 +370,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let of = |runs| planned(&Choices { runs: Some(runs), ..Choices::default() }).unwrap();
         for (asked, held) in [(3, 3), (5, 5), (2, 5)] {
-            drop(ResultDir::open(place.path(), &of(asked), TEXT).unwrap());
+            drop(OpenResultDir::open(place.path(), &of(asked), TEXT).unwrap());
             let plan: Plan = serde_json::from_slice(&fs::read(place.path().join("plan.json")).unwrap()).unwrap();
             assert_eq!(plan, of(held));
         }
@@ -376,7 +381,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("notes.txt");
         fs::write(&file, "mine").unwrap();
-        let refusal = |path: &Path| ResultDir::open(path, &plan(7), TEXT).unwrap_err().to_string();
+        let refusal = |path: &Path| OpenResultDir::open(path, &plan(7), TEXT).unwrap_err().to_string();
         assert!(refusal(place.path()).ends_with("it holds \"notes.txt\", which is not of an experiment"));
         assert!(refusal(&file).ends_with("it is not a directory"));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
@@ -385,8 +390,8 @@ mod tests {
     #[test]
     fn two_processes_do_not_share_a_directory() {
         let place = tempfile::tempdir().unwrap();
-        let _held = ResultDir::open(place.path(), &plan(7), TEXT).unwrap();
-        let second = ResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
+        let _held = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
+        let second = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
         let second = second.downcast_ref::<Failure>().unwrap();
         assert_eq!(second.kind, crate::failure::Kind::Again);
         assert!(second.what.starts_with("another `tccc run` works in"), "{second}");

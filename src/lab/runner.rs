@@ -22,12 +22,12 @@ use crate::kernel::privilege;
 use crate::lab::algorithms::Algorithms;
 use crate::lab::calibrate;
 use crate::lab::conditions::Conditions;
-use crate::lab::cost::{self, Jobs, Limit};
+use crate::lab::cost::{self, Jobs, RunLimit};
 use crate::lab::follow::Follower;
 use crate::lab::machine;
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::processors;
-use crate::lab::results::ResultDir;
+use crate::lab::results::OpenResultDir;
 use crate::lab::schedule;
 use crate::lab::traffic::bulk::iperf3_version;
 use crate::lab::work::{Begun, Forecast, Outcome, Progress, Work};
@@ -39,7 +39,7 @@ pub(crate) fn forecast(plan: &Plan, part: &[&PlannedRun], finished: &BTreeSet<St
     let paths = distinct_paths(plan, &to_do);
     let measuring: Duration = paths.iter().map(|run| cost::calibration_time(&plan.cells[run.cell])).sum();
     let wanted = to_do.iter().map(|run| queue::wanted(plan, run)).collect();
-    let (runs, at_once) = schedule::time_and_most(wanted, Vec::new(), Limit::of(jobs, processors()));
+    let (runs, at_once) = schedule::time_and_most(wanted, Vec::new(), RunLimit::of(jobs, processors()));
     Forecast {
         paths: paths.len(),
         to_do: to_do.len(),
@@ -111,13 +111,13 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
         together: &Together::default(),
         stop: work.stop,
     };
-    let mut queue = Queue::new(plan, to_do, Limit::of(work.jobs, processors()), finished.len());
+    let mut queue = Queue::new(plan, to_do, RunLimit::of(work.jobs, processors()), finished.len());
     std::thread::scope(|scope| queue.carry_out(scope, &bench, tell))?;
     Ok(Outcome { outside, notices, ..queue.outcome })
 }
 
 /// One result directory is of one kernel, one driver and the same objects: anything else would be a mixture.
-fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &ResultDir) -> Result<()> {
+fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &OpenResultDir) -> Result<()> {
     ensure!(earlier.kernel == now.kernel, results.refuse_mixture("kernel", &earlier.kernel, &now.kernel));
     ensure!(earlier.network == now.network, results.refuse_mixture("network", &earlier.network, &now.network));
     ensure!(earlier.link == now.link, results.refuse_mixture("link driver", &earlier.link, &now.link));
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn resuming_refuses_another_host_and_keeps_what_was_measured() {
         let place = tempfile::tempdir().unwrap();
-        let results = ResultDir::open(place.path(), &plan(), TEXT).unwrap();
+        let results = OpenResultDir::open(place.path(), &plan(), TEXT).unwrap();
         let refusal = |now| check_same_host(&host("6.18", "aa"), &now, &results).unwrap_err().to_string();
         assert!(refusal(host("6.19", "aa")).contains("has runs of kernel 6.18"));
         assert!(refusal(host("6.18", "bb")).contains("\"dtcp\" with digest aa"));

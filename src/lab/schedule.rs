@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::lab::cost::Limit;
+use crate::lab::cost::RunLimit;
 
 /// Runs whose ends lie this share of their length apart count as ending together: those that start together do.
 const TOGETHER: f64 = 0.05;
@@ -34,7 +34,7 @@ pub struct Going {
 /// Index of the run that starts now; none when none can.
 ///
 /// Shape: `waiting` in the order in which they should start.
-pub fn next(waiting: &[Wanted], going: &[Going], limit: Limit) -> Option<usize> {
+pub fn next(waiting: &[Wanted], going: &[Going], limit: RunLimit) -> Option<usize> {
     let first = waiting.first()?;
     let fits = |wanted: &Wanted| limit.allows(going.len() as u32, traffic_of(going), wanted.cost_bps);
     if fits(first) {
@@ -57,7 +57,7 @@ struct Turn {
     traffic_bps: f64,
 }
 
-fn turn_of(first: &Wanted, going: &[Going], limit: Limit) -> Turn {
+fn turn_of(first: &Wanted, going: &[Going], limit: RunLimit) -> Turn {
     let mut left = going.to_vec();
     left.sort_by_key(|one| one.left);
     let mut after = Duration::ZERO;
@@ -69,18 +69,18 @@ fn turn_of(first: &Wanted, going: &[Going], limit: Limit) -> Turn {
 
 impl Turn {
     /// Whether a run that starts now leaves the first its turn: it ends before, or fits beside it.
-    fn leaves(&self, one: &Wanted, limit: Limit) -> bool {
+    fn leaves(&self, one: &Wanted, limit: RunLimit) -> bool {
         one.time.mul_f64(1.0 - TOGETHER) <= self.after || limit.allows(self.beside, self.traffic_bps, one.cost_bps)
     }
 }
 
 /// How long these runs take under a limit, beside those that go on already.
-pub fn total_time(waiting: Vec<Wanted>, going: Vec<Going>, limit: Limit) -> Duration {
+pub fn total_time(waiting: Vec<Wanted>, going: Vec<Going>, limit: RunLimit) -> Duration {
     time_and_most(waiting, going, limit).0
 }
 
 /// As [`total_time`], and how many go on at most at once.
-pub fn time_and_most(mut waiting: Vec<Wanted>, mut going: Vec<Going>, limit: Limit) -> (Duration, usize) {
+pub fn time_and_most(mut waiting: Vec<Wanted>, mut going: Vec<Going>, limit: RunLimit) -> (Duration, usize) {
     let (mut total, mut most) = (Duration::ZERO, 0);
     loop {
         while let Some(index) = next(&waiting, &going, limit) {
@@ -109,7 +109,7 @@ mod tests {
         Going { cost_bps: cost_mbit * 1e6, left: Duration::from_secs(seconds) }
     }
 
-    const LIMIT: Limit = Limit::Traffic(120e6);
+    const LIMIT: RunLimit = RunLimit::Traffic(120e6);
 
     #[test]
     fn cheap_run_goes_before_an_expensive_one_that_has_to_wait_anyway() {
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn total_time_follows_the_limit() {
         let runs = || vec![wanted(1.0, 10, 0); 6];
-        assert_eq!(time_and_most(runs(), Vec::new(), Limit::Runs(3)), (Duration::from_secs(20), 3));
-        assert_eq!(total_time(runs(), Vec::new(), Limit::Runs(1)), Duration::from_secs(60));
-        assert_eq!(total_time(Vec::new(), Vec::new(), Limit::Runs(1)), Duration::ZERO);
-        assert_eq!(total_time(runs(), vec![going(1.0, 7)], Limit::Runs(2)), Duration::from_secs(37));
+        assert_eq!(time_and_most(runs(), Vec::new(), RunLimit::Runs(3)), (Duration::from_secs(20), 3));
+        assert_eq!(total_time(runs(), Vec::new(), RunLimit::Runs(1)), Duration::from_secs(60));
+        assert_eq!(total_time(Vec::new(), Vec::new(), RunLimit::Runs(1)), Duration::ZERO);
+        assert_eq!(total_time(runs(), vec![going(1.0, 7)], RunLimit::Runs(2)), Duration::from_secs(37));
     }
 }

@@ -11,7 +11,7 @@ use super::busy::Others;
 use super::cost::Jobs;
 use super::part::Part;
 use super::plan::{Plan, PlannedRun};
-use super::results::ResultDir;
+use super::results::OpenResultDir;
 use crate::failure::Failure;
 use crate::scenario::Scenario;
 
@@ -30,7 +30,7 @@ pub struct Work<'a> {
 
 /// Work whose result directory is open.
 pub(crate) struct Begun<'a> {
-    pub results: ResultDir,
+    pub results: OpenResultDir,
     /// Ids of the runs that earlier calls finished.
     pub finished: BTreeSet<String>,
     /// The runs of the part that are left to make.
@@ -46,7 +46,7 @@ impl<'a> Work<'a> {
     /// Errors: the plan has no such part; the directory holds another plan, or cannot be written.
     /// Side effects: the result directory, with the files that the scenario names.
     pub(crate) fn begin(&self, forecast: Forecaster, tell: &mut dyn FnMut(Progress)) -> Result<Begun<'a>> {
-        let results = ResultDir::open(&self.out, self.plan, &self.scenario.text)?;
+        let results = OpenResultDir::open(&self.out, self.plan, &self.scenario.text)?;
         results.keep_files(&self.scenario.files)?;
         let finished = results.finished()?;
         let part = self.part.runs(self.scenario, self.plan)?;

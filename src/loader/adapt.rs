@@ -131,11 +131,11 @@ pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, Fate)])
 mod tests {
     use super::*;
     use crate::failure;
-    use crate::kernel::probe::Slot;
+    use crate::kernel::probe::OpsSlot;
 
     fn kernel(slots: &[(&str, u8)]) -> Features {
         let slot =
-            |&(name, parameters): &(&str, u8)| (name.to_owned(), Slot { parameters: Some(parameters), offset: 0 });
+            |&(name, parameters): &(&str, u8)| (name.to_owned(), OpsSlot { parameters: Some(parameters), offset: 0 });
         Features {
             struct_ops: true,
             links: true,

@@ -14,12 +14,12 @@ use crate::kernel::libbpf_log;
 
 /// A companion program that the kernel has verified, attached to nothing.
 #[derive(Debug)]
-pub struct Companion {
+pub struct LoadedCompanion {
     object: Object,
     program: String,
 }
 
-impl Companion {
+impl LoadedCompanion {
     /// Has the kernel verify it; `shared` is the map of a companion whose place it is to take.
     ///
     /// Errors: this binary carries no such program; the kernel refuses it; the map is of another form.
@@ -42,7 +42,7 @@ impl Companion {
             let what = format!("the kernel refuses its companion program \"{program}\" (sock_ops): {last}");
             refuse(Failure::unmet(what).hint("TCP header options for sock_ops programs need Linux 5.10 or newer"))
         });
-        Ok(Companion { object: loaded?, program: wanted.program.clone() })
+        Ok(LoadedCompanion { object: loaded?, program: wanted.program.clone() })
     }
 
     /// The map that it shares with the algorithm.

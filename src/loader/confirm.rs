@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::survey::{self, Instance};
 use super::unload::{Unloaded, undo};
@@ -18,22 +18,22 @@ use crate::state::{Record, Store, Subject, Unconfirmed};
 
 /// The process that undoes a registration when its time is over; ended with this value, unless it is released.
 #[derive(Debug)]
-pub struct Guard {
+pub struct UndoGuard {
     process: Detached,
     unconfirmed: Unconfirmed,
 }
 
-impl Guard {
+impl UndoGuard {
     /// Starts it. `command` is this program with the words that make it call [`expire`]; the moment, nanoseconds of
     /// CLOCK_BOOTTIME, is added as the last word.
     ///
     /// Errors: the process cannot be started.
     /// Side effects: a process without terminal that lives until the moment, or until somebody confirms or unloads.
-    pub fn start(command: &mut Command, patience: Duration) -> Result<Guard> {
+    pub fn start(command: &mut Command, patience: Duration) -> Result<UndoGuard> {
         let until_ns = clock::boottime_ns()? + patience.as_nanos() as u64;
         command.arg(until_ns.to_string());
         let process = Detached::start(command).context("start the process that undoes it")?;
-        Ok(Guard { unconfirmed: Unconfirmed { until_ns, guard: process.process }, process })
+        Ok(UndoGuard { unconfirmed: Unconfirmed { until_ns, guard: process.process }, process })
     }
 
     pub fn unconfirmed(&self) -> Unconfirmed {
@@ -69,9 +69,7 @@ pub fn confirm(name: Option<&str>) -> Result<Vec<Record>> {
         let Some(unconfirmed) = record.unconfirmed.take() else { continue };
         if clock::boottime_ns()? >= unconfirmed.until_ns {
             let what = format!("too late to confirm \"{}\": its time is over", record.name);
-            return Err(Failure::failed(what)
-                .hint(format!("`tccc unload {}`, then load it again", record.name))
-                .into());
+            bail!(Failure::failed(what).hint(format!("`tccc unload {}`, then load it again", record.name)));
         }
         locked.write(&record)?;
         end_guard(&unconfirmed);

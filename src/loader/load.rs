@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::object::{Successor, Verified, verify, verify_logged};
 use super::request::{Request, check_name, companion_place, record_of};
@@ -115,9 +115,7 @@ fn check_free(name: &str, options: Options, store: &Store, features: &Features) 
     if let Some(instance) = survey::find(name, store, features)? {
         if instance.is_receiver() {
             let what = format!("\"{name}\" is loaded already, as `--receiver` alone");
-            return Err(Failure::failed(what)
-                .hint(format!("`tccc unload {name}`, then load again: it receives too"))
-                .into());
+            bail!(Failure::failed(what).hint(format!("`tccc unload {name}`, then load again: it receives too")));
         }
         return match instance.standing() {
             Standing::Pinned if options.replace && features.link_update => Ok(Some(instance)),
@@ -139,9 +137,7 @@ fn check_free(name: &str, options: Options, store: &Store, features: &Features) 
                 .into()),
         };
     }
-    if congestion::available()?.iter().any(|other| other == name) {
-        return Err(foreign(name, features).into());
-    }
+    ensure!(!congestion::available()?.iter().any(|other| other == name), foreign(name, features));
     Ok(None)
 }
 

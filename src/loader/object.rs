@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
 
-use super::companion::Companion;
+use super::companion::LoadedCompanion;
 use super::request::{Request, check_name};
 use super::{adapt, refusal};
 use crate::catalog::{NAME_LENGTH_MAX, OPS_TYPE};
@@ -23,7 +23,7 @@ pub struct Verified {
     object: Object,
     /// Name of the map that is the ops table.
     table: String,
-    companion: Option<Companion>,
+    companion: Option<LoadedCompanion>,
     has_link: bool,
     /// Callbacks that this kernel lacks or takes in another form: a phrase each.
     pub adapted: Vec<String>,
@@ -68,7 +68,7 @@ fn verify_in(
     let mut object = open(request)?;
     let types = types_of(&object)?;
     let companion = request.algorithm.companion.as_ref();
-    let verify = |wanted| Companion::verify(wanted, request.name, successor.companion_map);
+    let verify = |wanted| LoadedCompanion::verify(wanted, request.name, successor.companion_map);
     let shared = companion.map(verify).transpose()?;
     let mut decided = Vec::new();
     for mut map in object.maps_mut() {
@@ -226,7 +226,7 @@ impl Verified {
     ///
     /// Errors: it has none. None: the algorithm needs no companion.
     pub(super) fn companion_program(&self) -> Result<Option<OwnedFd>> {
-        self.companion.as_ref().map(Companion::program).transpose()
+        self.companion.as_ref().map(LoadedCompanion::program).transpose()
     }
 
     /// Fills the map, ready to take the place of the one that is registered under the same name.

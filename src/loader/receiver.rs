@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::companion::Companion;
+use super::companion::LoadedCompanion;
 use super::load::{Loaded, Options, attachment};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey;
@@ -34,7 +34,7 @@ pub fn load_receiver(request: &Request, options: Options, features: &Features) -
     };
     let store = Store::of_host();
     check_free(request.name, &store, features)?;
-    let companion = Companion::verify(wanted, request.name, None)?;
+    let companion = LoadedCompanion::verify(wanted, request.name, None)?;
     let mut changes = vec![format!("write the record {}/{}.json", crate::state::FOLDER, request.name)];
     changes.extend(attachment(&record, &pins));
     let mut loaded = Loaded { record, adapted: Vec::new(), changes };
@@ -58,7 +58,7 @@ fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
 }
 
 /// Record, pin, record: killed between any two, what is there is listed and removable.
-fn keep(record: &mut Record, mut companion: Companion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
+fn keep(record: &mut Record, mut companion: LoadedCompanion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
     locked.create(record)?;
     let place = record.companion.clone().context("know the cgroup")?;
     let pin = pins.companion(&record.name);

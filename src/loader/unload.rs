@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::confirm;
 use super::survey::{self, Instance, Standing};
@@ -57,9 +57,7 @@ pub fn ours(name: &str, store: &Store, features: &Features) -> Result<Instance> 
     let Some(instance) = survey::find(name, store, features)? else {
         let is_listed = congestion::available()?.iter().any(|other| other == name);
         let why = if is_listed { "tccc did not register it" } else { "it is not loaded" };
-        return Err(Failure::failed(format!("cannot unload \"{name}\": {why}"))
-            .hint("`tccc status` shows what is")
-            .into());
+        bail!(Failure::failed(format!("cannot unload \"{name}\": {why}")).hint("`tccc status` shows what is"));
     };
     if instance.standing() == Standing::Run {
         let pid = instance.owner_pid().unwrap_or_default();

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::object::{self, Successor, Verified};
 use super::request::{Request, check_name, companion_place, record_of};
@@ -152,9 +152,7 @@ fn find(name: &str, store: &Store, features: &Features) -> Result<(Instance, Rec
 /// Errors: the name is not loaded, or not by a pin; the kernel has no links whose code can be swapped.
 pub fn settled(name: &str, (pins, locked): (&Pins, &Locked), features: &Features) -> Result<Record> {
     let (instance, record) = find(name, locked.store(), features)?;
-    if !features.link_update || !instance.has_link_pin {
-        return Err(no_links(name).into());
-    }
+    ensure!(features.link_update && instance.has_link_pin, no_links(name));
     let registered = registered_map(name, pins)?;
     let record = Record { next: None, ..bring_to_end(record, registered, pins)? };
     // One that an interrupted upgrade had not attached yet is none.

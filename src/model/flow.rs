@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::trace::event::{CaState, Event};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Point {
     /// Seconds since the flow's first event.
     pub time_s: f64,
@@ -39,32 +39,26 @@ pub struct Series {
     pub points: fn(&Flow) -> Vec<(f64, f64)>,
 }
 
+const fn series(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    points: fn(&Flow) -> Vec<(f64, f64)>,
+) -> Series {
+    Series { name, title, unit, points }
+}
+
 /// Every quantity that a figure over time can draw.
 pub static SERIES: &[Series] = &[
-    Series { name: "cwnd_pkts", title: "cwnd", unit: "pkts", points: |flow| flow.each(|p| Some(p.cwnd_pkts)) },
-    Series { name: "ssthresh_pkts", title: "ssthresh", unit: "pkts", points: |flow| flow.each(|p| p.ssthresh_pkts) },
-    Series {
-        name: "inflight_pkts",
-        title: "in flight",
-        unit: "pkts",
-        points: |flow| flow.each(|p| Some(p.inflight_pkts)),
-    },
-    Series {
-        name: "delivered_pkts",
-        title: "delivered",
-        unit: "pkts",
-        points: |flow| flow.each(|p| Some(p.delivered_pkts)),
-    },
-    Series { name: "lost_pkts", title: "lost", unit: "pkts", points: |flow| flow.each(|p| Some(p.lost_pkts)) },
-    Series {
-        name: "retrans_pkts",
-        title: "retransmitted",
-        unit: "pkts",
-        points: |flow| flow.each(|p| Some(p.retrans_pkts)),
-    },
-    Series { name: "srtt_us", title: "smoothed RTT", unit: "us", points: |flow| flow.each(|p| p.srtt_us) },
-    Series { name: "rtt_us", title: "RTT", unit: "us", points: |flow| flow.each(|p| p.rtt_us) },
-    Series { name: "goodput_bps", title: "goodput", unit: "bit/s", points: Flow::goodputs },
+    series("cwnd_pkts", "cwnd", "pkts", |flow| flow.each(|p| Some(p.cwnd_pkts))),
+    series("ssthresh_pkts", "ssthresh", "pkts", |flow| flow.each(|p| p.ssthresh_pkts)),
+    series("inflight_pkts", "in flight", "pkts", |flow| flow.each(|p| Some(p.inflight_pkts))),
+    series("delivered_pkts", "delivered", "pkts", |flow| flow.each(|p| Some(p.delivered_pkts))),
+    series("lost_pkts", "lost", "pkts", |flow| flow.each(|p| Some(p.lost_pkts))),
+    series("retrans_pkts", "retransmitted", "pkts", |flow| flow.each(|p| Some(p.retrans_pkts))),
+    series("srtt_us", "smoothed RTT", "us", |flow| flow.each(|p| p.srtt_us)),
+    series("rtt_us", "RTT", "us", |flow| flow.each(|p| p.rtt_us)),
+    series("goodput_bps", "goodput", "bit/s", Flow::goodputs),
 ];
 
 /// Goodput is taken over so long, as in the fairness metrics.

@@ -17,9 +17,9 @@ pub mod meter;
 pub mod socket;
 pub mod summary;
 
-use algorithm::Algorithm;
+use algorithm::LiveAlgorithm;
 use history::Room;
-use socket::{Owner, Socket};
+use socket::{Socket, SocketOwner};
 
 /// Sockets followed at the same time; a host with more shows the first of them and counts the rest.
 pub const SOCKETS_MAX: usize = 200_000;
@@ -37,8 +37,8 @@ const ARMS_MAX: usize = 4096;
 #[derive(Debug, Default, Clone)]
 pub struct Live {
     sockets: HashMap<u64, Socket>,
-    algorithms: BTreeMap<String, Algorithm>,
-    owners: HashMap<u64, Owner>,
+    algorithms: BTreeMap<String, LiveAlgorithm>,
+    owners: HashMap<u64, SocketOwner>,
     arms: HashMap<u64, Arc<RuleArm>>,
     /// Every arm that was met; sockets of one arm share its name.
     arm_names: BTreeSet<Arc<RuleArm>>,
@@ -116,16 +116,16 @@ impl Live {
     }
 
     /// Every algorithm that was met, by its kernel name.
-    pub fn algorithms(&self) -> impl Iterator<Item = (&str, &Algorithm)> {
+    pub fn algorithms(&self) -> impl Iterator<Item = (&str, &LiveAlgorithm)> {
         self.algorithms.iter().map(|(name, algorithm)| (name.as_str(), algorithm))
     }
 
-    pub fn algorithm(&self, name: &str) -> Option<&Algorithm> {
+    pub fn algorithm(&self, name: &str) -> Option<&LiveAlgorithm> {
         self.algorithms.get(name)
     }
 
     /// The process that holds a socket; none while it is not known, or when it is closed and only sends its rest.
-    pub fn owner(&self, socket: &Socket) -> Option<&Owner> {
+    pub fn owner(&self, socket: &Socket) -> Option<&SocketOwner> {
         self.owners.get(&socket.latest.socket)
     }
 
@@ -203,12 +203,12 @@ impl Live {
     }
 
     /// Makes room for an algorithm, unless there are too many.
-    fn algorithm_named(&mut self, name: &str) -> Option<&mut Algorithm> {
+    fn algorithm_named(&mut self, name: &str) -> Option<&mut LiveAlgorithm> {
         if !self.algorithms.contains_key(name) {
             if self.algorithms.len() >= ALGORITHMS_MAX {
                 return None;
             }
-            self.algorithms.insert(name.to_owned(), Algorithm::default());
+            self.algorithms.insert(name.to_owned(), LiveAlgorithm::default());
         }
         self.algorithms.get_mut(name)
     }
@@ -221,7 +221,7 @@ impl Live {
                 }
             }
             Fact::Owner { socket, pid, command } if self.owners.len() < NAMES_MAX => {
-                self.owners.insert(socket, Owner { pid, command });
+                self.owners.insert(socket, SocketOwner { pid, command });
             }
             Fact::Owner { .. } => self.counts.unnamed += 1,
             Fact::Cgroup { cgroup, path } => self.name_cgroup(cgroup, path),

@@ -16,7 +16,7 @@ pub mod steadiness;
 pub mod view;
 
 pub use self::all::METRICS;
-pub use self::metric::{Computed, Flows, Metric, Value};
+pub use self::metric::{Computed, Flows, Metric, MetricValue};
 
 #[cfg(test)]
 mod tests {

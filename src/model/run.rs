@@ -157,7 +157,7 @@ pub struct RunRecord {
     pub host: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
     pub name: String,
     /// Kernel name of the algorithm it ran.

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::counts::{self, PolicyCounts};
-use super::generation::{self, NewGeneration, Role};
+use super::generation::{self, GenerationRole, NewGeneration};
 use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
@@ -17,8 +17,7 @@ use crate::fault;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
-use crate::kernel::{bpf, bpffs};
-use crate::kernel::{cgroup, congestion};
+use crate::kernel::{bpf, bpffs, cgroup, congestion};
 use crate::loader::{self, Options, Request};
 use crate::state::pins::Pins;
 use crate::state::{Store, Subject};
@@ -52,7 +51,7 @@ pub struct Removed {
 /// Errors: a rule names an algorithm or a namespace that does not exist; a trial goes on; the kernel refuses. The policy
 /// before then decides as it did, and what was loaded is unloaded.
 /// Side effects: those of [`generation::apply`] and of [`loader::load`].
-pub fn apply(policy: &Policy, file: Option<&Path>, role: Role, live: bool) -> Result<Applied> {
+pub fn apply(policy: &Policy, file: Option<&Path>, role: GenerationRole, live: bool) -> Result<Applied> {
     privilege::require("apply a policy", &rights(policy, live))?;
     let features = resolve::features()?;
     let loaded = load_missing(policy, features)?;
@@ -173,9 +172,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
     generation::refuse_during_trial(&record)?;
     resolve::resolve(policy, &record)?;
     let mut changes: Vec<String> = bpffs::mount_phrase().into_iter().collect();
-    for algorithm in resolve::to_load(policy)? {
-        changes.push(format!("load \"{}\"", algorithm.id));
-    }
+    changes.extend(resolve::to_load(policy)?.iter().map(|algorithm| format!("load \"{}\"", algorithm.id)));
     changes.push(format!("write the record {}", super::record::path(&store).display()));
     let verb = match generation::active(&pins, &record) {
         Some(number) => format!("replace generation {number} of the policy"),
@@ -190,7 +187,7 @@ pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
 }
 
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct PolicyStanding {
     pub generation: Option<GenerationRecord>,
     /// What it did; none where that may not be looked at.
     pub counts: Option<PolicyCounts>,
@@ -211,17 +208,17 @@ pub fn current() -> Result<Option<GenerationRecord>> {
 /// Looks at the policy, its counts and its pins.
 ///
 /// Errors: the record is damaged.
-pub fn standing() -> Result<Standing> {
+pub fn standing() -> Result<PolicyStanding> {
     let record = PolicyRecord::read(&Store::of_host())?;
     let pins = PolicyPins::of_host();
     let active = pins.as_ref().and_then(|pins| generation::active(pins, &record));
     let generation = active.and_then(|number| record.generation(number).cloned());
     let (Some(pins), Some(generation)) = (&pins, generation) else {
-        return Ok(Standing { drift: without_policy(pins.as_ref(), &record), ..Standing::default() });
+        return Ok(PolicyStanding { drift: without_policy(pins.as_ref(), &record), ..PolicyStanding::default() });
     };
     let counts = counts::read(pins, generation.number, &generation.policy).ok();
     let trial = record.trial.or(record.next_trial).filter(|trial| Some(trial.generation) == active);
-    Ok(Standing { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
+    Ok(PolicyStanding { drift: drift_of(&generation, pins), generation: Some(generation), counts, trial })
 }
 
 /// What there is although no generation of the record decides by a pin of this host.

@@ -44,7 +44,7 @@ pub enum Mismatch {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict<'a> {
+pub struct Decision<'a> {
     /// The rules before the one that decides, each with why it does not match; all rules when none decides.
     pub passed_over: Vec<(&'a Rule, Mismatch)>,
     /// The rule that decides, and the arm.
@@ -52,15 +52,15 @@ pub struct Verdict<'a> {
 }
 
 /// Decides as the kernel program does.
-pub fn decide<'a>(policy: &'a Policy, connection: &Connection, resolved: &Resolved) -> Verdict<'a> {
+pub fn decide<'a>(policy: &'a Policy, connection: &Connection, resolved: &Resolved) -> Decision<'a> {
     let mut passed_over = Vec::new();
     for rule in &policy.rules {
         match mismatch(&rule.when, connection, resolved) {
             Some(why) => passed_over.push((rule, why)),
-            None => return Verdict { passed_over, decided: Some((rule, arm_of(rule, connection))) },
+            None => return Decision { passed_over, decided: Some((rule, arm_of(rule, connection))) },
         }
     }
-    Verdict { passed_over, decided: None }
+    Decision { passed_over, decided: None }
 }
 
 /// The arm of a rule that a connection belongs to.

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::pins::{PROGRAM, PolicyPins};
 use super::program::{self, Lease, LoadedPolicy, Setup};
@@ -34,11 +34,11 @@ pub struct NewGeneration<'a> {
     pub policy: &'a Policy,
     pub file: Option<&'a Path>,
     /// What it is to a trial.
-    pub role: Role,
+    pub role: GenerationRole,
 }
 
 #[derive(Debug)]
-pub enum Role {
+pub enum GenerationRole {
     /// It decides for good, and no trial goes on.
     Permanent,
     /// It begins a trial. Its generations are filled in when they are known.
@@ -56,11 +56,11 @@ pub struct NewTrial {
     pub until_ns: Option<u64>,
 }
 
-impl Role {
+impl GenerationRole {
     fn trial(&self) -> Option<&NewTrial> {
         match self {
-            Role::Begins(trial) | Role::Continues(trial) => Some(trial),
-            Role::Permanent | Role::Concludes => None,
+            GenerationRole::Begins(trial) | GenerationRole::Continues(trial) => Some(trial),
+            GenerationRole::Permanent | GenerationRole::Concludes => None,
         }
     }
 }
@@ -77,8 +77,10 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     let mut record = settle(locked, &pins)?;
     let within = record.trial.clone();
     match new.role {
-        Role::Permanent | Role::Begins(_) => refuse_during_trial(&record)?,
-        Role::Continues(_) | Role::Concludes => drop(within.as_ref().context("find the trial that goes on")?),
+        GenerationRole::Permanent | GenerationRole::Begins(_) => refuse_during_trial(&record)?,
+        GenerationRole::Continues(_) | GenerationRole::Concludes => {
+            ensure!(within.is_some(), "find the trial that goes on");
+        }
     }
     let before = active(&pins, &record);
     // What decides when the lease is over: the generation before the trial, whatever step it is at.

@@ -171,11 +171,12 @@ pub(super) use set_up;
 macro_rules! fill {
     ($maps:expr, $tables:expr) => {{
         let (maps, tables): (_, &$crate::policy::table::RuleTables) = ($maps, $tables);
-        $crate::policy::program::write_all(&maps.tccc_remotes, tables.remote_entries())?;
-        $crate::policy::program::write_all(&maps.tccc_loc_ports, tables.local_port_entries())?;
-        $crate::policy::program::write_all(&maps.tccc_rem_ports, tables.remote_port_entries())?;
-        $crate::policy::program::write_all(&maps.tccc_netns, tables.netns_entries())?;
-        $crate::policy::program::write_all(&maps.tccc_currents, tables.current_entries())?;
+        let [remotes, local_ports, remote_ports, netns, currents] = tables.entries();
+        $crate::policy::program::write_all(&maps.tccc_remotes, remotes)?;
+        $crate::policy::program::write_all(&maps.tccc_loc_ports, local_ports)?;
+        $crate::policy::program::write_all(&maps.tccc_rem_ports, remote_ports)?;
+        $crate::policy::program::write_all(&maps.tccc_netns, netns)?;
+        $crate::policy::program::write_all(&maps.tccc_currents, currents)?;
     }};
 }
 pub(super) use fill;

@@ -274,21 +274,16 @@ impl RuleTables {
         entries.collect()
     }
 
-    pub fn local_port_entries(&self) -> Vec<Entry> {
-        entries(&self.local_ports, |port| port.to_ne_bytes().to_vec())
-    }
-
-    pub fn remote_port_entries(&self) -> Vec<Entry> {
-        entries(&self.remote_ports, |port| port.to_ne_bytes().to_vec())
-    }
-
-    /// Rules by the cookie of the network namespace.
-    pub fn netns_entries(&self) -> Vec<Entry> {
-        entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec())
-    }
-
-    pub fn current_entries(&self) -> Vec<Entry> {
-        entries(&self.currents, |name| padded(name, ALGORITHM_BYTES))
+    /// Of remote addresses, local ports, remote ports, namespaces and algorithms that connections have.
+    pub fn entries(&self) -> [Vec<Entry>; 5] {
+        let of_ports = |ports| entries(ports, |port: &u16| port.to_ne_bytes().to_vec());
+        [
+            self.remote_entries(),
+            of_ports(&self.local_ports),
+            of_ports(&self.remote_ports),
+            entries(&self.netns, |cookie| cookie.to_ne_bytes().to_vec()),
+            entries(&self.currents, |name| padded(name, ALGORITHM_BYTES)),
+        ]
     }
 }
 

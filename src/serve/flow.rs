@@ -95,14 +95,14 @@ impl Moments {
 
 /// What the pages that watch one socket know.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct WatchedFlow {
     socket: u64,
     sent_ns: u64,
 }
 
-impl Flow {
-    pub(super) fn new(socket: u64) -> Flow {
-        Flow { socket, sent_ns: 0 }
+impl WatchedFlow {
+    pub(super) fn new(socket: u64) -> WatchedFlow {
+        WatchedFlow { socket, sent_ns: 0 }
     }
 
     /// The moments since the last call, for those who know what was before.

@@ -17,6 +17,13 @@ pub(super) fn encode(name: &str, data: &impl Serialize) -> Bytes {
     Bytes::from(text)
 }
 
+/// What a frame tells.
+#[cfg(test)]
+pub(super) fn data(frame: &Bytes) -> serde_json::Value {
+    let text = std::str::from_utf8(frame).unwrap();
+    serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
+}
+
 /// Milliseconds of nanoseconds, for the clock of a page.
 pub(super) fn millis(nanoseconds: u64) -> f64 {
     (nanoseconds / 1000) as f64 / 1e3

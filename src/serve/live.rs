@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use super::audience::{Audience, Joined};
 use super::exporter::Shelf;
-use super::flow::Flow;
+use super::flow::WatchedFlow;
 use super::frame::{self, Algorithms, Status};
 use super::overview::{self, Overview, Sampler};
-use super::past::{self, Quantity};
+use super::past::{self, PastQuantity};
 use super::pulse::{Part, Pulse};
 use super::table::SocketTable;
 use crate::model::live::Live;
@@ -35,7 +35,7 @@ const RECORDED_STEP_NS: u64 = 1_000_000_000;
 const POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum PageView {
     Overview,
     Sockets,
     Algorithms,
@@ -45,9 +45,9 @@ pub(super) enum View {
 #[derive(Debug)]
 pub(super) enum Ask {
     /// To watch a view; no answer when too many sockets are watched already.
-    Join(View, oneshot::Sender<Joined>),
+    Join(PageView, oneshot::Sender<Joined>),
     /// The past of these sockets.
-    Past(Quantity, Vec<u64>, oneshot::Sender<Bytes>),
+    Past(PastQuantity, Vec<u64>, oneshot::Sender<Bytes>),
     /// A recording: from this moment on, milliseconds.
     Seek(f64),
     /// A recording: so fast.
@@ -72,7 +72,7 @@ pub(super) struct Watching {
     overview: Audience,
     sockets: Audience,
     algorithms: Audience,
-    flows: BTreeMap<u64, (Flow, Audience)>,
+    flows: BTreeMap<u64, (WatchedFlow, Audience)>,
     was_restarted: bool,
     /// Counts what a recording tells; none: the kernel side counts this host.
     sampler: Option<Sampler>,
@@ -159,24 +159,25 @@ impl Watching {
         }
     }
 
-    fn join(&mut self, view: View) -> Option<Joined> {
+    fn join(&mut self, view: PageView) -> Option<Joined> {
         let Watching { source, live, table, overview, sockets, algorithms, flows, shelf, .. } = self;
         let (live, refresh) = (&*live, self.refresh);
         let mut status = || Status::of(live, source.as_mut(), refresh);
         Some(match view {
-            View::Overview => overview.join(|| shelf.overview().whole(&status())),
-            View::Sockets => {
+            PageView::Overview => overview.join(|| shelf.overview().whole(&status())),
+            PageView::Sockets => {
                 if sockets.is_empty() && sockets.whole.is_none() {
                     table.changes(live, &status()); // nobody knew anything
                 }
                 sockets.join(|| table.whole(live, &status()))
             }
-            View::Algorithms => algorithms.join(|| algorithms_frame(live, &status())),
-            View::Flow(socket) => {
+            PageView::Algorithms => algorithms.join(|| algorithms_frame(live, &status())),
+            PageView::Flow(socket) => {
                 if flows.len() >= FLOWS_MAX && !flows.contains_key(&socket) {
                     return None;
                 }
-                let (flow, audience) = flows.entry(socket).or_insert_with(|| (Flow::new(socket), Audience::new()));
+                let (flow, audience) =
+                    flows.entry(socket).or_insert_with(|| (WatchedFlow::new(socket), Audience::new()));
                 audience.join(|| flow.whole(live, &status()))
             }
         })
@@ -242,6 +243,7 @@ mod tests {
 
     use super::*;
     use crate::model::live::samples::{SECOND, arrival, sample};
+    use crate::serve::frame::data;
     use crate::trace::source::Playback;
 
     /// Turns of the thread before the source ends it.
@@ -301,11 +303,6 @@ mod tests {
         (Watching::new(Box::new(source), asked, refresh, Shelf::new()), asks)
     }
 
-    fn data(frame: &Bytes) -> serde_json::Value {
-        let text = std::str::from_utf8(frame).unwrap();
-        serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
-    }
-
     /// As long as pages asked, the source was not read, and its ring ran over.
     #[test]
     fn source_is_looked_at_between_the_asks_of_many_pages() {
@@ -323,7 +320,7 @@ mod tests {
     /// Each page had the whole table encoded for it, and kept a copy of its own.
     #[test]
     fn pages_that_join_before_the_next_tick_share_one_frame() {
-        for view in [View::Overview, View::Sockets, View::Algorithms, View::Flow(1)] {
+        for view in [PageView::Overview, PageView::Sockets, PageView::Algorithms, PageView::Flow(1)] {
             let mut watching = watching(Noting::default()).0;
             watching.live.apply(arrival(sample(1, SECOND)));
             let left = watching.join(view).unwrap().first;
@@ -342,7 +339,7 @@ mod tests {
     fn first_moment_that_a_jump_changed_is_told() {
         let mut watching = watching(Noting::default()).0;
         watching.live.apply(arrival(sample(1, 10 * SECOND)));
-        let mut page = watching.join(View::Sockets).unwrap();
+        let mut page = watching.join(PageView::Sockets).unwrap();
         assert_eq!(data(&page.first)["names"][0][7], 10_000.0);
         watching.live.apply(Arrival::Restart);
         watching.live.apply(arrival(sample(1, 2 * SECOND)));
@@ -354,7 +351,7 @@ mod tests {
     #[test]
     fn every_frame_says_how_soon_the_next_one_comes() {
         let mut watching = watching(Noting::default()).0;
-        for view in [View::Overview, View::Sockets, View::Algorithms, View::Flow(1)] {
+        for view in [PageView::Overview, PageView::Sockets, PageView::Algorithms, PageView::Flow(1)] {
             let mut page = watching.join(view).unwrap();
             watching.tick();
             for frame in [&page.first, &page.frames.try_recv().unwrap()] {
@@ -367,9 +364,9 @@ mod tests {
     fn page_that_begins_with_a_kept_frame_is_told_what_came_since() {
         let mut watching = watching(Noting::default()).0;
         watching.live.apply(arrival(sample(1, SECOND)));
-        let _first = watching.join(View::Sockets).unwrap();
+        let _first = watching.join(PageView::Sockets).unwrap();
         watching.live.apply(arrival(sample(2, SECOND)));
-        let mut second = watching.join(View::Sockets).unwrap();
+        let mut second = watching.join(PageView::Sockets).unwrap();
         watching.tick();
         let changes = data(&second.frames.try_recv().unwrap());
         let cookies = |data: &serde_json::Value| -> Vec<String> {

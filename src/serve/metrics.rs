@@ -58,7 +58,7 @@ pub(super) fn openmetrics(shown: &Shown) -> String {
     let mut ours = Registry::with_prefix("tccc");
     ours.register_collector(Box::new(Ours(shown.clone())));
     let mut process = Registry::default();
-    process.register_collector(Box::new(Process(shown.own)));
+    process.register_collector(Box::new(ProcessMetrics(shown.own)));
     let mut text = String::new();
     let written = encode_registry(&mut text, &ours)
         .and_then(|()| encode_registry(&mut text, &process))
@@ -73,9 +73,9 @@ type Labels = Vec<(&'static str, String)>;
 struct Ours(Shown);
 
 #[derive(Debug)]
-struct Process(Own);
+struct ProcessMetrics(Own);
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut to = Families(&mut encoder);
         to.counter("process_cpu_seconds", "Time on processors of this process", [(vec![], self.0.cpu_s)])?;

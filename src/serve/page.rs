@@ -15,7 +15,7 @@ const NOT_BUNDLED: &str = "<!doctype html><html lang=en><meta charset=utf-8><tit
     <p>This tccc was built without its web page: run `cargo xtask web` and build it again. \
     <a href=/metrics>/metrics</a> and `tccc top` work.\n";
 
-pub(super) fn is_bundled() -> bool {
+pub fn is_bundled() -> bool {
     !FILES.is_empty()
 }
 

@@ -19,18 +19,18 @@ const STEPS: usize = (HISTORY_NS / STEP_NS) as usize;
 const QUIET_STEPS: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quantity {
+pub(super) enum PastQuantity {
     Cwnd,
     Srtt,
     Goodput,
 }
 
-impl Quantity {
+impl PastQuantity {
     fn of(self, past: &Past) -> Option<f64> {
         match self {
-            Quantity::Cwnd => Some(past.cwnd_pkts.into()),
-            Quantity::Srtt => (past.srtt_us > 0).then(|| past.srtt_us.into()),
-            Quantity::Goodput => Some(f64::from(past.goodput_bps).round()),
+            PastQuantity::Cwnd => Some(past.cwnd_pkts.into()),
+            PastQuantity::Srtt => (past.srtt_us > 0).then(|| past.srtt_us.into()),
+            PastQuantity::Goodput => Some(f64::from(past.goodput_bps).round()),
         }
     }
 }
@@ -47,19 +47,19 @@ struct Document {
 /// Reads `quantity=cwnd|srtt|goodput` and `sockets=COOKIE,…` of a query.
 ///
 /// None: it says something else, or there are too many sockets.
-pub(super) fn parse(query: &str) -> Option<(Quantity, Vec<u64>)> {
+pub(super) fn parse(query: &str) -> Option<(PastQuantity, Vec<u64>)> {
     let word = |name: &str| query.split('&').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let quantity = match word("quantity")? {
-        "cwnd" => Quantity::Cwnd,
-        "srtt" => Quantity::Srtt,
-        "goodput" => Quantity::Goodput,
+        "cwnd" => PastQuantity::Cwnd,
+        "srtt" => PastQuantity::Srtt,
+        "goodput" => PastQuantity::Goodput,
         _ => return None,
     };
     let sockets: Vec<u64> = word("sockets")?.split(',').map(|text| text.parse().ok()).collect::<Option<_>>()?;
     (sockets.len() <= SOCKETS_MAX).then_some((quantity, sockets))
 }
 
-pub(super) fn document(live: &Live, quantity: Quantity, sockets: &[u64]) -> Bytes {
+pub(super) fn document(live: &Live, quantity: PastQuantity, sockets: &[u64]) -> Bytes {
     let begin_ns = live.now_ns().saturating_sub(HISTORY_NS);
     let known = sockets.iter().filter_map(|socket| live.socket(*socket));
     let curves = known.map(|socket| (socket.latest.socket.to_string(), curve(socket, quantity, begin_ns))).collect();
@@ -68,7 +68,7 @@ pub(super) fn document(live: &Live, quantity: Quantity, sockets: &[u64]) -> Byte
 }
 
 /// A value holds until the next, as it does for whoever watches, up to the socket's end.
-fn curve(socket: &Socket, quantity: Quantity, begin_ns: u64) -> Vec<Option<f64>> {
+fn curve(socket: &Socket, quantity: PastQuantity, begin_ns: u64) -> Vec<Option<f64>> {
     let mut values = vec![None; STEPS];
     socket.history.resample(begin_ns, begin_ns + HISTORY_NS, |past| quantity.of(past), &mut values);
     let open_ns = socket.closed_ns.map_or(HISTORY_NS, |closed_ns| closed_ns.saturating_sub(begin_ns));
@@ -77,7 +77,7 @@ fn curve(socket: &Socket, quantity: Quantity, begin_ns: u64) -> Vec<Option<f64>>
         match (*value, held) {
             (Some(value), _) => held = Some((at, value)),
             (None, Some((since, last))) => {
-                let is_quiet = quantity == Quantity::Goodput && at - since > QUIET_STEPS;
+                let is_quiet = quantity == PastQuantity::Goodput && at - since > QUIET_STEPS;
                 *value = Some(if is_quiet { 0.0 } else { last });
             }
             (None, None) => {}
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::model::live::samples::{SECOND, arrival, sample};
 
-    fn curves(live: &Live, quantity: Quantity) -> serde_json::Value {
+    fn curves(live: &Live, quantity: PastQuantity) -> serde_json::Value {
         serde_json::from_slice(&document(live, quantity, &[1, 2])).unwrap()
     }
 
@@ -104,7 +104,7 @@ mod tests {
             live.apply(arrival(event));
         }
         live.advance(240 * SECOND);
-        let told = curves(&live, Quantity::Cwnd);
+        let told = curves(&live, PastQuantity::Cwnd);
         assert_eq!((&told["begin_ms"], &told["step_ms"]), (&121_000.0.into(), &1000.0.into()));
         let values = told["curves"]["1"].as_array().unwrap();
         assert_eq!(values.len(), STEPS);
@@ -114,13 +114,16 @@ mod tests {
             (&serde_json::Value::Null, &10.0.into(), &10.0.into(), &20.0.into(), &30.0.into())
         );
         assert!(told["curves"].get("2").is_none(), "it is not known");
-        let goodput = curves(&live, Quantity::Goodput)["curves"]["1"].clone();
+        let goodput = curves(&live, PastQuantity::Goodput)["curves"]["1"].clone();
         assert_eq!((&goodput[229 - 120], goodput[140 - 120].as_f64() > Some(0.0)), (&0.0.into(), true), "it was quiet");
     }
 
     #[test]
     fn question_is_read_whole_or_refused() {
-        assert_eq!(parse("quantity=srtt&sockets=1,18446744073709551615"), Some((Quantity::Srtt, vec![1, u64::MAX])));
+        assert_eq!(
+            parse("quantity=srtt&sockets=1,18446744073709551615"),
+            Some((PastQuantity::Srtt, vec![1, u64::MAX]))
+        );
         let many = vec!["1"; SOCKETS_MAX + 1].join(",");
         for query in
             ["", "quantity=srtt", "quantity=x&sockets=1", "quantity=cwnd&sockets=", "quantity=cwnd&sockets=1,-2"]

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::audience::Joined;
 use super::exporter::Shelf;
 use super::gate::{self, Gate, Refusal};
-use super::live::{Ask, View};
+use super::live::{Ask, PageView};
 use super::pulse::Pulse;
 use super::trials::{self, History};
 use super::{metrics, page, past};
@@ -48,7 +48,7 @@ pub(super) struct Served {
     /// None: metrics only.
     pub asks: Option<SyncSender<Ask>>,
     /// None: the page shows no trials.
-    pub trials: Option<trials::Shelf>,
+    pub trials: Option<trials::TrialShelf>,
     pub streams: Arc<Semaphore>,
     pub pulse: Pulse,
 }
@@ -57,7 +57,7 @@ impl Served {
     pub(super) fn new(
         gate: Gate,
         shelf: Option<Shelf>,
-        (asks, trials): (Option<SyncSender<Ask>>, Option<trials::Shelf>),
+        (asks, trials): (Option<SyncSender<Ask>>, Option<trials::TrialShelf>),
         pulse: Pulse,
     ) -> Arc<Served> {
         Arc::new(Served { gate, shelf, asks, trials, streams: Arc::new(Semaphore::new(STREAMS_MAX)), pulse })
@@ -71,9 +71,9 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/metrics", get(show_metrics))
         .route("/healthz", get(show_health))
         .route("/api/session", post(open_session))
-        .route("/api/stream/overview", get(|state: Shared| stream(state, View::Overview)))
-        .route("/api/stream/sockets", get(|state: Shared| stream(state, View::Sockets)))
-        .route("/api/stream/algorithms", get(|state: Shared| stream(state, View::Algorithms)))
+        .route("/api/stream/overview", get(|state: Shared| stream(state, PageView::Overview)))
+        .route("/api/stream/sockets", get(|state: Shared| stream(state, PageView::Sockets)))
+        .route("/api/stream/algorithms", get(|state: Shared| stream(state, PageView::Algorithms)))
         .route("/api/stream/flow/{socket}", get(stream_flow))
         .route("/api/past", get(show_past))
         .route("/api/playback", post(play))
@@ -231,13 +231,13 @@ fn busy() -> Response {
 
 async fn stream_flow(state: Shared, Path(socket): Path<String>) -> Response {
     match socket.parse() {
-        Ok(socket) => stream(state, View::Flow(socket)).await,
+        Ok(socket) => stream(state, PageView::Flow(socket)).await,
         Err(_) => said(StatusCode::BAD_REQUEST, "expected the number of a socket"),
     }
 }
 
 /// Server-sent events: what the view is, then what changes; with what a slow reader missed.
-async fn stream(State(served): Shared, view: View) -> Response {
+async fn stream(State(served): Shared, view: PageView) -> Response {
     let Some(asks) = served.asks.clone() else {
         return said(StatusCode::NOT_FOUND, "this server shows /metrics only: it was started with `--metrics-only`");
     };
@@ -251,7 +251,7 @@ async fn stream(State(served): Shared, view: View) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
-async fn join(asks: &SyncSender<Ask>, view: View) -> Option<Joined> {
+async fn join(asks: &SyncSender<Ask>, view: PageView) -> Option<Joined> {
     let (to, answer) = oneshot::channel();
     match asks.try_send(Ask::Join(view, to)) {
         Ok(()) => answer.await.ok(),
@@ -261,7 +261,7 @@ async fn join(asks: &SyncSender<Ask>, view: View) -> Option<Joined> {
 
 struct Reader {
     asks: SyncSender<Ask>,
-    view: View,
+    view: PageView,
     joined: Option<Joined>,
     frames: Option<tokio::sync::broadcast::Receiver<Bytes>>,
     _place: OwnedSemaphorePermit,
@@ -306,8 +306,8 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let _place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-            let joined = join(&asks, View::Sockets).await;
-            let mut reader = Reader { asks, view: View::Sockets, joined, frames: None, _place };
+            let joined = join(&asks, PageView::Sockets).await;
+            let mut reader = Reader { asks, view: PageView::Sockets, joined, frames: None, _place };
             assert_eq!(reader.next().await.unwrap(), "all");
             (0..10).for_each(|n| drop(queue.send(Bytes::from(n.to_string()))));
             assert_eq!(reader.next().await.unwrap(), "event: missed\ndata: 6\n\n");

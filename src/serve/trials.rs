@@ -31,7 +31,7 @@ pub enum History<'a> {
 
 /// The documents, with the latest of each kind.
 #[derive(Clone)]
-pub(super) struct Shelf {
+pub(super) struct TrialShelf {
     trials: Arc<dyn Trials>,
     brief: Arc<Mutex<Option<Kept>>>,
     whole: Arc<Mutex<Option<Kept>>>,
@@ -40,9 +40,9 @@ pub(super) struct Shelf {
 /// When a document was made, the look that its reader knew, and its bytes.
 type Kept = (Instant, Option<String>, Bytes);
 
-impl Shelf {
-    pub(super) fn new(trials: Arc<dyn Trials>) -> Shelf {
-        Shelf { trials, brief: Arc::default(), whole: Arc::default() }
+impl TrialShelf {
+    pub(super) fn new(trials: Arc<dyn Trials>) -> TrialShelf {
+        TrialShelf { trials, brief: Arc::default(), whole: Arc::default() }
     }
 
     pub(super) fn now(&self, history: History<'_>) -> Bytes {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn pages_that_ask_at_once_share_a_document() {
-        let shelf = Shelf::new(Arc::new(Counting::default()));
+        let shelf = TrialShelf::new(Arc::new(Counting::default()));
         assert_eq!([(); 3].map(|()| shelf.now(History::Without)), ["Without 0"; 3]);
         assert_eq!([(); 2].map(|()| shelf.now(History::Since("7"))), ["Since(\"7\") 1"; 2]);
         assert_eq!(shelf.now(History::Since("8")), "Since(\"8\") 2", "another reader knows another look");

@@ -90,7 +90,9 @@ words! {
 
 words! {
     /// The kernel's congestion state of a socket, in the kernel's own five words.
+    #[derive(Default)]
     CaState, _byte Ok(CaState::Loss), {
+        #[default]
         Open = 0 "Open",
         Disorder = 1 "Disorder",
         Cwr = 2 "CWR",

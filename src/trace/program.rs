@@ -31,7 +31,7 @@ const FILTER_NETNS: u32 = 16;
 pub(super) const NETNS_MAX: u32 = 4096;
 
 /// Opens the program with room for the filter's values; nothing is loaded yet. The sums by group are left out until
-/// [`keep_totals_only`] asks for them.
+/// [`set_totals`] asks for them.
 ///
 /// Errors: no type information, or the embedded object is not understood.
 pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter) -> Result<OpenTcpTraceSkel<'a>> {
@@ -51,15 +51,10 @@ pub(super) fn open<'a>(object: &'a mut MaybeUninit<OpenObject>, filter: &Filter)
     Ok(skel)
 }
 
-/// Keeps the sums by group and leaves out what follows single sockets.
+/// Which halves of the program are loaded: what follows single sockets, and what adds them up.
 ///
 /// Errors: libbpf refuses, which it has no reason to.
-pub(super) fn keep_totals_only(open: &mut OpenTcpTraceSkel<'_>) -> Result<()> {
-    set_totals(open, false, true)
-}
-
-/// Which halves of the program are loaded: what follows single sockets, and what adds them up.
-fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
+pub(super) fn set_totals(open: &mut OpenTcpTraceSkel<'_>, has_sockets: bool, has_totals: bool) -> Result<()> {
     let progs = &mut open.progs;
     let single =
         [&mut progs.tccc_packet, &mut progs.tccc_ca_state, &mut progs.tccc_retransmit, &mut progs.tccc_tcp_state];

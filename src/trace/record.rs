@@ -25,7 +25,7 @@ mod standing;
 
 use block::Kind;
 pub use rotate::Rotation;
-use standing::Standing;
+use standing::StandingFacts;
 
 /// First bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"\x89tcccrec";
@@ -99,7 +99,7 @@ pub struct Recorder {
     rotation: Rotation,
     part: Part,
     /// Facts that a new file begins with; empty when there is one file only.
-    standing: Standing,
+    standing: StandingFacts,
     dropped: u64,
     total: u64,
 }
@@ -127,7 +127,7 @@ impl Recorder {
             rotation.put_aside(path)?;
         }
         let part = Part::create(path, &head)?;
-        let standing = Standing::default();
+        let standing = StandingFacts::default();
         Ok(Recorder { path: path.to_owned(), head, rotation, part, standing, dropped: 0, total: 0 })
     }
 

@@ -149,32 +149,7 @@ mod tests {
     use super::*;
     use crate::model::live::samples::{SECOND, sample};
     use crate::trace::arrival::RuleArm;
-
-    /// Hands over one batch per poll.
-    #[derive(Default)]
-    struct Batches {
-        batches: VecDeque<Vec<Arrival>>,
-        now_ns: u64,
-    }
-
-    impl Source for Batches {
-        fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
-            self.batches.pop_front().into_iter().flatten().for_each(take);
-            Ok(())
-        }
-
-        fn now_ns(&self) -> u64 {
-            self.now_ns
-        }
-
-        fn title(&self) -> String {
-            "made".into()
-        }
-
-        fn notices(&self) -> Vec<String> {
-            Vec::new()
-        }
-    }
+    use crate::trace::source::Batches;
 
     fn event(socket: u64, time_ns: u64) -> Arrival {
         Arrival::Event(sample(socket, time_ns))

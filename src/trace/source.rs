@@ -46,6 +46,34 @@ pub trait Source {
     }
 }
 
+/// A source for tests: each poll hands over one of the batches that are put into it.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Batches {
+    pub batches: std::collections::VecDeque<Vec<Arrival>>,
+    pub now_ns: u64,
+}
+
+#[cfg(test)]
+impl Source for Batches {
+    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
+        self.batches.pop_front().into_iter().flatten().for_each(take);
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn title(&self) -> String {
+        "made".into()
+    }
+
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
 /// A recording that is played.
 pub trait Playback {
     /// First and last moment, CLOCK_MONOTONIC of the recorded host.

@@ -80,7 +80,7 @@ impl Counting {
         let kernel = Types::of_running_kernel()?;
         let mut object = MaybeUninit::uninit();
         let mut open = program::open(&mut object, filter)?;
-        program::keep_totals_only(&mut open)?;
+        program::set_totals(&mut open, false, true)?;
         if let Some(labels) = labels {
             open.maps.tccc_labels.reuse_fd(labels.map.as_fd()).context("use the policy's labels")?;
             open.maps.rodata_data.as_mut().context("find the tracer's settings")?.has_labels = true;

@@ -6,7 +6,7 @@ use super::turn::Turn;
 use super::{progress, standing};
 use crate::kernel::clock;
 use crate::policy::change;
-use crate::policy::generation::{self, NewGeneration, NewTrial, Role};
+use crate::policy::generation::{self, GenerationRole, NewGeneration, NewTrial};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{RuleProgress, TrialRecord};
 use crate::state::pins::Pins;
@@ -36,7 +36,7 @@ pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress
         }
         let generation = record.generation(seen.generation).cloned().context("find the generation on trial")?;
         let policy = progress::at_progress(&generation.policy, &trial.rules);
-        let role = Role::Continues(NewTrial { trial, until_ns: Some(until_ns) });
+        let role = GenerationRole::Continues(NewTrial { trial, until_ns: Some(until_ns) });
         generation::apply(&locked, NewGeneration { policy: &policy, file: generation.file.as_deref(), role })?
     };
     if seen.live {

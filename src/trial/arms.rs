@@ -10,8 +10,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 
 use crate::failure::Failure;
-use crate::kernel::iterate;
-use crate::kernel::libbpf_log;
+use crate::kernel::{iterate, libbpf_log};
 use crate::model::guard::{ArmSums, Effect, FOLDS, Sums};
 use crate::policy::rule::GuardMetric;
 

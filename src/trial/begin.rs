@@ -13,7 +13,7 @@ use crate::fault;
 use crate::kernel::clock;
 use crate::kernel::process::{Detached, Process};
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::{NewTrial, Role};
+use crate::policy::generation::{GenerationRole, NewTrial};
 use crate::policy::record::{RuleProgress, RuleState, TrialRecord, TrialSubject};
 use crate::policy::rule::Policy;
 use crate::policy::{file, resolve};
@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is to be tried, and for how long.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct TrialPlan {
     pub subject: TrialSubject,
     /// The rules, those that the trial adds included.
     pub policy: Policy,
@@ -44,7 +44,7 @@ pub struct Plan {
 ///
 /// Errors: another trial goes on; a limit is on what this kernel does not count; those of [`change::apply`]. What was loaded for the trial is then unloaded.
 /// Side effects: those of [`change::apply`], and a process that lives as long as the trial.
-pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
+pub fn begin(plan: &TrialPlan, file: Option<&Path>, guard: &mut Command) -> Result<Applied> {
     let ready = resolve::check_limits(&plan.policy).and_then(|()| end::sweep());
     ready.inspect_err(|_| drop(end::unload_all(&plan.loaded)))?;
     let turn = Turn::take()?;
@@ -53,7 +53,7 @@ pub fn begin(plan: &Plan, file: Option<&Path>, guard: &mut Command) -> Result<Ap
         fault::point("trial.guard");
         let trial = trial_of(plan, began_ns, guard.process);
         let deadline_ns = trial.deadline_ns;
-        let role = Role::Begins(NewTrial { trial, until_ns: None });
+        let role = GenerationRole::Begins(NewTrial { trial, until_ns: None });
         let applied = change::apply(&plan.policy, file, role, plan.live)?;
         fault::point("trial.begun");
         await_first_look(&guard.process);
@@ -71,7 +71,7 @@ fn start_guard(command: &mut Command, began_ns: u64) -> Result<Detached> {
     Detached::start(command.args([&began_ns.to_string(), "--starter", &starter])).context("start the trial's guard")
 }
 
-fn trial_of(plan: &Plan, began_ns: u64, guard: Process) -> TrialRecord {
+fn trial_of(plan: &TrialPlan, began_ns: u64, guard: Process) -> TrialRecord {
     TrialRecord {
         subject: plan.subject.clone(),
         began_ns,

@@ -16,7 +16,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader;
 use crate::policy::change::{self, Removed};
-use crate::policy::generation::{self, NewGeneration, Role};
+use crate::policy::generation::{self, GenerationRole, NewGeneration};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialEnd, TrialRecord, TrialResult, TrialSubject};
 use crate::policy::rule::Policy;
@@ -240,7 +240,10 @@ fn conclude() -> Result<()> {
         let generation = record.generation(trial.generation).context("find the generation on trial")?;
         let policy = without_trials(&generation.policy);
         let file = generation.file.clone();
-        generation::apply(&locked, NewGeneration { policy: &policy, file: file.as_deref(), role: Role::Concludes })?;
+        generation::apply(
+            &locked,
+            NewGeneration { policy: &policy, file: file.as_deref(), role: GenerationRole::Concludes },
+        )?;
     }
     fault::point("confirm.swapped");
     change::unload_unneeded().map(drop)

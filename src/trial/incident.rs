@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal;
 use super::judge::RuleJudgement;
-use super::view::{History, Point};
+use super::view::{LookHistory, LookPoint};
 use crate::bounded;
 use crate::policy::file;
 use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject, folder as policy_folder};
@@ -54,7 +54,7 @@ pub struct Incident {
     /// The evidence: arms and limits of each rule at that moment.
     pub rules: Vec<RuleJudgement>,
     /// Earlier looks, oldest first.
-    pub history: Vec<Point>,
+    pub history: Vec<LookPoint>,
     /// The rules on trial, as a policy file.
     pub policy: String,
     /// Files of the recording of the time before, in the folder of the incident, oldest first.
@@ -101,7 +101,7 @@ pub fn read(path: &Path) -> Result<Incident> {
 ///
 /// Errors: the folder cannot be written.
 /// Side effects: a folder with the document and the recording.
-pub fn write(folder: &Path, facts: &Facts, history: &History, recent: Option<Recent>) -> Result<()> {
+pub fn write(folder: &Path, facts: &Facts, history: &LookHistory, recent: Option<Recent>) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o750)

@@ -15,7 +15,7 @@ const STATE_FOLDER: &str = "/var/lib/tccc";
 /// Lines that are kept at least; as many again, and the older half is dropped.
 const KEPT: usize = 200;
 /// Where the kernel takes lines of user space into its log, which the journal keeps.
-const KERNEL_LOG: &str = "/dev/kmsg";
+pub const KERNEL_LOG: &str = "/dev/kmsg";
 
 /// The folder for what outlives a trial.
 pub fn folder() -> PathBuf {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arms::{ArmCells, connections_of, effect_of, sums_of};
 use crate::model::guard::{
-    self, ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Limit, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, Verdict, Worse,
+    self, ArmSums, CONNECTIONS_MIN, EVENTS_MIN, Limit, LimitVerdict, Look, MISMATCH, NotYet, PEER_FOLDS_MIN, Worse,
 };
 use crate::policy::record::PolicyRecord;
 use crate::policy::rule::{Allowed, Arm, GuardLimit, GuardMetric, Policy, Rule, SplitBy, Treatment};
@@ -67,7 +67,7 @@ pub enum LimitState {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct SeenSums<'a> {
     /// Since the generation began, by the numbers of the arms.
     pub whole: &'a BTreeMap<u32, ArmCells>,
     /// In the latest window, for absolute limits.
@@ -75,12 +75,12 @@ pub struct Seen<'a> {
     pub ticks_per_s: f64,
 }
 
-pub fn judge(policy: &Policy, record: &PolicyRecord, seen: Seen) -> Vec<RuleJudgement> {
+pub fn judge(policy: &Policy, record: &PolicyRecord, seen: SeenSums) -> Vec<RuleJudgement> {
     let tried = policy.rules.iter().filter(|rule| rule.trial.is_some());
     tried.map(|rule| judge_rule(rule, record, seen)).collect()
 }
 
-fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: Seen) -> RuleJudgement {
+fn judge_rule(rule: &Rule, record: &PolicyRecord, seen: SeenSums) -> RuleJudgement {
     let slot = |arm: &Arm| slot_of(record, &rule.name, &arm.treatment);
     let cells = |arm: &Arm, of: &BTreeMap<u32, ArmCells>| slot(arm).and_then(|slot| of.get(&slot)).copied();
     let arms: Vec<ArmSeen> = rule
@@ -203,9 +203,9 @@ fn relative(
     };
     let Look { ratio, interval, e_worse, e_safe, needed, verdict } = guard::look(&estimate, limit, decisions);
     let state = match verdict {
-        Verdict::Crossed => LimitState::Crossed,
-        Verdict::Safe => LimitState::Safe,
-        Verdict::Undecided => LimitState::Undecided,
+        LimitVerdict::Crossed => LimitState::Crossed,
+        LimitVerdict::Safe => LimitState::Safe,
+        LimitVerdict::Undecided => LimitState::Undecided,
     };
     LimitJudgement {
         ratio: Some(ratio),

@@ -1,6 +1,6 @@
 //! What a person changes in a trial that goes on: pause, resume, and the next step at once.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::turn::Turn;
 use super::{advance, end, progress, standing};
@@ -18,9 +18,7 @@ pub fn set_paused(paused: bool) -> Result<()> {
     let has_steps =
         generation.policy.rules.iter().any(|rule| rule.trial.as_ref().is_some_and(|it| !it.steps.is_empty()));
     if !has_steps {
-        return Err(Failure::failed("the trial has no steps that could be paused")
-            .hint("`tccc status` shows it")
-            .into());
+        bail!(Failure::failed("the trial has no steps that could be paused").hint("`tccc status` shows it"));
     }
     if advance::set_paused(&turn, &trial, paused)? { Ok(()) } else { Err(nothing().into()) }
 }

@@ -13,7 +13,7 @@ use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
 use crate::loader::{self, Options, Request};
 use crate::policy::change;
-use crate::policy::generation::Role;
+use crate::policy::generation::GenerationRole;
 use crate::policy::record::{GenerationRecord, PolicyRecord};
 use crate::policy::rule::Portion;
 use crate::policy::sweep;
@@ -114,7 +114,7 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
     if was_default {
         loader::make_default(&bridge)?;
     }
-    let role = if on_trial.is_some() { Role::Concludes } else { Role::Permanent };
+    let role = if on_trial.is_some() { GenerationRole::Concludes } else { GenerationRole::Permanent };
     change::apply(&bridged, file.as_deref(), role, false)?;
     fault::point("beside.bridged");
     end::unload_all(&[name.to_owned()])?; // the rules may have unloaded it already, since none names it
@@ -125,7 +125,7 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
         record = loader::make_default(name)?;
     }
     match &policy {
-        Some(generation) => drop(change::apply(&generation.policy, file.as_deref(), Role::Permanent, false)?),
+        Some(generation) => drop(change::apply(&generation.policy, file.as_deref(), GenerationRole::Permanent, false)?),
         None => drop(change::remove(false)?),
     }
     fault::point("beside.restored");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::begin::{Plan, begin};
+use super::begin::{TrialPlan, begin};
 use super::{end, overlay, standing, swap};
 use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
@@ -89,8 +89,8 @@ pub fn on_trial(request: &Request, features: &Features, trial: &UpgradeTrial, gu
     begin(&plan_of(request.name, &trial_name, policy, trial.patience), file.as_deref(), guard)
 }
 
-fn plan_of(name: &str, trial_name: &str, policy: Policy, patience: Duration) -> Plan {
-    Plan {
+fn plan_of(name: &str, trial_name: &str, policy: Policy, patience: Duration) -> TrialPlan {
+    TrialPlan {
         subject: TrialSubject::Upgrade { name: name.to_owned(), trial_name: trial_name.to_owned() },
         policy,
         patience: Some(patience),

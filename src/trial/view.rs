@@ -38,7 +38,7 @@ pub struct TrialView {
     pub paused: bool,
     pub rules: Vec<RuleView>,
     /// Earlier looks, oldest first.
-    pub history: Vec<Point>,
+    pub history: Vec<LookPoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub struct RuleView {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct LookPoint {
     /// Seconds since the trial began.
     pub at_s: f64,
     /// Shape: limit by limit, in the order of the rules.
@@ -76,14 +76,14 @@ pub struct LimitPoint {
 
 /// The looks so far, in bounded memory.
 #[derive(Debug, Default)]
-pub struct History {
-    points: VecDeque<Point>,
+pub struct LookHistory {
+    points: VecDeque<LookPoint>,
     /// Only each so many looks are kept.
     every: usize,
     seen: usize,
 }
 
-impl History {
+impl LookHistory {
     pub fn add(&mut self, at_s: f64, judgements: &[RuleJudgement]) {
         self.every = self.every.max(1);
         self.seen += 1;
@@ -101,7 +101,7 @@ impl History {
                 }),
             })
         });
-        self.points.push_back(Point { at_s, limits: limits.collect() });
+        self.points.push_back(LookPoint { at_s, limits: limits.collect() });
         if self.points.len() >= POINTS_MAX {
             let mut is_kept = false;
             self.points.retain(|_| {
@@ -113,7 +113,7 @@ impl History {
     }
 
     /// Shape: oldest first.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<LookPoint> {
         self.points.iter().cloned().collect()
     }
 }

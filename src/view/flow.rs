@@ -33,9 +33,10 @@ pub(super) fn draw(frame: &mut Frame, app: &App, area: Rect, socket: u64) {
     draw_facts(frame.buffer_mut(), app, socket, Rect { height: FACT_LINES.min(area.height), ..area });
     let below =
         Rect { y: area.y + FACT_LINES.min(area.height), height: area.height.saturating_sub(FACT_LINES), ..area };
-    let state = state_words(app, socket);
+    let private = app.live.private_state(socket).into_iter();
+    let state: Vec<String> = private.map(|(name, value)| format!("{name}={value}")).collect();
     let is_beside = area.width >= BESIDE_WIDTH;
-    let state_lines = if is_beside { 0 } else { lines_for(&state, area.width).min(below.height / 4) };
+    let state_lines = if is_beside { 0 } else { (wrapped(&state, area.width).len() as u16 + 1).min(below.height / 4) };
     let plots = Rect {
         width: if is_beside { below.width - STATE_WIDTH } else { below.width },
         height: below.height.saturating_sub(state_lines),
@@ -226,16 +227,6 @@ fn draw_phases(buffer: &mut Buffer, app: &App, (socket, span_ns): (&Socket, [u64
 
 fn state_name(value: u8) -> &'static str {
     CaState::ALL.iter().find(|state| **state as u8 == value).map_or("?", |state| state.name())
-}
-
-/// The private state, as `name=value`.
-fn state_words(app: &App, socket: &Socket) -> Vec<String> {
-    app.live.private_state(socket).into_iter().map(|(name, value)| format!("{name}={value}")).collect()
-}
-
-/// Lines that the words take when they are set one after the other, with a heading.
-fn lines_for(words: &[String], width: u16) -> u16 {
-    wrapped(words, width).len() as u16 + 1
 }
 
 fn wrapped(words: &[String], width: u16) -> Vec<String> {

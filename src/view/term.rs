@@ -17,20 +17,23 @@ use ratatui::{Frame, Terminal};
 const PICTURE_BYTES: usize = 64 << 10;
 
 /// The terminal in our hands; given back when dropped, and before a panic says what went wrong.
-pub struct Guard {
+pub struct TerminalGuard {
     terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
 }
 
-impl Guard {
+impl TerminalGuard {
     /// Takes the terminal.
     ///
     /// Errors: it cannot be switched to single keys, or not be drawn to.
     /// Side effects: single keys, another screen and mouse reports until the value is dropped.
-    pub fn take() -> Result<Guard> {
+    pub fn take() -> Result<TerminalGuard> {
         give_back_before_panics();
         IS_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode().context("switch the terminal to single keys")?;
-        draw_here().inspect_err(|_| give_back()).map(|terminal| Guard { terminal }).context("draw to the terminal")
+        draw_here()
+            .inspect_err(|_| give_back())
+            .map(|terminal| TerminalGuard { terminal })
+            .context("draw to the terminal")
     }
 
     /// Draws one picture.
@@ -42,7 +45,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         give_back();
     }

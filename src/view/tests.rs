@@ -8,36 +8,11 @@ use super::*;
 use crate::model::live::samples::{SECOND, sample};
 use crate::trace::arrival::Arrival;
 use crate::trace::event::{Event, EventKind};
-
-/// A live source: hands over what is put into it.
-#[derive(Default)]
-struct Host {
-    waiting: Vec<Event>,
-    now_ns: u64,
-}
-
-impl Source for Host {
-    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
-        self.waiting.drain(..).for_each(|event| take(Arrival::Event(event)));
-        Ok(())
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    fn title(&self) -> String {
-        "made".to_owned()
-    }
-
-    fn notices(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
+use crate::trace::source::Batches;
 
 /// A dashboard over a host, and a screen.
 struct Session {
-    host: Host,
+    host: Batches,
     app: App,
     terminal: Terminal<TestBackend>,
 }
@@ -45,15 +20,16 @@ struct Session {
 impl Session {
     fn begin(events: impl IntoIterator<Item = Event>) -> Session {
         let terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-        let mut session = Session { host: Host::default(), app: App::new(Theme::new(false, true)), terminal };
+        let mut session = Session { host: Batches::default(), app: App::new(Theme::new(false, true)), terminal };
         session.happen(events);
         session
     }
 
     /// Takes in what happened, up to the latest of it, as between two pictures.
     fn happen(&mut self, events: impl IntoIterator<Item = Event>) {
-        self.host.waiting.extend(events);
-        self.host.now_ns = self.host.waiting.iter().map(|event| event.time_ns).fold(self.host.now_ns, u64::max);
+        let events: Vec<Event> = events.into_iter().collect();
+        self.host.now_ns = events.iter().map(|event| event.time_ns).fold(self.host.now_ns, u64::max);
+        self.host.batches.push_back(events.into_iter().map(Arrival::Event).collect());
         self.app.take_in(&mut self.host).unwrap();
         self.app.refresh(&mut self.host);
     }

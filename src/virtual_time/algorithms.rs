@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
-use super::modules::{Module, Source, Workshop, source_of};
+use super::modules::{AlgorithmSource, Module, Workshop, source_of};
 use crate::catalog::{self, NAME_LENGTH_MAX};
 use crate::failure::Failure;
 use crate::scenario::algorithm::source;
@@ -88,11 +88,11 @@ fn names(all: &BTreeSet<Asked>) -> BTreeMap<Asked, String> {
 }
 
 /// The source of an algorithm of ours, or of the user's own, and its tunables as the kernel takes them.
-fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(Source<'a>, String)>, Failure> {
+fn described<'a>(scenario: &'a Scenario, flow: &'a FlowSpec) -> Result<Option<(AlgorithmSource<'a>, String)>, Failure> {
     let file = flow.algorithm.as_str();
     if source::is_source(file) {
         let tunables = flow.tunables.iter().map(|(name, value)| format!(" {name}={value}"));
-        return Ok(Some((Source { file, text: scenario.text_of(file) }, tunables.collect())));
+        return Ok(Some((AlgorithmSource { file, text: scenario.text_of(file) }, tunables.collect())));
     }
     let Some(source) = source_of(file) else { return Ok(None) };
     let settings = catalog::find(file)?.settings_of(&flow.tunables)?;

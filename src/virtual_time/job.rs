@@ -38,7 +38,7 @@ pub struct Load {
 
 /// Bytes for one of the laboratory's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct JobRequest {
     /// Place of the node in the layout whose namespace it is about.
     pub node: usize,
     pub to: String,
@@ -86,7 +86,7 @@ pub struct Job {
     /// Modules, in this order.
     pub modules: Vec<Load>,
     /// What to write before the start, in this order.
-    pub requests: Vec<Request>,
+    pub requests: Vec<JobRequest>,
     /// How long flows may send, and how long after that they may take to end; nanoseconds.
     pub run_ns: [u64; 2],
 }

@@ -34,16 +34,16 @@ pub struct Module {
 
 /// An algorithm's file.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct AlgorithmSource<'a> {
     /// What messages call it.
     pub file: &'a str,
     pub text: &'a str,
 }
 
 /// The source of an algorithm of the catalogue; none where it has none of that name.
-pub fn source_of(id: &str) -> Option<Source<'static>> {
+pub fn source_of(id: &str) -> Option<AlgorithmSource<'static>> {
     let name = format!("cc/{id}.bpf.c");
-    SOURCES.iter().find(|(file, _)| *file == name).map(|(file, text)| Source { file, text })
+    SOURCES.iter().find(|(file, _)| *file == name).map(|(file, text)| AlgorithmSource { file, text })
 }
 
 /// Compiles modules for one guest.
@@ -75,7 +75,7 @@ impl<'a> Workshop<'a> {
     /// An algorithm as a module of this name.
     ///
     /// Errors: the compiler is missing (unmet) or refuses the file.
-    pub fn algorithm(&self, name: &str, source: Source<'_>) -> Result<Module> {
+    pub fn algorithm(&self, name: &str, source: AlgorithmSource<'_>) -> Result<Module> {
         self.module(name, &[Part { file: source.file, text: source.text, flags: &ALGORITHM_FLAGS }])
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::algorithms::{Configured, Modules};
 use super::flow::{self, GuestFlow};
-use super::job::{EVENTS, FLOWS, Job, LINKS, Load, RUN, Request};
+use super::job::{EVENTS, FLOWS, Job, JobRequest, LINKS, Load, RUN};
 use super::link::{self, Outlet};
 use super::modules::Module;
 use crate::emulate::layout::Layout;
@@ -36,7 +36,7 @@ const BYTES_A_BYTE: u64 = 4;
 const EVENTS_MB: u64 = 256;
 
 /// A run as a guest gets it.
-pub struct Setting<'a> {
+pub struct GuestSetting<'a> {
     cell: &'a Cell,
     flows: Vec<GuestFlow<'a>>,
     names: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Setting<'a> {
     memory_mb: u32,
 }
 
-impl<'a> Setting<'a> {
+impl<'a> GuestSetting<'a> {
     /// Errors: the guest cannot have what a field asks.
     pub fn new(plan: &'a Plan, run: &PlannedRun, modules: &'a Modules) -> Result<Self> {
         let cell = &plan.cells[run.cell];
@@ -72,7 +72,7 @@ impl<'a> Setting<'a> {
         let laboratory = &modules.laboratory;
         let on_the_way_mb = BYTES_A_BYTE * bytes_on_the_way(cell, &layout)? / (1 << 20);
         let memory_mb = (GUEST_MB + EVENTS_MB + on_the_way_mb) as u32;
-        Ok(Setting { cell, flows, names, layout, laboratory, algorithms, requests, run_ns, memory_mb })
+        Ok(GuestSetting { cell, flows, names, layout, laboratory, algorithms, requests, run_ns, memory_mb })
     }
 
     /// Megabytes that the guest needs.
@@ -97,7 +97,7 @@ impl<'a> Setting<'a> {
         for (number, (node, to, bytes)) in self.requests.iter().enumerate() {
             let file = format!("request-{number}");
             fs::write(folder.join(&file), bytes).with_context(|| format!("write \"{file}\""))?;
-            job.requests.push(Request { node: *node, to: (*to).to_owned(), file });
+            job.requests.push(JobRequest { node: *node, to: (*to).to_owned(), file });
         }
         job.write(folder)
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use tccc::lab::busy::Watch;
+use tccc::lab::busy::BusyWatch;
 
 use super::netlink;
 
@@ -57,7 +57,7 @@ fn record_skip(test: &str, need: &str, why: &str) {
 /// Panics: each attempt was late although nobody else used the processors.
 pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Output> {
     const DELAYED: [&str; 2] = ["could not be measured", "the host did not become quiet"];
-    let watch = Watch::begin().unwrap();
+    let watch = BusyWatch::begin().unwrap();
     let mut said = String::new();
     for _ in 0..attempts {
         let output = attempt();

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use tccc::model::guard::{
-    ArmSums, CONNECTIONS_MIN, Effect, Estimate, FOLDS, Limit, MISMATCH, Plan, Sums, Verdict, Worse, detectable,
-    estimate, look, sample_ratio_e, sample_ratio_p, spread,
+    ArmSums, CONNECTIONS_MIN, Effect, Estimate, FOLDS, ForecastPlan, Limit, LimitVerdict, MISMATCH, Sums, Worse,
+    detectable, estimate, look, sample_ratio_e, sample_ratio_p, spread,
 };
 
 const CONNECTIONS_PER_S: f64 = 10.0;
@@ -212,14 +212,14 @@ fn watch_equal(host: Host, seed: u64, looks: usize) -> Outcome {
         for metric in 0..METRICS {
             let Some(estimate) = estimate_of(&arms, metric) else { continue };
             let of_five = look(&estimate, limit_of(metric, 1.0), METRICS);
-            seen.any_crossed |= usize::from(of_five.verdict == Verdict::Crossed);
+            seen.any_crossed |= usize::from(of_five.verdict == LimitVerdict::Crossed);
             if metric != RETRANSMITTED {
                 continue;
             }
             let alone = look(&estimate, limit_of(metric, 1.0), 1);
             let is_outside = alone.interval.is_some_and(|[low, high]| host.factor < low || high < host.factor);
-            seen.crossed |= usize::from(alone.verdict == Verdict::Crossed && seen.safe == 0);
-            seen.safe |= usize::from(alone.verdict == Verdict::Safe && seen.crossed == 0);
+            seen.crossed |= usize::from(alone.verdict == LimitVerdict::Crossed && seen.safe == 0);
+            seen.safe |= usize::from(alone.verdict == LimitVerdict::Safe && seen.crossed == 0);
             seen.missed |= usize::from(is_outside);
             seen.naive |= usize::from(estimate.theta > 1.96 * estimate.se);
         }
@@ -238,7 +238,8 @@ fn crossed_at(host: Host, seed: u64, looks: usize, limit: Limit) -> Option<usize
     let (mut traffic, mut arms) = (Traffic::new(host, seed), Arms::default());
     (1..=looks).find(|_| {
         traffic.add_to(&mut arms);
-        estimate_of(&arms, RETRANSMITTED).is_some_and(|estimate| look(&estimate, limit, 1).verdict == Verdict::Crossed)
+        estimate_of(&arms, RETRANSMITTED)
+            .is_some_and(|estimate| look(&estimate, limit, 1).verdict == LimitVerdict::Crossed)
     })
 }
 
@@ -347,7 +348,7 @@ fn spread_of(host: Host, seeds: u64) -> f64 {
 fn forecast_of_what_is_detectable_agrees_with_simulation_within_20_percent() {
     const SEEDS: u64 = 50;
     let (looks, limit) = (LOOKS_PER_HOUR / 2, 1.2);
-    let plan = Plan {
+    let plan = ForecastPlan {
         connections_per_s: CONNECTIONS_PER_S,
         treated_share: HOST.treated_share,
         seconds: looks as f64 * 10.0,

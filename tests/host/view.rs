@@ -263,7 +263,7 @@ fn a_panic_gives_the_terminal_back_before_it_speaks() {
 #[test]
 #[ignore = "started by a_panic_gives_the_terminal_back_before_it_speaks"]
 fn picture_that_panics() {
-    let mut guard = term::Guard::take().unwrap();
+    let mut guard = term::TerminalGuard::take().unwrap();
     guard.draw(|_| panic!("told after the terminal is back")).unwrap();
 }
 

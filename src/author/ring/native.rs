@@ -203,40 +203,34 @@ impl Drop for Socket<'_> {
     }
 }
 
+/// Functions of a socket that call one of the shim's and leave the fields of the socket alone.
+macro_rules! accessors {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $kind:ty)?) $(-> $result:ty)? = $call:ident;)*) => {$(
+        $(#[$about])*
+        pub fn $name(&self $(, $argument: $kind)?) $(-> $result)? {
+            // SAFETY: the socket is live.
+            unsafe { (self.native.shim.$call)(self.host $(, $argument)?) }
+        }
+    )*};
+}
+
 impl Socket<'_> {
     pub fn private(&self) -> [u8; STATE_BYTES_MAX] {
         // SAFETY: the shim returns the beginning of that many bytes.
         unsafe { *(self.native.shim.private)(self.host).cast() }
     }
 
-    /// Bytes per second at which the socket's packets are spaced where its status asks for it.
-    pub fn pacing_rate(&self) -> u64 {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.get_pacing_rate)(self.host) }
-    }
-
-    /// `enum sk_pacing`: 0 nobody paces, 1 TCP itself does, 2 the fq qdisc does.
-    pub fn pacing_status(&self) -> u32 {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.get_pacing_status)(self.host) }
-    }
-
-    /// The mark of the socket's packets: IP_TOS or IPV6_TCLASS.
-    pub fn priority(&self) -> i32 {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.get_priority)(self.host) }
-    }
-
-    /// The mark that the application chooses.
-    pub fn set_priority(&mut self, priority: i32) {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.set_priority)(self.host, priority) }
-    }
-
-    /// As what the algorithm finds when the application chose it.
-    pub fn set_pacing_status(&mut self, status: u32) {
-        // SAFETY: the socket is live.
-        unsafe { (self.native.shim.set_pacing_status)(self.host, status) }
+    accessors! {
+        /// Bytes per second at which the socket's packets are spaced where its status asks for it.
+        fn pacing_rate() -> u64 = get_pacing_rate;
+        /// `enum sk_pacing`: 0 nobody paces, 1 TCP itself does, 2 the fq qdisc does.
+        fn pacing_status() -> u32 = get_pacing_status;
+        /// The mark of the socket's packets: IP_TOS or IPV6_TCLASS.
+        fn priority() -> i32 = get_priority;
+        /// The mark that the application chooses.
+        fn set_priority(priority: i32) = set_priority;
+        /// As what the algorithm finds when the application chose it.
+        fn set_pacing_status(status: u32) = set_pacing_status;
     }
 
     /// Writes to what a companion program shares with the algorithm.
@@ -268,16 +262,19 @@ impl Socket<'_> {
     }
 }
 
-impl CongestionControl for Socket<'_> {
-    fn init(&mut self, tcp: &mut Tcp) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.init)(host) });
-    }
+/// Callbacks of the trait that hand their arguments to the shim's function of the same name.
+macro_rules! callbacks {
+    ($($name:ident($($argument:ident),*) $(-> $result:ty)?),*) => {$(
+        fn $name(&mut self, tcp: &mut Tcp $(, $argument: u32)*) $(-> $result)? {
+            // SAFETY: the socket is live and of this library.
+            self.call(tcp, |shim, host| unsafe { (shim.$name)(host $(, $argument)*) })
+        }
+    )*};
+}
 
-    fn in_ack_event(&mut self, tcp: &mut Tcp, flags: u32) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.in_ack_event)(host, flags) });
-    }
+impl CongestionControl for Socket<'_> {
+    callbacks!(init(), in_ack_event(flags), ssthresh() -> u32, set_state(new_state), cwnd_event(event));
+    callbacks!(min_tso_segs() -> u32, undo_cwnd() -> u32);
 
     fn pkts_acked(&mut self, tcp: &mut Tcp, acked: u32, rtt_us: Option<u32>) {
         let rtt_us = rtt_us.map_or(-1, |rtt| rtt as i32);
@@ -299,31 +296,6 @@ impl CongestionControl for Socket<'_> {
         let ack = tcp.snd_una;
         // SAFETY: the socket is live and of this library.
         self.call(tcp, |shim, host| unsafe { (shim.cong_avoid)(host, ack, acked) });
-    }
-
-    fn ssthresh(&mut self, tcp: &mut Tcp) -> u32 {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.ssthresh)(host) })
-    }
-
-    fn set_state(&mut self, tcp: &mut Tcp, new_state: u32) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.set_state)(host, new_state) });
-    }
-
-    fn cwnd_event(&mut self, tcp: &mut Tcp, event: u32) {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.cwnd_event)(host, event) });
-    }
-
-    fn min_tso_segs(&mut self, tcp: &mut Tcp) -> u32 {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.min_tso_segs)(host) })
-    }
-
-    fn undo_cwnd(&mut self, tcp: &mut Tcp) -> u32 {
-        // SAFETY: the socket is live and of this library.
-        self.call(tcp, |shim, host| unsafe { (shim.undo_cwnd)(host) })
     }
 
     fn set_clock(&mut self, now_ns: u64) {

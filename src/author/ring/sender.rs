@@ -94,7 +94,7 @@ impl<C: CongestionControl> Sender<C> {
     pub fn run(&mut self, mut watch: impl FnMut(&Round, &C)) {
         while self.round <= self.path.rounds {
             self.step();
-            while self.round <= self.path.rounds && self.has_reached(self.round_end) {
+            while self.round <= self.path.rounds && self.kernel.tcp.snd_una >= self.round_end {
                 watch(&self.end_of_round(), &self.kernel.cc);
                 self.round += 1;
                 self.round_end = self.kernel.tcp.snd_nxt.max(self.round_end + 1);
@@ -106,10 +106,6 @@ impl<C: CongestionControl> Sender<C> {
         let tcp = &self.kernel.tcp;
         let ssthresh = Some(tcp.snd_ssthresh).filter(|&ssthresh| ssthresh < INFINITE_SSTHRESH);
         Round { cwnd: tcp.snd_cwnd, ssthresh, ca_state: tcp.ca_state, now_us: self.now_us }
-    }
-
-    fn has_reached(&self, end: u32) -> bool {
-        self.kernel.tcp.snd_una >= end
     }
 
     /// One arrival; or, when nothing is on its way, what the sender then does.

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn figure(question: &str, ratio: f64) -> Figure {
+fn figure(question: &str, ratio: f64) -> RiskFigure {
     let ci95 = Some([ratio * 0.9, ratio * 1.1]);
-    Figure { question: question.into(), at: String::new(), ratio, ci95, n: 30, engine: "virtual".into() }
+    RiskFigure { question: question.into(), at: String::new(), ratio, ci95, n: 30, engine: "virtual".into() }
 }
 
-fn entry(changed: &[Figure]) -> Entry {
+fn entry(changed: &[RiskFigure]) -> Entry {
     let asked = QUESTIONS.iter().filter(|question| !question.companion_only);
     let figures = asked.map(|question| {
         let changed = changed.iter().find(|figure| figure.question == question.id);
@@ -36,11 +36,11 @@ fn worst_figure_decides_the_word() {
 
 #[test]
 fn sentence_is_of_the_worst_figure_with_its_interval_and_place() {
-    let bad = Figure { at: "queue 1bdp".into(), ..figure("beside-reno", 0.2) };
+    let bad = RiskFigure { at: "queue 1bdp".into(), ..figure("beside-reno", 0.2) };
     let risk = Risk::from(&entry(&[bad, figure("short-flows", 1.5)]), "mine", false);
     let expected = "a Reno flow beside it keeps 20 % (18 to 22) of what another Reno flow would leave it (queue 1bdp)";
     assert_eq!(risk.sentence, expected);
-    let slow = Figure { ci95: None, ..figure("short-flows", 2.5) };
+    let slow = RiskFigure { ci95: None, ..figure("short-flows", 2.5) };
     assert_eq!(slow.sentence(), "short flows beside it take 2.50 times as long as beside Reno");
 }
 
@@ -77,7 +77,7 @@ fn own_object_and_set_tunables_are_not_measured() {
 #[test]
 fn every_figure_in_the_tree_answers_a_question() {
     for (id, entry) in measured() {
-        let known = |figure: &&Figure| figure.question().is_some() && figure.ratio >= 0.0 && figure.n > 0;
+        let known = |figure: &&RiskFigure| figure.question().is_some() && figure.ratio >= 0.0 && figure.n > 0;
         assert_eq!(entry.figures.iter().filter(known).count(), entry.figures.len(), "{id}");
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use super::naming::Words;
-use crate::catalog::Value;
+use crate::catalog::StateValue;
 use crate::trace::arrival::RuleArm;
 use crate::trace::event::{Event, FieldValue, private_digits};
 
@@ -38,8 +38,8 @@ fn put_state(out: &mut Vec<u8>, words: &Words, event: &Event) {
         is_first = false;
         out.extend_from_slice(key);
         match value {
-            Value::Unsigned(value) => put_number(out, value),
-            Value::Bool(value) => put(out, &[truth(value)]),
+            StateValue::Unsigned(value) => put_number(out, value),
+            StateValue::Bool(value) => put(out, &[truth(value)]),
             other => serde_json::to_writer(&mut *out, &other).expect(MEMORY),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::author::report::{Check, Group, Inspection, Outcome};
+use crate::author::report::{Check, CheckGroup, Inspection, Outcome};
 use crate::catalog;
 use crate::cli::output::{Format, write_json};
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub struct Args {
     file: PathBuf,
     /// These checks alone; may be given several times
     #[arg(long, value_name = "CHECKS", value_enum)]
-    only: Vec<Group>,
+    only: Vec<CheckGroup>,
     /// How long the fuzzer looks, whole seconds; 0s: not at all
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     fuzz: Duration,

@@ -8,16 +8,15 @@ use anyhow::Result;
 
 use super::capabilities;
 use crate::kernel::probe::Features;
-use crate::loader::confirm::{self, Guard};
+use crate::loader::confirm::{self, UndoGuard};
 use crate::state::Store;
+use crate::trial::journal::KERNEL_LOG;
 use crate::trial::{self, end};
 use crate::units::{format_duration, parse_duration};
 
 /// Shortest trial: a person has to see what happens.
 const TRIAL_MIN: Duration = Duration::from_secs(5);
 const TRIAL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Where the kernel takes lines of user space into its log, which the journal keeps.
-const KERNEL_LOG: &str = "/dev/kmsg";
 
 /// Keep what is on trial: a policy, an upgrade, or what `tccc load --confirm` loaded
 ///
@@ -75,9 +74,9 @@ fn undo_at(name: &str, until_ns: u64) -> Result<()> {
 /// Starts the process that undoes a load after `patience`.
 ///
 /// Errors: it cannot be started.
-pub fn start_guard(name: &str, patience: Duration) -> Result<Guard> {
+pub fn start_guard(name: &str, patience: Duration) -> Result<UndoGuard> {
     // This program's own file, also when another has taken its path meanwhile.
-    Guard::start(Command::new("/proc/self/exe").args(["confirm", name, "--undo-at"]), patience)
+    UndoGuard::start(Command::new("/proc/self/exe").args(["confirm", name, "--undo-at"]), patience)
 }
 
 /// A time between [`TRIAL_MIN`] and [`TRIAL_MAX`].

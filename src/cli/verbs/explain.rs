@@ -15,7 +15,7 @@ use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, socket};
 use crate::policy::change;
-use crate::policy::decide::{self, Connection, Verdict};
+use crate::policy::decide::{self, Connection, Decision};
 use crate::policy::label::Outcome;
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{GenerationRecord, PolicyRecord, Slot};
@@ -264,7 +264,7 @@ impl<'a> Host<'a> {
     }
 }
 
-fn now_of(verdict: Option<&Verdict>) -> Now {
+fn now_of(verdict: Option<&Decision>) -> Now {
     let decided = verdict.and_then(|verdict| verdict.decided);
     let over = verdict.map_or(&[][..], |verdict| &verdict.passed_over);
     Now {

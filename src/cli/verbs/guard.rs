@@ -18,14 +18,13 @@ use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Process;
 use crate::loader::{Unloaded, confirm};
-use crate::model::guard::{Plan, SPREAD_DEFAULT, detectable};
+use crate::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
 use crate::policy::rule::{Allowed, Policy, Rule, RuleTrial, Treatment};
+use crate::trial::journal::KERNEL_LOG;
 use crate::trial::judge::limit_of;
 use crate::trial::{self, guard};
 use crate::units::format_duration;
 
-/// Where the kernel takes lines of user space into its log, which the journal keeps.
-const KERNEL_LOG: &str = "/dev/kmsg";
 /// The time a forecast is for where a rule has no deadline.
 const FORECAST: Duration = Duration::from_secs(6 * 3600);
 
@@ -139,7 +138,7 @@ pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration
         let time = trial.steps.first().map(|step| step.duration).or(trial.deadline).or(patience).unwrap_or(FORECAST);
         for limit in &trial.limits {
             let Allowed::Relative(value) = limit.allowed else { continue };
-            let plan = Plan {
+            let plan = ForecastPlan {
                 connections_per_s: rate,
                 treated_share: share,
                 seconds: time.as_secs_f64(),

@@ -16,13 +16,13 @@ use crate::failure::Failure;
 use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, offload};
-use crate::loader::confirm::Guard;
+use crate::loader::confirm::UndoGuard;
 use crate::loader::{self, Loaded, Options, Request, load};
 use crate::policy::change;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use crate::state::Store;
-use crate::trial::{self, Plan, end, overlay};
+use crate::trial::{self, TrialPlan, end, overlay};
 use crate::units::format_duration;
 
 /// Register an algorithm with the kernel, until `tccc unload`
@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "replace", value_parser = parse_trial)]
     confirm: Option<Duration>,
     #[command(flatten)]
-    share: Share,
+    share: TrialShare,
     #[command(flatten)]
     acceptance: Acceptance,
     /// Have the kernel verify it and print each change that would be made; make none
@@ -75,7 +75,7 @@ pub struct Args {
 
 /// Which part of the connections a trial gives new code, and what ends it.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Share {
+pub struct TrialShare {
     /// Share of the connections that get it on trial, percent [default: 50 with a limit such as 1.2x, else 100]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     percent: Option<Portion>,
@@ -84,7 +84,7 @@ pub struct Share {
     limits: Vec<GuardLimit>,
 }
 
-impl Share {
+impl TrialShare {
     pub fn is_empty(&self) -> bool {
         self.percent.is_none() && self.limits.is_empty()
     }
@@ -143,13 +143,13 @@ impl Args {
             make_default: self.default,
             replace: self.replace,
             dry_run: self.dry_run,
-            unconfirmed: guard.as_ref().map(Guard::unconfirmed),
+            unconfirmed: guard.as_ref().map(UndoGuard::unconfirmed),
             with_policy: false,
         };
         let load = if self.receiver { loader::load_receiver } else { load };
         let features = Features::probe()?;
         let loaded = load(&request, options, &features)?;
-        if let Some(Err(too_late)) = guard.map(Guard::release) {
+        if let Some(Err(too_late)) = guard.map(UndoGuard::release) {
             loader::unload(name, &features)?;
             return Err(too_late);
         }
@@ -241,7 +241,7 @@ impl Args {
             forecast(&mut out, &policy, Some(patience))?;
             let subject = TrialSubject::Default { name: name.to_owned() };
             let loaded = vec![name.to_owned()];
-            let plan = Plan { subject, policy, patience: Some(patience), live: false, loaded };
+            let plan = TrialPlan { subject, policy, patience: Some(patience), live: false, loaded };
             trial::begin(&plan, file.as_deref(), &mut guard_command())
         });
         if let Err(error) = begun {

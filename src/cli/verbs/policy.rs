@@ -31,10 +31,8 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Remove(remove::Args),
-    Pause(steer::Pause),
-    Resume(steer::Resume),
-    Promote(steer::Promote),
-    Abort(steer::Abort),
+    #[command(flatten)]
+    Steer(steer::Steer),
 }
 
 impl Args {
@@ -48,10 +46,7 @@ impl Args {
             Command::Show(args) => args.run(),
             Command::Diff(args) => args.run(),
             Command::Remove(args) => args.run(),
-            Command::Pause(args) => args.run(),
-            Command::Resume(args) => args.run(),
-            Command::Promote(args) => args.run(),
-            Command::Abort(args) => args.run(),
+            Command::Steer(command) => command.run(),
         }
     }
 }

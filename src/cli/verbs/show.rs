@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::capabilities;
 use super::load::find;
-use crate::catalog::risk::{Figure, HIGH_FROM, Level, MEDIUM_FROM, Risk};
+use crate::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk, RiskFigure};
 use crate::catalog::{Algorithm, Card, StateLayout, Tunable};
 use crate::cli::output::plain::{marked_title, row, write_columns};
 use crate::cli::output::{Format, note};
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Callback<'a> {
+struct CallbackLine<'a> {
     member: &'a str,
     program: &'a str,
     /// Instructions that the verifier went through; none where it was not asked or the callback is not loaded here.
@@ -55,7 +55,7 @@ struct Document<'a> {
     card: &'a Card,
     tunables: &'a [Tunable],
     state: &'a StateLayout,
-    callbacks: Vec<Callback<'a>>,
+    callbacks: Vec<CallbackLine<'a>>,
     risk: Risk,
     /// The program that is attached to a cgroup with it.
     companion: Option<&'a str>,
@@ -93,7 +93,7 @@ fn verifier_cost(algorithm: &Algorithm) -> Result<BTreeMap<String, u32>> {
 }
 
 fn document<'a>(algorithm: &'a Algorithm, costs: &BTreeMap<String, u32>, no_cost: Option<String>) -> Document<'a> {
-    let callbacks = algorithm.callbacks.iter().map(|callback| Callback {
+    let callbacks = algorithm.callbacks.iter().map(|callback| CallbackLine {
         member: &callback.member,
         program: &callback.program,
         verified_instructions: costs.get(&callback.program).copied(),
@@ -158,7 +158,7 @@ fn write_risk(out: &mut impl Write, risk: &Risk) -> io::Result<()> {
     )
 }
 
-fn runs(figure: &Figure) -> String {
+fn runs(figure: &RiskFigure) -> String {
     let by = if figure.engine == "kernel" { " on the real kernel" } else { "" };
     format!("{}{by}", figure.n)
 }

@@ -13,7 +13,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use self::foreign::Foreign;
-use self::selection::{Selection, ends_within_s};
+use self::selection::{PolicyStatus, ends_within_s};
 use super::capabilities;
 use super::unload::holder_rows;
 use crate::cli::output::plain::{row, write_columns};
@@ -87,7 +87,7 @@ struct Document {
     default: String,
     instances: Vec<InstanceLine>,
     #[serde(flatten)]
-    selection: Selection,
+    selection: PolicyStatus,
     /// What others registered, such as bpftool; none where this process may not look.
     foreign: Option<Vec<Foreign>>,
     /// How this host differs from what /etc/tccc declares: a phrase each.
@@ -141,7 +141,7 @@ fn gather() -> Result<Document> {
     });
     Ok(Document {
         instances: lines.collect(),
-        selection: Selection::gather(trial.as_ref(), &store)?,
+        selection: PolicyStatus::gather(trial.as_ref(), &store)?,
         foreign,
         undeclared: if may_look { from_declared(&features) } else { Vec::new() },
         default,

@@ -25,7 +25,7 @@ use crate::units::{Bytes, format_duration, parse_duration};
 
 mod sink;
 
-use sink::{Seen, Sink};
+use sink::{Sink, SinkSeen};
 
 /// Longest sampling interval: a day.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -118,7 +118,7 @@ impl Args {
     }
 
     /// Hands over what the source has until it is over, the time is, or a signal comes.
-    fn follow(&self, source: &mut dyn Source, mut sink: Sink, stop: &AtomicBool) -> Result<Seen> {
+    fn follow(&self, source: &mut dyn Source, mut sink: Sink, stop: &AtomicBool) -> Result<SinkSeen> {
         let begin = Instant::now();
         while !stop.load(Ordering::Relaxed) && !source.is_over() && !self.remaining(begin).is_zero() {
             // Less than a millisecond rounds to no wait at all.
@@ -141,8 +141,8 @@ impl Args {
         notices.iter().for_each(|notice| warn(notice, None));
     }
 
-    fn warn_of_dropped(&self, seen: &Seen) {
-        let Seen { events, dropped, unfollowed } = *seen;
+    fn warn_of_dropped(&self, seen: &SinkSeen) {
+        let SinkSeen { events, dropped, unfollowed } = *seen;
         if dropped == 0 {
             return;
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
-use crate::lab::traffic::child::{self, Place, Task};
+use crate::lab::traffic::child::{self, ChildPlace, Task};
 
 /// Send or receive in a run's namespace (started by `tccc run`)
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ impl Args {
     ///
     /// Errors: no such place or task; a socket cannot be used.
     pub fn run(&self) -> Result<()> {
-        let place: Place = parse("place", &self.place)?;
+        let place: ChildPlace = parse("place", &self.place)?;
         let task: Task = parse("task", &self.task)?;
         place.enter()?;
         let told = serde_json::to_string(&child::work(&task)?).context("encode what came of it")?;

@@ -16,7 +16,7 @@ use crate::serve::{History, Trials};
 use crate::state::Store;
 use crate::trial::incident::{self, DOCUMENT};
 use crate::trial::judge::{ArmSeen, RuleJudgement};
-use crate::trial::view::{self, Point, TrialView};
+use crate::trial::view::{self, LookPoint, TrialView};
 use crate::trial::{self, journal};
 
 /// Incidents that are listed, latest first.
@@ -62,7 +62,7 @@ struct TrialLine {
     seen_s_ago: Option<f64>,
     rules: Vec<RuleLine>,
     /// Earlier looks, oldest first; none where they were not asked for, or nothing was added.
-    history: Option<Vec<Point>>,
+    history: Option<Vec<LookPoint>>,
 }
 
 #[derive(Serialize)]
@@ -171,7 +171,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
-fn wanted_history(view: TrialView, history: History<'_>) -> Option<Vec<Point>> {
+fn wanted_history(view: TrialView, history: History<'_>) -> Option<Vec<LookPoint>> {
     match history {
         History::Since(seen) if seen != view.now_ns.to_string() => Some(view.history),
         History::Since(_) | History::Without => None,

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::capabilities;
 use super::confirm::parse_trial;
 use super::guard::{forecast, guard_command};
-use super::load::{Share, find};
+use super::load::{TrialShare, find};
 use super::risk::{Acceptance, Given, is_given_unasked};
 use crate::cli::output::note;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_trial)]
     trial: Option<Duration>,
     #[command(flatten)]
-    share: Share,
+    share: TrialShare,
     #[command(flatten)]
     acceptance: Acceptance,
     /// Also give open connections the new code; they keep their window and begin anew with the algorithm's own state

@@ -14,7 +14,7 @@ use super::port::{BATCH, Messages, Port};
 use crate::model::run::LinkCounters;
 
 /// What the holder of a link asks of its thread.
-pub enum Request {
+pub enum EngineRequest {
     /// Send the counters of both directions.
     Counters(SyncSender<[LinkCounters; 2]>),
     /// Start the counters at zero; answer when done.
@@ -43,7 +43,7 @@ pub struct Engine {
     pub ports: [Port; 2],
     pub lanes: [Lane; 2],
     /// Requests; its end is the order to stop.
-    pub requests: Receiver<Request>,
+    pub requests: Receiver<EngineRequest>,
     /// Wakes the thread for a request.
     pub bell: Arc<EventFd>,
 }
@@ -124,23 +124,23 @@ impl Engine {
     }
 
     /// An asker that went away needs no answer.
-    fn answer(&mut self, request: Request) {
+    fn answer(&mut self, request: EngineRequest) {
         match request {
-            Request::Counters(asker) => {
+            EngineRequest::Counters(asker) => {
                 let _ = asker.send(self.counters());
             }
-            Request::RestartCounters(asker) => {
+            EngineRequest::RestartCounters(asker) => {
                 for (lane, port) in self.lanes.iter_mut().zip(&self.ports) {
                     lane.restart_counters(port);
                 }
                 let _ = asker.send(());
             }
-            Request::Start(asker) => {
+            EngineRequest::Start(asker) => {
                 let begin = clock::now();
                 self.lanes.iter_mut().for_each(|lane| lane.start(begin));
                 let _ = asker.send(());
             }
-            Request::Reseed(seeds, asker) => {
+            EngineRequest::Reseed(seeds, asker) => {
                 for (lane, seed) in self.lanes.iter_mut().zip(seeds) {
                     lane.reseed(seed);
                 }

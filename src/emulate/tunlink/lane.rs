@@ -12,7 +12,7 @@ use super::meter::Meter;
 use super::pool::{Pool, Slot};
 use super::port::{Frame, HEADER, Messages, Port};
 use super::priority::is_low;
-use super::shaper::{Shaper, Traits, Verdict};
+use super::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
 use crate::path::rate_trace::OPPORTUNITY_BYTES;
 use crate::path::{LinkConfig, QueueLimit};
@@ -198,7 +198,7 @@ impl Way {
         let bytes = packet_len(frame.len);
         let (ack, is_low) = self.traits(packet(pool, &frame));
         let verdict = self.shaper.admit_as(frame.arrival, bytes, Traits { is_low, is_ack: ack.is_some() });
-        let Verdict::Due(due) = verdict else {
+        let PacketVerdict::Due(due) = verdict else {
             pool.give_back(frame.slot);
             self.count(verdict, frame.arrival);
             return;
@@ -230,8 +230,8 @@ impl Way {
     }
 
     /// Lines up a copy of a frame; one that finds no room counts as not carried.
-    fn add_copy(&mut self, pool: &mut Pool, verdict: Verdict, frame: Frame, ack: Option<Ack>) {
-        let Verdict::Due(due) = verdict else {
+    fn add_copy(&mut self, pool: &mut Pool, verdict: PacketVerdict, frame: Frame, ack: Option<Ack>) {
+        let PacketVerdict::Due(due) = verdict else {
             self.count(verdict, frame.arrival);
             return;
         };
@@ -241,11 +241,11 @@ impl Way {
         }
     }
 
-    fn count(&mut self, refused: Verdict, at: u64) {
+    fn count(&mut self, refused: PacketVerdict, at: u64) {
         match refused {
-            Verdict::Lost => self.meter.counts.lost_pkts += 1,
-            Verdict::AckLost => self.meter.counts.acks_lost_pkts += 1,
-            Verdict::Down => self.meter.counts.down_pkts += 1,
+            PacketVerdict::Lost => self.meter.counts.lost_pkts += 1,
+            PacketVerdict::AckLost => self.meter.counts.acks_lost_pkts += 1,
+            PacketVerdict::Down => self.meter.counts.down_pkts += 1,
             _ => self.meter.overflowed(at),
         }
     }

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::moments::Record;
+use super::moments::MomentsRecord;
 use crate::model::run::{Lateness, LinkCounters};
 
 /// Longest lateness told apart, nanoseconds; later counts as this.
@@ -18,7 +18,7 @@ pub struct Meter {
     pub counts: LinkCounters,
     pub reordered_pkts: u64,
     lateness: Histogram<u64>,
-    moments: Record,
+    moments: MomentsRecord,
 }
 
 impl Meter {
@@ -26,7 +26,7 @@ impl Meter {
     pub fn new() -> Self {
         let lateness = Histogram::new_with_bounds(1, LATENESS_MAX, LATENESS_DIGITS);
         let lateness = lateness.expect("the bounds are constants that the histogram accepts");
-        Meter { counts: LinkCounters::default(), reordered_pkts: 0, lateness, moments: Record::default() }
+        Meter { counts: LinkCounters::default(), reordered_pkts: 0, lateness, moments: MomentsRecord::default() }
     }
 
     /// Counts a packet that left at a moment, nanoseconds after another at which it was due.

@@ -9,18 +9,18 @@ const KEPT: usize = 1 << 17;
 
 /// The moments so far.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct MomentsRecord {
     moments: Moments,
     is_whole: bool,
 }
 
-impl Default for Record {
+impl Default for MomentsRecord {
     fn default() -> Self {
-        Record { moments: Moments::default(), is_whole: true }
+        MomentsRecord { moments: Moments::default(), is_whole: true }
     }
 }
 
-impl Record {
+impl MomentsRecord {
     /// Notes a packet that left at a moment, so late.
     pub fn sent(&mut self, left_at: u64, late_by: u64) {
         if late_by < STALL_MIN_NS {
@@ -55,7 +55,7 @@ impl Record {
     pub fn restarted(mut self) -> Self {
         self.moments.stalls.clear();
         self.moments.overflows_ns.clear();
-        Record { is_whole: true, ..self }
+        MomentsRecord { is_whole: true, ..self }
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn packets_that_one_stall_held_up_are_one_stall() {
-        let mut record = Record::default();
+        let mut record = MomentsRecord::default();
         [(10 * MS, 100_000), (50 * MS, 9 * MS), (50 * MS + 20_000, 8 * MS), (60 * MS, 2 * MS)]
             .iter()
             .for_each(|(left_at, late_by)| record.sent(*left_at, *late_by));
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn more_than_can_be_kept_is_said() {
-        let mut record = Record::default();
+        let mut record = MomentsRecord::default();
         (0..=KEPT as u64).for_each(|number| record.overflowed(number * MS));
         assert_eq!(record.moments(), None);
         assert_eq!(record.restarted().moments(), Some(Moments::default()));

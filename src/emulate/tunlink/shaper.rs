@@ -24,7 +24,7 @@ fn nanos(time: Duration) -> u64 {
 
 /// What a packet meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PacketVerdict {
     /// Taken by the loss model.
     Lost,
     /// A pure acknowledgement, lost although the loss model let it pass.
@@ -167,15 +167,15 @@ impl Shaper {
     /// Decides what happens to a packet of this many bytes (the whole IP packet) that arrives at this moment.
     ///
     /// Packets are given in arrival order. One of low priority finds the queue full earlier.
-    pub fn admit_as(&mut self, arrival: u64, bytes: u32, traits: Traits) -> Verdict {
+    pub fn admit_as(&mut self, arrival: u64, bytes: u32, traits: Traits) -> PacketVerdict {
         let low = self.direction.queue_low.filter(|_| traits.is_low);
         let limit = low.map_or(self.limit, QueueLimit::Packets);
         self.with_limit(limit, |shaper| shaper.decide(arrival, bytes, traits.is_ack))
     }
 
-    fn decide(&mut self, arrival: u64, bytes: u32, is_ack: bool) -> Verdict {
+    fn decide(&mut self, arrival: u64, bytes: u32, is_ack: bool) -> PacketVerdict {
         if !*self.is_up.at(arrival) {
-            return Verdict::Down;
+            return PacketVerdict::Down;
         }
         // Drawn for lost packets too: what happens to a packet depends on its number alone.
         let chances = self.draw_chances();
@@ -185,16 +185,16 @@ impl Shaper {
             self.losses.change(self.loss.current());
         }
         if self.losses.takes_next() {
-            return Verdict::Lost;
+            return PacketVerdict::Lost;
         }
         if loses_ack {
-            return Verdict::AckLost;
+            return PacketVerdict::AckLost;
         }
         self.enter_queue(arrival, bytes, chances)
     }
 
     /// What happens to the copy of the packet that was just admitted, of the same priority; most have none.
-    pub fn admit_copy(&mut self, arrival: u64, bytes: u32) -> Option<Verdict> {
+    pub fn admit_copy(&mut self, arrival: u64, bytes: u32) -> Option<PacketVerdict> {
         let copy = self.copy.take()?;
         Some(self.with_limit(copy.limit, |shaper| shaper.enter_queue(arrival, bytes, copy.chances)))
     }
@@ -210,11 +210,11 @@ impl Shaper {
         has_copy.then(|| Copied { chances: self.draw_chances(), limit: self.limit })
     }
 
-    fn enter_queue(&mut self, arrival: u64, bytes: u32, chances: Chances) -> Verdict {
+    fn enter_queue(&mut self, arrival: u64, bytes: u32, chances: Chances) -> PacketVerdict {
         self.leave_queue(arrival);
         let serialised_from = self.serialiser.begins_at(arrival);
         if serialised_from > arrival && !self.fits(bytes) {
-            return Verdict::Overflow;
+            return PacketVerdict::Overflow;
         }
         self.begins_batch = chances.begins_batch;
         self.is_marked = self.mark.is_some_and(|mark| self.holds(mark));
@@ -225,7 +225,7 @@ impl Shaper {
         }
         let left = self.serialiser.take(serialised_from, bytes);
         self.last_due = self.last_due.max(left + *self.delay.at(left) + chances.jitter);
-        Verdict::Due(self.last_due + chances.held_back)
+        PacketVerdict::Due(self.last_due + chances.held_back)
     }
 
     /// How much longer than those behind it this packet takes.
@@ -256,7 +256,7 @@ impl Shaper {
         self.direction.queue_low.is_some()
     }
 
-    fn with_limit(&mut self, limit: QueueLimit, decide: impl FnOnce(&mut Shaper) -> Verdict) -> Verdict {
+    fn with_limit(&mut self, limit: QueueLimit, decide: impl FnOnce(&mut Shaper) -> PacketVerdict) -> PacketVerdict {
         let own = std::mem::replace(&mut self.limit, limit);
         let verdict = decide(self);
         self.limit = own;

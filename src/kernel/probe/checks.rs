@@ -209,12 +209,7 @@ fn program(name: &'static str, needed_for: &'static str) -> Check {
 }
 
 fn statistics() -> Check {
-    let is_on = statistics_are_on();
+    let is_on = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() == "1");
     useful("BPF run-time statistics", is_on, if is_on { "on" } else { "off" })
         .helps("nanoseconds per callback in status", "sysctl kernel.bpf_stats_enabled=1")
-}
-
-/// Whether the kernel counts how long BPF programs run.
-pub fn statistics_are_on() -> bool {
-    fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() == "1")
 }

@@ -18,10 +18,10 @@ use crate::lab::conditions::Conditions;
 use crate::lab::follow::{Followed, Follower};
 use crate::lab::measure::{Time, flow_record};
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::results::{ResultDir, RunFolder};
+use crate::lab::results::{OpenResultDir, RunFolder};
 use crate::lab::traffic::Traffic;
 use crate::lab::traffic::ends::{Bed, Ends};
-use crate::lab::traffic::report::Report;
+use crate::lab::traffic::report::TrafficReport;
 use crate::model::run::{FlowRecord, LinkRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, FlowSpec};
 use crate::trace::event::{Event, EventKind};
@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What all runs share.
 pub struct Bench<'a> {
     pub plan: &'a Plan,
-    pub results: &'a ResultDir,
+    pub results: &'a OpenResultDir,
     pub cgroup: &'a RunCgroup,
     pub algorithms: &'a Algorithms,
     pub conditions: &'a Conditions,
@@ -102,13 +102,8 @@ impl Bench<'_> {
             },
         };
         let jobs = measured.jobs.max(1);
-        let id = match status {
-            RunStatus::Done => run.id.clone(),
-            RunStatus::Late => self.results.unused_id(&format!("{}-late", run.id)),
-            RunStatus::Failed => self.results.unused_id(&format!("{}-failed", run.id)),
-        };
         let record = RunRecord {
-            id,
+            id: self.results.id_of(run, status),
             status,
             why: why.clone(),
             late_attempts: late,
@@ -166,7 +161,7 @@ impl Bench<'_> {
     }
 
     /// Sends every flow at its time and waits for all.
-    fn transfer(&self, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<Report>> {
+    fn transfer(&self, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<TrafficReport>> {
         let begin = Instant::now();
         let mut order: Vec<usize> = (0..ends.len()).collect();
         order.sort_by_key(|&index| ends[index].flow.start);
@@ -215,12 +210,12 @@ fn link_records(cell: &Cell, topology: &Topology, driver: &str) -> Vec<LinkRecor
 }
 
 /// The sockets that sent data: namespace and port.
-fn opened(ends: &[Ends<'_>], reports: &[Report]) -> Vec<(u32, u16)> {
-    let of_flow = |(ends, report): (&Ends<'_>, &Report)| {
+fn opened(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
+    let of_flow = |(ends, report): (&Ends<'_>, &TrafficReport)| {
         let ports: Vec<u16> = match report {
-            Report::Bulk(_) => vec![ends.sender_port],
-            Report::Transfers(transfers) => transfers.iter().map(|one| one.port).collect(),
-            Report::Datagrams(_) => Vec::new(),
+            TrafficReport::Bulk(_) => vec![ends.sender_port],
+            TrafficReport::Transfers(transfers) => transfers.iter().map(|one| one.port).collect(),
+            TrafficReport::Datagrams(_) => Vec::new(),
         };
         let netns = ends.from.netns.inode();
         ports.into_iter().map(move |port| (netns, port))

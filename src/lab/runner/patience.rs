@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::lab::busy::Watch;
+use crate::lab::busy::BusyWatch;
 use crate::lab::work::Progress;
 use crate::model::run::Calibration;
 
@@ -29,7 +29,7 @@ impl Patience {
         tell: &mut dyn FnMut(Progress),
     ) -> Result<Vec<Calibration>> {
         loop {
-            let watch = Watch::begin()?;
+            let watch = BusyWatch::begin()?;
             let measured = measure()?;
             let is_good = measured.iter().all(|one| one.within);
             let others = watch.others()?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::attempt::{Attempt, Bench, Try};
 use crate::failure::Failure;
-use crate::lab::cost::{self, Limit};
+use crate::lab::cost::{self, RunLimit};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::schedule::{self, Going, Wanted};
 use crate::lab::work::{Outcome, Progress, interrupted};
@@ -35,8 +35,8 @@ pub struct Queue<'a> {
     /// Runs that have sent and are being put away.
     ending: usize,
     numbers: usize,
-    limit: Limit,
-    most: Limit,
+    limit: RunLimit,
+    most: RunLimit,
     /// Runs that were in time since one was not.
     in_time: usize,
     /// Runs that an earlier call finished.
@@ -76,7 +76,7 @@ fn is_last(tried: u32, attempt: &Attempt) -> bool {
 
 impl<'a> Queue<'a> {
     /// All wait.
-    pub fn new(plan: &'a Plan, to_do: Vec<&'a PlannedRun>, limit: Limit, before: usize) -> Self {
+    pub fn new(plan: &'a Plan, to_do: Vec<&'a PlannedRun>, limit: RunLimit, before: usize) -> Self {
         Queue {
             plan,
             waiting: to_do.into_iter().map(|run| (Try { run, tried: 0, late: 0 }, wanted(plan, run))).collect(),

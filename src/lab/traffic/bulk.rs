@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use super::child::Task;
 use super::ends::{Bed, Ends, slack};
-use super::process::{Process, TCP_LISTENING};
+use super::process::{NodeProcess, TCP_LISTENING};
 use super::report::TransferReport;
 use crate::failure::Failure;
 
 /// One bulk flow as it is sent: its processes.
 #[derive(Debug)]
 pub struct Transfer {
-    server: Process,
-    client: Option<Process>,
+    server: NodeProcess,
+    client: Option<NodeProcess>,
     length: Duration,
     deadline: Instant,
 }
@@ -31,7 +31,7 @@ impl Transfer {
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Transfer> {
         let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
         let task = iperf3(&["-s", "-1", "-4", "-J", "--forceflush", "-p", &port, "-B", &address]);
-        let mut server = Process::start(ends.to, bed, &task, &format!("flow-{}.server.json", ends.index))?;
+        let mut server = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.server.json", ends.index))?;
         server.await_listening(ends, &TCP_LISTENING, bed.stop)?;
         Ok(Transfer { server, client: None, length: ends.length, deadline: Instant::now() })
     }
@@ -47,7 +47,7 @@ impl Transfer {
         let seconds = ends.length.as_secs().to_string();
         let to = ["-c", &server, "-4", "-J", "-C", algorithm, "-p", &port];
         let task = iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat());
-        self.client = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.json", ends.index))?);
+        self.client = Some(NodeProcess::start(ends.from, bed, &task, &format!("flow-{}.json", ends.index))?);
         self.deadline = Instant::now() + ends.length + slack(ends.length);
         Ok(())
     }
@@ -86,7 +86,7 @@ pub(crate) fn iperf3_version() -> Result<String> {
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct Iperf3Report {
     error: Option<String>,
     #[serde(default)]
     intervals: Vec<Interval>,
@@ -129,10 +129,10 @@ pub fn read_reports([sender, receiver]: [&str; 2], algorithm: &str, length: Dura
 }
 
 /// Errors and warnings may stand before and after the report: from iperf3, and from the way to its namespace.
-fn read_report(text: &str) -> Result<Report> {
+fn read_report(text: &str) -> Result<Iperf3Report> {
     let report = text.find('{').zip(text.rfind('}')).and_then(|(first, last)| text.get(first..=last));
     let Some(report) = report else { bail!("iperf3 ended without a report: {}", text.trim()) };
-    let report: Report = serde_json::from_str(report).context("read iperf3's report")?;
+    let report: Iperf3Report = serde_json::from_str(report).context("read iperf3's report")?;
     if let Some(error) = report.error {
         bail!("iperf3 reports: {error}");
     }

@@ -25,7 +25,7 @@ use crate::units::{BitsPerSec, Bytes, duration_text};
 
 /// Where a process works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ChildPlace {
     pub netns: PathBuf,
     /// The file to which a process that joins the cgroup writes.
     pub cgroup: PathBuf,
@@ -33,7 +33,7 @@ pub struct Place {
     pub parent: u32,
 }
 
-impl Place {
+impl ChildPlace {
     /// Goes there for good. To be called before any thread is started.
     ///
     /// Errors: not permitted; the parent is dead.

@@ -8,8 +8,8 @@ use anyhow::{Result, anyhow, bail};
 use super::child::{Task, Told};
 use super::datagrams::{self, Counted};
 use super::ends::{Bed, Ends, slack};
-use super::process::{Process, TCP_LISTENING, UDP_BOUND};
-use super::report::{Datagrams, Report, TransferReport, Transferred};
+use super::process::{NodeProcess, TCP_LISTENING, UDP_BOUND};
+use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
 use super::stream::Sent;
 use super::transfers::Arrived;
@@ -23,8 +23,8 @@ pub(crate) const QUIET: Duration = Duration::from_millis(300);
 /// The two processes of a flow.
 #[derive(Debug)]
 pub struct Own {
-    receiver: Process,
-    sender: Option<Process>,
+    receiver: NodeProcess,
+    sender: Option<NodeProcess>,
     deadline: Instant,
 }
 
@@ -43,7 +43,7 @@ impl Own {
             Sends::Transfers { .. } => (Task::ReceiveTransfers { at }, TCP_LISTENING),
             Sends::Bulk => (Task::ReceiveStream { at, length: ends.length }, TCP_LISTENING),
         };
-        let mut receiver = Process::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
+        let mut receiver = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
         receiver.await_listening(ends, &sockets, bed.stop)?;
         Ok(Own { receiver, sender: None, deadline: Instant::now() })
     }
@@ -63,7 +63,7 @@ impl Own {
             Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
             Sends::Bulk => Task::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
         };
-        self.sender = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
+        self.sender = Some(NodeProcess::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
         self.deadline = Instant::now() + length + slack(length);
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Own {
     /// Waits until the sender is done, asks the receiver, and puts together what both say.
     ///
     /// Errors: an end does not end, or ended without a word; `stop` was set.
-    pub fn finish(mut self, ends: &Ends<'_>, stop: &AtomicBool) -> Result<Report> {
+    pub fn finish(mut self, ends: &Ends<'_>, stop: &AtomicBool) -> Result<TrafficReport> {
         let mut sender = self.sender.take().ok_or_else(|| anyhow!("the flow was never started"))?;
         sender.wait(self.deadline, stop)?;
         self.receiver.end_input(); // by which it knows that it is over
@@ -83,20 +83,20 @@ impl Own {
         match (read(&sender, ends)?, read(&self.receiver, ends)?) {
             (Told::Begun(begun), Told::Arrived(arrived)) => {
                 let one = |(port, begun_ns)| transferred(port, begun_ns, arrived.get(&port).copied(), size);
-                Ok(Report::Transfers(begun.at_ns.into_iter().map(one).collect()))
+                Ok(TrafficReport::Transfers(begun.at_ns.into_iter().map(one).collect()))
             }
             (Told::MessagesBegun(begun), Told::MessagesArrived(arrived)) => {
                 let one = |(number, begun_ns)| message(ends.sender_port, begun_ns, arrived.of(number, size), size);
-                Ok(Report::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect()))
+                Ok(TrafficReport::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect()))
             }
             (Told::StreamSent(Sent { begun_ns, error: None }), Told::StreamReceived(received)) => {
                 let (received_bytes, receiver_s) = (received.bytes, ends.length.as_secs_f64());
-                Ok(Report::Bulk(TransferReport { received_bytes, receiver_s, begun_ns: Some(begun_ns) }))
+                Ok(TrafficReport::Bulk(TransferReport { received_bytes, receiver_s, begun_ns: Some(begun_ns) }))
             }
             (Told::StreamSent(Sent { error: Some(why), .. }), _) => {
                 bail!("the connection ended before its time: {why}")
             }
-            (Told::Sent(sent), Told::Counted(counted)) => Ok(Report::Datagrams(datagrams(sent, counted))),
+            (Told::Sent(sent), Told::Counted(counted)) => Ok(TrafficReport::Datagrams(datagrams(sent, counted))),
             _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
         }
     }
@@ -123,7 +123,7 @@ fn datagrams(sent: datagrams::Sent, counted: Counted) -> Datagrams {
     }
 }
 
-fn read(process: &Process, ends: &Ends<'_>) -> Result<Told> {
+fn read(process: &NodeProcess, ends: &Ends<'_>) -> Result<Told> {
     let text = process.said()?;
     serde_json::from_str(&text).map_err(|_| anyhow!("flow \"{}\" says: {}", ends.flow.name, text.trim()))
 }

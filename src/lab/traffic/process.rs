@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::child::{Place, Task};
+use super::child::{ChildPlace, Task};
 use super::ends::{Bed, Ends};
 use crate::emulate::topology::Node;
 
@@ -21,27 +21,27 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A child process that is killed when it is dropped, and by the kernel when this process dies.
 #[derive(Debug)]
-pub struct Process {
+pub struct NodeProcess {
     child: Child,
     what: String,
     file: PathBuf,
 }
 
-impl Process {
+impl NodeProcess {
     /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says, of its errors
     /// too, goes to a new file in the folder of the run.
     ///
     /// It goes there itself, once it runs: what is done between fork and exec would need a copy of this process, whose
     /// links would have to wait for every page that they write to.
     /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
-    pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<Process> {
+    pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<NodeProcess> {
         let what = match task {
             Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
             _ => format!("the traffic on node \"{}\"", node.name),
         };
         let parent = std::process::id();
         let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
-        let place = Place { netns, cgroup: bed.cgroup.joining_file(), parent };
+        let place = ChildPlace { netns, cgroup: bed.cgroup.joining_file(), parent };
         let program = std::env::current_exe().context("find this program")?;
         let mut command = Command::new(program);
         command.arg("traffic");
@@ -52,7 +52,7 @@ impl Process {
         let errors = output.try_clone().context("use a file twice")?;
         command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
         let child = command.spawn().with_context(|| format!("start {what}"))?;
-        Ok(Process { child, what, file })
+        Ok(NodeProcess { child, what, file })
     }
 
     /// What it said so far.
@@ -94,7 +94,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for NodeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill(); // fails when it has ended, as it should have
         let _ = self.child.wait();

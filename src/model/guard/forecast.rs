@@ -16,7 +16,7 @@ const SPREAD_CONNECTIONS_MIN: usize = 100;
 const SPREAD_NONZERO_MIN: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
+pub struct ForecastPlan {
     /// Connections of both arms per second.
     pub connections_per_s: f64,
     /// Share of them that is treated; above 0 and below 1.
@@ -37,7 +37,7 @@ pub struct Plan {
 /// Units: treated over control; above the limit if more is worse, below it if less is worse.
 /// None: when the plan is not a trial (a share of 0 or 1, a rate, time or spread that is not above 0), when the
 /// smaller arm stays under [`CONNECTIONS_MIN`] connections, or when no effect is large enough.
-pub fn detectable(plan: &Plan, limit: Limit, metrics: usize) -> Option<f64> {
+pub fn detectable(plan: &ForecastPlan, limit: Limit, metrics: usize) -> Option<f64> {
     let connections = plan.connections_per_s * plan.seconds;
     let arms = [plan.treated_share, 1.0 - plan.treated_share].map(|share| share * connections);
     let is_trial = plan.spread > 0.0 && arms.iter().all(|&arm| arm >= CONNECTIONS_MIN as f64);

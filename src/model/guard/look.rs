@@ -46,12 +46,12 @@ pub struct Look {
     pub e_safe: f64,
     /// The e-value that decides: metrics / [`ALPHA`].
     pub needed: f64,
-    pub verdict: Verdict,
+    pub verdict: LimitVerdict,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum LimitVerdict {
     /// The treated connections are worse than the limit allows.
     Crossed,
     /// The treated connections are better than the limit.
@@ -78,9 +78,9 @@ pub fn look(estimate: &Estimate, limit: Limit, metrics: usize) -> Look {
     let excess = limit.excess(estimate.theta);
     let (e_worse, e_safe) = (evidence(estimate, excess.max(0.0)), evidence(estimate, excess.min(0.0)));
     let verdict = match (e_worse >= needed, e_safe >= needed) {
-        (true, _) => Verdict::Crossed,
-        (_, true) => Verdict::Safe,
-        _ => Verdict::Undecided,
+        (true, _) => LimitVerdict::Crossed,
+        (_, true) => LimitVerdict::Safe,
+        _ => LimitVerdict::Undecided,
     };
     let Estimate { theta, .. } = *estimate;
     let interval = half_width(estimate, needed).map(|half| [theta - half, theta + half].map(ratio));

@@ -85,7 +85,7 @@ fn missing_data_is_said_in_words() {
 fn control_without_events_does_not_hide_harm() {
     let treated = even_arm(1000.0, |fold| 3.0 * wobble(fold));
     let estimate = estimate(&treated, &even_arm(9000.0, |_| 0.0), Effect::LogRatio).unwrap();
-    assert_eq!(look(&estimate, LIMIT, 5).verdict, Verdict::Crossed, "{estimate:?}");
+    assert_eq!(look(&estimate, LIMIT, 5).verdict, LimitVerdict::Crossed, "{estimate:?}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn small_control_without_events_by_chance_is_not_harm() {
     // Ten clusters of losses, all in the nine tenths that are treated: in a third of all cases this is chance.
     let treated = even_arm(9000.0, |fold| if fold % 3 == 0 { 10.0 } else { 0.0 });
     let estimate = estimate(&treated, &even_arm(1000.0, |_| 0.0), Effect::LogRatio).unwrap();
-    assert_eq!(look(&estimate, LIMIT, 1).verdict, Verdict::Undecided, "{estimate:?}");
+    assert_eq!(look(&estimate, LIMIT, 1).verdict, LimitVerdict::Undecided, "{estimate:?}");
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn distance_that_decides_has_exactly_the_evidence_needed() {
 fn less_goodput_is_worse() {
     let limit = Limit { value: 0.9, worse: Worse::Below };
     let at = |theta| look(&Estimate { theta, se: 0.05, folds: 20.0 }, limit, 1);
-    assert_eq!(at(-0.6).verdict, Verdict::Crossed);
-    assert_eq!(at(0.2).verdict, Verdict::Safe);
-    assert_eq!(at(-0.12).verdict, Verdict::Undecided);
+    assert_eq!(at(-0.6).verdict, LimitVerdict::Crossed);
+    assert_eq!(at(0.2).verdict, LimitVerdict::Safe);
+    assert_eq!(at(-0.12).verdict, LimitVerdict::Undecided);
     assert!(at(-0.6).e_worse > 20.0 && at(-0.6).e_safe < 1.0);
 }
 
@@ -172,19 +172,19 @@ fn shares_that_cannot_be_tested_have_no_evidence() {
 
 #[test]
 fn forecast_follows_the_plan() {
-    let plan = Plan { connections_per_s: 10.0, treated_share: 0.1, seconds: 3600.0, spread: SPREAD_DEFAULT };
-    let at = |plan: Plan, metrics| detectable(&plan, LIMIT, metrics);
+    let plan = ForecastPlan { connections_per_s: 10.0, treated_share: 0.1, seconds: 3600.0, spread: SPREAD_DEFAULT };
+    let at = |plan: ForecastPlan, metrics| detectable(&plan, LIMIT, metrics);
     let ratio = at(plan, 1).unwrap();
     assert!(ratio > 1.2 && ratio < 3.0, "{ratio}");
-    assert!(at(Plan { seconds: 36_000.0, ..plan }, 1).unwrap() < ratio);
+    assert!(at(ForecastPlan { seconds: 36_000.0, ..plan }, 1).unwrap() < ratio);
     assert!(at(plan, 5).unwrap() > ratio);
     let less = detectable(&plan, Limit { value: 1.0 / 1.2, worse: Worse::Below }, 1).unwrap();
     assert!((less * ratio - 1.0).abs() < 1e-9, "{less} mirrors {ratio}");
     for treated_share in [0.0, 1.0, -1.0, 0.01, f64::NAN] {
-        assert_eq!(at(Plan { treated_share, ..plan }, 1), None, "{treated_share}");
+        assert_eq!(at(ForecastPlan { treated_share, ..plan }, 1), None, "{treated_share}");
     }
-    assert_eq!(at(Plan { spread: 0.0, ..plan }, 1), None);
-    assert_eq!(at(Plan { spread: 500.0, ..plan }, 1), None, "no effect is large enough");
+    assert_eq!(at(ForecastPlan { spread: 0.0, ..plan }, 1), None);
+    assert_eq!(at(ForecastPlan { spread: 500.0, ..plan }, 1), None, "no effect is large enough");
 }
 
 #[test]
@@ -222,7 +222,7 @@ proptest! {
         let look = look(&estimate, limit, 3);
         prop_assert!([look.ratio, look.e_worse, look.e_safe].iter().all(|value| value.is_finite()), "{:?}", look);
         let outside = look.interval.is_some_and(|[low, high]| limit.value < low || high < limit.value);
-        prop_assert_eq!(outside, look.verdict != Verdict::Undecided, "{:?}", look);
+        prop_assert_eq!(outside, look.verdict != LimitVerdict::Undecided, "{:?}", look);
     }
 
     #[test]

@@ -12,7 +12,7 @@ const RECENT_NS: u64 = 30_000_000_000;
 const CALLBACKS_MAX: usize = 32;
 
 #[derive(Debug, Clone, Default)]
-pub struct Algorithm {
+pub struct LiveAlgorithm {
     /// What it keeps in a socket; none when nobody knows.
     pub layout: Option<StateLayout>,
     /// What its sockets did since the source began, closed ones included.
@@ -39,7 +39,7 @@ struct Cost {
     last: (u64, u64),
 }
 
-impl Algorithm {
+impl LiveAlgorithm {
     pub(super) fn note(&mut self, growth: &Growth) {
         let totals = &mut self.totals;
         totals.delivered_pkts += u64::from(growth.delivered_pkts);

@@ -68,16 +68,16 @@ fn grown(later: u32, earlier: u32) -> u32 {
 
 /// Looks back over a window that is between one and two times its length.
 #[derive(Debug, Clone, Copy)]
-pub struct Meter {
+pub struct GrowthMeter {
     window_ns: u64,
     older: Moment,
     newer: Moment,
 }
 
-impl Meter {
+impl GrowthMeter {
     /// A meter that begins to look at this moment.
     pub fn begin(window_ns: u64, at: Moment) -> Self {
-        Meter { window_ns, older: at, newer: at }
+        GrowthMeter { window_ns, older: at, newer: at }
     }
 
     pub fn note(&mut self, at: Moment) {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn rate_is_of_the_window_and_not_of_the_whole_life() {
-        let mut meter = Meter::begin(1_000_000_000, at(0, 0));
+        let mut meter = GrowthMeter::begin(1_000_000_000, at(0, 0));
         for second in 1..=10 {
             meter.note(at(second, second * 1000));
         }

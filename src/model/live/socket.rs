@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::history::{History, Mark, MarkKind, Past, Room};
-use super::meter::{Growth, Meter, Moment};
+use super::meter::{Growth, GrowthMeter, Moment};
 use crate::trace::event::{CaState, Event, EventKind};
 
 /// Window of goodput: short enough to see a change, long enough for samples a second apart.
@@ -15,7 +15,7 @@ const IDLE_NS: u64 = 2_000_000_000;
 const IDLE_GAPS: u64 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct SocketOwner {
     pub pid: u32,
     pub command: String,
 }
@@ -30,8 +30,8 @@ pub struct Socket {
     /// When it was closed or found gone; none while it is open.
     pub closed_ns: Option<u64>,
     pub history: History,
-    fast: Meter,
-    slow: Meter,
+    fast: GrowthMeter,
+    slow: GrowthMeter,
     gap_ns: u64,
 }
 
@@ -46,8 +46,8 @@ impl Socket {
             seen_ns: event.time_ns,
             closed_ns: None,
             history: History::default(),
-            fast: Meter::begin(GOODPUT_WINDOW_NS, before),
-            slow: Meter::begin(RETRANS_WINDOW_NS, before),
+            fast: GrowthMeter::begin(GOODPUT_WINDOW_NS, before),
+            slow: GrowthMeter::begin(RETRANS_WINDOW_NS, before),
             gap_ns: 0,
             latest: event,
         };

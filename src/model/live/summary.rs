@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Live;
-use super::algorithm::Algorithm;
+use super::algorithm::LiveAlgorithm;
 use super::histogram::Histogram;
 use super::meter::retrans_ratio;
 use super::socket::Socket;
@@ -60,7 +60,7 @@ impl Live {
 }
 
 impl<'a> Summary<'a> {
-    fn begin(name: &'a str, algorithm: &'a Algorithm) -> Self {
+    fn begin(name: &'a str, algorithm: &'a LiveAlgorithm) -> Self {
         Summary {
             algorithm: name,
             sockets: 0,

@@ -1,6 +1,6 @@
 //! How long transfers of a size take.
 
-use super::metric::Value;
+use super::metric::MetricValue;
 use super::view::RunView;
 use crate::model::stats;
 
@@ -11,17 +11,17 @@ use crate::model::stats;
 /// None: the variant's flows have no size.
 /// Source: N. Dukkipati, N. McKeown, "Why flow-completion time is the right metric for congestion control", SIGCOMM
 /// Computer Communication Review 36(1), 2006.
-pub(super) fn mean(run: &RunView<'_>) -> Option<Value> {
+pub(super) fn mean(run: &RunView<'_>) -> Option<MetricValue> {
     let (times, cut_off) = times(run);
-    Some(Value { value: stats::mean(&times)?, cut_off })
+    Some(MetricValue { value: stats::mean(&times)?, cut_off })
 }
 
 /// A percentile of the flow completion times, over all transfers of the variant; `share` from 0 to 1.
 ///
 /// None: the variant's flows have no size.
-pub(super) fn percentile(run: &RunView<'_>, share: f64) -> Option<Value> {
+pub(super) fn percentile(run: &RunView<'_>, share: f64) -> Option<MetricValue> {
     let (times, cut_off) = times(run);
-    Some(Value { value: stats::percentile(&times, share)?, cut_off })
+    Some(MetricValue { value: stats::percentile(&times, share)?, cut_off })
 }
 
 /// The time of every transfer, and whether some were cut off.
@@ -47,10 +47,10 @@ mod tests {
     fn completion_times_are_over_all_transfers_and_a_cut_one_is_told() {
         let flows = [with(&[(1.0, true), (2.0, true)]), with(&[(6.0, true)])];
         let run = view(&flows, &[]);
-        assert_eq!(mean(&run), Some(Value { value: 3.0, cut_off: false }));
-        assert_eq!(percentile(&run, 0.5), Some(Value { value: 2.0, cut_off: false }));
+        assert_eq!(mean(&run), Some(MetricValue { value: 3.0, cut_off: false }));
+        assert_eq!(percentile(&run, 0.5), Some(MetricValue { value: 2.0, cut_off: false }));
         let flows = [with(&[(1.0, true), (9.0, false)])];
-        assert_eq!(mean(&view(&flows, &[])), Some(Value { value: 5.0, cut_off: true }));
+        assert_eq!(mean(&view(&flows, &[])), Some(MetricValue { value: 5.0, cut_off: true }));
         assert_eq!(mean(&view(&[with(&[])], &[])), None);
     }
 }

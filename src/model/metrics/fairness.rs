@@ -1,6 +1,6 @@
 //! How flows share a path: evenly, how soon, and with those of another algorithm.
 
-use super::metric::Value;
+use super::metric::MetricValue;
 use super::view::{FlowView, RunView, goodputs, time_in_common};
 use crate::model::stats;
 
@@ -69,7 +69,7 @@ pub(super) fn friendliness(run: &RunView<'_>) -> Option<f64> {
 /// what converges seldom: it counts with the time there was, a lower bound, and says so.
 ///
 /// None: fewer than two flows of the variant, or less time together than [`HOLD_S`].
-pub(super) fn convergence(run: &RunView<'_>) -> Option<Value> {
+pub(super) fn convergence(run: &RunView<'_>) -> Option<MetricValue> {
     let [from, to] = time_in_common(run.sharing()).filter(|[from, to]| to - from >= HOLD_S && run.own.len() > 1)?;
     let start = |flow: &FlowView<'_>| flow.over_time.map_or(0.0, |flow| flow.start_s);
     let last = run.own.iter().max_by(|a, b| start(a).total_cmp(&start(b)))?;
@@ -85,8 +85,8 @@ pub(super) fn convergence(run: &RunView<'_>) -> Option<Value> {
     let hold = ((HOLD_S - WINDOW_S) / STEP_S).round() as usize + 1;
     let reached = first_that_holds(&shares, FAIR, hold);
     Some(match reached {
-        Some(step) => Value { value: from + step as f64 * STEP_S - start(last), cut_off: false },
-        None => Value { value: to - start(last), cut_off: true },
+        Some(step) => MetricValue { value: from + step as f64 * STEP_S - start(last), cut_off: false },
+        None => MetricValue { value: to - start(last), cut_off: true },
     })
 }
 

@@ -10,11 +10,11 @@ pub enum Computed {
     /// From the end-of-run records of the flows.
     FromFlows(fn(&RunView<'_>) -> Option<f64>),
     /// From the end-of-run records of the flows: how long something took, which the end of the run may cut off.
-    WaitFromFlows(fn(&RunView<'_>) -> Option<Value>),
+    WaitFromFlows(fn(&RunView<'_>) -> Option<MetricValue>),
     /// From the flows over time, which means reading the run's events.
     FromEvents(fn(&RunView<'_>) -> Option<f64>),
     /// From the flows over time: how long something took, which the end of the run may cut off.
-    WaitFromEvents(fn(&RunView<'_>) -> Option<Value>),
+    WaitFromEvents(fn(&RunView<'_>) -> Option<MetricValue>),
 }
 
 /// Which flows of a scenario can give a metric a value at all.
@@ -31,7 +31,7 @@ pub enum Flows {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Value {
+pub struct MetricValue {
     /// In the metric's unit.
     pub value: f64,
     /// The run ended before: the value is the time there was, a lower bound.
@@ -92,10 +92,10 @@ impl Metric {
     ///
     /// None: the variant has no flow in this run, or its flows have nothing to compute it from, such as one flow for
     /// a fairness, or (when [`Metric::needs_events`]) flows without events.
-    pub fn value(&self, run: &RunView<'_>) -> Option<Value> {
+    pub fn value(&self, run: &RunView<'_>) -> Option<MetricValue> {
         let value = match self.computed {
             Computed::FromFlows(compute) | Computed::FromEvents(compute) => {
-                compute(run).map(|value| Value { value, cut_off: false })
+                compute(run).map(|value| MetricValue { value, cut_off: false })
             }
             Computed::WaitFromFlows(compute) | Computed::WaitFromEvents(compute) => compute(run),
         };

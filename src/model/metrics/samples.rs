@@ -3,7 +3,6 @@
 use super::view::{FlowView, RunView};
 use crate::model::flow::{Flow, Point};
 use crate::model::run::FlowRecord;
-use crate::trace::event::CaState;
 
 /// Moments of a made flow per second.
 const PER_S: f64 = 10.0;
@@ -15,20 +14,7 @@ pub struct Sampled {
 
 /// A moment in which nothing happened.
 pub fn point(time_s: f64, delivered_pkts: u32) -> Point {
-    Point {
-        time_s,
-        cwnd_pkts: 10,
-        ssthresh_pkts: None,
-        srtt_us: None,
-        rtt_us: None,
-        min_rtt_us: None,
-        inflight_pkts: 0,
-        delivered_pkts,
-        bytes_acked: 0,
-        lost_pkts: 0,
-        retrans_pkts: 0,
-        ca_state: CaState::Open,
-    }
+    Point { time_s, cwnd_pkts: 10, delivered_pkts, ..Point::default() }
 }
 
 impl Sampled {
@@ -58,14 +44,10 @@ impl Sampled {
             delivered_pkts,
             received_bytes: delivered_pkts * 1460,
             goodput_bps: delivered_pkts as f64 * 1460.0 * 8.0,
-            retrans_pkts: 0,
-            lost_pkts: 0,
             mss_bytes: 1460,
-            begin_s: None,
             active_s: 1.0,
-            completions: Vec::new(),
             tcp_sack: true,
-            datagrams: false,
+            ..FlowRecord::default()
         };
         Sampled {
             record,

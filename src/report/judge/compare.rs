@@ -11,7 +11,7 @@ use super::views::views;
 use super::{interval, notices};
 use crate::failure::Failure;
 use crate::model::flow::{self, Flow};
-use crate::model::metrics::{METRICS, Metric, Value};
+use crate::model::metrics::{METRICS, Metric, MetricValue};
 use crate::model::notice::Notice;
 use crate::model::run::{At, RunRecord, RunStatus};
 use crate::model::stats;
@@ -35,7 +35,7 @@ pub struct Compared {
 struct Sample {
     repeat: u32,
     seed: u64,
-    value: Value,
+    value: MetricValue,
 }
 
 /// Computes all cells.
@@ -265,7 +265,8 @@ impl<'a> Comparison<'a> {
     fn ratio(&self, metric: &'static Metric, key: &Key) -> Option<Ratio> {
         let baseline = self.scenario().report.baseline.clone().filter(|baseline| *baseline != key.variant)?;
         let below = Key { place: key.place.clone(), variant: baseline };
-        let pairs: Vec<(Value, Value)> = pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
+        let pairs: Vec<(MetricValue, MetricValue)> =
+            pairs(self.samples_of(metric, key), self.samples_of(metric, &below));
         let values: Vec<(f64, f64)> = pairs.iter().map(|(above, below)| (above.value, below.value)).collect();
         let paired = stats::paired_ratio(&values);
         let published_below = self.published(metric, &below).filter(|(value, _)| *value != 0.0);
@@ -294,9 +295,9 @@ fn measured(samples: &[Sample]) -> Option<Measured> {
 }
 
 /// Values of the same repeat and seed.
-fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(Value, Value)> {
+fn pairs(above: &[Sample], below: &[Sample]) -> Vec<(MetricValue, MetricValue)> {
     // Of several of one repeat the first counts.
-    let below: HashMap<(u32, u64), Value> =
+    let below: HashMap<(u32, u64), MetricValue> =
         below.iter().rev().map(|sample| ((sample.repeat, sample.seed), sample.value)).collect();
     above.iter().filter_map(|one| Some((one.value, *below.get(&(one.repeat, one.seed))?))).collect()
 }

@@ -3,8 +3,7 @@
 use super::*;
 use crate::serve::overview::Registered;
 use crate::trace::arrival::RuleArm;
-use crate::trace::totals::BINS;
-use crate::trace::totals::RttCounts;
+use crate::trace::totals::{BINS, RttCounts};
 
 fn powers(values: &[(usize, u64)], sum: u64) -> Powers {
     let mut bins = [0; BINS];

@@ -3,8 +3,9 @@
 use super::*;
 use crate::model::live::Live;
 use crate::model::live::samples::{SECOND, arrival, sample};
+use crate::serve::frame::data;
 use crate::trace::arrival::RuleArm;
-use crate::trace::source::Source;
+use crate::trace::source::Batches;
 
 /// So many connections, which acknowledged so many bytes in so many packets; a tenth was retransmitted.
 fn sums(sockets: u64, bytes_acked: u64, sent_pkts: u64, rtt_us: u32) -> Sums {
@@ -21,37 +22,9 @@ fn of(pairs: impl IntoIterator<Item = (Key, Sums)>) -> BTreeMap<Key, Sums> {
     pairs.into_iter().collect()
 }
 
-struct Silent;
-
-impl Source for Silent {
-    fn poll(
-        &mut self,
-        _: std::time::Duration,
-        _: &mut dyn FnMut(crate::trace::arrival::Arrival),
-    ) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    fn now_ns(&self) -> u64 {
-        SECOND
-    }
-
-    fn title(&self) -> String {
-        String::new()
-    }
-
-    fn notices(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-fn data(frame: &Bytes) -> serde_json::Value {
-    let text = std::str::from_utf8(frame).unwrap();
-    serde_json::from_str(text.split_once("data: ").unwrap().1).unwrap()
-}
-
 fn whole(overview: &Overview) -> serde_json::Value {
-    data(&overview.whole(&Status::of(&Live::default(), &mut Silent, std::time::Duration::ZERO)))
+    let mut source = Batches { now_ns: SECOND, ..Batches::default() };
+    data(&overview.whole(&Status::of(&Live::default(), &mut source, std::time::Duration::ZERO)))
 }
 
 fn line<'a>(told: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {

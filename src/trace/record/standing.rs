@@ -11,7 +11,7 @@ const SOCKETS_MAX: usize = 400_000;
 
 /// Facts that a new file begins with.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct StandingFacts {
     facts: BTreeMap<(u8, String), Fact>,
     /// Names, of cgroups that such a socket has or had since the last sweep.
     cgroups: BTreeMap<u64, Fact>,
@@ -28,7 +28,7 @@ struct Socket {
     arm: Option<Fact>,
 }
 
-impl Standing {
+impl StandingFacts {
     /// Learns what stands, and what does not any more.
     pub(super) fn note(&mut self, arrival: &Arrival) {
         match arrival {

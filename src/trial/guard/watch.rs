@@ -16,11 +16,11 @@ use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
 use crate::trial::arms::{ArmCells, Arms};
 use crate::trial::incident::{Facts, Recent};
-use crate::trial::judge::{self, RuleJudgement, Seen};
+use crate::trial::judge::{self, RuleJudgement, SeenSums};
 use crate::trial::progress::{self, Next};
 use crate::trial::standing::lease_of;
 use crate::trial::turn::Turn;
-use crate::trial::view::{self, History, TrialView};
+use crate::trial::view::{self, LookHistory, TrialView};
 use crate::trial::{advance, end, incident};
 
 /// Between two looks at the arms, unless something is due.
@@ -46,7 +46,7 @@ pub(super) struct TrialWatch {
     readings: VecDeque<(u64, BTreeMap<u32, ArmCells>)>,
     looked_ns: u64,
     judgements: Vec<RuleJudgement>,
-    history: History,
+    history: LookHistory,
     /// The trial as it was when it was last shown.
     shown: Option<TrialRecord>,
     recent: Option<Recent>,
@@ -79,7 +79,7 @@ impl TrialWatch {
             readings: VecDeque::new(),
             looked_ns: 0,
             judgements: Vec::new(),
-            history: History::default(),
+            history: LookHistory::default(),
             shown: None,
             recent,
             layouts,
@@ -146,7 +146,7 @@ impl TrialWatch {
             (*slot, cells)
         });
         let recent: BTreeMap<u32, ArmCells> = recent.collect();
-        let seen = Seen { whole: &whole, recent: &recent, ticks_per_s: self.ticks_per_s };
+        let seen = SeenSums { whole: &whole, recent: &recent, ticks_per_s: self.ticks_per_s };
         self.judgements = judge::judge(policy, record, seen);
         self.readings.push_back((now_ns, whole));
         let at_s = now_ns.saturating_sub(trial.began_ns) as f64 / 1e9;

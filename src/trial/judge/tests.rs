@@ -29,7 +29,7 @@ fn judged(policy: &Policy, arms: [[u64; 5]; 2]) -> RuleJudgement {
     let record = PolicyRecord { slots: slots.into(), ..PolicyRecord::default() };
     let arms = arms.into_iter().enumerate();
     let whole: BTreeMap<u32, ArmCells> = arms.map(|(number, arm)| (number as u32 + 1, cells(number, arm))).collect();
-    let seen = Seen { whole: &whole, recent: &whole, ticks_per_s: TICKS_PER_S };
+    let seen = SeenSums { whole: &whole, recent: &whole, ticks_per_s: TICKS_PER_S };
     judge(policy, &record, seen).remove(0)
 }
 

@@ -17,7 +17,7 @@ use crate::emulate::tunlink::gate::{Comer, Gate, Passed};
 use crate::emulate::tunlink::lane::Line;
 use crate::emulate::tunlink::pool::Slot;
 use crate::emulate::tunlink::port::Frame;
-use crate::emulate::tunlink::shaper::{Shaper, Traits, Verdict};
+use crate::emulate::tunlink::shaper::{PacketVerdict, Shaper, Traits};
 use crate::model::run::LinkCounters;
 use crate::path::draws::Stream;
 use crate::path::{Direction, LinkConfig};
@@ -108,7 +108,7 @@ fn functions() -> &'static Functions {
 }
 
 /// What became of a packet: of itself, whether it was marked, and of its copy.
-type Outcome = (Verdict, bool, Option<Verdict>);
+type Outcome = (PacketVerdict, bool, Option<PacketVerdict>);
 
 /// One direction in C.
 struct Native(Handle);
@@ -153,7 +153,7 @@ impl Native {
         // SAFETY: the link is live, and the packet's bytes outlive the call.
         let verdict = unsafe { (functions().admit)(self.0, &raw const native) };
         let Some(verdict) = line_up(verdict, id) else { panic!("a packet has a verdict") };
-        if !matches!(verdict, Verdict::Due(_)) {
+        if !matches!(verdict, PacketVerdict::Due(_)) {
             return ((verdict, false, None), 0);
         }
         // SAFETY: the link is live.
@@ -183,14 +183,14 @@ impl Native {
     }
 }
 
-fn plain(verdict: NativeVerdict) -> Option<Verdict> {
+fn plain(verdict: NativeVerdict) -> Option<PacketVerdict> {
     Some(match verdict.kind {
         NONE => return None,
-        LOST => Verdict::Lost,
-        ACK_LOST => Verdict::AckLost,
-        DOWN => Verdict::Down,
-        OVERFLOW => Verdict::Overflow,
-        DUE => Verdict::Due(verdict.due_ns),
+        LOST => PacketVerdict::Lost,
+        ACK_LOST => PacketVerdict::AckLost,
+        DOWN => PacketVerdict::Down,
+        OVERFLOW => PacketVerdict::Overflow,
+        DUE => PacketVerdict::Due(verdict.due_ns),
         kind => panic!("kind {kind}"),
     })
 }
@@ -238,7 +238,7 @@ impl Emulated {
         let ack = Ack::of(&packet.header).filter(|_| minds_acks);
         let traits = Traits { is_low: packet.is_low, is_ack: ack.is_some() };
         let verdict = self.shaper.admit_as(arrival, packet.bytes, traits);
-        let Verdict::Due(due) = verdict else {
+        let PacketVerdict::Due(due) = verdict else {
             self.count(verdict);
             return ((verdict, false, None), 0);
         };
@@ -247,7 +247,7 @@ impl Emulated {
         let copy = self.shaper.admit_copy(arrival, packet.bytes);
         self.counters.duplicated_pkts += u64::from(copy.is_some());
         match copy {
-            Some(Verdict::Due(due)) => reordered += self.line_up(due, frame(id + 1), ack),
+            Some(PacketVerdict::Due(due)) => reordered += self.line_up(due, frame(id + 1), ack),
             Some(refused) => self.count(refused),
             None => {}
         }
@@ -262,12 +262,12 @@ impl Emulated {
         reordered
     }
 
-    fn count(&mut self, refused: Verdict) {
+    fn count(&mut self, refused: PacketVerdict) {
         let LinkCounters { lost_pkts, acks_lost_pkts, down_pkts, overflow_pkts, .. } = &mut self.counters;
         match refused {
-            Verdict::Lost => *lost_pkts += 1,
-            Verdict::AckLost => *acks_lost_pkts += 1,
-            Verdict::Down => *down_pkts += 1,
+            PacketVerdict::Lost => *lost_pkts += 1,
+            PacketVerdict::AckLost => *acks_lost_pkts += 1,
+            PacketVerdict::Down => *down_pkts += 1,
             _ => *overflow_pkts += 1,
         }
     }

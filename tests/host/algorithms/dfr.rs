@@ -1,6 +1,6 @@
 //! Delayed Fast Recovery against its event table: `bpf/cc/dfr.bpf.c`, and the connection that msack's tests drive too.
 
-use tccc::catalog::{self, Value};
+use tccc::catalog::{self, StateValue};
 
 use crate::algorithms::kernel::{Acked, Kernel};
 use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Socket, event, state};
@@ -94,7 +94,7 @@ impl<'n> Connection<'n> {
         self.kernel.tcp.snd_ssthresh
     }
 
-    fn value(&self, name: &str) -> Value {
+    fn value(&self, name: &str) -> StateValue {
         let private = self.kernel.cc.private();
         let fields = catalog::find(&self.id).unwrap().layout.decode(&private);
         let is_named = |field: &str| field.strip_prefix("dfr.").unwrap_or(field) == name;
@@ -103,7 +103,7 @@ impl<'n> Connection<'n> {
 
     pub fn number(&self, name: &str) -> u64 {
         match self.value(name) {
-            Value::Unsigned(value) => value,
+            StateValue::Unsigned(value) => value,
             other => panic!("{name} is {other}"),
         }
     }

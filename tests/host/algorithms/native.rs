@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 
 pub use tccc::author::ring::native::*;
-use tccc::catalog::{self, Value};
+use tccc::catalog::{self, StateValue};
 
 use crate::compile;
 
@@ -90,7 +90,7 @@ pub fn field(socket: &Socket, id: &str, name: &str) -> u64 {
     let private = socket.private();
     let fields = catalog::find(id).unwrap().layout.decode(&private);
     match fields.into_iter().find(|(field, _)| *field == name) {
-        Some((_, Value::Unsigned(value))) => value,
+        Some((_, StateValue::Unsigned(value))) => value,
         other => panic!("{name} is {other:?}"),
     }
 }

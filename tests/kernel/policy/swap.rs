@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tccc::policy::change;
 use tccc::policy::file;
-use tccc::policy::generation::Role;
+use tccc::policy::generation::GenerationRole;
 
 use crate::common::{host_has, tccc};
 use crate::lab::policy::pair::{connect_from, listen_at};
@@ -46,7 +46,7 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
             let rule = format!("[[rule]]\nname = \"lab\"\nnetns = \"ldk_lab\"\nuse = \"{name}\"\n");
             file::parse("swap.toml", &format!("version = 1\n{rule}")).unwrap()
         });
-        let apply = |policy| change::apply(policy, None, Role::Permanent, false).unwrap();
+        let apply = |policy| change::apply(policy, None, GenerationRole::Permanent, false).unwrap();
         apply(&policies[0]);
         let open = (0..40).map(|_| lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"))).collect();
         let traffic = Traffic::begin(open);

@@ -8,7 +8,7 @@ use tccc::policy::record::TrialSubject;
 use tccc::policy::rule::{
     Arm, Match, OnFail, Policy, Portion, RolloutStep, Rule, RuleTrial, Split, SplitBy, Treatment, Undecided,
 };
-use tccc::trial::{self, Plan};
+use tccc::trial::{self, TrialPlan};
 
 use crate::common::{host_has, poll_until, tccc};
 use crate::lab::sandbox::run;
@@ -31,7 +31,7 @@ pub fn begin(lab: &Lab, percent: u16, of_rule: RuleTrial) {
         trial: Some(of_rule),
     };
     let policy = Policy { rules: vec![rule] };
-    let plan = Plan { subject: TrialSubject::Policy, policy, patience: None, live: false, loaded: Vec::new() };
+    let plan = TrialPlan { subject: TrialSubject::Policy, policy, patience: None, live: false, loaded: Vec::new() };
     trial::begin(&plan, None, tccc().args(["guard", "--trial"])).unwrap();
 }
 

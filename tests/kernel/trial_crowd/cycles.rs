@@ -11,7 +11,7 @@ use tccc::kernel::probe::Features;
 use tccc::loader::{self, Options, Request};
 use tccc::policy::change;
 use tccc::policy::file;
-use tccc::policy::generation::Role;
+use tccc::policy::generation::GenerationRole;
 
 use crate::common::{holds_within, needs};
 use crate::lab::trial::{DEFAULT, SOON, in_lab};
@@ -79,7 +79,7 @@ fn load_apply_remove_unload(cycles: u32, path: &Path) {
     for number in 0..cycles {
         loader::load(&request, Options::default(), &features).unwrap();
         loader::unload("ldk_cycle", &features).unwrap();
-        change::apply(&policy, Some(path), Role::Permanent, false).unwrap();
+        change::apply(&policy, Some(path), GenerationRole::Permanent, false).unwrap();
         change::remove(false).unwrap();
         assert!(!Path::new("/run/tccc").exists() && !Path::new("/sys/fs/bpf/tccc").exists(), "cycle {number}");
         if number == cycles / 10 {

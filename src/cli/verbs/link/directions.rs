@@ -39,7 +39,7 @@ pub fn config_of(args: &Args) -> LinkConfig {
         mark: args.mark,
         queue_low: None,
         loss: args.loss.clone(),
-        changes: changes_there(&args.change),
+        changes: args.change.iter().map(|it| it.both.clone()).filter(|change| !change.is_empty()).collect(),
         reorder: args.reorder,
         duplicate: args.duplicate,
         acks: args.acks,
@@ -63,10 +63,6 @@ pub fn config_of(args: &Args) -> LinkConfig {
         seed: args.seed.wrapping_add(1),
     };
     LinkConfig { directions: [there, back], mtu: args.mtu }
-}
-
-fn changes_there(choices: &[ChangeChoice]) -> Vec<Change> {
-    choices.iter().map(|choice| choice.both.clone()).filter(|change| !change.is_empty()).collect()
 }
 
 /// What has an option of its own for the way back changes there only when the change says so.

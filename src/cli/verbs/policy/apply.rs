@@ -15,11 +15,11 @@ use crate::cli::verbs::risk::{Acceptance, Given};
 use crate::failure::Failure;
 use crate::plain::count;
 use crate::policy::change::{self, Applied};
-use crate::policy::generation::Role;
+use crate::policy::generation::GenerationRole;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Policy, RuleTrial, Treatment};
 use crate::policy::sweep::Moves;
-use crate::trial::{self, Plan};
+use crate::trial::{self, TrialPlan};
 use crate::units::format_duration;
 
 /// Replace the policy with the rules of a file
@@ -78,12 +78,17 @@ impl Args {
         }
         let path = self.file.path();
         if !is_trial {
-            let applied = change::apply(&policy, Some(&path), Role::Permanent, self.live);
+            let applied = change::apply(&policy, Some(&path), GenerationRole::Permanent, self.live);
             return print(&mut out, &applied.map_err(|error| self.file.blamed(error))?);
         }
         forecast(&mut out, &policy, self.trial)?;
-        let plan =
-            Plan { subject: TrialSubject::Policy, policy, patience: self.trial, live: self.live, loaded: Vec::new() };
+        let plan = TrialPlan {
+            subject: TrialSubject::Policy,
+            policy,
+            patience: self.trial,
+            live: self.live,
+            loaded: Vec::new(),
+        };
         let applied = trial::begin(&plan, Some(&path), &mut guard_command());
         print(&mut out, &applied.map_err(|error| self.file.blamed(error))?)?;
         match self.trial {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::output::plain::{row, write_columns};
 use crate::cli::output::{self, warn};
-use crate::policy::change::{self, Standing};
+use crate::policy::change::{self, PolicyStanding};
 use crate::policy::counts::{ArmCounts, PolicyCounts};
 use crate::policy::file::write;
 use crate::policy::record::GenerationRecord;
@@ -72,7 +72,7 @@ impl Args {
     }
 }
 
-fn write_json(out: &mut impl Write, standing: &Standing) -> Result<()> {
+fn write_json(out: &mut impl Write, standing: &PolicyStanding) -> Result<()> {
     let generation = standing.generation.as_ref();
     let document = Document {
         generation: generation.map(|it| it.number),

@@ -12,7 +12,7 @@ use crate::report::Format;
 use crate::report::drawing::{self, Axis, Chart, Column, Figure, Layout, Part, Role, Row, Shape, Table};
 use crate::trial::incident::{self, DOCUMENT, Incident};
 use crate::trial::judge::{ArmSeen, LimitJudgement, LimitState, RuleJudgement};
-use crate::trial::view::{LimitPoint, Point};
+use crate::trial::view::{LimitPoint, LookPoint};
 use crate::units::BitsPerSec;
 
 const TITLE: &str = "A limit was crossed";
@@ -108,7 +108,7 @@ fn heading(text: impl Into<String>) -> Part {
 }
 
 /// The arms of a rule, then each limit; `first` is the place of its first limit in a look.
-fn of_rule(rule: &RuleJudgement, history: &[Point], first: usize) -> Vec<Part> {
+fn of_rule(rule: &RuleJudgement, history: &[LookPoint], first: usize) -> Vec<Part> {
     let arms = &rule.arms;
     let column =
         |title: &str, show: &dyn Fn(&ArmSeen) -> String| Column::of(title, Role::Number, arms, |arm| Some(show(arm)));

@@ -10,7 +10,7 @@ use super::planned::Planned;
 use super::progress;
 use crate::cli::output::warn;
 use crate::lab::part::Part;
-use crate::lab::results::ResultDir;
+use crate::lab::results::OpenResultDir;
 use crate::model::run::Engine;
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use crate::scenario::{Cell, FlowSpec, LinkSpec, Sender, Sends};
@@ -22,7 +22,7 @@ pub(super) fn print_plans(planned: &[Planned], part: &Part, args: &Args) -> Resu
         warn(&format!("this plan would not run here: {lack}"), None);
     }
     for one in planned {
-        ResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
+        OpenResultDir::check(&one.out, &one.plan, &one.scenario.text)?;
         print_plan(one, part, args)?;
     }
     if planned.len() > 1 { print_total(planned, part, args) } else { Ok(()) }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::lab::cost::Jobs;
 use crate::lab::part::Part;
 use crate::lab::plan::{Plan, PlannedRun};
-use crate::lab::results::ResultDir;
+use crate::lab::results::OpenResultDir;
 use crate::lab::runner;
 use crate::lab::work::Forecast;
 use crate::model::run::Engine;
@@ -93,7 +93,7 @@ pub struct Planned {
 impl Args {
     /// What is left to do of a plan.
     pub fn forecast(&self, one: &Planned, runs: &[&PlannedRun]) -> Result<Forecast> {
-        Ok(self.forecast_by(self.jobs, one, runs, &ResultDir::finished_in(&one.out)?))
+        Ok(self.forecast_by(self.jobs, one, runs, &OpenResultDir::finished_in(&one.out)?))
     }
 
     /// The file that says how far all these plans are. None: it is not asked for.

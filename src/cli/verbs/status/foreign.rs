@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::kernel::congestion;
 use crate::kernel::probe::Features;
-use crate::kernel::struct_ops;
+use crate::kernel::{congestion, struct_ops};
 use crate::loader::survey::{self, Instance};
 use crate::plain::plain;
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::kernel::clock;
 use crate::plain::count;
-use crate::policy::change::{self, Standing};
+use crate::policy::change::{self, PolicyStanding};
 use crate::policy::record::{TrialEnd, TrialRecord, TrialResult, TrialSubject};
 use crate::state::Store;
 use crate::trial::judge::LimitState;
@@ -19,10 +19,10 @@ use crate::units::format_duration;
 
 /// What decides which connections get which algorithm.
 #[derive(Serialize)]
-pub struct Selection {
+pub struct PolicyStatus {
     /// The policy; none when there is none.
     pub policy: Option<PolicyLine>,
-    pub trial: Option<TrialLine>,
+    pub trial: Option<TrialStatus>,
     pub last_trial: Option<TrialEnd>,
 }
 
@@ -36,7 +36,7 @@ pub struct PolicyLine {
 }
 
 #[derive(Serialize)]
-pub struct TrialLine {
+pub struct TrialStatus {
     #[serde(flatten)]
     subject: TrialSubject,
     title: String,
@@ -53,22 +53,22 @@ pub struct TrialLine {
     view: Option<TrialView>,
 }
 
-impl Selection {
+impl PolicyStatus {
     /// Looks.
     ///
     /// Errors: the lease of the trial cannot be read.
     pub fn gather(trial: Option<&TrialRecord>, store: &Store) -> Result<Self> {
         let trial = trial.map(|trial| trial_line(trial, store)).transpose()?;
-        Ok(Selection { policy: policy_line(), trial, last_trial: journal::last() })
+        Ok(PolicyStatus { policy: policy_line(), trial, last_trial: journal::last() })
     }
 }
 
 fn policy_line() -> Option<PolicyLine> {
     let standing = change::standing().unwrap_or_else(|error| {
         let drift = vec![format!("{error:#}: `tccc policy remove` removes what is left")];
-        Standing { drift, ..Standing::default() }
+        PolicyStanding { drift, ..PolicyStanding::default() }
     });
-    let Standing { generation, drift, .. } = standing;
+    let PolicyStanding { generation, drift, .. } = standing;
     (generation.is_some() || !drift.is_empty()).then(|| PolicyLine {
         rules: generation.as_ref().map_or(0, |it| it.policy.rules.len()),
         generation: generation.as_ref().map(|it| it.number),
@@ -86,9 +86,9 @@ pub fn ends_within_s(trial: &TrialRecord) -> Option<f64> {
     trial.deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns) as f64 / 1e9)
 }
 
-fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialLine> {
+fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialStatus> {
     let lease = trial::lease_of(trial)?.unwrap_or(0);
-    Ok(TrialLine {
+    Ok(TrialStatus {
         subject: trial.subject.clone(),
         title: trial.subject.phrase(),
         ends_within_s: ends_within_s(trial),
@@ -102,7 +102,7 @@ fn trial_line(trial: &TrialRecord, store: &Store) -> Result<TrialLine> {
 }
 
 /// Prints the policy, what is on trial, and else how the latest trial ended.
-pub fn write(out: &mut impl Write, selection: &Selection) -> io::Result<()> {
+pub fn write(out: &mut impl Write, selection: &PolicyStatus) -> io::Result<()> {
     if let Some(policy) = &selection.policy {
         if let Some(number) = policy.generation {
             let file = policy.file.as_ref().map_or(String::new(), |file| format!(" from {}", file.display()));
@@ -122,7 +122,7 @@ pub fn write(out: &mut impl Write, selection: &Selection) -> io::Result<()> {
     }
 }
 
-fn write_trial(out: &mut impl Write, trial: &TrialLine) -> io::Result<()> {
+fn write_trial(out: &mut impl Write, trial: &TrialStatus) -> io::Result<()> {
     if let Some(why) = &trial.over {
         return writeln!(
             out,

@@ -50,18 +50,18 @@ impl Options {
 pub struct Sink {
     recorder: Option<Recorder>,
     stream: Option<Stream>,
-    seen: Seen,
+    seen: SinkSeen,
 }
 
 #[derive(Default)]
-pub struct Seen {
+pub struct SinkSeen {
     pub events: u64,
     pub dropped: u64,
     /// Dropped ones of sockets beyond those that can be followed, where that was counted.
     pub unfollowed: Option<u64>,
 }
 
-impl Seen {
+impl SinkSeen {
     pub fn why_dropped(&self) -> String {
         let full = "the ring buffer was full";
         let crowded = format!("more than {SOCKETS_MAX} sockets were open");
@@ -76,7 +76,7 @@ impl Seen {
 
 impl Sink {
     pub fn new(recorder: Option<Recorder>, stream: Option<Stream>) -> Self {
-        Sink { recorder, stream, seen: Seen::default() }
+        Sink { recorder, stream, seen: SinkSeen::default() }
     }
 
     /// Polls the source once, and lets readers have what came.
@@ -109,7 +109,7 @@ impl Sink {
     /// Ends recording and stream in order.
     ///
     /// Errors: stdout or the recording cannot be written.
-    pub fn finish(self) -> Result<Seen> {
+    pub fn finish(self) -> Result<SinkSeen> {
         self.recorder.map(Recorder::finish).transpose()?;
         self.stream.map(Stream::finish).transpose()?;
         Ok(self.seen)
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn dropped_events_are_said_to_be_dropped_for_their_own_reason() {
-        let why = |unfollowed| Seen { dropped: 9, unfollowed, ..Seen::default() }.why_dropped();
+        let why = |unfollowed| SinkSeen { dropped: 9, unfollowed, ..SinkSeen::default() }.why_dropped();
         assert_eq!(why(Some(0)), "the ring buffer was full");
         assert_eq!(why(Some(9)), "more than 131072 sockets were open");
         assert!(why(Some(2)).ends_with("full, and more than 131072 sockets were open, which cost 2 of them"));

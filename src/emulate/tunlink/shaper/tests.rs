@@ -14,7 +14,7 @@ const FULL_PACKET: u64 = 1_200_000;
 const LOW: Traits = Traits { is_low: true, is_ack: false };
 
 impl Shaper {
-    fn admit(&mut self, arrival: u64, bytes: u32) -> Verdict {
+    fn admit(&mut self, arrival: u64, bytes: u32) -> PacketVerdict {
         self.admit_as(arrival, bytes, Traits::default())
     }
 }
@@ -32,14 +32,14 @@ fn direction() -> Direction {
 fn lost_packets(seed: u64, loss: f64, packets: u64) -> Vec<u64> {
     let mut shaper =
         Shaper::new(&Direction { rate: None, loss: Share(loss).into(), seed, ..direction() }, QueueLimit::Packets(1));
-    (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == Verdict::Lost).collect()
+    (0..packets).filter(|&n| shaper.admit(n * MS, 1500) == PacketVerdict::Lost).collect()
 }
 
 #[test]
 fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
     let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
-    assert_eq!(shaper.admit(5 * MS, 1500), Verdict::Due(5 * MS + FULL_PACKET + 50 * MS));
-    assert_eq!(shaper.admit(500 * MS, 750), Verdict::Due(500 * MS + FULL_PACKET / 2 + 50 * MS));
+    assert_eq!(shaper.admit(5 * MS, 1500), PacketVerdict::Due(5 * MS + FULL_PACKET + 50 * MS));
+    assert_eq!(shaper.admit(500 * MS, 750), PacketVerdict::Due(500 * MS + FULL_PACKET / 2 + 50 * MS));
     assert_eq!(shaper.max_queue_pkts(), 0);
 }
 
@@ -47,13 +47,13 @@ fn packet_into_an_idle_link_is_due_after_serialisation_and_delay() {
 fn burst_fills_the_queue_behind_the_packet_being_serialised() {
     let mut shaper = Shaper::new(&direction(), QueueLimit::Packets(3));
     for n in 1..=4 {
-        assert_eq!(shaper.admit(MS, 1500), Verdict::Due(MS + n * FULL_PACKET + 50 * MS));
+        assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Due(MS + n * FULL_PACKET + 50 * MS));
     }
-    assert_eq!(shaper.admit(MS, 1500), Verdict::Overflow);
+    assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Overflow);
     assert_eq!(shaper.max_queue_pkts(), 3);
     // The second packet begins to be serialised: one place is free, and only one.
-    assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), Verdict::Due(MS + 5 * FULL_PACKET + 50 * MS));
-    assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), Verdict::Overflow);
+    assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), PacketVerdict::Due(MS + 5 * FULL_PACKET + 50 * MS));
+    assert_eq!(shaper.admit(MS + FULL_PACKET, 1500), PacketVerdict::Overflow);
 }
 
 #[test]
@@ -61,24 +61,24 @@ fn packets_of_low_priority_find_the_queue_full_earlier() {
     let mut shaper = Shaper::new(&Direction { queue_low: Some(1), ..direction() }, QueueLimit::Packets(3));
     // One is serialised, one waits: no place is left for a third of low priority.
     for _ in 0..2 {
-        assert!(matches!(shaper.admit_as(MS, 1500, LOW), Verdict::Due(_)));
+        assert!(matches!(shaper.admit_as(MS, 1500, LOW), PacketVerdict::Due(_)));
     }
-    assert_eq!(shaper.admit_as(MS, 1500, LOW), Verdict::Overflow);
+    assert_eq!(shaper.admit_as(MS, 1500, LOW), PacketVerdict::Overflow);
     for n in 3..=4 {
-        assert_eq!(shaper.admit(MS, 1500), Verdict::Due(MS + n * FULL_PACKET + 50 * MS));
+        assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Due(MS + n * FULL_PACKET + 50 * MS));
     }
-    assert_eq!(shaper.admit(MS, 1500), Verdict::Overflow);
+    assert_eq!(shaper.admit(MS, 1500), PacketVerdict::Overflow);
     assert!(shaper.minds_priority() && !Shaper::new(&direction(), QueueLimit::Packets(3)).minds_priority());
 }
 
 #[test]
 fn byte_queue_counts_bytes() {
     let mut shaper = Shaper::new(&direction(), QueueLimit::Bytes(2_000));
-    assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
-    assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)));
-    assert_eq!(shaper.admit(0, 501), Verdict::Overflow);
-    assert!(matches!(shaper.admit(0, 500), Verdict::Due(_)));
-    assert_eq!(shaper.admit(0, 1), Verdict::Overflow);
+    assert!(matches!(shaper.admit(0, 1500), PacketVerdict::Due(_)));
+    assert!(matches!(shaper.admit(0, 1500), PacketVerdict::Due(_)));
+    assert_eq!(shaper.admit(0, 501), PacketVerdict::Overflow);
+    assert!(matches!(shaper.admit(0, 500), PacketVerdict::Due(_)));
+    assert_eq!(shaper.admit(0, 1), PacketVerdict::Overflow);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn rate_does_not_drift_when_a_packet_takes_no_whole_number_of_nanoseconds() {
     );
     let last = (0..50_000).map(|_| shaper.admit(0, 1500)).last().unwrap();
     let exact = 50_000u128 * 1500 * 8 * NANOS_PER_SEC / u128::from(rate.0);
-    assert_eq!(last, Verdict::Due(exact as u64));
+    assert_eq!(last, PacketVerdict::Due(exact as u64));
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn jitter_neither_reorders_nor_changes_the_loss() {
     let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
     for n in 0..10_000u64 {
         match shaper.admit(n * 10 * MS, 1500) {
-            Verdict::Due(due) => {
+            PacketVerdict::Due(due) => {
                 assert!(due >= last);
                 last = due;
                 delays.push(due - n * 10 * MS);
             }
-            Verdict::Lost => lost.push(n),
+            PacketVerdict::Lost => lost.push(n),
             other => panic!("no rate, no queue: {other:?}"),
         }
     }
@@ -148,8 +148,8 @@ fn packets_held_back_are_the_asked_share_and_the_same_for_equal_seeds() {
         let direction = Direction { rate: None, reorder, loss: Share(0.01).into(), seed, ..direction() };
         let mut shaper = Shaper::new(&direction, QueueLimit::Packets(1));
         let due = |n: &u64| match shaper.admit(n * MS, 1500) {
-            Verdict::Due(due) if due == n * MS + 57 * MS => true,
-            Verdict::Due(due) => {
+            PacketVerdict::Due(due) if due == n * MS + 57 * MS => true,
+            PacketVerdict::Due(due) => {
                 assert_eq!(due, n * MS + 50 * MS);
                 false
             }
@@ -169,9 +169,9 @@ fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
     let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
     let mut copies = 0;
     for n in 0..100_000 {
-        let Verdict::Due(due) = shaper.admit(n * 10 * MS, 1500) else { panic!("an idle link") };
+        let PacketVerdict::Due(due) = shaper.admit(n * 10 * MS, 1500) else { panic!("an idle link") };
         if let Some(copy) = shaper.admit_copy(n * 10 * MS, 1500) {
-            assert_eq!(copy, Verdict::Due(due + FULL_PACKET));
+            assert_eq!(copy, PacketVerdict::Due(due + FULL_PACKET));
             copies += 1;
         }
     }
@@ -179,19 +179,21 @@ fn copies_are_the_asked_share_follow_their_packet_and_need_a_place() {
     let always = Direction { duplicate: Share(1.0), ..direction };
     let mut shaper = Shaper::new(&always, QueueLimit::Packets(1));
     shaper.admit(0, 1500);
-    assert!(matches!(shaper.admit_copy(0, 1500), Some(Verdict::Due(_))));
-    assert_eq!(shaper.admit(0, 1500), Verdict::Overflow);
+    assert!(matches!(shaper.admit_copy(0, 1500), Some(PacketVerdict::Due(_))));
+    assert_eq!(shaper.admit(0, 1500), PacketVerdict::Overflow);
 }
 
 #[test]
 fn copy_of_a_packet_of_low_priority_finds_its_share_of_the_queue() {
     let direction = Direction { duplicate: Share(1.0), queue_low: Some(2), ..direction() };
     let mut shaper = Shaper::new(&direction, QueueLimit::Packets(9));
-    let mut low =
-        || [Some(shaper.admit_as(0, 1500, LOW)), shaper.admit_copy(0, 1500)].map(|one| one == Some(Verdict::Overflow));
+    let mut low = || {
+        [Some(shaper.admit_as(0, 1500, LOW)), shaper.admit_copy(0, 1500)]
+            .map(|one| one == Some(PacketVerdict::Overflow))
+    };
     assert_eq!(low(), [false, false], "one is sent, one waits");
     assert_eq!(low(), [false, true], "two wait");
-    assert!(matches!(shaper.admit(0, 1500), Verdict::Due(_)), "there is more room for others");
+    assert!(matches!(shaper.admit(0, 1500), PacketVerdict::Due(_)), "there is more room for others");
 }
 
 /// The generators advanced only for packets that got through: a full queue or a loss changed what happened to all behind.
@@ -210,7 +212,7 @@ fn what_happens_to_a_packet_by_chance_depends_on_its_number_alone() {
         (0..5_000).map(|n| [Some(shaper.admit(n * 20 * MS, 1500)), shaper.admit_copy(n * 20 * MS, 1500)]).collect()
     };
     let (without, with) = (verdicts(0.0), verdicts(0.1));
-    let lost = with.iter().filter(|one| one[0] == Some(Verdict::Lost)).count();
+    let lost = with.iter().filter(|one| one[0] == Some(PacketVerdict::Lost)).count();
     let same = without.iter().zip(&with).filter(|(one, other)| one == other).count();
     assert!(lost > 300 && same == 5_000 - lost, "{lost} lost, {same} the same");
 }
@@ -244,7 +246,7 @@ fn reordering_and_copies_lose_the_same_packets() {
     let is_lost = |n: &u64| {
         let verdict = shaper.admit(n * MS, 1500);
         let _ = shaper.admit_copy(n * MS, 1500);
-        verdict == Verdict::Lost
+        verdict == PacketVerdict::Lost
     };
     assert_eq!((0..10_000).filter(is_lost).collect::<Vec<u64>>(), lost_packets(7, 0.01, 10_000));
 }
@@ -260,23 +262,23 @@ fn changes_come_at_their_moments_after_the_start_and_not_before() {
     ];
     let mut shaper = Shaper::new(&Direction { changes, ..direction() }, QueueLimit::Packets(3));
     let mut after = |ms: u64| match shaper.admit(ms * MS, 1500) {
-        Verdict::Due(due) => Some(due - ms * MS),
+        PacketVerdict::Due(due) => Some(due - ms * MS),
         _ => None,
     };
     assert_eq!(after(5_000), Some(FULL_PACKET + 50 * MS), "not started");
     let begin = 10_000;
     shaper.start(begin * MS);
     let mut after = |ms: u64| (ms, shaper.admit((begin + ms) * MS, 1500));
-    let due = |ms: u64, took: u64| (ms, Verdict::Due((begin + ms) * MS + took));
+    let due = |ms: u64, took: u64| (ms, PacketVerdict::Due((begin + ms) * MS + took));
     // 10 of 12 kbit in the last millisecond at 10 Mbit/s, 2 ms for the others.
     assert_eq!(after(999), due(999, 3 * MS + 50 * MS));
     assert_eq!(after(1_500), due(1_500, 12 * MS + 50 * MS));
     assert_eq!(after(1_995), due(1_995, 12 * MS + 5 * MS), "it leaves after the change");
     assert_eq!(after(2_500), due(2_500, 12 * MS + 5 * MS));
-    assert_eq!(after(3_000), (3_000, Verdict::Down));
-    assert_eq!(after(4_000), (4_000, Verdict::Lost));
+    assert_eq!(after(3_000), (3_000, PacketVerdict::Down));
+    assert_eq!(after(4_000), (4_000, PacketVerdict::Lost));
     shaper.reseed(7);
-    assert_eq!(shaper.admit(20_000 * MS, 1500), Verdict::Due(20_000 * MS + FULL_PACKET + 50 * MS));
+    assert_eq!(shaper.admit(20_000 * MS, 1500), PacketVerdict::Due(20_000 * MS + FULL_PACKET + 50 * MS));
 }
 
 #[test]
@@ -284,12 +286,12 @@ fn trace_takes_the_place_of_its_mean_when_the_link_is_started() {
     let trace = RateTrace::new("x".into(), vec![10, 10, 30]).unwrap();
     let direction = Direction { rate: Some(trace.mean()), trace: Some(trace), ..direction() };
     let mut shaper = Shaper::new(&direction, QueueLimit::Packets(3));
-    assert_eq!(shaper.admit(0, 1500), Verdict::Due(10 * MS + 50 * MS), "three packets in 30 ms");
+    assert_eq!(shaper.admit(0, 1500), PacketVerdict::Due(10 * MS + 50 * MS), "three packets in 30 ms");
     shaper.start(100 * MS);
-    let due = |ms: u64| Verdict::Due((100 + ms + 50) * MS);
-    let burst: Vec<Verdict> = (0..4).map(|_| shaper.admit(100 * MS, 1500)).collect();
-    assert_eq!(burst, [due(10), due(10), due(30), Verdict::Overflow]);
-    assert_eq!(shaper.admit(109 * MS, 1500), Verdict::Overflow, "all wait for an opportunity");
+    let due = |ms: u64| PacketVerdict::Due((100 + ms + 50) * MS);
+    let burst: Vec<PacketVerdict> = (0..4).map(|_| shaper.admit(100 * MS, 1500)).collect();
+    assert_eq!(burst, [due(10), due(10), due(30), PacketVerdict::Overflow]);
+    assert_eq!(shaper.admit(109 * MS, 1500), PacketVerdict::Overflow, "all wait for an opportunity");
     assert_eq!(shaper.admit(110 * MS, 1500), due(40));
     assert_eq!(shaper.max_queue_pkts(), 3);
 }
@@ -302,7 +304,7 @@ fn reseed_starts_the_pattern_anew() {
         shaper.admit(n * MS, 100);
     }
     shaper.reseed(9);
-    let lost: Vec<u64> = (0..5_000).filter(|&n| shaper.admit((n + 777) * MS, 100) == Verdict::Lost).collect();
+    let lost: Vec<u64> = (0..5_000).filter(|&n| shaper.admit((n + 777) * MS, 100) == PacketVerdict::Lost).collect();
     assert_eq!(lost, lost_packets(9, 0.01, 5_000));
 }
 
@@ -320,7 +322,7 @@ proptest! {
         let (mut now, mut last_due, mut carried_bits, mut first) = (0, 0, 0u128, None);
         for (gap, bytes) in packets {
             now += gap;
-            if let Verdict::Due(due) = shaper.admit(now, bytes) {
+            if let PacketVerdict::Due(due) = shaper.admit(now, bytes) {
                 first.get_or_insert(now);
                 carried_bits += u128::from(bytes) * 8;
                 prop_assert!(due >= last_due);
