@@ -11,6 +11,7 @@ use super::{Prometheus, scrape, server, sum};
 use crate::common::{host_has, poll_until, tccc};
 use crate::lab::sandbox::{self, Said, check};
 use crate::lab::serve::{SOON, Server};
+use crate::lab::socket::path_of;
 use crate::lab::trace::Connection;
 
 const CONNECTIONS: usize = 40;
@@ -27,15 +28,10 @@ fn write_policy(folder: &Path, netns: &Netns, port: u16) -> String {
     let text = format!(
         "version = 1\n[[rule]]\nname = \"{RULE}\"\nnetns = \"{}\"\nremote_port = {port}\ndirection = \"out\"\n\
          split = {{ reno = 50, keep = 50 }}\n",
-        place(netns)
+        path_of(netns)
     );
     fs::write(&file, text).unwrap();
     file.to_str().unwrap().to_owned()
-}
-
-fn place(netns: &Netns) -> String {
-    use std::os::fd::AsRawFd as _;
-    format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd())
 }
 
 /// Connections by rule and arm, as `tccc sockets` shows those with this port.
