@@ -6,7 +6,8 @@ use crate::common::{Said, check, tccc};
 use crate::mistakes::uncounted;
 
 fn run(arguments: &str) -> Said {
-    Said(tccc().args(arguments.split_whitespace()).output().unwrap())
+    let output = tccc().args(arguments.split_whitespace()).output().unwrap();
+    Said { output, command: arguments.to_owned() }
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::common::host_has;
 use crate::lab::policy::group::Group;
 use crate::lab::policy::{Ends, NAME, remove, with_lab};
-use crate::lab::sandbox::{run, stderr, stdout};
+use crate::lab::sandbox::{run, stdout};
 
 const RULES: &str = r#"
 [[rule]]
@@ -179,8 +179,7 @@ fn connections_are_explained_while_a_namespace_of_a_rule_is_gone() {
 fn what_cannot_be_explained_is_refused() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |_| {
         let check = |code: i32, words: &str, says: &str| {
-            let said = stderr(&run(code, &format!("explain {words}")));
-            assert!(said.contains(says), "{words}: {said}");
+            run(code, &format!("explain {words}")).stderr_has(says);
         };
         check(2, "nginx", "\"nginx\" is no process, descriptor or connection");
         check(2, "12:x", "\"12:x\" is no process");
