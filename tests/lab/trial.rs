@@ -56,6 +56,10 @@ impl Lab {
         path_of(&self.netns)
     }
 
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

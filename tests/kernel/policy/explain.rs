@@ -9,25 +9,7 @@ use crate::lab::policy::group::Group;
 use crate::lab::policy::{Ends, NAME, remove, with_lab};
 use crate::lab::sandbox::{run, stdout};
 
-const RULES: &str = r#"
-[[rule]]
-name = "service"
-cgroup = "/ldk_tccc.service"
-use = "bbr"
-[[rule]]
-name = "web"
-local_port = 4433
-direction = "in"
-netns = "ldk_lab"
-split = { cubic = 7, bbr = 93 }
-[[rule]]
-name = "out"
-to = "127.0.0.0/8"
-use = "cubic"
-[[rule]]
-name = "rest"
-use = "keep"
-"#;
+const RULES: &str = include_str!("../../fixtures/policies/explained.toml");
 
 #[track_caller]
 fn explain(words: &str) -> Vec<Value> {
