@@ -169,25 +169,7 @@ pub(crate) mod tests {
     use crate::model::run::UNFINISHED;
 
     /// Six cells of four runs.
-    pub const TEXT: &str = r#"
-title = "t"
-claim = "c"
-profile = "native"
-duration = "1s"
-runs = 4
-seed = 7
-[sweep]
-algorithm = ["reno", "cubic", "bbr"]
-loss = ["0", "1%"]
-[[link]]
-ends = ["s", "r"]
-loss = "$loss"
-[[flow]]
-name = "data"
-from = "s"
-to = "r"
-algorithm = "$algorithm"
-"#;
+    pub const TEXT: &str = include_str!("../../tests/fixtures/scenarios/plan.toml");
 
     pub fn planned(choices: &Choices) -> Result<Plan, Failure> {
         Plan::new(&Scenario::parse("t.toml", TEXT).unwrap(), choices)

@@ -5,7 +5,6 @@
 //! the guard and the page have 200,000 sockets.
 
 use std::fs;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use crate::common::{host_has, poll_until, tccc};
 use crate::gathered::Crowd;
 use crate::lab::sandbox::{check, in_sandbox, network, run};
 use crate::lab::serve::Server;
+use crate::lab::socket::path_of;
 use crate::lab::trial::{guard, on_trial, processes};
 
 /// Variable for another number of connections.
@@ -59,7 +59,7 @@ fn policy_guard_and_page_of_a_hundred_thousand_connections() {
     let sockets = 2 * connections;
     in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let netns = network();
-        let place = format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd());
+        let place = path_of(&netns);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("policy.toml");
         let rule = "name = \"all\"\nsplit = { cubic = 50, reno = 50 }\nguard = \"abnormal_ends<5%\"";

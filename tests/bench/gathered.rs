@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -18,6 +17,7 @@ use tccc::kernel::netlink;
 use tccc::kernel::netns::Netns;
 
 use crate::common::{poll_until, test_alone};
+use crate::lab::socket::path_of;
 
 /// Sockets of one member.
 const OF_ONE_MEMBER: usize = 16_000;
@@ -76,7 +76,7 @@ impl Crowd {
 
     /// Path by which other processes find the namespace while this one lives.
     pub fn place(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
+        path_of(&self.netns)
     }
 }
 

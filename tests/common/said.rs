@@ -7,13 +7,17 @@ use serde_json::Value;
 
 /// A command's output after it ended with the code that the test expects.
 #[derive(Debug)]
-pub struct Said(pub Output);
+pub struct Said {
+    pub output: Output,
+    /// What was started, for the messages of a test that fails.
+    pub command: String,
+}
 
 impl Deref for Said {
     type Target = Output;
 
     fn deref(&self) -> &Output {
-        &self.0
+        &self.output
     }
 }
 
@@ -29,7 +33,8 @@ impl Said {
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.0.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout()))
+        serde_json::from_slice(&self.output.stdout)
+            .unwrap_or_else(|error| panic!("{}: {error}: {}", self.command, self.stdout()))
     }
 
     #[track_caller]
@@ -55,7 +60,7 @@ impl Said {
     #[track_caller]
     fn expect(&self, text: &str, words: &str, is_there: bool) -> &Self {
         let verb = if is_there { "lacks" } else { "has" };
-        assert_eq!(text.contains(words), is_there, "the output {verb} {words:?}:\n{text}");
+        assert_eq!(text.contains(words), is_there, "{}: the output {verb} {words:?}:\n{text}", self.command);
         self
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `tccc sockets` and `tccc trace`: every wrong one is refused with what is allowed.
 
-use crate::common::tccc;
+use crate::common::{check, tccc};
 
 /// Options, and what the message must say besides naming the option.
 const OF_BOTH: [(&[&str], &str); 12] = [
@@ -36,11 +36,8 @@ const OF_TRACE: [(&[&str], &str); 13] = [
 
 #[track_caller]
 fn is_refused(verb: &str, options: &[&str], says: &str) {
-    let output = tccc().arg(verb).args(options).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{verb} {options:?}: {message}");
-    assert!(message.contains("error: ") && message.contains(says), "{verb} {options:?}: {message}");
-    assert!(output.stdout.is_empty(), "{verb} {options:?} prints to stdout");
+    let output = check(2, tccc().arg(verb).args(options));
+    assert_eq!(output.stderr_has("error: ").stderr_has(says).stdout(), "", "{verb} {options:?}");
 }
 
 #[test]

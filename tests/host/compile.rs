@@ -4,21 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Undefined behaviour ends the test with file and line; what the BPF build refuses is refused here too.
-const FLAGS: [&str; 13] = [
-    "-shared",
-    "-fPIC",
-    "-O1",
-    "-g",
-    "-DTCCC_HOST",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-unused-parameter",
-    "-fno-builtin",
-    "-fsanitize=undefined",
-    "-fno-sanitize-recover=all",
-    "-Wl,-Bsymbolic",
-];
+const FLAGS: &str = "-shared -fPIC -O1 -g -DTCCC_HOST -Wall -Wextra -Werror \
+                     -Wno-unused-parameter -fno-builtin -fsanitize=undefined -fno-sanitize-recover=all -Wl,-Bsymbolic";
 
 /// A path in the source tree.
 pub fn in_tree(path: &str) -> PathBuf {
@@ -61,7 +48,7 @@ pub fn check(source: &str) {
 
 fn compiler() -> Command {
     let mut command = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    command.args(FLAGS).arg("-I").arg(in_tree("bpf/include"));
+    command.args(FLAGS.split(' ')).arg("-I").arg(in_tree("bpf/include"));
     command
 }
 

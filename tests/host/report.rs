@@ -20,12 +20,6 @@ use tccc::failure::{Failure, Kind};
 use tccc::model::run::{RunRecord, RunStatus};
 use tccc::report::{self, Cell, Format, Report, Verdict};
 
-fn complete() -> (tempfile::TempDir, Directory) {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::complete(&place.path().join("results"));
-    (place, directory)
-}
-
 fn load(directory: &Directory) -> Report {
     report::load(&directory.path).unwrap()
 }
@@ -41,8 +35,7 @@ fn causes(cell: &Cell) -> String {
 
 #[test]
 fn measured_stands_beside_published_and_expected() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     let other = cell(&report, "delivered_pkts", "0.1%", "Other");
     let measured = other.measured.as_ref().unwrap();
     assert_eq!(measured.values, [21_500.0, 21_800.0, 21_260.0]);
@@ -58,8 +51,7 @@ fn measured_stands_beside_published_and_expected() {
 
 #[test]
 fn miss_of_an_expected_ratio_is_outside() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     let other = cell(&report, "delivered_pkts", "1%", "Other");
     assert_eq!(other.verdict, Verdict::Outside);
     assert_eq!(other.verdict_reason, "ratio 1.66, expected 1.50 ± 0.10, which its 95 % interval reaches");
@@ -70,8 +62,7 @@ fn miss_of_an_expected_ratio_is_outside() {
 
 #[test]
 fn baseline_is_judged_by_its_published_value_and_has_no_ratio() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     let sack = cell(&report, "delivered_pkts", "0.1%", "SACK");
     assert_eq!(sack.ratio_to_baseline, None);
     assert_eq!(sack.verdict_reason, "mean 17 420 pkts, published 15 940 pkts ± 10 %");
@@ -80,8 +71,7 @@ fn baseline_is_judged_by_its_published_value_and_has_no_ratio() {
 
 #[test]
 fn column_without_algorithm_is_shown_as_published_only() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     let vegas = cell(&report, "delivered_pkts", "1%", "Vegas");
     assert_eq!((vegas.published, vegas.measured.is_none()), (Some(8456.0), true));
     assert_eq!(vegas.verdict, Verdict::NotComparable);
@@ -92,16 +82,14 @@ fn column_without_algorithm_is_shown_as_published_only() {
 
 #[test]
 fn metric_from_events_reads_them() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     let srtt = cell(&report, "srtt_p50_us", "1%", "SACK").measured.as_ref().unwrap();
     assert_eq!((srtt.n, srtt.mean), (3, 100_200.0));
 }
 
 #[test]
 fn plots_show_the_median_run_of_each_cell() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     assert_eq!(report.plots.len(), 3);
     let lines = &report.plots[2].lines;
     assert_eq!(
@@ -113,8 +101,7 @@ fn plots_show_the_median_run_of_each_cell() {
 
 #[test]
 fn one_run_has_no_interval_and_says_so() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     directory.add(&run("1%", "SACK", 0, 5000));
     directory.add(&run("1%", "Other", 0, 7500));
     let report = load(&directory);
@@ -130,7 +117,7 @@ fn one_run_has_no_interval_and_says_so() {
 
 #[test]
 fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
-    let (_place, directory) = complete();
+    let directory = Directory::complete();
     let mut late = run("0", "Other", 1, 24_000);
     late.status = RunStatus::Late;
     directory.add(&late);
@@ -161,7 +148,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
 #[test]
 fn late_attempts_without_a_run_beside_them_are_not_blamed_on_jobs() {
     let advice = |jobs: [u32; 2]| {
-        let (_place, directory) = complete();
+        let directory = Directory::complete();
         let mut tired = run("0", "SACK", 0, 24_000);
         tired.late_attempts = 2;
         directory.add(&tired);
@@ -180,7 +167,7 @@ fn late_attempts_without_a_run_beside_them_are_not_blamed_on_jobs() {
 
 #[test]
 fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
-    let (_place, directory) = complete();
+    let directory = Directory::complete();
     fs::create_dir(directory.folder(".unfinished-x")).unwrap();
     let events = directory.folder("loss-0-SACK-0").join("events.jsonl");
     let text = fs::read_to_string(&events).unwrap();
@@ -198,7 +185,7 @@ fn interrupted_runs_and_torn_events_are_left_out_with_a_notice() {
 /// The header had `bpf_vega_5814_0` beside tables of `bpf_vegas`.
 #[test]
 fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
-    let (_place, directory) = complete();
+    let directory = Directory::complete();
     let mut record = run("1%", "Other", 0, 10_000);
     record.flows[0].algorithm = "other_5814_0".into();
     directory.add(&record);
@@ -217,8 +204,7 @@ fn algorithms_have_their_own_names_and_not_those_they_were_registered_under() {
 
 #[test]
 fn traffic_beside_the_compared_flow_is_not_part_of_its_numbers() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     let mut record = run("1%", "SACK", 0, 5000);
     let mut beside = record.flows[0].clone();
     (beside.name, beside.compared, beside.delivered_pkts) = ("background".into(), false, 900);
@@ -273,7 +259,7 @@ fn nothing_is_awaited_where_everything_ran() {
 
 #[test]
 fn run_without_events_is_said() {
-    let (_place, directory) = complete();
+    let directory = Directory::complete();
     fs::remove_file(directory.folder("loss-0-SACK-0").join("events.jsonl")).unwrap();
     let said = |notice: &tccc::model::notice::Notice| notice.cause == "run \"loss-0-SACK-0\" has no events.jsonl";
     assert!(load(&directory).notices.iter().any(said));
@@ -281,7 +267,7 @@ fn run_without_events_is_said() {
 
 #[test]
 fn runs_of_another_profile_are_not_judged() {
-    let (_place, directory) = complete();
+    let directory = Directory::complete();
     let file = directory.path.join("host.json");
     let host = fs::read_to_string(&file).unwrap().replace("\"paper\"", "\"native\"");
     fs::write(&file, host).unwrap();
@@ -314,7 +300,7 @@ fn check_fails_for_an_expected_cell_without_a_run() {
 /// A directory made wrong by `spoil`, and what the failure must say.
 #[track_caller]
 fn refuses(spoil: impl FnOnce(&Directory), kind: Kind, what: &str) {
-    let (_place, directory) = complete();
+    let directory = Directory::complete();
     spoil(&directory);
     let error = report::load(&directory.path).unwrap_err();
     let failure = error.downcast_ref::<Failure>().unwrap_or_else(|| panic!("a failure: {error:#}"));
@@ -361,20 +347,17 @@ fn broken_directories_are_refused_with_the_reason() {
 
 #[test]
 fn text_report_is_as_in_the_snapshot() {
-    let (_place, directory) = complete();
-    insta::assert_snapshot!(report::render(&load(&directory), Format::Text).unwrap());
+    insta::assert_snapshot!(report::render(&load(&Directory::complete()), Format::Text).unwrap());
 }
 
 #[test]
 fn markdown_report_is_as_in_the_snapshot() {
-    let (_place, directory) = complete();
-    insta::assert_snapshot!(report::render(&load(&directory), Format::Markdown).unwrap());
+    insta::assert_snapshot!(report::render(&load(&Directory::complete()), Format::Markdown).unwrap());
 }
 
 #[test]
 fn csv_has_one_row_a_cell_and_full_precision() {
-    let (_place, directory) = complete();
-    let report = load(&directory);
+    let report = load(&Directory::complete());
     let text = report::render(&report, Format::Csv).unwrap();
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headings = reader.headers().unwrap().clone();
@@ -390,8 +373,7 @@ fn csv_has_one_row_a_cell_and_full_precision() {
 
 #[test]
 fn json_has_the_documented_shape() {
-    let (_place, directory) = complete();
-    let text = report::render(&load(&directory), Format::Json).unwrap();
+    let text = report::render(&load(&Directory::complete()), Format::Json).unwrap();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["schema"], 1);
     assert_eq!(document["scenario"], "table-2");
@@ -414,9 +396,7 @@ fn json_has_the_documented_shape() {
 
 #[test]
 fn several_directories_are_an_array_in_json_and_one_heading_in_csv() {
-    let (_first, first) = complete();
-    let (_second, second) = complete();
-    let reports = [load(&first), load(&second)];
+    let reports = [(); 2].map(|()| load(&Directory::complete()));
     let json: serde_json::Value = serde_json::from_str(&report::render_all(&reports, Format::Json).unwrap()).unwrap();
     assert_eq!(json.as_array().map(Vec::len), Some(2));
     let csv = report::render_all(&reports, Format::Csv).unwrap();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{TCCC, poll_until, tccc};
+use crate::common::{Said, TCCC, check, poll_until, tccc};
 use crate::lab::serve::{SOON, Server, read_answer};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recording-format-1.tccc");
@@ -33,15 +33,10 @@ fn every_answer_has_the_policy_and_each_refusal_a_sentence() {
         ("GET /api/stream/flow/x HTTP/1.1", &[], 400, "expected the number of a socket"),
         ("GET /api/past HTTP/1.1", &[], 400, "expected `quantity=cwnd|srtt|goodput`"),
         ("GET /api/past?quantity=cwnd&sockets=1,x HTTP/1.1", &[], 400, "with 1 to 200 numbers"),
-        ("POST /api/playback HTTP/1.1", &["Content-Length: 2"], 400, "expected an object"),
+        ("POST /api/playback HTTP/1.1", &[], 400, "expected an object"),
     ] {
-        // The body of the only request that has one is the line end that follows its head.
-        let answer = if headers == ["Content-Length: 2"] {
-            let mut stream = server.connect();
-            write!(stream, "{request}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno").unwrap();
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            read_answer(&text)
+        let answer = if request.starts_with("POST") {
+            server.ask_with(request, headers, "no")
         } else {
             server.ask(request, headers)
         };
@@ -114,16 +109,7 @@ fn recording_is_paused_and_set_to_another_time() {
     let mut events = server.stream("/api/stream/algorithms", &[]);
     let end = events.next().1["status"]["playback"]["end_ms"].as_f64().unwrap();
     let body = format!("{{\"speed\":0,\"seek_ms\":{end}}}");
-    let mut stream = server.connect();
-    let length = body.len();
-    write!(
-        stream,
-        "POST /api/playback HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    assert_eq!(read_answer(&text).status, 204);
+    assert_eq!(server.ask_with("POST /api/playback HTTP/1.1", &[], &body).status, 204);
     poll_until(SOON, "the end of the recording stands still", || {
         let status = events.next().1["status"].clone();
         let at = status["now_ms"].as_f64().unwrap();
@@ -167,21 +153,17 @@ fn token_that_anybody_could_guess_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "secret").unwrap();
-    let refused = refusal(&["--replay", RECORDING, "--token-file", file.to_str().unwrap()]);
-    assert_eq!(refused.0, Some(2));
-    assert!(
-        refused.1.contains("cannot take the token from") && refused.1.contains("expected 16 to 1024"),
-        "{}",
-        refused.1
-    );
-    assert_eq!(refusal(&["--replay", RECORDING, "--token-file", "/dev/zero"]).0, Some(2), "it took all memory");
+    refused(2, &["--replay", RECORDING, "--token-file", file.to_str().unwrap()])
+        .stderr_has("cannot take the token from")
+        .stderr_has("expected 16 to 1024");
+    refused(2, &["--replay", RECORDING, "--token-file", "/dev/zero"]); // it took all memory
     let missing = Path::new(RECORDING).with_file_name("no-such-file");
-    assert_eq!(refusal(&["--replay", missing.to_str().unwrap()]).0, Some(1));
+    refused(1, &["--replay", missing.to_str().unwrap()]);
 }
 
-fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = tccc().args(["serve", "--listen", "127.0.0.1:0"]).args(arguments).output().unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+#[track_caller]
+fn refused(code: i32, arguments: &[&str]) -> Said {
+    check(code, tccc().args(["serve", "--listen", "127.0.0.1:0"]).args(arguments))
 }
 
 /// A client that says nothing for too long is let go, and does not keep others from being answered.
@@ -306,5 +288,5 @@ fn server_of_a_recording_tells_nothing_of_trials_unless_asked_to() {
     let server = server(&[]);
     assert_eq!(server.get("/api/trials").status, 204);
     assert_eq!(server.get("/api/trials/incidents/any").status, 404);
-    assert_eq!(refusal(&["--trials"]).0, Some(2), "without a recording they are shown anyway");
+    refused(2, &["--trials"]); // without a recording they are shown anyway
 }

@@ -165,28 +165,7 @@ fn own_file_runs_by_its_path_and_a_change_of_it_shows() {
 }
 
 /// A file of a user that does what it likes in the guest's kernel, and in the process that is this kernel.
-const BURGLAR: &str = r#"
-#define HOST_OPEN 2
-#define HOST_KILL 62
-#define HOST_PARENT 110
-#define HOST_SOCKET 41
-static long host(long call, long one, long two, long three)
-{
-	long answer;
-
-	asm volatile("syscall" : "=a"(answer) : "a"(call), "D"(one), "S"(two), "d"(three) : "rcx", "r11", "memory");
-	return answer;
-}
-
-static void burgle(void)
-{
-	panic("control %d passwd %ld create %ld kill %ld end",
-	      host(HOST_OPEN, (long)"/proc/cpuinfo", 0, 0) >= 0,
-	      host(HOST_OPEN, (long)"/etc/passwd", 0, 0),
-	      host(HOST_OPEN, (long)"/tmp/tccc-burglar", 0101, 0600),
-	      host(HOST_KILL, host(HOST_PARENT, 0, 0, 0), 0, 0));
-}
-"#;
+const BURGLAR: &str = include_str!("../fixtures/objects/burglar.bpf.c.in");
 
 #[test]
 fn guest_reaches_its_folder_and_nothing_else() {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::common::{host_has, poll_until, tccc};
 use crate::lab::policy::with_lab;
-use crate::lab::sandbox::{Connection, available, check, in_sandbox, network, run, stdout};
+use crate::lab::sandbox::{available, check, in_sandbox, network, run, stdout};
+use crate::lab::trace::Connection;
 use crate::load::refused::compile;
 use libbpf_rs::{MapCore as _, ObjectBuilder};
 use serde_json::Value;

@@ -4,15 +4,16 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::verdict::record_feature;
 use crate::common::{host_has, needs, poll_until};
-use crate::lab::sandbox::{Connection, default, in_sandbox, network, run, stderr, stdout};
+use crate::lab::sandbox::{default, in_sandbox, network, run, stderr, stdout};
+use crate::lab::socket::algorithm_of;
+use crate::lab::trace::Connection;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tccc::kernel::cgroup;
@@ -41,13 +42,8 @@ impl Server {
 
     /// Algorithms of both ends of a new connection: the one that makes it, the one that accepts it.
     fn algorithms(&self) -> [String; 2] {
-        self.connect().map(|end| algorithm(&end))
+        self.connect().map(|end| algorithm_of(&end))
     }
-}
-
-fn algorithm(end: &TcpStream) -> String {
-    let name = getsockopt(&end.as_fd(), sockopt::TcpCongestion).unwrap();
-    name.to_string_lossy().trim_end_matches('\0').to_owned()
 }
 
 /// A policy file that is gone at the end.
@@ -159,12 +155,12 @@ fn live_move() {
     in_sandbox(host_has!(root, struct_ops, bpffs, cgroup2), || {
         let server = Server::new();
         let [client, accepted] = server.connect();
-        let before = algorithm(&client);
+        let before = algorithm_of(&client);
         let rule = format!("[[rule]]\nname = \"out\"\nremote_port = {}\nuse = \"dtcp\"\n", server.address.port());
         apply(&rule, "--live");
-        assert_eq!([algorithm(&client), algorithm(&accepted)], ["dtcp".to_owned(), before.clone()]);
+        assert_eq!([algorithm_of(&client), algorithm_of(&accepted)], ["dtcp".to_owned(), before.clone()]);
         run(0, "policy remove --live");
-        assert_eq!(algorithm(&client), before);
+        assert_eq!(algorithm_of(&client), before);
     });
     record_feature("policy on open connections", "yes");
 }

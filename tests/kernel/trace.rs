@@ -7,6 +7,7 @@ use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use crate::common::{HostSnapshot, needs, poll_until, tccc, test_alone};
+use crate::lab::socket::path_of;
 use crate::lab::trace::{
     Connection, Crowd, LossyPath, Observed, loopback_netns, only, programs_of, tcp_info, transfer,
 };
@@ -373,7 +374,7 @@ fn state_of_the_kernels_own_algorithm_has_the_kernels_names() {
 
 /// What `tccc sockets -o json` says of the sockets of one namespace that use an algorithm.
 fn sockets_of(netns: &Netns, algorithm: &str) -> serde_json::Value {
-    let place = format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(netns));
+    let place = path_of(netns);
     let arguments = ["sockets", "--netns", &place, "--algorithm", algorithm, "-o", "json"];
     // A namespace is found by the threads that live in it.
     let output = netns.run(|| Ok(tccc().args(arguments).output()?)).unwrap();

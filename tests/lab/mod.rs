@@ -9,6 +9,7 @@ pub mod record;
 pub mod results;
 pub mod sandbox;
 pub mod serve;
+pub mod socket;
 pub mod systemd;
 pub mod trace;
 pub mod trial;

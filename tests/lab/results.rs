@@ -25,9 +25,16 @@ const SHIFTS: [i64; 3] = [0, 300, -240];
 /// A result directory under construction.
 pub struct Directory {
     pub path: PathBuf,
+    /// Where it is, if that is its own.
+    place: Option<tempfile::TempDir>,
 }
 
 impl Directory {
+    /// One that is there.
+    pub fn at(path: &Path) -> Directory {
+        Directory { path: path.to_owned(), place: None }
+    }
+
     /// Everything but runs.
     pub fn new(place: &Path, scenario: &str) -> Directory {
         let path = place.to_owned();
@@ -35,12 +42,19 @@ impl Directory {
         fs::write(path.join("scenario.toml"), scenario).unwrap();
         fs::write(path.join("plan.json"), r#"{"schema":1,"scenario":"table-2","seed":7}"#).unwrap();
         fs::write(path.join("host.json"), serde_json::to_vec(&host()).unwrap()).unwrap();
-        Directory { path }
+        Directory { path, place: None }
+    }
+
+    /// The same in a place of its own.
+    pub fn of(scenario: &str) -> Directory {
+        let place = tempfile::tempdir().unwrap();
+        let path = Directory::new(&place.path().join("results"), scenario).path;
+        Directory { path, place: Some(place) }
     }
 
     /// The whole experiment: three losses, two variants, three repeats.
-    pub fn complete(place: &Path) -> Directory {
-        let directory = Directory::new(place, SCENARIO);
+    pub fn complete() -> Directory {
+        let directory = Directory::of(SCENARIO);
         for (loss, variants) in DELIVERED {
             for (variant, delivered) in variants {
                 for (repeat, shift) in SHIFTS.into_iter().enumerate() {
@@ -63,6 +77,11 @@ impl Directory {
         let events = record.flows.iter().flat_map(events);
         let lines: Vec<String> = events.map(|event| serde_json::to_string(&event).unwrap()).collect();
         fs::write(folder.join("events.jsonl"), lines.join("\n") + "\n").unwrap();
+    }
+
+    /// The folder beside which nothing else is.
+    pub fn place(&self) -> &Path {
+        self.place.as_ref().expect("a place of its own").path()
     }
 
     /// Folder of a run.

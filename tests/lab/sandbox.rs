@@ -2,9 +2,6 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +9,6 @@ use std::process::Command;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
-use tccc::kernel::netns::Netns;
 
 use crate::common::HostSnapshot;
 pub use crate::common::{Said, check, run, stderr, stdout};
@@ -126,54 +122,4 @@ pub fn status() -> Vec<Value> {
     let document = run(0, "status -o json").json();
     assert_eq!(document["schema"], 1);
     document["instances"].as_array().unwrap().clone()
-}
-
-/// Two ends of a connection whose sender uses an algorithm.
-pub struct Connection {
-    pub sender: TcpStream,
-    receiver: TcpStream,
-}
-
-impl Connection {
-    pub fn open(netns: &Netns, algorithm: &str) -> Self {
-        let (sender, receiver) = netns
-            .run(|| {
-                let listener = TcpListener::bind("127.0.0.1:0")?;
-                let sender = TcpStream::connect(listener.local_addr()?)?;
-                Ok((sender, listener.accept()?.0))
-            })
-            .unwrap();
-        // SAFETY: the descriptor is open; the bytes outlive the call.
-        let answer = unsafe {
-            let (at, length) = (algorithm.as_ptr().cast(), algorithm.len() as u32);
-            libc::setsockopt(sender.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, at, length)
-        };
-        assert_eq!(answer, 0, "{algorithm} can be chosen: {}", std::io::Error::last_os_error());
-        Connection { sender, receiver }
-    }
-
-    /// Sends a megabyte and reads it at the other end.
-    pub fn transfer(&mut self) {
-        const BYTES: usize = 1 << 20;
-        let (sender, receiver) = (&mut self.sender, &mut self.receiver);
-        std::thread::scope(|scope| {
-            scope.spawn(|| sender.write_all(&vec![7; BYTES]).unwrap());
-            let mut received = vec![0; BYTES];
-            receiver.read_exact(&mut received).unwrap();
-            assert!(received.iter().all(|&byte| byte == 7));
-        });
-    }
-
-    /// The algorithm that the kernel says the sender uses.
-    pub fn algorithm(&self) -> String {
-        let mut name = [0u8; 16];
-        let mut length = name.len() as u32;
-        // SAFETY: the descriptor is open; the buffer is as long as `length` says and outlives the call.
-        let answer = unsafe {
-            let at = name.as_mut_ptr().cast();
-            libc::getsockopt(self.sender.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, at, &raw mut length)
-        };
-        assert_eq!(answer, 0);
-        String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
-    }
 }

@@ -59,8 +59,16 @@ impl Server {
 
     /// Asks with these header lines; a `Host` of our own is added when there is none.
     pub fn ask(&self, request: &str, headers: &[&str]) -> Answer {
+        self.ask_with(request, headers, "")
+    }
+
+    /// The same with a body.
+    pub fn ask_with(&self, request: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = self.connect();
-        send(&mut stream, request, headers);
+        let length = format!("Content-Length: {}", body.len());
+        let own = if body.is_empty() { None } else { Some(length.as_str()) };
+        send(&mut stream, request, &[headers, own.as_slice()].concat());
+        stream.write_all(body.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         read_answer(&String::from_utf8(answer).unwrap())

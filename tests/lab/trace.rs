@@ -3,13 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use anyhow::Result;
-use nix::libc;
-use nix::sys::socket::sockopt::TcpCongestion;
-use nix::sys::socket::{SockaddrStorage, setsockopt};
 use tccc::emulate::tunlink::TunLink;
 use tccc::emulate::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::netlink;
@@ -21,6 +17,7 @@ use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize, Share};
 
 use crate::common::poll_until;
+use crate::lab::socket::{RawTcpInfo, algorithm_of, connect_with};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -58,7 +55,7 @@ impl Connection {
     /// Connects from `client` to whoever listens; the client runs `algorithm`.
     pub fn between(client: &Netns, listener: TcpListener, algorithm: &str) -> Connection {
         let address = listener.local_addr().unwrap();
-        let client = client.run(|| connect(address, algorithm)).unwrap();
+        let client = client.run(|| connect_with(address, algorithm)).unwrap();
         let (server, _) = listener.accept().unwrap();
         Connection { client, server, address }
     }
@@ -74,21 +71,23 @@ impl Connection {
 
     /// Sends `bytes` from the client and waits until they have arrived.
     pub fn send(&mut self, bytes: usize) {
-        let mut received = vec![0; bytes];
+        let (sent, mut received) = (vec![7; bytes], vec![0; bytes]);
         std::thread::scope(|scope| {
-            scope.spawn(|| self.client.write_all(&vec![0; bytes]).unwrap());
+            scope.spawn(|| self.client.write_all(&sent).unwrap());
             self.server.read_exact(&mut received).unwrap();
         });
+        assert!(received == sent, "the bytes arrive as they were sent");
     }
-}
 
-/// A client whose algorithm is chosen before it connects.
-fn connect(address: SocketAddr, algorithm: &str) -> Result<TcpStream> {
-    use nix::sys::socket::{AddressFamily, SockFlag, SockType, connect, socket};
-    let client = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    setsockopt(&client, TcpCongestion, &algorithm.into())?;
-    connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
-    Ok(client.into())
+    /// Sends a megabyte.
+    pub fn transfer(&mut self) {
+        self.send(1 << 20);
+    }
+
+    /// What the kernel says that the client uses.
+    pub fn algorithm(&self) -> String {
+        algorithm_of(&self.client)
+    }
 }
 
 /// Sends `bytes` over the loopback of `netns` and closes; returns the client's address.
@@ -220,25 +219,13 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
 }
 
-/// Reads `TCP_INFO`, whose C struct has only ever grown at its end.
+/// Reads `TCP_INFO`.
 pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
-    let mut bytes = [0u8; 256];
-    let mut length = bytes.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to the buffer, and the written length to `length`.
-    let answer = unsafe {
-        libc::getsockopt(
-            stream.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            bytes.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    assert_eq!(answer, 0);
-    assert!(length >= 208, "TCP_INFO of {length} bytes does not say what was sent");
-    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    let info = RawTcpInfo::of(stream);
+    assert!(info.length >= 208, "TCP_INFO of {} bytes does not say what was sent", info.length);
+    let word = |at| info.word(at);
     TcpInfo {
-        ca_state: bytes[1],
+        ca_state: info.byte(1),
         rto_us: word(8),
         mss_bytes: word(16),
         since_sent_ms: word(44),
@@ -246,11 +233,11 @@ pub fn tcp_info(stream: &TcpStream) -> TcpInfo {
         ssthresh_pkts: word(76),
         cwnd_pkts: word(80),
         retrans_pkts: word(100),
-        bytes_acked: u64::from_ne_bytes(bytes[120..128].try_into().unwrap()),
+        bytes_acked: info.wide(120),
         min_rtt_us: word(148),
         delivered_pkts: word(192),
         delivered_ce_pkts: word(196),
-        bytes_sent: u64::from_ne_bytes(bytes[200..208].try_into().unwrap()),
+        bytes_sent: info.wide(200),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Pid;
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng as _;
@@ -22,6 +20,8 @@ use tccc::kernel::sysctl;
 
 use crate::common::{TCCC, poll_until, tccc};
 use crate::lab::sandbox::{Said, check, in_sandbox, network, run};
+pub use crate::lab::socket::algorithm_of;
+use crate::lab::socket::path_of;
 
 /// Generous for a busy host.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -53,7 +53,11 @@ pub fn in_lab(host_has_needs: bool, test: impl FnOnce(&Lab) + Send) {
 impl Lab {
     /// Path by which other processes find the namespace while this one lives.
     pub fn place(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
+        path_of(&self.netns)
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -110,10 +114,6 @@ pub fn connect(netns: &Netns) -> [TcpStream; 2] {
         Ok([client, listener.accept()?.0])
     });
     ends.unwrap()
-}
-
-pub fn algorithm_of(socket: &TcpStream) -> String {
-    getsockopt(socket, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
 }
 
 /// A connection that carries bytes from before a test to its end.

@@ -1,12 +1,12 @@
 //! The user-space link between namespaces of the test's own, and its verb `tccc link`.
 
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{HostSnapshot, check, needs, poll_until, tccc};
 use crate::lab::link::{Arrival, Lab, MTU, limited, link_cpu_time, plain, receive_during, survivors};
+use crate::lab::socket::path_of;
 use statrs::distribution::{Binomial, DiscreteCDF};
 use tccc::emulate::netem::Netem;
 use tccc::emulate::tunlink::TunLink;
@@ -200,11 +200,6 @@ fn config_out_of_range_names_the_field_and_the_range() {
         refusal(&|config| config.directions[0].loss = Share(1.5).into()),
         format!("{there}: loss = \"1.5\": outside 0..1")
     );
-}
-
-/// A path by which another process opens this namespace.
-fn path_of(netns: &Netns) -> String {
-    format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd())
 }
 
 fn wait_for_interfaces(sides: &[Netns; 2], name: &str, present: bool) {

@@ -185,22 +185,68 @@ fn postponed_cut_leaves_two_packets() {
     }
 }
 
-#[test]
-fn two_losses_at_once_halve_at_once() {
-    let mut connection = dfr(41, 20);
-    connection.lose(2);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (20, [0, 1, 0]));
-    assert_eq!((connection.phase(), connection.is_first_loss()), ("recovery", true));
-}
+type Step = fn(&mut Connection);
 
+const LOSE: Step = |connection| connection.lose(1);
+const LOSE_AND_ACK: Step = |connection| connection.lose_and_ack(1);
+const TIME_OUT: Step = |connection| connection.time_out();
+const MARK: Step = |connection| connection.marked_ack();
+/// A first loss, which is forgiven.
+const FORGIVE: Step = |connection| {
+    connection.lose(1);
+    connection.ack(0, None);
+    assert_eq!((connection.ssthresh(), counters(connection)), (40, [1, 0, 0]));
+};
+
+/// A connection of 40 packets in linear growth: what happens to it, its threshold afterwards, the counters, and the verdict.
 #[test]
-fn first_loss_that_is_marked_after_recovery_began_is_the_first() {
-    let mut connection = dfr(40, 20);
-    connection.enter_recovery();
-    connection.lose_and_ack(1);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (40, [1, 0, 0]));
-    connection.lose_and_ack(1);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (20, [1, 1, 0]));
+fn verdicts_follow_the_event_table() {
+    let check = |what: &str, steps: &[Step], ssthresh: u32, counted: [u64; 3], verdict: &str| {
+        let mut connection = dfr(40, 20);
+        steps.iter().for_each(|step| step(&mut connection));
+        let found = (connection.ssthresh(), counters(&connection), connection.verdict());
+        assert_eq!(found, (ssthresh, counted, verdict.to_owned()), "{what}");
+        let is_cut = verdict == "cut" || verdict == "mark";
+        assert_eq!(connection.phase() == "recovery", is_cut, "{what}");
+        assert!(connection.is_first_loss() || verdict == "postponed", "{what}: the next loss is a first one");
+    };
+    let lose_two: Step = |connection| connection.lose(2);
+    check("two losses at once halve at once", &[lose_two], 20, [0, 1, 0], "cut");
+    let begin: Step = |connection| connection.enter_recovery();
+    check("a loss that is marked later is the first", &[begin, LOSE_AND_ACK], 40, [1, 0, 0], "postponed");
+    check("the one after it is not", &[begin, LOSE_AND_ACK, LOSE_AND_ACK], 20, [1, 1, 0], "cut");
+    let leave: Step = |connection| {
+        connection.kernel.set_state(state::OPEN);
+        connection.kernel.tcp.lost_out = 0;
+    };
+    check("a recovery before the window has passed is cut", &[FORGIVE, leave, LOSE], 20, [1, 1, 0], "cut");
+    for times in 1..=3 {
+        let forgiven_then = |step: Step| [&[FORGIVE][..], &[step; 3][..times]].concat();
+        check("timeouts halve a kept window once", &forgiven_then(TIME_OUT), 20, [1, 0, 1], "timeout");
+        check("marks cut a kept window once", &forgiven_then(MARK), 20, [1, 1, 0], "mark");
+    }
+    let shrink: Step = |connection| {
+        connection.kernel.tcp.snd_cwnd = 30;
+        connection.ack(0, None);
+    };
+    let in_force = [FORGIVE, LOSE_AND_ACK, shrink, TIME_OUT];
+    check("a timeout inside a cut recovery halves the window in force", &in_force, 15, [1, 1, 1], "timeout");
+    let complete: Step = |connection| connection.kernel.tcp.snd_una = connection.kernel.high_seq;
+    check("a timeout when recovery is complete counts once", &[FORGIVE, complete, TIME_OUT], 20, [1, 0, 1], "timeout");
+    let shrink_mtu: Step = |connection| {
+        connection.kernel.tcp.retrans_out = 1;
+        operations::apply(&mut connection.kernel, Operation::ShrinkMtu, 0);
+        assert_eq!(connection.kernel.tcp.ca_state, state::LOSS);
+    };
+    check("a shrunken MTU inside recovery is no timeout", &[FORGIVE, shrink_mtu], 40, [1, 0, 0], "postponed");
+    check("a loss told with a mark is cut", &[MARK, LOSE], 20, [0, 1, 0], "mark");
+    let reduce: Step = |connection| connection.kernel.enter_cwr();
+    check("a mark cuts", &[MARK, reduce], 20, [0, 1, 0], "mark");
+    let lose_more: Step = |connection| {
+        connection.lose_and_ack(3);
+        assert_eq!(connection.kernel.tcp.ca_state, state::RECOVERY);
+    };
+    check("losses after a mark cut no more", &[MARK, reduce, LOSE, lose_more], 20, [0, 1, 0], "mark");
 }
 
 #[test]
@@ -214,15 +260,6 @@ fn loss_counter_may_wrap() {
         connection.ack(0, None);
         assert_eq!(counters(&connection), [1, 1, 0]);
     }
-}
-
-#[test]
-fn recovery_before_the_window_has_passed_is_cut() {
-    let mut connection = postponed();
-    connection.kernel.set_state(state::OPEN);
-    connection.kernel.tcp.lost_out = 0;
-    connection.lose(1);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (20, [1, 1, 0]));
 }
 
 #[test]
@@ -269,56 +306,6 @@ fn timeout_halves_and_the_next_loss_is_a_first_one() {
 }
 
 #[test]
-fn timeouts_inside_a_recovery_that_kept_its_window_halve_it_once() {
-    let mut connection = postponed();
-    for _ in 0..3 {
-        connection.time_out();
-        assert_eq!((connection.ssthresh(), counters(&connection)), (20, [1, 0, 1]));
-        assert!(connection.is_first_loss());
-    }
-}
-
-#[test]
-fn timeout_inside_a_cut_recovery_halves_the_window_in_force() {
-    let mut connection = postponed();
-    connection.lose_and_ack(1);
-    connection.kernel.tcp.snd_cwnd = 30;
-    connection.ack(0, None);
-    connection.time_out();
-    assert_eq!((connection.ssthresh(), counters(&connection)), (15, [1, 1, 1]));
-}
-
-#[test]
-fn timeout_when_recovery_is_complete_counts_once() {
-    let mut connection = postponed();
-    connection.kernel.tcp.snd_una = connection.kernel.high_seq;
-    connection.time_out();
-    assert_eq!((connection.ssthresh(), counters(&connection)), (20, [1, 0, 1]));
-}
-
-#[test]
-fn shrunken_mtu_inside_recovery_is_no_timeout() {
-    let mut connection = postponed();
-    connection.kernel.tcp.retrans_out = 1;
-    operations::apply(&mut connection.kernel, Operation::ShrinkMtu, 0);
-    assert_eq!((connection.kernel.tcp.ca_state, connection.ssthresh()), (state::LOSS, 40));
-    assert_eq!(counters(&connection), [1, 0, 0]);
-}
-
-#[test]
-fn mark_cuts_and_a_loss_after_it_cuts_no_more() {
-    let mut connection = dfr(40, 20);
-    connection.marked_ack();
-    connection.kernel.enter_cwr();
-    assert_eq!((connection.ssthresh(), counters(&connection)), (20, [0, 1, 0]));
-    assert_eq!((connection.verdict().as_str(), connection.phase()), ("mark", "recovery"));
-    connection.lose(1);
-    connection.lose_and_ack(3);
-    assert_eq!(connection.kernel.tcp.ca_state, state::RECOVERY);
-    assert_eq!((connection.ssthresh(), counters(&connection)), (20, [0, 1, 0]));
-}
-
-#[test]
 fn reduction_without_mark_or_recovery_is_cut_as_a_loss() {
     // A tail loss probe repaired a loss, or the own host dropped a packet.
     for ssthresh in [20, INFINITE_SSTHRESH] {
@@ -329,25 +316,6 @@ fn reduction_without_mark_or_recovery_is_cut_as_a_loss() {
         connection.recover();
         assert_eq!((connection.kernel.tcp.snd_cwnd, connection.ssthresh()), (20, 20));
     }
-}
-
-#[test]
-fn loss_told_with_a_mark_is_cut() {
-    let mut connection = dfr(40, 20);
-    connection.marked_ack();
-    connection.lose(1);
-    assert_eq!((connection.ssthresh(), connection.verdict().as_str()), (20, "mark"));
-    assert_eq!(counters(&connection), [0, 1, 0]);
-}
-
-#[test]
-fn marks_inside_a_recovery_that_kept_its_window_cut_it_once() {
-    let mut connection = postponed();
-    for _ in 0..3 {
-        connection.marked_ack();
-        assert_eq!((connection.ssthresh(), counters(&connection)), (20, [1, 1, 0]));
-    }
-    assert_eq!((connection.verdict().as_str(), connection.phase()), ("mark", "recovery"));
 }
 
 #[test]

@@ -62,12 +62,56 @@ fn congestion_mark_is_a_loss_of_the_same_phase() {
     }
 }
 
+type Step = fn(&mut Kernel<Socket>);
+
+const LOSE: Step = |kernel| operations::apply(kernel, Operation::Lose, 0);
+const MARK: Step = |kernel| kernel.enter_cwr();
+
+/// A connection of 40 packets in linear growth: what happens to it, its threshold afterwards, and the counters.
 #[test]
-fn loss_in_recovery_makes_no_second_reduction() {
-    let mut kernel = in_recovery();
-    operations::apply(&mut kernel, Operation::Lose, 0);
-    kernel.enter_cwr();
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (30, [0, 1, 0]));
+fn threshold_and_counters_follow_the_event_table() {
+    let check = |what: &str, steps: &[Step], ssthresh: u32, losses: [u64; 3]| {
+        let mut kernel = dtcp(INSIDE_RECOVERY, 20);
+        steps.iter().for_each(|step| step(&mut kernel));
+        assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (ssthresh, losses), "{what}");
+    };
+    check("more losses in recovery make no second reduction", &[LOSE, LOSE, MARK], 30, [0, 1, 0]);
+    check("a timeout inside recovery halves the window before it", &[LOSE, time_out], 20, [0, 1, 1]);
+    check("a timeout inside a reduction by marks halves too", &[MARK, time_out], 20, [0, 1, 1]);
+    for timeouts in 2..=4 {
+        let steps = [&[LOSE][..], &[time_out as Step; 4][..timeouts]].concat();
+        check("timeouts of the same loss halve once", &steps, 20, [0, 1, 1]);
+    }
+    let progress: Step = |kernel| {
+        acknowledge(kernel, 1);
+        acknowledge(kernel, 2);
+        assert_eq!((kernel.tcp.ca_state, kernel.tcp.snd_cwnd), (state::LOSS, 4));
+    };
+    check("a timeout after progress in loss halves again", &[time_out, progress, time_out], 2, [0, 0, 2]);
+    // The kernel's reordering timer enters recovery without an ACK.
+    let by_timer: Step = |kernel| {
+        (kernel.tcp.snd_cwnd, kernel.tcp.lost_out) = (50, 1);
+        kernel.enter_recovery();
+    };
+    check("a recovery that no ACK began has the window at its beginning", &[by_timer, time_out], 25, [0, 1, 1]);
+    // All that recovery waited for is acknowledged, but the state has not been left yet.
+    let complete: Step = |kernel| kernel.tcp.snd_una = kernel.high_seq;
+    check("a timeout when recovery is complete counts once", &[LOSE, complete, time_out], 20, [0, 1, 1]);
+    let shrink_mtu: Step = |kernel| {
+        operations::apply(kernel, Operation::ShrinkMtu, 0);
+        assert_eq!(kernel.tcp.ca_state, state::LOSS);
+    };
+    check("a shrunken MTU inside recovery is no timeout", &[LOSE, shrink_mtu], 30, [0, 1, 0]);
+}
+
+#[test]
+fn spurious_reductions_are_taken_back_to_before_the_first() {
+    for steps in [&[LOSE][..], &[time_out], &[LOSE, time_out]] {
+        let mut kernel = dtcp(40, 30);
+        steps.iter().for_each(|step| step(&mut kernel));
+        kernel.undo();
+        assert_eq!((kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh), (40, 30), "after {} events", steps.len());
+    }
 }
 
 #[test]
@@ -88,13 +132,6 @@ fn timeout_leaves_two_packets_of_threshold() {
 }
 
 #[test]
-fn timeout_inside_recovery_halves_the_window_before_it() {
-    let mut kernel = in_recovery();
-    time_out(&mut kernel);
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (INSIDE_RECOVERY / 2, [0, 1, 1]));
-}
-
-#[test]
 fn timeout_later_in_recovery_halves_the_window_at_the_last_ack() {
     let mut kernel = in_recovery();
     for _ in 0..20 {
@@ -105,86 +142,6 @@ fn timeout_later_in_recovery_halves_the_window_at_the_last_ack() {
     kernel.cc.in_ack_event(&mut kernel.tcp, 0);
     time_out(&mut kernel);
     assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (at_last_ack / 2, [0, 1, 1]));
-}
-
-#[test]
-fn timeout_inside_recovery_that_no_ack_began_halves_the_window_at_its_beginning() {
-    let mut kernel = dtcp(40, 20);
-    // The kernel's reordering timer enters recovery without an ACK.
-    kernel.tcp.snd_cwnd = 50;
-    kernel.tcp.lost_out = 1;
-    kernel.enter_recovery();
-    time_out(&mut kernel);
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (25, [0, 1, 1]));
-}
-
-#[test]
-fn timeout_inside_a_reduction_by_marks_halves_too() {
-    let mut kernel = dtcp(40, 20);
-    kernel.enter_cwr();
-    time_out(&mut kernel);
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (20, [0, 1, 1]));
-}
-
-#[test]
-fn timeouts_of_the_same_loss_halve_once() {
-    let mut kernel = in_recovery();
-    for _ in 0..4 {
-        time_out(&mut kernel);
-        assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (INSIDE_RECOVERY / 2, [0, 1, 1]));
-    }
-}
-
-#[test]
-fn timeout_after_progress_in_loss_halves_again() {
-    let mut kernel = dtcp(40, 20);
-    time_out(&mut kernel);
-    acknowledge(&mut kernel, 1);
-    acknowledge(&mut kernel, 2);
-    let cwnd = kernel.tcp.snd_cwnd;
-    assert_eq!((kernel.tcp.ca_state, cwnd), (state::LOSS, 4));
-    time_out(&mut kernel);
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (2, [0, 0, 2]));
-}
-
-#[test]
-fn timeout_when_recovery_is_complete_counts_once() {
-    let mut kernel = in_recovery();
-    // All that recovery waited for is acknowledged, but the state has not been left yet.
-    kernel.tcp.snd_una = kernel.high_seq;
-    time_out(&mut kernel);
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (INSIDE_RECOVERY / 2, [0, 1, 1]));
-}
-
-#[test]
-fn shrunken_mtu_inside_recovery_is_no_timeout() {
-    let mut kernel = in_recovery();
-    operations::apply(&mut kernel, Operation::ShrinkMtu, 0);
-    assert_eq!(kernel.tcp.ca_state, state::LOSS);
-    assert_eq!((kernel.tcp.snd_ssthresh, counters(&kernel)), (30, [0, 1, 0]));
-}
-
-#[test]
-fn spurious_timeout_is_taken_back() {
-    let mut kernel = dtcp(40, 30);
-    time_out(&mut kernel);
-    kernel.undo();
-    assert_eq!((kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh), (40, 30));
-}
-
-#[test]
-fn spurious_timeout_inside_recovery_is_taken_back_to_before_recovery() {
-    let mut kernel = in_recovery();
-    time_out(&mut kernel);
-    kernel.undo();
-    assert_eq!((kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh), (40, 30));
-}
-
-#[test]
-fn spurious_recovery_is_taken_back() {
-    let mut kernel = in_recovery();
-    kernel.undo();
-    assert_eq!((kernel.tcp.snd_cwnd, kernel.tcp.snd_ssthresh), (40, 30));
 }
 
 #[test]

@@ -87,8 +87,7 @@ fn page_says_whether_published_ratios_hold_and_how_variants_stand() {
 /// Without `[[figure]]` a metric is drawn over the variable with the most numbers, a line per variant.
 #[test]
 fn metric_without_a_figure_of_its_own_is_drawn_over_the_sweep() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     for loss in ["0", "0.1%", "1%"] {
         directory.add(&run(loss, "SACK", 0, 6000));
         directory.add(&run(loss, "Other", 0, 9000));

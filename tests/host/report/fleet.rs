@@ -7,8 +7,8 @@ use tccc::failure::{Failure, Kind};
 use tccc::model::run::{Block, BlockPlan, Engine, Machine};
 use tccc::report::{self, Fleet, Format, Report};
 
-use crate::common::tccc;
 use crate::lab::results::{Directory, SCENARIO, run};
+use crate::report::command;
 use crate::report::several::change_host;
 
 fn machine(name: &str) -> Machine {
@@ -97,7 +97,7 @@ fn nodes_are_compared_by_the_baseline() {
     let mut late = run("1%", "SACK", 4, 6000);
     late.id.push_str("-late1");
     (late.status, late.host) = (tccc::model::run::RunStatus::Late, Some(machine("slow").id));
-    Directory { path: paths[4].clone() }.add(&late);
+    Directory::at(&paths[4]).add(&late);
     let report = only(&paths);
     let Fleet { nodes, compared, .. } = report.fleet.clone().unwrap();
     let compared = compared.unwrap();
@@ -117,8 +117,7 @@ fn nodes_are_compared_by_the_baseline() {
 
 #[test]
 fn one_machine_without_blocks_has_no_table_of_nodes() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::complete(place.path());
+    let directory = Directory::complete();
     assert_eq!(report::load(&directory.path).unwrap().fleet, None);
     change_host(&directory.path, |host| host.machines = vec![machine("a")]);
     assert_eq!(report::load(&directory.path).unwrap().fleet, None);
@@ -143,11 +142,8 @@ fn parts_made_with_different_programs_are_refused_unless_asked_for() {
         assert!(failure.what.contains(said), "{failure}");
         assert!(paths.iter().all(|path| failure.what.contains(&path.display().to_string())), "{failure}");
         let place = place.path().to_str().unwrap();
-        assert_eq!(tccc().args(["report", place]).output().unwrap().status.code(), Some(2));
-        let mixed = tccc().args(["report", "--mixed", place]).output().unwrap();
-        let text = String::from_utf8(mixed.stdout).unwrap();
-        assert_eq!(mixed.status.code(), Some(0), "{said}");
-        assert!(text.contains("the parts were made with different programs"), "{text}");
+        command::report(2, &[place]);
+        command::report(0, &["--mixed", place]).stdout_has("the parts were made with different programs");
     }
 }
 

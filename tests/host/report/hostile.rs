@@ -35,8 +35,7 @@ fn html_is_self_contained_and_escapes_what_comes_from_files() {
 
 #[test]
 fn extreme_numbers_in_records_and_events_break_no_format() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     for repeat in 0..5 {
         directory.add(&run("1%", "SACK", repeat, 0));
         let mut record = run("1%", "Other", repeat, 9000);
@@ -63,8 +62,7 @@ fn extreme_numbers_in_records_and_events_break_no_format() {
 
 #[test]
 fn page_of_200_runs_stays_small() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     for (index, repeat) in (0..34).flat_map(|repeat| (0..6).map(move |index| (index, repeat))) {
         let (loss, variant) = (["0", "0.1%", "1%"][index / 2], ["SACK", "Other"][index % 2]);
         directory.add(&run(loss, variant, repeat, 9000 + 10 * u64::from(repeat)));

@@ -14,8 +14,7 @@ const BASELINE: [(&str, u64); 3] = [("0", 24_700), ("0.1%", 17_400), ("1%", 6_00
 /// It was judged by the published values instead, although only a ratio is expected, and passed the check.
 #[test]
 fn part_without_the_baseline_is_not_judged_and_fails_the_check() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     for (loss, delivered) in OTHER {
         directory.add(&run(loss, "Other", 0, delivered));
     }
@@ -40,8 +39,7 @@ fn part_without_the_baseline_is_not_judged_and_fails_the_check() {
 /// A part of a sweep repeated in every row what is the same in all of them.
 #[test]
 fn variable_that_does_not_vary_stands_in_the_header() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO.split("[[published]]").next().unwrap());
+    let directory = Directory::of(SCENARIO.split("[[published]]").next().unwrap());
     directory.add(&run("0.1%", "SACK", 0, 17_400));
     let line = |text: &str, beginning: &str| text.lines().find(|line| line.starts_with(beginning)).map(str::to_owned);
     let text = report::render(&load(&directory), report::Format::Text).unwrap();
@@ -72,8 +70,7 @@ fn published_ratio_without_the_baseline_is_not_judged() {
 #[test]
 fn path_outside_its_calibration_is_said_to_be_left_out_unless_runs_were_made_on_it() {
     const QUANTITY: &str = "s-r rate at loss = 1%";
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO);
+    let directory = Directory::of(SCENARIO);
     directory.add(&run("0.1%", "SACK", 0, 17_400));
     let measured = |within: bool| {
         change_host(&directory.path, |host| {

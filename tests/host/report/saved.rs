@@ -12,8 +12,7 @@ fn scenario(numbers: &str) -> String {
 }
 
 fn reported(numbers: &str) -> Report {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), &scenario(numbers));
+    let directory = Directory::of(&scenario(numbers));
     for repeat in 0..3 {
         directory.add(&run("1%", "SACK", repeat, 6000));
         directory.add(&run("1%", "Other", repeat, 4500));

@@ -121,7 +121,7 @@ fn runs_of_the_simulator_under_another_profile_or_text_are_a_report_of_their_own
 fn second_simulation_of_the_same_cells_is_a_report_of_its_own() {
     let (_place, paths) = simulated(&[&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]);
     fs::write(paths[2].join("plan.json"), r#"{"schema":1,"scenario":"table-2","seed":8}"#).unwrap();
-    Directory { path: paths[2].clone() }.add(&run("1%", "Other", 0, 12_000));
+    Directory::at(&paths[2]).add(&run("1%", "Other", 0, 12_000));
     let reports = report::load_all(&paths).unwrap().reports;
     let engines: Vec<Engine> = reports.iter().map(|report| report.host.engine).collect();
     assert_eq!((engines, reports[1].seed), (vec![Engine::Kernel, Engine::Ns2], 8));
@@ -148,20 +148,15 @@ fn directory_without_a_finished_run_is_left_out_and_named() {
     assert_eq!((loaded.reports.len(), &loaded.left_out[..]), (1, &[paths[1].clone(), measuring.clone()][..]));
 
     let place = given[0].to_str().unwrap();
-    let printed = report(&[place]);
-    let said = String::from_utf8(printed.stderr).unwrap();
-    assert_eq!(printed.status.code(), Some(0), "{said}");
-    assert!(String::from_utf8(printed.stdout).unwrap().contains("9 100"));
+    let said = report(0, &[place]).stdout_has("9 100").stderr();
     for path in &loaded.left_out {
         let line = format!("tccc: warning: \"{}\" has no finished run and is left out", path.display());
         assert!(said.contains(&line), "{said}");
     }
     assert_eq!(said.lines().count(), loaded.left_out.len(), "a line each: {said}");
-    assert_eq!(report(&["--check", place]).status.code(), Some(3), "what is expected of them is missing");
+    report(3, &["--check", place]); // what is expected of them is missing
 
     fs::remove_dir_all(&paths[0]).unwrap();
-    let nothing = report(&[place]);
-    let said = String::from_utf8(nothing.stderr).unwrap();
-    assert_eq!((nothing.status.code(), nothing.stdout.len()), (Some(2), 0), "{said}");
-    assert!(said.contains("none has a finished run") && said.contains("hint: `tccc run`"), "{said}");
+    let nothing = report(2, &[place]);
+    assert_eq!(nothing.stderr_has("none has a finished run").stderr_has("hint: `tccc run`").stdout(), "");
 }

@@ -8,8 +8,7 @@ use crate::report::load;
 /// A page had a box with "27 not comparable", and every table a column of it.
 #[test]
 fn report_without_anything_published_or_expected_has_no_verdicts() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), SCENARIO.split("[[published]]").next().unwrap());
+    let directory = Directory::of(SCENARIO.split("[[published]]").next().unwrap());
     directory.add(&run("1%", "SACK", 0, 6000));
     directory.add(&run("1%", "Other", 0, 9000));
     let report = load(&directory);
@@ -31,8 +30,7 @@ const FLOWS: &str = "[[flow]]\nname = \"one\"\nfrom = \"s\"\nto = \"r\"\nalgorit
 /// The same utilisation stood once for each variant of flows on the path, and none could be told apart from another.
 #[test]
 fn metric_of_the_path_is_shown_once_where_variants_are_flows_of_one_run() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::new(place.path(), &format!("{}{FLOWS}", SCENARIO.split("[[flow]]").next().unwrap()));
+    let directory = Directory::of(&format!("{}{FLOWS}", SCENARIO.split("[[flow]]").next().unwrap()));
     for repeat in 0..3 {
         let mut record = run("1%", "reno", repeat, 6000);
         record.at.remove("variant");

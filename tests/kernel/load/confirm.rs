@@ -3,17 +3,17 @@
 //! With `--default` a rule gives it to new connections, and the default itself changes at `confirm` (`kernel/trial.rs` has
 //! the rest of what trials do).
 
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::common::{host_has, poll_until, tccc};
 use crate::lab::sandbox::{available, check, default, in_sandbox, run, status, stdout};
+use crate::lab::trial::{algorithm_of, connect, is_gone, on_trial};
+use tccc::kernel::netns::Netns;
 
 /// Generous for a busy host.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -39,27 +39,9 @@ fn guard() -> Pid {
     Pid::from_raw(only()["confirm_pid"].as_i64().expect("a process that would undo it") as i32)
 }
 
-/// A dead process that nobody has collected yet is gone as well.
-fn is_gone(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
-}
-
 /// The algorithms of both ends of a connection over the loopback interface of this host.
 fn algorithms_of_new_connection() -> [String; 2] {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let server = listener.accept().unwrap().0;
-    [client, server].map(|end| {
-        let name = getsockopt(&end, sockopt::TcpCongestion).unwrap();
-        name.to_string_lossy().trim_end_matches('\0').to_owned()
-    })
-}
-
-/// `tccc status -o json`: what is on trial.
-fn on_trial() -> Value {
-    let document: Value = run(0, "status -o json").json();
-    document["trial"].clone()
+    connect(&Netns::current().unwrap()).map(|end| algorithm_of(&end))
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::mount::{MsFlags, mount};
 
 use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{available, check, default, in_sandbox, run, status, stderr, stdout};
+use crate::lab::sandbox::{available, check, default, in_sandbox, run, status, stdout};
 
 const NONE: Option<&str> = None;
 const BALLAST: &str = "/run/ballast";
@@ -26,8 +26,7 @@ fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
         let before = (available(), default());
         fill();
         for command in ["load dtcp --as ldk_full", "load dtcp --as ldk_full --default", "load mswift --as ldk_full"] {
-            let said = stderr(&run(1, command));
-            assert!(said.contains("cannot keep records in /run/tccc: no space left on device"), "{command}: {said}");
+            run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
             assert_eq!((available(), default()), before, "{command}");
             assert!(status().is_empty(), "{command}");
         }
@@ -36,8 +35,7 @@ fn full_run_refuses_what_is_new_and_lets_everything_be_undone() {
         let loaded = (available(), default());
         fill();
         for command in ["upgrade ldk_full bpf_reno", "load dtcp --as ldk_more", "load dtcp --as ldk_full --replace"] {
-            let said = stderr(&run(1, command));
-            assert!(said.contains("cannot keep records in /run/tccc: no space left on device"), "{command}: {said}");
+            run(1, command).stderr_has("cannot keep records in /run/tccc: no space left on device");
             assert_eq!((available(), default()), loaded, "{command}");
             let drift = status()[0]["drift"].as_array().unwrap().clone();
             assert!(drift.is_empty(), "{command}: {drift:?}");

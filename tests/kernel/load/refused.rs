@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
 use tccc::catalog;
@@ -10,41 +9,15 @@ use tccc::kernel::probe::Features;
 use tccc::loader::{self, Request};
 
 use crate::common::{host_has, tccc};
+use crate::lab::policy::object;
 use crate::lab::sandbox::{
     BPF, Bpffs, NET_ADMIN, PERFMON, SYS_ADMIN, check, in_sandbox, in_sandbox_with, network, run, status, stderr,
     stdout, without,
 };
 
-/// An algorithm as small as one can be; `BODY` is what `cong_avoid` does.
-const SMALLEST: &str = r#"
-typedef unsigned int u32;
-struct sock { int unused; };
-struct tcp_congestion_ops {
-	u32 (*ssthresh)(struct sock *sk);
-	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
-	u32 (*undo_cwnd)(struct sock *sk);
-	MEMBER
-	char name[16];
-};
-#define SEC(name) __attribute__((section(name), used))
-char LICENSE[] SEC("license") = "GPL";
-SEC("struct_ops") u32 small_ssthresh(unsigned long long *ctx) { return 2; }
-SEC("struct_ops") u32 small_undo_cwnd(unsigned long long *ctx) { return 2; }
-extern void tcp_no_such_function(void) __attribute__((section(".ksyms")));
-SEC("struct_ops") void small_cong_avoid(unsigned long long *ctx) { BODY }
-SEC(".struct_ops.link") struct tcp_congestion_ops ldk_small = {
-	.ssthresh = (void *)small_ssthresh, .cong_avoid = (void *)small_cong_avoid,
-	.undo_cwnd = (void *)small_undo_cwnd, VALUE .name = "ldk_small",
-};
-"#;
-
+/// A small algorithm: what `cong_avoid` does, another callback of the kernel's, and what the table has for it.
 pub fn compile(folder: &Path, body: &str, member: &str, value: &str) -> PathBuf {
-    let (source, object) = (folder.join("small.bpf.c"), folder.join("small.bpf.o"));
-    let text = SMALLEST.replace("BODY", body).replace("MEMBER", member).replace("VALUE", value);
-    fs::write(&source, text).unwrap();
-    let arguments = ["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-Wno-unused", "-c", "-o"];
-    check(0, Command::new("clang").args(arguments).args([&object, &source]));
-    object
+    object::small(folder, "ldk_small", 2, [body, member, value])
 }
 
 #[track_caller]

@@ -10,7 +10,8 @@ use tccc::kernel::{bpf, struct_ops};
 use tccc::loader::{self, Options, Request};
 
 use crate::common::host_has;
-use crate::lab::sandbox::{Connection, available, default, in_sandbox, network, run, status, stderr, stdout};
+use crate::lab::sandbox::{available, default, in_sandbox, network, run, status, stderr, stdout};
+use crate::lab::trace::Connection;
 
 #[test]
 fn loaded_algorithm_carries_traffic_and_goes() {

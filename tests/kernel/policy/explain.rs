@@ -7,27 +7,9 @@ use serde_json::Value;
 use crate::common::host_has;
 use crate::lab::policy::group::Group;
 use crate::lab::policy::{Ends, NAME, remove, with_lab};
-use crate::lab::sandbox::{run, stderr, stdout};
+use crate::lab::sandbox::{run, stdout};
 
-const RULES: &str = r#"
-[[rule]]
-name = "service"
-cgroup = "/ldk_tccc.service"
-use = "bbr"
-[[rule]]
-name = "web"
-local_port = 4433
-direction = "in"
-netns = "ldk_lab"
-split = { cubic = 7, bbr = 93 }
-[[rule]]
-name = "out"
-to = "127.0.0.0/8"
-use = "cubic"
-[[rule]]
-name = "rest"
-use = "keep"
-"#;
+const RULES: &str = include_str!("../../fixtures/policies/explained.toml");
 
 #[track_caller]
 fn explain(words: &str) -> Vec<Value> {
@@ -179,8 +161,7 @@ fn connections_are_explained_while_a_namespace_of_a_rule_is_gone() {
 fn what_cannot_be_explained_is_refused() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |_| {
         let check = |code: i32, words: &str, says: &str| {
-            let said = stderr(&run(code, &format!("explain {words}")));
-            assert!(said.contains(says), "{words}: {said}");
+            run(code, &format!("explain {words}")).stderr_has(says);
         };
         check(2, "nginx", "\"nginx\" is no process, descriptor or connection");
         check(2, "12:x", "\"12:x\" is no process");

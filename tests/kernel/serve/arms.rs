@@ -9,8 +9,9 @@ use tccc::kernel::netns::Netns;
 
 use super::{Prometheus, scrape, server, sum};
 use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{self, Said, check};
+use crate::lab::sandbox::{self, Said, check, stderr, stdout};
 use crate::lab::serve::{SOON, Server};
+use crate::lab::socket::path_of;
 use crate::lab::trace::Connection;
 
 const CONNECTIONS: usize = 40;
@@ -27,15 +28,10 @@ fn write_policy(folder: &Path, netns: &Netns, port: u16) -> String {
     let text = format!(
         "version = 1\n[[rule]]\nname = \"{RULE}\"\nnetns = \"{}\"\nremote_port = {port}\ndirection = \"out\"\n\
          split = {{ reno = 50, keep = 50 }}\n",
-        place(netns)
+        path_of(netns)
     );
     fs::write(&file, text).unwrap();
     file.to_str().unwrap().to_owned()
-}
-
-fn place(netns: &Netns) -> String {
-    use std::os::fd::AsRawFd as _;
-    format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd())
 }
 
 /// Connections by rule and arm, as `tccc sockets` shows those with this port.
@@ -169,12 +165,12 @@ fn trace_names_the_arms(connections: &mut [Connection], (folder, port): (&Path, 
         connections.iter_mut().for_each(|connection| connection.send(100));
         begin.elapsed() >= std::time::Duration::from_secs(4)
     });
-    let [live, recorded] = [live, recorder].map(|child| Said(child.wait_with_output().unwrap()));
-    assert!(live.status.success() && recorded.status.success(), "{}{}", live.stderr(), recorded.stderr());
+    let [live, recorded] = [live, recorder].map(|child| child.wait_with_output().unwrap());
+    assert!(live.status.success() && recorded.status.success(), "{}{}", stderr(&live), stderr(&recorded));
     let replay =
         |options: &[&str]| check(0, tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).args(options));
-    for output in [live, replay(&["--rule", RULE])] {
-        let lines: Vec<Value> = output.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for output in [live, replay(&["--rule", RULE]).output] {
+        let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let arms: std::collections::BTreeSet<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
         assert!(lines.iter().all(|line| line["rule"] == RULE), "a line of another rule");
         assert_eq!(arms.into_iter().collect::<Vec<_>>(), ["keep", "reno"], "of {} lines", lines.len());

@@ -1,11 +1,11 @@
 //! `tccc trace` and `tccc sockets` as a user types them.
 
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use crate::common::{HostSnapshot, TCCC, needs, poll_until, tccc};
+use crate::lab::socket::path_of;
 use crate::lab::trace::{loopback_netns, programs_of, transfer};
 
 use super::SOON;
@@ -28,7 +28,7 @@ fn nothing_is_left_after_a_killed_trace() {
 fn trace_prints_a_stream_and_sums_up() {
     needs!(root, btf);
     let netns = loopback_netns();
-    let place = format!("/proc/{}/fd/{}", std::process::id(), netns.as_raw_fd());
+    let place = path_of(&netns);
     let child = tccc()
         .args(["trace", "--netns", &place, "--interval", "1ms", "--duration", "3s", "-o", "jsonl"])
         .stdout(Stdio::piped())

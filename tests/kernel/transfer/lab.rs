@@ -10,10 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+pub use crate::lab::socket::algorithm_of;
+use crate::lab::socket::choose;
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::libc;
-use nix::sys::socket::sockopt::TcpCongestion;
-use nix::sys::socket::{getsockopt, setsockopt};
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng;
 use tccc::catalog::{self, Algorithm};
@@ -263,12 +263,7 @@ pub fn assert_sound(client: &TcpStream, name: &str) -> TcpInfo {
     info
 }
 
-/// What the kernel says that a socket uses.
-pub fn algorithm_of(client: &TcpStream) -> String {
-    getsockopt(client, TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
-}
-
 pub fn switch(client: &TcpStream, name: &str) {
-    setsockopt(client, TcpCongestion, &name.into()).unwrap();
+    choose(client, name).unwrap();
     assert_eq!(algorithm_of(client), name);
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use tccc::policy::rule::{OnFail, RuleTrial};
 use tccc::units::{BitsPerSec, QueueSize};
 
 use crate::common::{STATE_FOLDER, host_has, poll_until, tccc};
+use crate::lab::policy::object::compile_text;
 use crate::lab::pty::Session;
 use crate::lab::sandbox::{check, run, stdout};
 use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, algorithm_of, in_lab, last_trial, on_trial, processes, status};
@@ -172,36 +172,7 @@ fn rule_that_freezes_stays_as_it_is_with_its_evidence() {
 }
 
 /// A sender that always keeps so many packets in flight that a short queue loses a part of them.
-const GREEDY: &str = r#"
-typedef unsigned int u32;
-struct sock { int unused; } __attribute__((preserve_access_index));
-struct tcp_sock { u32 snd_cwnd; } __attribute__((preserve_access_index));
-struct tcp_congestion_ops {
-	void (*init)(struct sock *sk);
-	u32 (*ssthresh)(struct sock *sk);
-	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
-	u32 (*undo_cwnd)(struct sock *sk);
-	char name[16];
-};
-#define SEC(name) __attribute__((section(name), used))
-char LICENSE[] SEC("license") = "GPL";
-SEC("struct_ops") void greedy_init(unsigned long long *ctx) { ((struct tcp_sock *)ctx[0])->snd_cwnd = 60; }
-SEC("struct_ops") u32 greedy_ssthresh(unsigned long long *ctx) { return 60; }
-SEC("struct_ops") u32 greedy_undo_cwnd(unsigned long long *ctx) { return 60; }
-SEC("struct_ops") void greedy_cong_avoid(unsigned long long *ctx) { ((struct tcp_sock *)ctx[0])->snd_cwnd = 60; }
-SEC(".struct_ops.link") struct tcp_congestion_ops ldk_greedy = {
-	.init = (void *)greedy_init, .ssthresh = (void *)greedy_ssthresh, .cong_avoid = (void *)greedy_cong_avoid,
-	.undo_cwnd = (void *)greedy_undo_cwnd, .name = "ldk_greedy",
-};
-"#;
-
-fn greedy(lab: &Lab) -> PathBuf {
-    let (source, object) = (lab.file("greedy.bpf.c"), lab.file("greedy.bpf.o"));
-    fs::write(&source, GREEDY).unwrap();
-    let arguments = ["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-c", "-o"];
-    check(0, Command::new("clang").args(arguments).args([&object, &source]));
-    object
-}
+const GREEDY: &str = include_str!("../../fixtures/objects/greedy.bpf.c.in");
 
 /// Transfers of so many bytes to each peer in turn, a few at a time.
 fn transfer_many(lab: &Lab, link: &Link, connections: usize, bytes: usize) {
@@ -243,7 +214,7 @@ fn short_queue() -> Direction {
 fn algorithm_that_loses_more_packets_is_taken_back() {
     in_lab(host_has!(root, struct_ops, bpffs, cgroup2, tun, clang), |lab| {
         let link = Link::build(&lab.netns, 100, short_queue());
-        check(0, tccc().arg("load").arg(greedy(lab)));
+        check(0, tccc().arg("load").arg(compile_text(lab.folder(), "greedy", GREEDY)));
         let rule = "direction = \"out\"\nsplit = { ldk_greedy = 50, keep = 50 }\nguard = \"retransmitted<1.2x\"";
         let file = lab.policy(rule);
         check(0, tccc().args(["policy", "apply"]).arg(&file)).stdout_has("rule \"web\", retransmitted<1.2x:");

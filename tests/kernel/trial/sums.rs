@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::lab::socket::RawTcpInfo;
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use tccc::kernel::bpf;
@@ -76,17 +76,8 @@ struct Info {
 }
 
 fn info(socket: &TcpStream) -> Info {
-    let mut bytes = [0u8; 256];
-    let mut length = bytes.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to the buffer, and the written length to `length`.
-    let answer = unsafe {
-        let at = bytes.as_mut_ptr().cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
-    };
-    assert_eq!(answer, 0);
-    let word = |at: usize| u64::from(u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap()));
-    let wide = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
-    let half = |at: usize| u64::from(u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap()));
+    let raw = RawTcpInfo::of(socket);
+    let (word, wide) = (|at| u64::from(raw.word(at)), |at| raw.wide(at));
     let (srtt_us, min_rtt_us) = (word(68) as f64, word(148) as f64);
     // Busy for the network's sake alone: without what the receiver and the own buffer held up.
     let busy_us = wide(168) - wide(176) - wide(184);
@@ -97,7 +88,7 @@ fn info(socket: &TcpStream) -> Info {
             busy_ticks: busy_us * ticks_per_s() / 1_000_000,
             sent: word(156),
             retrans: word(100),
-            timeouts: if length > 240 { half(240) } else { 0 },
+            timeouts: raw.half(240).into(),
             looks: 1,
             ..Counts::default()
         },

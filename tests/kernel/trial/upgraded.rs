@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, socket, sockopt};
+use crate::lab::socket::connect_with;
 use serde_json::Value;
 use tccc::catalog::{self, Setting};
 use tccc::kernel::netns::Netns;
@@ -31,10 +30,7 @@ const CONNECTIONS: usize = 200;
 fn choose(lab: &Lab) -> [TcpStream; 2] {
     let ends = lab.netns.run(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let client: OwnedFd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-        setsockopt(&client, sockopt::TcpCongestion, &NAME.into())?;
-        nix::sys::socket::connect(client.as_raw_fd(), &SockaddrStorage::from(listener.local_addr()?))?;
-        Ok([client.into(), listener.accept()?.0])
+        Ok([connect_with(listener.local_addr()?, NAME)?, listener.accept()?.0])
     });
     ends.unwrap()
 }

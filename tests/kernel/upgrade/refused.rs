@@ -7,7 +7,7 @@ use tccc::loader::{self, Request};
 use crate::common::{host_has, state, tccc};
 use crate::lab::policy::object::compile;
 use crate::lab::policy::with_lab;
-use crate::lab::sandbox::{check, run, stderr, stdout};
+use crate::lab::sandbox::{check, run, stdout};
 use crate::upgrade::instance;
 
 #[test]
@@ -18,8 +18,7 @@ fn what_cannot_be_upgraded_is_said() {
         let text = lab.file("text.bpf.o", "no object");
         let before = state::lines();
         let refuse = |code: i32, words: &str, says: &str| {
-            let said = stderr(&run(code, words));
-            assert!(said.contains(says), "{words}: {said}");
+            run(code, words).stderr_has(says);
         };
         for dry in ["", " --dry-run"] {
             let refuse = |code: i32, words: &str, says: &str| refuse(code, &format!("{words}{dry}"), says);

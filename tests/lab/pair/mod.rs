@@ -5,17 +5,17 @@ mod tamper;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{IoSliceMut, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns, TcpCongestion};
+use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
 use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, SockaddrStorage, connect,
-    recvmsg, setsockopt, socket,
+    AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, recvmsg, setsockopt,
+    socket,
 };
 use tccc::catalog;
 use tccc::emulate::tunlink::TunLink;
@@ -31,6 +31,7 @@ use tccc::trace::filter::Filter;
 use tccc::trace::live::{Sampling, Tracer};
 use tccc::units::{BitsPerSec, QueueSize};
 
+use crate::lab::socket::connect_with;
 pub use tamper::Tamper;
 use tamper::{Rewrite, Wire};
 
@@ -123,7 +124,7 @@ impl Lab {
             });
             let started = Instant::now();
             let inside = cgroup.map(Cgroup::enter);
-            let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            let sent = self.sides[0].run(|| connect_with(address, algorithm)).unwrap();
             drop(inside);
             let received = scope.spawn(|| receive(&listener, bytes));
             (&sent).write_all(&vec![7; bytes]).unwrap();
@@ -151,7 +152,7 @@ impl Lab {
                 }
                 stream.read_exact(&mut vec![0; 1 + bytes])
             });
-            let mut sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            let mut sent = self.sides[0].run(|| connect_with(address, algorithm)).unwrap();
             sent.set_nodelay(true).unwrap();
             for _ in 0..answered {
                 sent.write_all(&[7]).unwrap();
@@ -172,7 +173,7 @@ impl Lab {
         let address = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
             let started = Instant::now();
-            let sent = self.sides[0].run(|| open(address, algorithm)).unwrap();
+            let sent = self.sides[0].run(|| connect_with(address, algorithm)).unwrap();
             let received = scope.spawn(|| receive(&listener, bytes));
             (&sent).write_all(&vec![7; bytes]).unwrap();
             received.join().unwrap();
@@ -189,14 +190,6 @@ fn set_buffers() -> anyhow::Result<()> {
         fs::write(format!("/proc/sys/net/ipv4/{name}"), value)?;
     }
     Ok(())
-}
-
-/// A socket has its algorithm before it connects.
-fn open(address: SocketAddr, algorithm: &str) -> anyhow::Result<TcpStream> {
-    let client = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    setsockopt(&client, TcpCongestion, &algorithm.into())?;
-    connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
-    Ok(client.into())
 }
 
 /// What a program asks for, bytes per second: TCP paces the socket from now on.

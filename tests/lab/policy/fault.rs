@@ -76,7 +76,7 @@ impl Stopped {
     fn end(mut self, signal: Signal) -> Said {
         let child = self.0.take().expect("it is ended once");
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-        Said(child.wait_with_output().unwrap())
+        Said { output: child.wait_with_output().unwrap(), command: "the stopped command".to_owned() }
     }
 }
 

@@ -5,36 +5,27 @@ use std::process::Command;
 
 use crate::lab::sandbox::check;
 
-const SOURCE: &str = r#"
-typedef unsigned int u32;
-struct sock { int unused; };
-struct tcp_congestion_ops {
-	u32 (*ssthresh)(struct sock *sk);
-	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
-	u32 (*undo_cwnd)(struct sock *sk);
-	u32 flags;
-	char name[16];
-};
-#define SEC(name) __attribute__((section(name), used))
-char LICENSE[] SEC("license") = "GPL";
-SEC("struct_ops") u32 small_ssthresh(unsigned long long *ctx) { return SSTHRESH; }
-SEC("struct_ops") u32 small_undo_cwnd(unsigned long long *ctx) { return 10; }
-SEC("struct_ops") void small_cong_avoid(unsigned long long *ctx) { }
-SEC(".struct_ops.link") struct tcp_congestion_ops NAME = {
-	.ssthresh = (void *)small_ssthresh, .cong_avoid = (void *)small_cong_avoid,
-	.undo_cwnd = (void *)small_undo_cwnd, .flags = FLAGS, .name = "NAME",
-};
-"#;
+const SMALL: &str = include_str!("../../fixtures/objects/small.bpf.c.in");
 
 /// The kernel's TCP_CONG_NEEDS_ECN.
 pub const NEEDS_ECN: u32 = 2;
 
 /// Compiles an algorithm whose window is constant; objects with another `ssthresh` are other code.
 pub fn compile(folder: &Path, name: &str, flags: u32, ssthresh: u32) -> PathBuf {
+    small(folder, name, ssthresh, ["", "u32 flags;", &format!(".flags = {flags},")])
+}
+
+/// Compiles the smallest algorithm with what `cong_avoid` does, another member of the table, and its value.
+pub fn small(folder: &Path, name: &str, ssthresh: u32, [body, member, value]: [&str; 3]) -> PathBuf {
+    let text = SMALL.replace("SSTHRESH", &ssthresh.to_string()).replace("NAME", name);
+    compile_text(folder, name, &text.replace("BODY", body).replace("MEMBER", member).replace("VALUE", value))
+}
+
+/// Compiles a text.
+pub fn compile_text(folder: &Path, name: &str, text: &str) -> PathBuf {
     let (source, object) = (folder.join(format!("{name}.bpf.c")), folder.join(format!("{name}.bpf.o")));
-    let text = SOURCE.replace("NAME", name).replace("FLAGS", &flags.to_string());
-    std::fs::write(&source, text.replace("SSTHRESH", &ssthresh.to_string())).unwrap();
-    let arguments = ["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-c", "-o"];
+    std::fs::write(&source, text).unwrap();
+    let arguments = ["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-w", "-c", "-o"];
     check(0, Command::new("clang").args(arguments).args([&object, &source]));
     object
 }

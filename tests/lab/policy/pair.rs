@@ -2,12 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::lab::socket::RawTcpInfo;
+pub use crate::lab::socket::{algorithm_of, choose};
 use nix::libc;
-use nix::sys::socket::sockopt::{Ipv6V6Only, Linger, ReuseAddr, TcpCongestion};
+use nix::sys::socket::sockopt::{Ipv6V6Only, Linger, ReuseAddr};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, listen, setsockopt, socket,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, listen, setsockopt, socket,
 };
 
 /// Where a connection begins and ends; port 0 is any.
@@ -98,16 +100,6 @@ fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
     });
 }
 
-/// The algorithm that a socket has.
-pub fn algorithm_of(socket: &impl AsFd) -> String {
-    getsockopt(socket, TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
-}
-
-/// A socket chooses its algorithm itself.
-pub fn choose(socket: &impl AsFd, name: &str) -> nix::Result<()> {
-    setsockopt(socket, TcpCongestion, &name.into())
-}
-
 fn stream(family: SocketAddr) -> OwnedFd {
     let family = if family.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap()
@@ -157,19 +149,11 @@ impl TcpInfo {
     pub fn of(socket: &impl AsRawFd) -> Self {
         const OPTIONS_AT: usize = 5;
         const PACING_RATE_AT: usize = 104;
-        let mut bytes = [0u8; 256];
-        let mut length = bytes.len() as u32;
-        // SAFETY: the descriptor is open; the buffer is as long as `length` says and outlives the call.
-        let answer = unsafe {
-            let at = bytes.as_mut_ptr().cast();
-            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length)
-        };
-        assert_eq!(answer, 0);
-        let wide = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+        let info = RawTcpInfo::of(socket);
         TcpInfo {
-            options: bytes[OPTIONS_AT],
-            pacing_rate: wide(PACING_RATE_AT),
-            max_pacing_rate: wide(PACING_RATE_AT + 8),
+            options: info.byte(OPTIONS_AT),
+            pacing_rate: info.wide(PACING_RATE_AT),
+            max_pacing_rate: info.wide(PACING_RATE_AT + 8),
         }
     }
 }

@@ -16,6 +16,7 @@ use tccc::trace::record::read::{Content, Reader, Want};
 use tccc::trace::record::{MAGIC, Tail};
 
 use crate::common::{poll_until, tccc};
+use crate::lab::socket::path_of;
 use crate::lab::trace::LossyPath;
 #[allow(unused_imports, reason = "each test binary uses its own part of this module")]
 pub use witness::{Verdict, Witness};
@@ -69,7 +70,7 @@ impl Flows {
 
     /// Path by which other processes find the senders' namespace while this one lives.
     pub fn place(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(self.path.sender()))
+        path_of(self.path.sender())
     }
 
     /// Starts `tccc trace --record` for the senders.
