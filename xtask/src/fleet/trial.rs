@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::cluster::{Cluster, users_of, wait_for};
+use super::host;
 use crate::{guest, process};
 
 /// Slurm may take so long to run the array.
@@ -160,12 +161,16 @@ impl<'a> Trial<'a> {
         }
         let Some(task) = self.working()? else { return Ok(()) };
         let name = format!("{job}_{task}");
+        let processes = self.cluster.processes(&format!("SLURM_ARRAY_TASK_ID={task}"))?;
         println!("task {task} is cancelled");
         self.cluster.ask("scancel", &[&name])?;
         let is_over = || Ok(self.cluster.ask("squeue", &["-h", "-j", &name])?.trim().is_empty());
         wait_for("the end of a cancelled task", CANCEL, is_over)?;
         if !self.block(task).exists() {
             self.leaves_nothing(task)?;
+            if self.user == 0 {
+                host::has_nothing_of(&processes)?;
+            }
             self.cancelled = Some(task);
         }
         Ok(())
