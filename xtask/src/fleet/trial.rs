@@ -126,11 +126,11 @@ impl<'a> Trial<'a> {
             }
             asked = Some(Instant::now());
             let jobs = self.cluster.ask("squeue", &["-h", "-r", "-o", "%i %T %N %r"])?;
-            if jobs != said {
-                println!("squeue: {}", jobs.trim().replace('\n', " | "));
-                said.clone_from(&jobs);
+            if let Some(jobs) = jobs.as_ref().filter(|jobs| **jobs != said) {
+                println!("squeue: {}", jobs.replace('\n', " | "));
+                said.clone_from(jobs);
             }
-            Ok(jobs.trim().is_empty())
+            Ok(jobs.is_some_and(|jobs| jobs.is_empty()))
         })
     }
 
@@ -164,7 +164,7 @@ impl<'a> Trial<'a> {
         let processes = self.cluster.processes(&format!("SLURM_ARRAY_TASK_ID={task}"))?;
         println!("task {task} is cancelled");
         self.cluster.ask("scancel", &[&name])?;
-        let is_over = || Ok(self.cluster.ask("squeue", &["-h", "-j", &name])?.trim().is_empty());
+        let is_over = || Ok(self.cluster.ask("squeue", &["-h", "-j", &name])?.is_some_and(|jobs| jobs.is_empty()));
         wait_for("the end of a cancelled task", CANCEL, is_over)?;
         if !self.block(task).exists() {
             self.leaves_nothing(task)?;
