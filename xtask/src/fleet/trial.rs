@@ -138,7 +138,7 @@ impl<'a> Trial<'a> {
         let hangs = fs::read_to_string(self.marks().join("hangs")).unwrap_or_default();
         let node = match self.faults {
             Faults::Placed => hangs.trim(),
-            Faults::After { loss, .. } if self.published() >= loss => "node2",
+            Faults::After { loss, .. } if self.published() >= loss && self.is_at_work("node2")? => "node2",
             Faults::After { .. } => "",
         };
         if self.lost.is_none() && !node.is_empty() {
@@ -146,6 +146,10 @@ impl<'a> Trial<'a> {
             self.cluster.lose(node)?;
         }
         Ok(())
+    }
+
+    fn is_at_work(&self, node: &str) -> Result<bool> {
+        Ok(!self.cluster.processes(&format!("SLURMD_NODENAME={node}"))?.is_empty())
     }
 
     /// Cancels a task that works. One that publishes its block all the same was at its end: another one then.
