@@ -58,6 +58,7 @@ submit() {
     job=$(sbatch --parsable --job-name=tccc --array="${ARRAY:-1-$tasks}" --requeue "${share[@]}" \
         --time=$((5 + seconds * (blocks / tasks + 1) / 20)) --output="$dir/task-%a.log" --open-mode=append \
         "$0" task "$dir" "$blocks" "$tasks" "$@")
+    echo "no report yet: \`squeue --me\` and \`head $dir/progress/*\` show how far job $job is" >"$dir/report.log"
     sbatch --parsable --job-name=tccc-report --dependency="afterany:$job" --output="$dir/report.log" \
         --wrap "$tccc report '$dir' && $tccc report '$dir' --out '$dir/report.html'" >/dev/null
     echo "job $job: $blocks blocks in $tasks tasks; the report will be in $dir/report.html"

@@ -17,6 +17,7 @@ use self::paths::{Earlier, Paths, distinct_paths};
 use self::queue::Queue;
 use self::together::Together;
 use crate::emulate::Network;
+use crate::failure::Failure;
 use crate::kernel::cgroup::{self, RunCgroup};
 use crate::kernel::privilege;
 use crate::lab::algorithms::Algorithms;
@@ -118,7 +119,13 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
 
 /// One result directory is of one kernel, one driver and the same objects: anything else would be a mixture.
 fn check_same_host(earlier: &HostRecord, now: &HostRecord, results: &OpenResultDir) -> Result<()> {
-    ensure!(earlier.kernel == now.kernel, results.refuse_mixture("kernel", &earlier.kernel, &now.kernel));
+    if earlier.kernel != now.kernel {
+        // A cluster's engine takes another node after this kind of failure.
+        let refusal = Failure::unmet(results.refuse_mixture("kernel", &earlier.kernel, &now.kernel).what);
+        let hint =
+            format!("run it on a host with kernel {}, or choose another directory with `--out DIR`", earlier.kernel);
+        return Err(refusal.hint(hint).into());
+    }
     ensure!(earlier.network == now.network, results.refuse_mixture("network", &earlier.network, &now.network));
     ensure!(earlier.link == now.link, results.refuse_mixture("link driver", &earlier.link, &now.link));
     for (name, digest) in &now.algorithms {
@@ -144,6 +151,7 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Kind;
     use crate::lab::plan::tests::{TEXT, planned};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {
@@ -163,9 +171,16 @@ mod tests {
     fn resuming_refuses_another_host_and_keeps_what_was_measured() {
         let place = tempfile::tempdir().unwrap();
         let results = OpenResultDir::open(place.path(), &plan(), TEXT).unwrap();
-        let refusal = |now| check_same_host(&host("6.18", "aa"), &now, &results).unwrap_err().to_string();
-        assert!(refusal(host("6.19", "aa")).contains("has runs of kernel 6.18"));
-        assert!(refusal(host("6.18", "bb")).contains("\"dtcp\" with digest aa"));
+        let refusal = |now| {
+            let error = check_same_host(&host("6.18", "aa"), &now, &results).unwrap_err();
+            error.downcast::<Failure>().unwrap()
+        };
+        let kernel = refusal(host("6.19", "aa"));
+        assert!(kernel.what.contains("has runs of kernel 6.18"));
+        assert_eq!(kernel.kind, Kind::Unmet, "another node has that kernel");
+        let object = refusal(host("6.18", "bb"));
+        assert!(object.what.contains("\"dtcp\" with digest aa"));
+        assert_eq!(object.kind, Kind::Usage, "every node has this program");
         check_same_host(&host("6.18", "aa"), &host("6.18", "aa"), &results).unwrap();
         assert_eq!(joined(host("6.18", "aa"), host("6.18", "aa")).calibration.len(), 2);
     }

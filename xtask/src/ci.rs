@@ -42,20 +42,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Errors: the tests do not build.
 fn count_tests(count: &mut Count) -> Result<()> {
     test::build()?;
-    let (tests, (proof, fuzzer, fleet)) = test::count_all(|| (prove::check(), fuzz::check(), fleet_if_root()))?;
+    let lack = fleet::lack();
+    let beside = || (prove::check(), fuzz::check(), lack.map_or_else(fleet::check, |_| Ok(())));
+    let (tests, (proof, fuzzer, fleet)) = test::count_all(beside)?;
     count.check("proof", proof);
     count.check("fuzzer", fuzzer);
-    match fleet {
-        Some(fleet) => count.check("fleet in Slurm", fleet),
-        None => count.skip(1, "the fleet in Slurm needs root"),
+    match lack {
+        None => count.check("cluster", fleet),
+        Some(lack) => count.skip(1, lack),
     }
     count.add(tests);
     Ok(())
-}
-
-/// A cluster on this machine; none without root, as whom the daemons of Slurm run.
-fn fleet_if_root() -> Option<Result<()>> {
-    process::is_root().then(fleet::check)
 }
 
 /// A published table, three runs of each cell, and its report.

@@ -8,10 +8,11 @@ mod properties;
 mod trial;
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -55,10 +56,12 @@ enum Engine {
 
 /// Starts a cluster, and tries there what a cluster does to an experiment: `cargo xtask fleet`.
 ///
-/// Errors: not root; a package is missing; Slurm does not start or end; a property does not hold.
+/// Errors: see [`lack`]; a package is missing; Slurm does not start or end; a property does not hold.
 /// Side effects: installs packages; processes that do not outlive the call; `target/fleet`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    ensure!(process::is_root(), "the daemons of Slurm start tasks as their owners: run `cargo xtask fleet` as root");
+    if let Some(lack) = lack() {
+        bail!(lack);
+    }
     setup::set_up(Purpose::Fleet, arguments.no_install)?;
     guest::provide(arguments.no_install)?;
     process::run("build", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
@@ -67,6 +70,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Some(Engine::Virtual) => grid_in_virtual_time(),
         Some(Engine::Kernel) => grid_on_the_kernel(),
     }
+}
+
+/// What a cluster needs and this call does not have.
+pub fn lack() -> Option<&'static str> {
+    let is_open = |folder: &Path| fs::metadata(folder).is_ok_and(|about| about.permissions().mode() & 1 == 1);
+    if !process::is_root() {
+        return Some("the cluster needs root, because the daemons of Slurm start tasks as their owners");
+    }
+    let is_reachable = process::target().ancestors().filter(|folder| folder.exists()).all(is_open);
+    (!is_reachable).then_some("the cluster needs a workspace that any user may enter")
 }
 
 /// Six blocks in virtual time on three nodes, for an ordinary user: one node refuses all tasks, one is lost, a task is

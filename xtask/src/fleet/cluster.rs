@@ -38,8 +38,8 @@ impl Cluster {
             slurmd.env(NODE_VARIABLE, cluster.name(&node)).args(["-D", "-N", &node, "-f"]).arg(cluster.config());
             cluster.daemon(&mut slurmd)?;
         }
-        let idle = format!("{nodes} idle");
-        wait_for("idle nodes", START, || Ok(cluster.ask("sinfo", &["-h", "-o", "%D %t"])?.trim() == idle))?;
+        let idle = Some(format!("{nodes} idle"));
+        wait_for("idle nodes", START, || Ok(cluster.ask("sinfo", &["-h", "-o", "%D %t"])? == idle))?;
         Ok(cluster)
     }
 
@@ -74,11 +74,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// What a program of Slurm says; nothing while the controller does not answer.
-    pub fn ask(&self, name: &str, words: &[&str]) -> Result<String> {
+    /// What a program of Slurm says; none while the controller does not answer.
+    pub fn ask(&self, name: &str, words: &[&str]) -> Result<Option<String>> {
         let output = Command::new(name).env("SLURM_CONF", self.config()).args(words).output();
         let output = output.with_context(|| format!("start {name}"))?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
     }
 
     /// Kills a node as a loss of power does: its daemon, the daemons of its tasks, and the tasks last, of whose end

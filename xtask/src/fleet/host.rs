@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::trial::tccc;
 use crate::process;
@@ -14,6 +15,22 @@ pub(super) fn state() -> Result<String> {
     let folders = ["/sys/fs/bpf", "/run/tccc"].map(|folder| format!("{folder}: {:?}", names(folder)));
     let status = process::output("look at what is loaded", Command::new(tccc()).arg("status"))?;
     Ok(format!("{namespaces}\n{}\n{status}", folders.join("\n")))
+}
+
+/// `tccc status` names no cgroup or process that a cancelled task left, and no algorithm without its process. Namespaces
+/// end with the processes in them.
+pub(super) fn has_nothing_of(processes: &[String]) -> Result<()> {
+    let mut status = Command::new(tccc());
+    let status = process::output("look for what is left", status.args(["status", "-o", "json"]))?;
+    let status: Value = serde_json::from_str(&status).context("read what is left")?;
+    let left = [&status["stale_cgroups"], &status["stale_processes"]].map(Value::to_string).concat();
+    for process in processes {
+        let is_named = [format!("run-{process}-"), format!(":{process},")].iter().any(|name| left.contains(name));
+        ensure!(!is_named, "the cancelled task's process {process} left something: {left}");
+    }
+    let instances = status["instances"].to_string();
+    ensure!(!instances.contains("\"leftover\""), "an algorithm is left: {instances}");
+    Ok(())
 }
 
 /// The host is as before, at the latest when one more call of `tccc` has swept what a killed one left.

@@ -14,7 +14,7 @@ use crate::process;
 /// What stands before the version of tccc in the record of a host.
 const VERSION: &str = "\"tccc\": \"";
 
-/// The blocks of the nodes are those of one machine's plan: same digest, same runs, each run in one block.
+/// The blocks of the nodes are those of one machine's plan: same digest, same runs and seeds, each run in one block.
 pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<()> {
     let mut dry = process::program(tccc());
     dry.arg("run").args(&trial.words).args(["--dry-run", "-o", "json"]);
@@ -25,11 +25,15 @@ pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<
         let block = read(&trial.block(number).join("plan.json"))?;
         ensure!(block["block"]["plan"] == plan["plan"], "block {number} is of another plan");
         ensure!(block["runs"] == planned["runs"], "block {number} has the runs {}", block["runs"]);
-        for run in block["runs"].as_array().into_iter().flatten() {
-            ensure!(runs.insert(run.to_string()), "{run} is in two blocks");
+        for run in block["runs"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            ensure!(runs.insert(run.to_owned()), "{run} is in two blocks");
+            let [one, other] =
+                [&trial.block(number), whole].map(|place| read(&place.join("runs").join(run).join("run.json")));
+            ensure!(one?["seed"] == other?["seed"], "{run} has another seed");
         }
     }
-    let alone = fs::read_dir(whole.join("runs")).context("list the runs of one machine")?.count();
+    // The folder of the runs also has attempts that were late.
+    let alone = read(&whole.join("plan.json"))?["runs"].as_array().map_or(0, Vec::len);
     ensure!(runs.len() == alone, "{} runs in blocks, {alone} on one machine", runs.len());
     Ok(())
 }

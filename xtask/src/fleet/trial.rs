@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::cluster::{Cluster, users_of, wait_for};
+use super::host;
 use crate::{guest, process};
 
 /// Slurm may take so long to run the array.
@@ -125,11 +126,11 @@ impl<'a> Trial<'a> {
             }
             asked = Some(Instant::now());
             let jobs = self.cluster.ask("squeue", &["-h", "-r", "-o", "%i %T %N %r"])?;
-            if jobs != said {
-                println!("squeue: {}", jobs.trim().replace('\n', " | "));
-                said.clone_from(&jobs);
+            if let Some(jobs) = jobs.as_ref().filter(|jobs| **jobs != said) {
+                println!("squeue: {}", jobs.replace('\n', " | "));
+                said.clone_from(jobs);
             }
-            Ok(jobs.trim().is_empty())
+            Ok(jobs.is_some_and(|jobs| jobs.is_empty()))
         })
     }
 
@@ -137,7 +138,7 @@ impl<'a> Trial<'a> {
         let hangs = fs::read_to_string(self.marks().join("hangs")).unwrap_or_default();
         let node = match self.faults {
             Faults::Placed => hangs.trim(),
-            Faults::After { loss, .. } if self.published() >= loss => "node2",
+            Faults::After { loss, .. } if self.published() >= loss && self.is_at_work("node2")? => "node2",
             Faults::After { .. } => "",
         };
         if self.lost.is_none() && !node.is_empty() {
@@ -145,6 +146,10 @@ impl<'a> Trial<'a> {
             self.cluster.lose(node)?;
         }
         Ok(())
+    }
+
+    fn is_at_work(&self, node: &str) -> Result<bool> {
+        Ok(!self.cluster.processes(&format!("SLURMD_NODENAME={node}"))?.is_empty())
     }
 
     /// Cancels a task that works. One that publishes its block all the same was at its end: another one then.
@@ -160,12 +165,16 @@ impl<'a> Trial<'a> {
         }
         let Some(task) = self.working()? else { return Ok(()) };
         let name = format!("{job}_{task}");
+        let processes = self.cluster.processes(&format!("SLURM_ARRAY_TASK_ID={task}"))?;
         println!("task {task} is cancelled");
         self.cluster.ask("scancel", &[&name])?;
-        let is_over = || Ok(self.cluster.ask("squeue", &["-h", "-j", &name])?.trim().is_empty());
+        let is_over = || Ok(self.cluster.ask("squeue", &["-h", "-j", &name])?.is_some_and(|jobs| jobs.is_empty()));
         wait_for("the end of a cancelled task", CANCEL, is_over)?;
         if !self.block(task).exists() {
             self.leaves_nothing(task)?;
+            if self.user == 0 {
+                host::has_nothing_of(&processes)?;
+            }
             self.cancelled = Some(task);
         }
         Ok(())
