@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail, ensure};
 
-use crate::lab::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
+use crate::lab::traffic::report::{Datagrams, Report, TransferReport, Transferred};
 use crate::model::run::{Completion, FlowRecord};
 use crate::scenario::{FlowSpec, Sends};
 use crate::trace::event::{Event, EventKind};
@@ -32,7 +32,7 @@ pub struct Time {
 pub fn flow_record(
     flow: &FlowSpec,
     names: [String; 2],
-    report: &TrafficReport,
+    report: &Report,
     events: &[&Event],
     run: Time,
 ) -> Result<FlowRecord> {
@@ -40,9 +40,9 @@ pub fn flow_record(
     let time = Time { length: flow.length(run.length), ..run };
     let blank = blank(flow, algorithm, variant);
     match report {
-        TrafficReport::Bulk(report) => bulk_record(blank, report, events, time),
-        TrafficReport::Transfers(transfers) => transfers_record(blank, transfers, events, time),
-        TrafficReport::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
+        Report::Bulk(report) => bulk_record(blank, report, events, time),
+        Report::Transfers(transfers) => transfers_record(blank, transfers, events, time),
+        Report::Datagrams(counted) => Ok(datagrams_record(blank, flow, counted)),
     }
 }
 
@@ -231,19 +231,21 @@ mod tests {
         FlowSpec { sends, ..cell.flows[0].clone() }
     }
 
-    fn record_of(flow: &FlowSpec, report: &TrafficReport, events: &[Event]) -> Result<FlowRecord> {
+    fn record_of(flow: &FlowSpec, report: &Report, events: &[Event]) -> Result<FlowRecord> {
         let events: Vec<&Event> = events.iter().collect();
         let run = Time { links_start_ns: 50_000_000, length: Duration::from_secs(1) };
         flow_record(flow, ["reno".into(), "reno".into()], report, &events, run)
     }
 
-    fn bulk() -> TrafficReport {
-        let (algorithm, received_bytes, receiver_s) = ("reno".into(), 1000, 2.0);
-        TrafficReport::Bulk(TransferReport { algorithm, received_bytes, receiver_s, retrans_pkts: 0, mss_bytes: 1500 })
-    }
-
     fn record(events: &[Event]) -> Result<FlowRecord> {
-        record_of(&flow(Sends::Bulk), &bulk(), events)
+        let report = TransferReport {
+            algorithm: "reno".into(),
+            received_bytes: 1000,
+            receiver_s: 2.0,
+            retrans_pkts: 0,
+            mss_bytes: 1500,
+        };
+        record_of(&flow(Sends::Bulk), &Report::Bulk(report), events)
     }
 
     #[test]
@@ -257,7 +259,7 @@ mod tests {
         };
         let at_port = |port, event: Event| Event { local: SocketAddr::new(event.local.ip(), port), ..event };
         let events = [at_port(7, event(200, 20)), at_port(8, event(300, 30))];
-        let report = TrafficReport::Transfers(vec![begun(7, 100, Some(300), 4000), begun(8, 200, Some(600), 1500)]);
+        let report = Report::Transfers(vec![begun(7, 100, Some(300), 4000), begun(8, 200, Some(600), 1500)]);
         let size = Bytes(4000);
         let sends = Sends::Transfers { size, count: 2, interval: Duration::from_millis(100) };
         let record = record_of(&flow(sends.clone()), &report, &events).unwrap();
@@ -279,7 +281,7 @@ mod tests {
             active_s: 0.8,
         };
         let sends = Sends::Datagrams { rate: BitsPerSec(80_000), packet_bytes: 1000 };
-        let record = record_of(&flow(sends), &TrafficReport::Datagrams(counted), &[]).unwrap();
+        let record = record_of(&flow(sends), &Report::Datagrams(counted), &[]).unwrap();
         assert!(record.datagrams && !record.compared && record.socket.is_none());
         assert_eq!((record.delivered_pkts, record.lost_pkts, record.mss_bytes), (9, 2, 1000));
         assert!((record.goodput_bps - 8.0 * 972.0 * 10.0).abs() < 1e-6);
@@ -303,8 +305,15 @@ mod tests {
             ..event(time_ms, delivered)
         };
         let events = [acked(100, 1, 0), acked(500, 4, 2), acked(1300, 900, 40), acked(1500, 990, 60)];
+        let report = Report::Bulk(TransferReport {
+            algorithm: "reno".into(),
+            received_bytes: 1000,
+            receiver_s: 2.0,
+            retrans_pkts: 0,
+            mss_bytes: 1500,
+        });
         let flow = FlowSpec { tcp_sack: false, ..flow(Sends::Bulk) };
-        assert_eq!(record_of(&flow, &bulk(), &events).unwrap().delivered_pkts, 50);
+        assert_eq!(record_of(&flow, &report, &events).unwrap().delivered_pkts, 50);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 
 use self::ends::{Bed, Ends};
-use self::report::TrafficReport;
+use self::report::Report;
 use crate::scenario::Sends;
 
 /// One flow as it is sent: its processes and its files.
@@ -61,9 +61,9 @@ impl Traffic {
     /// Waits until both ends are done and reads what they say.
     ///
     /// Errors: an end reports an error or does not end; iperf3 ran another algorithm; `stop` was set.
-    pub fn finish(self, ends: &Ends<'_>, algorithm: &str, stop: &AtomicBool) -> Result<TrafficReport> {
+    pub fn finish(self, ends: &Ends<'_>, algorithm: &str, stop: &AtomicBool) -> Result<Report> {
         match self {
-            Traffic::Bulk(transfer) => Ok(TrafficReport::Bulk(transfer.finish(algorithm, stop)?)),
+            Traffic::Bulk(transfer) => Ok(Report::Bulk(transfer.finish(algorithm, stop)?)),
             Traffic::Own(own) => own.finish(ends, stop),
         }
     }

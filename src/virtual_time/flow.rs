@@ -19,7 +19,7 @@ use crate::lab::plan::{Plan, PlannedRun, mix};
 use crate::lab::traffic::datagrams::UDP_HEADER_BYTES;
 use crate::lab::traffic::ends::{FIRST_SENDER_PORT, FIRST_SERVER_PORT, slack};
 use crate::lab::traffic::own::QUIET;
-use crate::lab::traffic::report::{Datagrams, TrafficReport, TransferReport, Transferred};
+use crate::lab::traffic::report::{Datagrams, Report, TransferReport, Transferred};
 use crate::scenario::{Cell, FlowSpec, Sends};
 use crate::trace::event::{EVENT_BYTES, EVENT_VERSION, Event};
 use crate::trace::live::LOSS_GAPS_PER_INTERVAL;
@@ -191,15 +191,15 @@ impl GuestFlow<'_> {
     }
 
     /// Errors: the flow failed, or was given up; it ran another algorithm.
-    fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<TrafficReport> {
+    fn report(&self, report: &FlowReport, transfers: &[layout::TransferReport]) -> Result<Report> {
         ensure!(report.is_done != 0, "it was not over at the end of the run");
         ensure!(report.error == 0, "{}", Errno::from_raw(-report.error).desc());
         Ok(match self.flow.sends {
-            Sends::Bulk => TrafficReport::Bulk(self.bulk(report)?),
+            Sends::Bulk => Report::Bulk(self.bulk(report)?),
             Sends::Transfers { size, .. } | Sends::Messages { size, .. } => {
-                TrafficReport::Transfers(transfers.iter().map(|one| transferred(one, size.0)).collect())
+                Report::Transfers(transfers.iter().map(|one| transferred(one, size.0)).collect())
             }
-            Sends::Datagrams { .. } => TrafficReport::Datagrams(datagrams(report)),
+            Sends::Datagrams { .. } => Report::Datagrams(datagrams(report)),
         })
     }
 
@@ -253,7 +253,7 @@ pub fn run_ns(flows: &[GuestFlow<'_>]) -> [u64; 2] {
 /// Decodes `/proc/tccc/flows`: a report of each flow, in their order.
 ///
 /// Errors: the bytes end too early or go on; a flow failed, was given up, or ran another algorithm.
-pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<TrafficReport>> {
+pub fn reports(mut bytes: &[u8], flows: &[GuestFlow<'_>]) -> Result<Vec<Report>> {
     const TOO_EARLY: &str = "the guest's reports of flows end too early";
     let mut reports = Vec::new();
     for flow in flows {

@@ -21,7 +21,7 @@ use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::results::{OpenResultDir, RunFolder};
 use crate::lab::traffic::Traffic;
 use crate::lab::traffic::ends::{Bed, Ends};
-use crate::lab::traffic::report::TrafficReport;
+use crate::lab::traffic::report::Report;
 use crate::model::run::{FlowRecord, LinkRecord, RunRecord, RunStatus};
 use crate::scenario::{Cell, FlowSpec};
 use crate::trace::event::{Event, EventKind};
@@ -161,7 +161,7 @@ impl Bench<'_> {
     }
 
     /// Sends every flow at its time and waits for all.
-    fn transfer(&self, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<TrafficReport>> {
+    fn transfer(&self, ends: &[Ends<'_>], bed: Bed<'_>, mut traffic: Vec<Traffic>) -> Result<Vec<Report>> {
         let begin = Instant::now();
         let mut order: Vec<usize> = (0..ends.len()).collect();
         order.sort_by_key(|&index| ends[index].flow.start);
@@ -210,12 +210,12 @@ fn link_records(cell: &Cell, topology: &Topology, driver: &str) -> Vec<LinkRecor
 }
 
 /// The sockets that sent data: namespace and port.
-fn opened(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Vec<(u32, u16)> {
-    let of_flow = |(ends, report): (&Ends<'_>, &TrafficReport)| {
+fn opened(ends: &[Ends<'_>], reports: &[Report]) -> Vec<(u32, u16)> {
+    let of_flow = |(ends, report): (&Ends<'_>, &Report)| {
         let ports: Vec<u16> = match report {
-            TrafficReport::Bulk(_) => vec![ends.sender_port],
-            TrafficReport::Transfers(transfers) => transfers.iter().map(|one| one.port).collect(),
-            TrafficReport::Datagrams(_) => Vec::new(),
+            Report::Bulk(_) => vec![ends.sender_port],
+            Report::Transfers(transfers) => transfers.iter().map(|one| one.port).collect(),
+            Report::Datagrams(_) => Vec::new(),
         };
         let netns = ends.from.netns.inode();
         ports.into_iter().map(move |port| (netns, port))

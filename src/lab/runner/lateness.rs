@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::lab::cost::{longest_round_trip, queue_time};
 use crate::lab::traffic::ends::Ends;
-use crate::lab::traffic::report::TrafficReport;
+use crate::lab::traffic::report::Report;
 use crate::model::run::{LinkCounters, LinkRecord, Moments, STALL_MIN_NS, Stall};
 use crate::path::route::Hop;
 use crate::scenario::Cell;
@@ -45,9 +45,9 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
 }
 
 /// Why what was sent was not what was asked; none when it was.
-pub fn sender_lateness(ends: &[Ends<'_>], reports: &[TrafficReport]) -> Option<String> {
+pub fn sender_lateness(ends: &[Ends<'_>], reports: &[Report]) -> Option<String> {
     ends.iter().zip(reports).find_map(|(ends, report)| {
-        let TrafficReport::Datagrams(datagrams) = report else { return None };
+        let Report::Datagrams(datagrams) = report else { return None };
         let (name, latest, most) = (&ends.flow.name, datagrams.latest, SENDER_STALL.as_millis());
         let stall_ms = latest.as_secs_f64() * 1e3;
         let stalled = || format!("the sender of flow \"{name}\" stalled for {stall_ms:.1} ms, allowed {most} ms");

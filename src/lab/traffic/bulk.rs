@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use super::child::Task;
 use super::ends::{Bed, Ends, slack};
-use super::process::{NodeProcess, TCP_LISTENING};
+use super::process::{Process, TCP_LISTENING};
 use super::report::TransferReport;
 use crate::failure::Failure;
 
 /// One bulk flow as it is sent: its processes.
 #[derive(Debug)]
 pub struct Transfer {
-    server: NodeProcess,
-    client: Option<NodeProcess>,
+    server: Process,
+    client: Option<Process>,
     length: Duration,
     deadline: Instant,
 }
@@ -31,7 +31,7 @@ impl Transfer {
     pub fn listen(ends: &Ends<'_>, bed: Bed<'_>) -> Result<Transfer> {
         let (port, address) = (ends.server_port().to_string(), ends.to.address.to_string());
         let task = iperf3(&["-s", "-1", "-4", "-J", "--forceflush", "-p", &port, "-B", &address]);
-        let mut server = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.server.json", ends.index))?;
+        let mut server = Process::start(ends.to, bed, &task, &format!("flow-{}.server.json", ends.index))?;
         server.await_listening(ends, &TCP_LISTENING, bed.stop)?;
         Ok(Transfer { server, client: None, length: ends.length, deadline: Instant::now() })
     }
@@ -47,7 +47,7 @@ impl Transfer {
         let seconds = ends.length.as_secs().to_string();
         let to = ["-c", &server, "-4", "-J", "-C", algorithm, "-p", &port];
         let task = iperf3(&[&to[..], &["-B", &from, "--cport", &own_port, "-t", &seconds]].concat());
-        self.client = Some(NodeProcess::start(ends.from, bed, &task, &format!("flow-{}.json", ends.index))?);
+        self.client = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.json", ends.index))?);
         self.deadline = Instant::now() + ends.length + slack(ends.length);
         Ok(())
     }
@@ -88,7 +88,7 @@ pub(crate) fn iperf3_version() -> Result<String> {
 }
 
 #[derive(Deserialize)]
-struct TrafficReport {
+struct Report {
     error: Option<String>,
     #[serde(default)]
     start: Start,
@@ -144,7 +144,7 @@ pub fn read_reports(sender: &str, receiver: &str, length: Duration) -> Result<Tr
 
 /// What both ends say; of what was received the receiver's own intervals: the sender divides it by its own time, which
 /// ends before the queue is empty.
-fn transfer_report(sent: &TrafficReport, received: &TrafficReport, length: Duration) -> Result<TransferReport> {
+fn transfer_report(sent: &Report, received: &Report, length: Duration) -> Result<TransferReport> {
     let stream = sent.end.streams.first().ok_or_else(|| anyhow!("iperf3's report has no stream"))?;
     let intervals = || received.intervals.iter().map(|interval| &interval.sum);
     // Intervals last a second and end a little late.
@@ -159,10 +159,10 @@ fn transfer_report(sent: &TrafficReport, received: &TrafficReport, length: Durat
 }
 
 /// Errors and warnings may stand before and after the report: from iperf3, and from the way to its namespace.
-fn read_report(text: &str) -> Result<TrafficReport> {
+fn read_report(text: &str) -> Result<Report> {
     let report = text.find('{').zip(text.rfind('}')).and_then(|(first, last)| text.get(first..=last));
     let Some(report) = report else { bail!("iperf3 ended without a report: {}", text.trim()) };
-    let report: TrafficReport = serde_json::from_str(report).context("read iperf3's report")?;
+    let report: Report = serde_json::from_str(report).context("read iperf3's report")?;
     if let Some(error) = report.error {
         bail!("iperf3 reports: {error}");
     }

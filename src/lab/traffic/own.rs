@@ -8,8 +8,8 @@ use anyhow::{Result, anyhow, bail};
 use super::child::{Task, Told};
 use super::datagrams::{Counted, Sent};
 use super::ends::{Bed, Ends, slack};
-use super::process::{NodeProcess, TCP_LISTENING, UDP_BOUND};
-use super::report::{Datagrams, TrafficReport, Transferred};
+use super::process::{Process, TCP_LISTENING, UDP_BOUND};
+use super::report::{Datagrams, Report, Transferred};
 use super::socket::Sending;
 use super::transfers::Arrived;
 use crate::scenario::Sends;
@@ -22,8 +22,8 @@ pub(crate) const QUIET: Duration = Duration::from_millis(300);
 /// The two processes of a flow.
 #[derive(Debug)]
 pub struct Own {
-    receiver: NodeProcess,
-    sender: Option<NodeProcess>,
+    receiver: Process,
+    sender: Option<Process>,
     deadline: Instant,
 }
 
@@ -41,7 +41,7 @@ impl Own {
             Sends::Messages { size, .. } => (Task::ReceiveMessages { at, size }, TCP_LISTENING),
             _ => (Task::ReceiveTransfers { at }, TCP_LISTENING),
         };
-        let mut receiver = NodeProcess::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
+        let mut receiver = Process::start(ends.to, bed, &task, &format!("flow-{}.receiver.json", ends.index))?;
         receiver.await_listening(ends, &sockets, bed.stop)?;
         Ok(Own { receiver, sender: None, deadline: Instant::now() })
     }
@@ -61,7 +61,7 @@ impl Own {
             Sends::Datagrams { rate, packet_bytes } => Task::SendDatagrams { from, to, rate, packet_bytes, length },
             Sends::Bulk => bail!("a bulk flow is sent by iperf3"),
         };
-        self.sender = Some(NodeProcess::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
+        self.sender = Some(Process::start(ends.from, bed, &task, &format!("flow-{}.sender.json", ends.index))?);
         self.deadline = Instant::now() + length + slack(length);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Own {
     /// Waits until the sender is done, asks the receiver, and puts together what both say.
     ///
     /// Errors: an end does not end, or ended without a word; `stop` was set.
-    pub fn finish(mut self, ends: &Ends<'_>, stop: &AtomicBool) -> Result<TrafficReport> {
+    pub fn finish(mut self, ends: &Ends<'_>, stop: &AtomicBool) -> Result<Report> {
         let mut sender = self.sender.take().ok_or_else(|| anyhow!("the flow was never started"))?;
         sender.wait(self.deadline, stop)?;
         self.receiver.end_input(); // by which it knows that it is over
@@ -81,13 +81,13 @@ impl Own {
         match (read(&sender, ends)?, read(&self.receiver, ends)?) {
             (Told::Begun(begun), Told::Arrived(arrived)) => {
                 let one = |(port, begun_ns)| transferred(port, begun_ns, arrived.get(&port).copied(), size);
-                Ok(TrafficReport::Transfers(begun.at_ns.into_iter().map(one).collect()))
+                Ok(Report::Transfers(begun.at_ns.into_iter().map(one).collect()))
             }
             (Told::MessagesBegun(begun), Told::MessagesArrived(arrived)) => {
                 let one = |(number, begun_ns)| message(ends.sender_port, begun_ns, arrived.of(number, size), size);
-                Ok(TrafficReport::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect()))
+                Ok(Report::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect()))
             }
-            (Told::Sent(sent), Told::Counted(counted)) => Ok(TrafficReport::Datagrams(datagrams(sent, counted))),
+            (Told::Sent(sent), Told::Counted(counted)) => Ok(Report::Datagrams(datagrams(sent, counted))),
             _ => bail!("the ends of flow \"{}\" did different things", ends.flow.name),
         }
     }
@@ -114,7 +114,7 @@ fn datagrams(sent: Sent, counted: Counted) -> Datagrams {
     }
 }
 
-fn read(process: &NodeProcess, ends: &Ends<'_>) -> Result<Told> {
+fn read(process: &Process, ends: &Ends<'_>) -> Result<Told> {
     let text = process.said()?;
     serde_json::from_str(&text).map_err(|_| anyhow!("flow \"{}\" says: {}", ends.flow.name, text.trim()))
 }

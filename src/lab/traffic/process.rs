@@ -21,20 +21,20 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A child process that is killed when it is dropped, and by the kernel when this process dies.
 #[derive(Debug)]
-pub struct NodeProcess {
+pub struct Process {
     child: Child,
     what: String,
     file: PathBuf,
 }
 
-impl NodeProcess {
+impl Process {
     /// Starts this program with a task in a node's namespace and the experiment's cgroup; what it says, of its errors
     /// too, goes to a new file in the folder of the run.
     ///
     /// It goes there itself, once it runs: what is done between fork and exec would need a copy of this process, whose
     /// links would have to wait for every page that they write to.
     /// The thread that calls this must live as long as the child: the kernel ends the child with its parent thread.
-    pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<NodeProcess> {
+    pub fn start(node: &Node, bed: Bed<'_>, task: &Task, file: &str) -> Result<Process> {
         let what = match task {
             Task::Become { program, .. } => format!("{program} on node \"{}\"", node.name),
             _ => format!("the traffic on node \"{}\"", node.name),
@@ -52,7 +52,7 @@ impl NodeProcess {
         let errors = output.try_clone().context("use a file twice")?;
         command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
         let child = command.spawn().with_context(|| format!("start {what}"))?;
-        Ok(NodeProcess { child, what, file })
+        Ok(Process { child, what, file })
     }
 
     /// What it said so far.
@@ -94,7 +94,7 @@ impl NodeProcess {
     }
 }
 
-impl Drop for NodeProcess {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill(); // fails when it has ended, as it should have
         let _ = self.child.wait();

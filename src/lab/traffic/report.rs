@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What the two ends of a flow say about it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TrafficReport {
+pub enum Report {
     Bulk(TransferReport),
     /// Of transfers of a size, and of messages: each that was begun, in the order of their starts.
     Transfers(Vec<Transferred>),
