@@ -39,12 +39,12 @@ fn veth_pair_with_route_carries_packets() {
     let receiver = far.run(|| Ok(UdpSocket::bind((FAR, 0))?)).unwrap();
     receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 0))?)).unwrap();
-    // What the kernel sent by itself before the far end was up is lost.
-    let dropped = sent(&near, "knla0").unwrap().drops;
+    let before_it = sent(&near, "knla0").unwrap().packets;
     sender.send_to(b"knl", receiver.local_addr().unwrap()).unwrap();
     let mut received = [0; 8];
     assert_eq!(receiver.recv(&mut received).unwrap(), 3);
-    assert_eq!(sent(&near, "knla0").unwrap().drops, dropped);
+    // The kernel also sends by itself, and drops what it sends before the far end is up.
+    assert!(sent(&near, "knla0").unwrap().packets > before_it);
     drop((near, far));
     before.assert_unchanged();
 }

@@ -123,7 +123,7 @@ pub fn read_words(bytes: &[u8], _scratch: &Path) {
     assert!(!plain::plain_lines(&text).chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
     let _ = (units::parse_duration(&text), text.parse::<Share>(), text.parse::<QueueSize>(), text.parse::<Bytes>());
     if let Ok(rate) = text.parse::<BitsPerSec>() {
-        assert_eq!(rate.to_string().parse::<BitsPerSec>().ok(), Some(rate), "\"{text}\" is shown as another rate");
+        assert_eq!(rate.exact().parse::<BitsPerSec>().ok(), Some(rate), "\"{text}\" is written as another rate");
     }
     if let Ok(prefix) = text.parse::<Prefix>() {
         assert_eq!(prefix.to_string().parse::<Prefix>().ok(), Some(prefix), "\"{text}\"");
