@@ -101,8 +101,10 @@ shim! {
 
 impl Tcp {
     /// Packets sent and neither arrived nor lost, as far as the sender can tell.
+    ///
+    /// In the order of the kernel, in which no sum is larger than `packets_out`.
     pub fn in_flight(&self) -> u32 {
-        self.packets_out + self.retrans_out - self.sacked_out - self.lost_out
+        self.packets_out - self.sacked_out - self.lost_out + self.retrans_out
     }
 
     /// The window is below the threshold.
@@ -301,5 +303,20 @@ impl CongestionControl for Socket<'_> {
     fn set_clock(&mut self, now_ns: u64) {
         // SAFETY: no precondition.
         unsafe { (self.native.shim.set_clock)(now_ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_in_flight_are_counted_up_to_the_largest_window() {
+        let most = i32::MAX as u32;
+        let tcp = Tcp { packets_out: most, lost_out: most, retrans_out: most, ..Tcp::default() };
+        assert_eq!(tcp.in_flight(), most);
+        let all =
+            Tcp { packets_out: u32::MAX, sacked_out: 5, lost_out: u32::MAX - 5, retrans_out: 7, ..Tcp::default() };
+        assert_eq!(all.in_flight(), 7);
     }
 }
