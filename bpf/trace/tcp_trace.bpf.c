@@ -70,7 +70,7 @@ struct flow {
 	u8 opening_pkts; /* packets since OPEN, up to OPENING_PKTS; as many where its opening was not seen */
 	bool passes;
 	bool is_chosen; /* its socket has chosen this place: two processors may meet a socket at once */
-	u8 strays; /* ticks in a row that found another socket there, or a closed one */
+	u8 strays;	/* ticks in a row that found another socket there, or a closed one */
 };
 
 struct {
