@@ -140,6 +140,9 @@ static __always_inline void count_end(struct policy_label *mark, const struct so
  * A sweep and the end of a connection may meet, on two processors or one inside the other. If both added, their
  * counts would be counted twice. So a sweep claims a connection, the end of a connection announces itself, and the
  * second one leaves the connection to the first.
+ *
+ * One thing is not exact: the kernel may use the memory of a connection that ended for another one before the sweep that
+ * met its end has read it. Then the last bytes of that connection are not counted.
  */
 #define CLAIMED 0x100u /* a sweep is at it */
 #define ENDING 0x200u  /* it has ended */
