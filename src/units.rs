@@ -366,6 +366,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<BitsPerSec>(&text).unwrap(), BitsPerSec(rate), "{text}");
         }
         assert_eq!(BitsPerSec(10_000_000).exact(), "10mbit");
+        assert_eq!(BitsPerSec(999_999_999).exact(), "999999999bit"); // short it is 1gbit
         for text in ["50pkts", "1500B", "1.5bdp"] {
             assert_eq!(text.parse::<QueueSize>().unwrap().to_string(), text);
         }
