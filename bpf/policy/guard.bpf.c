@@ -79,58 +79,65 @@ static __always_inline u64 grown(u32 later, u32 earlier)
 	return growth < 1u << 31 ? growth : 0;
 }
 
-static __always_inline void look_at_rtt(struct guard_cell *cell, const struct tcp_sock___trace *tp)
-{
-	u32 srtt_us = tp->srtt_us >> 3;
-	u32 min_rtt_us = tp->rtt_min.s[0].v;
+/* What a connection did so far, read while it lasts. */
+struct reading {
+	struct policy_counted counts; /* without its standing */
+	u32 srtt_us;
+	u32 min_rtt_us;
+	bool failed;
+};
 
-	if (!srtt_us || !min_rtt_us || min_rtt_us == ~0u)
+static __always_inline void read_connection(struct reading *reading, const struct tcp_sock___trace *tp)
+{
+	note_counts(&reading->counts, tp);
+	reading->srtt_us = tp->srtt_us >> 3;
+	reading->min_rtt_us = tp->rtt_min.s[0].v;
+	reading->failed = ((const struct sock___policy *)sk_of(tp))->sk_err != 0;
+}
+
+static __always_inline void look_at_rtt(struct guard_cell *cell, const struct reading *now)
+{
+	if (!now->srtt_us || !now->min_rtt_us || now->min_rtt_us == ~0u)
 		return;
-	if (srtt_us > min_rtt_us)
-		__sync_fetch_and_add(&cell->inflation, log2_fixed(srtt_us) - log2_fixed(min_rtt_us));
+	if (now->srtt_us > now->min_rtt_us)
+		__sync_fetch_and_add(&cell->inflation, log2_fixed(now->srtt_us) - log2_fixed(now->min_rtt_us));
 	__sync_fetch_and_add(&cell->looks, 1);
 }
 
-/*
- * Adds what the connection did since it was counted last. Only who has claimed it calls this. Its counts may grow
- * meanwhile: each is read once.
- */
-static __always_inline struct guard_cell *count(struct policy_label *mark, const struct tcp_sock___trace *tp,
-						bool is_first)
+/* Adds what the connection did since it was counted last. Only who has claimed it, or ends it, calls this. */
+static __always_inline struct guard_cell *count(struct policy_label *mark, const struct reading *reading, bool is_first)
 {
+	const struct policy_counted *now = &reading->counts;
 	struct policy_counted *before = &mark->counted;
 	struct guard_key key = {.slot = mark->slot, .fold = mark->fold};
 	struct guard_cell *cell = bpf_map_lookup_elem(&tccc_cells, &key);
-	struct policy_counted now;
 	u64 acked = 0;
 
 	if (!cell)
 		return 0;
-	note_counts(&now, tp);
 	if (is_first)
 		__sync_fetch_and_add(&cell->connections, 1);
-	if (now.bytes_acked > before->bytes_acked) /* or the socket connected again: its counts begin anew */
-		acked = now.bytes_acked - before->bytes_acked;
+	if (now->bytes_acked > before->bytes_acked) /* or the socket connected again: its counts begin anew */
+		acked = now->bytes_acked - before->bytes_acked;
 	__sync_fetch_and_add(&cell->bytes_acked, acked);
-	__sync_fetch_and_add(&cell->busy_ticks, grown(now.busy_ticks, before->busy_ticks));
-	__sync_fetch_and_add(&cell->sent_pkts, grown(now.sent_pkts, before->sent_pkts));
-	__sync_fetch_and_add(&cell->retrans_pkts, grown(now.retrans_pkts, before->retrans_pkts));
-	__sync_fetch_and_add(&cell->timeouts, (u16)(now.timeouts - before->timeouts));
+	__sync_fetch_and_add(&cell->busy_ticks, grown(now->busy_ticks, before->busy_ticks));
+	__sync_fetch_and_add(&cell->sent_pkts, grown(now->sent_pkts, before->sent_pkts));
+	__sync_fetch_and_add(&cell->retrans_pkts, grown(now->retrans_pkts, before->retrans_pkts));
+	__sync_fetch_and_add(&cell->timeouts, (u16)(now->timeouts - before->timeouts));
 	if (acked)
-		look_at_rtt(cell, tp);
-	keep_counts(before, &now);
+		look_at_rtt(cell, reading);
+	keep_counts(before, now);
 	return cell;
 }
 
 /* The last count of a connection. */
-static __always_inline void count_end(struct policy_label *mark, const struct sock *sk,
-				      const struct tcp_sock___trace *tp, bool is_first)
+static __always_inline void count_end(struct policy_label *mark, const struct reading *last, bool is_first)
 {
-	struct guard_cell *cell = count(mark, tp, is_first);
+	struct guard_cell *cell = count(mark, last, is_first);
 
 	if (cell) {
 		__sync_fetch_and_add(&cell->ended, 1);
-		if (((const struct sock___policy *)sk)->sk_err)
+		if (last->failed)
 			__sync_fetch_and_add(&cell->abnormal, 1);
 	}
 	mark->counted.standing = POLICY_ENDED;
@@ -138,14 +145,16 @@ static __always_inline void count_end(struct policy_label *mark, const struct so
 
 /*
  * A sweep and the end of a connection may meet, on two processors or one inside the other. If both added, their
- * counts would be counted twice. So a sweep claims a connection, the end of a connection announces itself, and the
- * second one leaves the connection to the first.
- *
- * One thing is not exact: the kernel may use the memory of a connection that ended for another one before the sweep that
- * met its end has read it. Then the last bytes of that connection are not counted.
+ * counts would be counted twice. So a sweep claims a connection, and the end of a claimed one leaves what it did in
+ * `last` and announces itself: the sweep counts it. The sweep may not read it any more then: the kernel may use its
+ * memory for another connection.
  */
-#define CLAIMED 0x100u /* a sweep is at it */
-#define ENDING 0x200u  /* it has ended */
+#define CLAIMED 0x100u	 /* a sweep is at it */
+#define ENDING 0x200u	 /* it has ended */
+#define ANNOUNCE_TRIES 4 /* a sweep claims and releases a connection once, and the next sweep is seconds away */
+
+/* Of the one connection that the sweep, a single thread, has claimed. */
+struct reading last;
 
 struct bpf_iter__bpf_sk_storage_map___guard {
 	struct bpf_iter_meta___trace *meta;
@@ -159,7 +168,9 @@ int tccc_guard_sum(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 	struct policy_label *mark = ctx->value;
 	struct sock *sk = ctx->sk;
 	const struct tcp_sock___trace *tp = sk ? tcp_sock_of(sk) : 0;
-	u32 before, found;
+	struct reading now;
+	bool is_first;
+	u32 before;
 
 	if (!tp || !mark || mark->generation != judged_generation || !was_connected(sk_of(tp)->__sk_common.skc_state))
 		return 0;
@@ -168,11 +179,32 @@ int tccc_guard_sum(struct bpf_iter__bpf_sk_storage_map___guard *ctx)
 		return 0;
 	if (__sync_val_compare_and_swap(&mark->counted.standing, before, before | CLAIMED) != before)
 		return 0;
-	count(mark, tp, before == POLICY_UNCOUNTED);
-	found = __sync_val_compare_and_swap(&mark->counted.standing, before | CLAIMED, POLICY_COUNTED);
-	if (found & ENDING)
-		count_end(mark, sk, tp, false);
+	is_first = before == POLICY_UNCOUNTED;
+	read_connection(&now, tp);
+	/* Only if it has not ended meanwhile is that what the connection did. */
+	if (!(__sync_fetch_and_or(&mark->counted.standing, 0) & ENDING)) {
+		count(mark, &now, is_first);
+		is_first = false;
+	}
+	if (__sync_val_compare_and_swap(&mark->counted.standing, before | CLAIMED, POLICY_COUNTED) & ENDING)
+		count_end(mark, &last, is_first);
 	return 0;
+}
+
+/* Says that the connection has ended; returns how it stood. */
+static __always_inline u32 announce_end(struct policy_label *mark, const struct reading *now)
+{
+	u32 before = mark->counted.standing, found;
+
+	for (int try = 0; try < ANNOUNCE_TRIES; try++) {
+		if (before & CLAIMED)
+			last = *now;
+		found = __sync_val_compare_and_swap(&mark->counted.standing, before, before | ENDING);
+		if (found == before)
+			break;
+		before = found;
+	}
+	return before;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -180,6 +212,7 @@ int BPF_PROG(tccc_guard_end, const struct sock *sk, int old_state, int new_state
 {
 	const struct tcp_sock___trace *tp;
 	struct policy_label *mark;
+	struct reading now;
 	u32 before;
 
 	if (new_state != STATE_CLOSE || !was_connected(old_state))
@@ -190,8 +223,9 @@ int BPF_PROG(tccc_guard_end, const struct sock *sk, int old_state, int new_state
 	tp = tcp_sock_of(sk);
 	if (!tp)
 		return 0;
-	before = __sync_fetch_and_or(&mark->counted.standing, ENDING);
+	read_connection(&now, tp);
+	before = announce_end(mark, &now);
 	if (before == POLICY_UNCOUNTED || before == POLICY_COUNTED)
-		count_end(mark, sk, tp, before == POLICY_UNCOUNTED);
+		count_end(mark, &now, before == POLICY_UNCOUNTED);
 	return 0;
 }
