@@ -3,6 +3,7 @@
 #[path = "../../../tests/parsers/src/names.rs"]
 mod names;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +20,8 @@ use crate::process;
 use names::NAMES;
 
 const TABLE: Block = Block { document: "tests/README.md", command: "cargo xtask fuzz --parsers --bless" };
+/// What all runs so far have cost and covered, by parser: JSON of [`Totals`].
+const TOTALS: &str = "tests/parsers/totals.json";
 /// The one in C: the program of bpf/option, built natively.
 const OPTION: &str = "option";
 /// Longest input, bytes: room for the objects and recordings of the tree.
@@ -44,7 +47,7 @@ const FLAGS_C: [&str; 6] = [
 
 type Parser = (&'static str, &'static str);
 
-/// What the corpus of one parser has cost and covers so far, over all runs on this machine.
+/// What runs of one parser have cost, and the most that a corpus of them covers.
 #[derive(Default, Serialize, Deserialize)]
 struct Total {
     seconds: u64,
@@ -52,6 +55,8 @@ struct Total {
     edges: u64,
     corpus: usize,
 }
+
+type Totals = BTreeMap<String, Total>;
 
 /// Lets each parser look for so many seconds, and prints a line for each.
 ///
@@ -84,7 +89,25 @@ pub fn fuzz(arguments: &Arguments) -> Result<()> {
     if !failures.is_empty() {
         bail!("found:\n  {}", failures.join("\n  "));
     }
-    if arguments.bless { TABLE.write(&table()?) } else { Ok(()) }
+    if arguments.bless { bless() } else { Ok(()) }
+}
+
+/// Moves what this machine has done to the totals in the tree, and writes the table of those.
+fn bless() -> Result<()> {
+    let mut totals = totals()?;
+    for (name, _) in NAMES {
+        let folder = folder(name);
+        totals.entry(name.to_owned()).or_default().add(Total::read(&folder));
+        Total::default().write(&folder)?;
+    }
+    let text = serde_json::to_string_pretty(&totals).context("write the totals")? + "\n";
+    fs::write(process::workspace().join(TOTALS), text).with_context(|| format!("write {TOTALS}"))?;
+    TABLE.write(&table(&totals))
+}
+
+fn totals() -> Result<Totals> {
+    let text = fs::read(process::workspace().join(TOTALS)).with_context(|| format!("read {TOTALS}"))?;
+    serde_json::from_slice(&text).with_context(|| format!("read {TOTALS}"))
 }
 
 fn next<'a>(waiting: &Mutex<impl Iterator<Item = &'a Parser>>) -> Option<&'a Parser> {
@@ -148,10 +171,12 @@ fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
     command.args(["-print_final_stats=1", "-detect_leaks=0", "-reload=0", "-print_funcs=0"]).arg(&corpus);
     let log = said(&mut command, &folder.join("log"))?;
     let mut total = Total::read(&folder);
-    total.seconds += u64::from(seconds);
-    total.inputs += last_number(&log, "stat::number_of_executed_units:").unwrap_or(0);
-    total.edges = last_number(&log, " cov:").unwrap_or(0);
-    total.corpus = fs::read_dir(&corpus).map_or(0, Iterator::count);
+    total.add(Total {
+        seconds: u64::from(seconds),
+        inputs: last_number(&log, "stat::number_of_executed_units:").unwrap_or(0),
+        edges: last_number(&log, " cov:").unwrap_or(0),
+        corpus: fs::read_dir(&corpus).map_or(0, Iterator::count),
+    });
     total.write(&folder)?;
     Ok(total)
 }
@@ -209,19 +234,27 @@ impl Total {
 
     fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_string(self).context("write what was done")?;
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         fs::write(folder.join("total.json"), text).context("write what was done")
+    }
+
+    fn add(&mut self, other: Total) {
+        self.seconds += other.seconds;
+        self.inputs += other.inputs;
+        self.edges = self.edges.max(other.edges);
+        self.corpus = self.corpus.max(other.corpus);
     }
 }
 
-/// The table in Markdown, of everything that was done on this machine.
-fn table() -> Result<String> {
+/// The table in Markdown.
+fn table(totals: &Totals) -> String {
     let row = |(name, what): Parser| {
-        let Total { seconds, inputs, edges, corpus } = Total::read(&folder(name));
-        format!("| `{name}` | {what} | {inputs} | {edges} | {corpus} | {:.1} |\n", seconds as f64 / 60.0)
+        let Total { seconds, inputs, edges, corpus } = &totals[name];
+        format!("| `{name}` | {what} | {inputs} | {edges} | {corpus} | {:.1} |\n", *seconds as f64 / 60.0)
     };
     let head =
         "| parser | what it reads | inputs | edges | corpus | minutes |\n| --- | --- | ---: | ---: | ---: | ---: |\n";
-    Ok(NAMES.into_iter().map(row).fold(head.to_owned(), |table, row| table + &row))
+    NAMES.into_iter().map(row).fold(head.to_owned(), |table, row| table + &row)
 }
 
 #[cfg(test)]
@@ -237,6 +270,11 @@ mod tests {
         );
         assert_eq!(chosen(&["http".to_owned()]).unwrap()[0].0, "http");
         assert_eq!(chosen(&[]).unwrap().len(), 14);
+    }
+
+    #[test]
+    fn table_shows_the_totals_of_the_tree() {
+        TABLE.compare(&table(&totals().unwrap())).unwrap();
     }
 
     #[test]
