@@ -126,6 +126,7 @@ fn document() -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], 1);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("\"schema\":").count(), 1, "a key stands once");
     document
 }
 

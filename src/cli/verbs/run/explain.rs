@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::cli::output::{Format, SCHEMA};
+use crate::cli::output::Format;
 use crate::failure::Failure;
 use crate::model::metrics::METRICS;
 use crate::nearest::nearest;
@@ -18,7 +18,6 @@ const INDENT: usize = 20;
 
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
     sections: Vec<Section>,
     metrics: Vec<Metric>,
 }
@@ -76,7 +75,7 @@ pub fn run(name: Option<&str>, output: Format) -> Result<()> {
     });
     let is_list = found.iter().any(|entry| entry.field.section().is_some());
     let chosen = if name.is_some() { with_own_fields(&found, &all) } else { found };
-    let document = Document { schema: SCHEMA, sections: sections(&chosen, &all), metrics: metrics.collect() };
+    let document = Document { sections: sections(&chosen, &all), metrics: metrics.collect() };
     output.print(&document, |out, document| if is_list { document.write_list(out) } else { document.write_cards(out) })
 }
 
