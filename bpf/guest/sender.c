@@ -3,7 +3,8 @@
  * TCP senders inside the guest kernel: one connection each, driven by jobs, which never sleep.
  *
  * A bulk flow sends what iperf3 sends over its data connection: a cookie of 37 bytes, and after its acknowledgement
- * writes of 128 KB until the length is over. Then the receiver closes the connection, at the moment at which a message
+ * writes of 128 KB until the length is over. One that counts from its start does not wait for the acknowledgement, as
+ * in src/lab/traffic/stream.rs. Then the receiver closes the connection, at the moment at which a message
  * from the sender would have passed the queue. It answers later data with resets. Transfers and messages write 64 KB at
  * a time, close, and wait for the receiver to close, as in src/lab/traffic/transfers.rs.
  */
@@ -127,9 +128,8 @@ static void serve_bulk(struct sender *sender)
 		if (tp->snd_una != tp->write_seq)
 			return;
 		sender->stage = SENDER_SENDING;
-		if (!flow->asked.from_start)
-			flow->start_ns = now_ns;
-		job_at(&sender->job, flow->start_ns + flow->asked.length_ns);
+		flow->start_ns = now_ns;
+		job_at(&sender->job, now_ns + flow->asked.length_ns);
 	}
 	if (now_ns >= flow->start_ns + flow->asked.length_ns)
 		stop_bulk(sender, now_ns);
@@ -139,12 +139,16 @@ static void serve_bulk(struct sender *sender)
 
 static void begin_sending(struct sender *sender)
 {
-	if (sender->flow->asked.sends == TCCC_SENDS_BULK) {
-		sender->stage = SENDER_COOKIE;
-		send_some(sender->sock, COOKIE_BYTES);
-		return;
-	}
+	const struct flow *flow = sender->flow;
+
 	sender->stage = SENDER_SENDING;
+	if (flow->asked.sends != TCCC_SENDS_BULK)
+		return;
+	send_some(sender->sock, COOKIE_BYTES);
+	if (flow->asked.from_start)
+		job_at(&sender->job, flow->start_ns + flow->asked.length_ns);
+	else
+		sender->stage = SENDER_COOKIE;
 }
 
 static void send(struct sender *sender)

@@ -23,6 +23,40 @@ pub fn late_connection(sender: &str) -> String {
     format!("{head}[virtual]\nstart_spread = \"0s\"\n{link}{flow}sender = \"{sender}\"\n")
 }
 
+/// Ten packets a round trip of 100 ms for a second: the connection takes the first of them, and nine carry data. The first
+/// ten have the flow's own opening among them.
+pub const TEN_A_ROUND_TRIP: &str = r#"
+title = "Ten a round trip"
+claim = "x"
+profile = "paper"
+duration = "1s"
+runs = 1
+seed = 5
+virtual = { start_spread = "0s" }
+
+[[link]]
+ends = ["s", "r"]
+rate = "100mbit"
+delay = "50ms"
+queue = "100pkts"
+
+[[flow]]
+name = "data"
+from = "s"
+to = "r"
+algorithm = "reno"
+window_cap = 10
+initial_cwnd = 10
+sender = "tccc"
+"#;
+
+/// Asserts what a run of [`TEN_A_ROUND_TRIP`] brought, whatever engine made it.
+#[track_caller]
+pub fn assert_ten_a_round_trip(received_bytes: u64, mss_bytes: u64) {
+    let packets = received_bytes as f64 / mss_bytes as f64;
+    assert!((88.0..=90.0).contains(&packets), "{packets} packets");
+}
+
 /// A small scenario: three variants of one sender over two links; every run takes about three seconds.
 pub const TINY: &str = include_str!("../fixtures/scenarios/tiny.toml");
 

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::experiment::{finished, late_connection};
+use crate::common::experiment::{TEN_A_ROUND_TRIP, assert_ten_a_round_trip, finished, late_connection};
 use crate::common::{needs, poll_until, tccc};
 use crate::lab::virtual_time::{Bench, record, scenario};
 use nix::sys::signal::{self, Signal};
@@ -104,6 +104,15 @@ fn blocks_published_one_by_one_are_the_whole_plan() {
     assert!(publish(7).contains("the plan has no block 7"), "there may be more machines than blocks");
     assert_eq!(fs::read_dir(&published).unwrap().count(), 6);
     assert_eq!(digest(&published), digest(&bench.runs("whole", "--runs 2")));
+}
+
+/// It waited for the acknowledgement of its opening, as iperf3 does, and lost a round trip to the kernel's.
+#[test]
+fn own_sender_sends_what_it_sends_on_the_kernel() {
+    needs!(guest);
+    let bench = Bench::new(TEN_A_ROUND_TRIP);
+    let flow = &record(&bench.runs("out", ""))["flows"][0];
+    assert_ten_a_round_trip(flow["received_bytes"].as_u64().unwrap(), flow["mss_bytes"].as_u64().unwrap());
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::experiment::{
-    OVERLOADED, TINY, descendants, finished, is_alive, late_connection, numbers_that_arrive, place, run_command,
-    unfinished,
+    OVERLOADED, TEN_A_ROUND_TRIP, TINY, assert_ten_a_round_trip, descendants, finished, is_alive, late_connection,
+    numbers_that_arrive, place, run_command, unfinished,
 };
 use crate::common::need::quiet_attempt;
 use crate::common::{HostSnapshot, needs, poll_until};
@@ -51,6 +51,19 @@ fn done(out: &Path) -> Vec<RunRecord> {
 fn events(out: &Path, record: &RunRecord) -> Vec<Event> {
     let text = fs::read_to_string(out.join("runs").join(&record.id).join("events.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn own_sender_sends_what_it_sends_in_virtual_time() {
+    needs!(root, struct_ops, cgroup2);
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, out) = (folder.path().join("ten.toml"), folder.path().join("out"));
+    fs::write(&scenario, TEN_A_ROUND_TRIP).unwrap();
+    if measured(&scenario, &out).is_none() {
+        return;
+    }
+    let flow = &done(&out)[0].flows[0];
+    assert_ten_a_round_trip(flow.received_bytes, flow.mss_bytes.into());
 }
 
 /// iperf3 would begin to count when its connection is made.
