@@ -68,7 +68,7 @@ impl Link for Plain {
             let grown = |value: fn(&Sent) -> u64| value(&after[number]).saturating_sub(value(&before[number]));
             let packets = grown(|sent| sent.packets);
             LinkCounters {
-                received_pkts: packets,
+                received_pkts: packets + grown(|sent| sent.drops),
                 sent_pkts: packets,
                 sent_bytes: grown(|sent| sent.bytes).saturating_sub(packets * ETHERNET_HEADER),
                 // The only queue on its way is the kernel's own, of the receiving processor.

@@ -32,6 +32,9 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
     if let Some((name, counters)) = all().find(|(_, counters)| counters.failed_pkts > 0) {
         return Some(format!("the link {name} could not carry {} packets", counters.failed_pkts));
     }
+    if let Some((name, dropped)) = drops_without_a_queue(cell, links) {
+        return Some(format!("the link {name} has no rate, and dropped {dropped} packets"));
+    }
     if let Some((name, counters)) = all().find(|(_, counters)| late(counters) > limit_us) {
         let p99 = late(counters);
         return Some(format!("the link {name} was late: p99 {p99:.0} us, allowed {limit_us:.0} us"));
@@ -42,6 +45,17 @@ pub fn lateness(cell: &Cell, links: &[LinkRecord]) -> Option<String> {
         return Some(format!("a link stalled for {stall:.1} ms, allowed {most} ms: a retransmission timer may expire"));
     }
     overflow_by_stall(cell, links, stall_us)
+}
+
+/// A link without a rate, beside one that has one, and what this host dropped there: the path would not drop it.
+fn drops_without_a_queue<'a>(cell: &Cell, links: &'a [LinkRecord]) -> Option<(&'a str, u64)> {
+    let has_rate = |number: usize, side: usize| queue_time(cell, &Hop { link: number, side }).is_some();
+    let hops = || links.iter().enumerate().flat_map(|(number, link)| [0, 1].map(|side| (number, side, link)));
+    let dropped = |(number, side, link): (usize, usize, &'a LinkRecord)| {
+        let dropped = link.counters[side].overflow_pkts;
+        (dropped > 0 && !has_rate(number, side)).then_some((link.name.as_str(), dropped))
+    };
+    if hops().any(|(number, side, _)| has_rate(number, side)) { hops().find_map(dropped) } else { None }
 }
 
 /// Why what was sent was not what was asked; none when it was.
@@ -137,6 +151,17 @@ mod tests {
         assert!(why(1, 0, 1.0, 1.0).unwrap().contains("could not carry 1 packets"));
         assert!(why(0, 0, 1001.0, 2000.0).unwrap().contains("p99 1001 us, allowed 1000 us"));
         assert!(why(0, 9, 100.0, 80_000.0).unwrap().contains("stalled for 80.0 ms, the queue of a-b lasts 75.0 ms"));
+    }
+
+    #[test]
+    fn link_without_a_rate_drops_nothing_beside_one_that_has_one() {
+        let access = link(["b", "c"], "");
+        let one = tests::cell(&(link(["a", "b"], "rate=\"8mbit\"") + &access + &flow("f", ["a", "c"], RENO)));
+        let why = |cell, dropped| lateness(cell, &[record(0, 0, [1.0, 1.0]), record(0, dropped, [1.0, 1.0])]);
+        assert_eq!(why(&one, 0), None);
+        assert!(why(&one, 3).unwrap().contains("has no rate, and dropped 3 packets"));
+        let open = tests::cell(&(link(["a", "b"], "") + &access + &flow("f", ["a", "c"], RENO)));
+        assert_eq!(why(&open, 3), None, "where nothing has a rate, this is the path's only queue");
     }
 
     /// What is said of a run with these stalls (end and length) and these moments of a full queue, milliseconds.
