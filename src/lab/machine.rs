@@ -6,8 +6,9 @@ use sha2::{Digest, Sha256};
 
 use crate::model::run::Machine;
 
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Where a machine says which it is. A container without the first has the second of its host, until that boots again.
-const IDS: [&str; 2] = ["/etc/machine-id", "/proc/sys/kernel/random/boot_id"];
+const IDS: [&str; 2] = ["/etc/machine-id", BOOT_ID];
 /// Characters of the digest that are kept: two of a million machines share them with a chance below 1e-7.
 const ID_LENGTH: usize = 16;
 
@@ -33,8 +34,8 @@ pub fn id() -> Option<String> {
 
 /// This boot of the machine. None: the machine does not say.
 pub fn boot() -> Option<String> {
-    let ids = IDS.map(line);
-    ids.iter().all(|id| !id.is_empty()).then(|| shortened(&ids.concat()))
+    let boot = line(BOOT_ID);
+    (!boot.is_empty()).then(|| shortened(&boot))
 }
 
 /// Adds the machines that are not known yet.

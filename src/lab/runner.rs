@@ -87,7 +87,8 @@ pub fn run(work: &Work<'_>, network: &dyn Network, tell: &mut dyn FnMut(Progress
     if let Some(earlier) = &earlier {
         check_same_host(earlier, &host, &results)?;
     }
-    let paths = Paths::measure(work, &to_do, network, &Earlier::of(earlier.as_ref()), tell)?;
+    let same_tools = earlier.as_ref().filter(|earlier| earlier.tools == host.tools);
+    let paths = Paths::measure(work, &to_do, network, &Earlier::of(same_tools), tell)?;
     let outside = calibrate::outside(&paths.calibration);
     let (to_do, left_out): (Vec<_>, Vec<_>) = to_do.into_iter().partition(|run| paths.carry(plan, run));
     if !to_do.is_empty() || earlier.is_none() {

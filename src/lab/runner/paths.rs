@@ -88,7 +88,7 @@ impl Paths {
     }
 }
 
-/// What an interrupted call measured.
+/// What an interrupted call of the same version measured.
 #[derive(Debug, Default)]
 pub struct Earlier<'a> {
     calibration: &'a [Calibration],
@@ -103,8 +103,8 @@ impl<'a> Earlier<'a> {
 
     /// Whether the path of a cell was measured in this boot and was what the scenario asks.
     ///
-    /// A call relies on its first measurements to its end, however long it takes; so does one that resumes it. Whether
-    /// links are late is seen in every run.
+    /// A call measures each path once. One that resumes it in the same boot does not measure it again. Whether links are late
+    /// is seen in every run.
     fn has(&self, plan: &Plan, cell: &Cell) -> bool {
         let at = path_place(plan, cell);
         let is_on_it = |other: &&Cell| at.iter().all(|(name, value)| other.at.get(name) == Some(value));
