@@ -96,8 +96,13 @@ impl Detached {
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
         unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
-        let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
-        let process = Process::of(child.id()).context("see it in /proc")?;
+        let mut child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+        let process = Process::of(child.id());
+        if process.is_none() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let process = process.context("see it in /proc")?;
         Ok(Detached { child: Some(child), process })
     }
 
