@@ -176,6 +176,12 @@ static __always_inline u64 moved_of(const struct tcp_sock___trace *tp)
 	return tp->bytes_acked + tp->bytes_received + tp->delivered;
 }
 
+/* The same of what an event tells. */
+static __always_inline u64 moved_in(const struct tccc_event *event)
+{
+	return event->bytes_acked + event->bytes_received + event->delivered_pkts;
+}
+
 static __always_inline void count_dropped(u32 reason)
 {
 	u64 *count = bpf_map_lookup_elem(&tccc_dropped, &reason);
@@ -381,7 +387,7 @@ static __always_inline struct tccc_event *reserve_loss(struct flow *flow, const 
 {
 	struct tccc_event *event = reserve(tp, TCCC_EVENT_LOSS);
 
-	flow->lost_ns = bpf_ktime_get_ns();
+	flow->lost_ns = event ? event->time_ns : bpf_ktime_get_ns();
 	flow->lost_pkts = event ? event->lost_pkts : tp->lost;
 	flow->retrans_pkts = event ? event->retrans_pkts : tp->total_retrans;
 	return event;
@@ -470,7 +476,7 @@ static __always_inline void look_by_clock(struct flow *flow, u32 index, u64 sk)
 	if (bpf_ringbuf_query(&tccc_events, RING_UNREAD_BYTES) >= yield_bytes)
 		return;
 	event = is_loss_due(flow, tp) ? reserve_loss(flow, tp) : reserve(tp, TCCC_EVENT_SAMPLE);
-	flow->moved = event ? event->bytes_acked + event->bytes_received + event->delivered_pkts : moved;
+	flow->moved = event ? moved_in(event) : moved;
 	if (event)
 		submit(event);
 }
