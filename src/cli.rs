@@ -18,7 +18,7 @@ mod verbs;
 use output::tell;
 pub use verbs::{Command, capabilities};
 
-/// Options of every command stand behind its own.
+/// Lists global options after the command's own.
 const BEHIND: usize = 900;
 
 /// Published TCP congestion control in the real kernel: load safely, watch live, measure honestly

@@ -39,7 +39,7 @@ pub struct OpenResultDir {
 impl OpenResultDir {
     /// Creates a result directory for a plan, or opens the one that was interrupted.
     ///
-    /// Errors: those of [`ResultDir::check`]; another process works in it; it cannot be written.
+    /// Errors: those of [`OpenResultDir::check`]; another process works in it; it cannot be written.
     pub fn open(path: &Path, plan: &Plan, scenario: &str) -> Result<OpenResultDir> {
         OpenResultDir::check(path, plan, scenario)?;
         let runs = path.join("runs");
@@ -163,7 +163,7 @@ impl OpenResultDir {
         Ok(RunFolder { path, kept: false })
     }
 
-    /// The id under which a run is kept that ended so: its own when it is done, else one that no folder has.
+    /// Returns the id under which a run with this status is kept: its own if it is done, else a new one.
     pub fn id_of(&self, run: &PlannedRun, status: RunStatus) -> String {
         match status {
             RunStatus::Done => run.id.clone(),

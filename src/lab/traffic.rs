@@ -1,8 +1,8 @@
 //! Traffic: processes in the nodes' namespaces that die with this one, and what they report.
 //!
 //! Bulk flows are iperf3's ([`bulk`]) unless the scenario asks for our own sender. Transfers of a size and datagrams at a
-//! constant rate are always our own ([`own`], and [`child`] in the namespaces): iperf3 opens a control connection for every one, times by its exchange over that, and
-//! gives up a UDP flow whose first packet is lost.
+//! constant rate are always our own ([`own`], and [`child`] in the namespaces): iperf3 opens a control connection for every
+//! one, times by its exchange over that, and gives up a UDP flow whose first packet is lost.
 
 pub mod bulk;
 pub mod child;

@@ -79,7 +79,7 @@ pub fn apply(locked: &Locked, new: NewGeneration) -> Result<GenerationRecord> {
     match new.role {
         GenerationRole::Permanent | GenerationRole::Begins(_) => refuse_during_trial(&record)?,
         GenerationRole::Continues(_) | GenerationRole::Concludes => {
-            ensure!(within.is_some(), "find the trial that goes on");
+            ensure!(within.is_some(), "no trial is running");
         }
     }
     let before = active(&pins, &record);

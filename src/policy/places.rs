@@ -13,8 +13,10 @@ use crate::kernel::cgroup;
 /// Errors: no cgroup v2 mount; those of `note`. A cgroup that vanishes meanwhile is left out.
 pub fn fill(tree: &CgroupTree, mut note: impl FnMut(u64, CgroupPlace) -> Result<()>) -> Result<()> {
     let note = |id, place: &CgroupPlace| {
-        let matters = *place != CgroupPlace::default();
-        if matters { note(id, *place).map(|()| true) } else { Ok(true) }
+        if *place != CgroupPlace::default() {
+            note(id, *place)?;
+        }
+        Ok(true)
     };
     cgroup::walk(tree.root(), |above, name| tree.place(*above, &name.to_string_lossy()), note)
 }

@@ -102,7 +102,7 @@ shim! {
 impl Tcp {
     /// Packets sent and neither arrived nor lost, as far as the sender can tell.
     ///
-    /// In the order of the kernel, in which no sum is larger than `packets_out`.
+    /// Subtracts first, as the kernel does, so that no intermediate sum overflows.
     pub fn in_flight(&self) -> u32 {
         self.packets_out - self.sacked_out - self.lost_out + self.retrans_out
     }

@@ -70,7 +70,7 @@ pub enum Task {
     SendStream(Sending),
     ReceiveStream {
         at: SocketAddrV4,
-        /// How long after the flow's beginning payload counts.
+        /// Payload counts if it arrives within this time of the flow's start.
         #[serde(with = "duration_text")]
         length: Duration,
     },

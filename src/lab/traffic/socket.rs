@@ -101,7 +101,7 @@ impl Going {
         Going { socket, done }
     }
 
-    /// Waits for its end, and gives up what is not done in time; why it is not done.
+    /// Returns why the sender did not finish in time, or None if it did.
     pub fn finish(self, left: Duration) -> Option<String> {
         match self.end(left) {
             Some(Ok(())) => None,
@@ -110,7 +110,7 @@ impl Going {
         }
     }
 
-    /// Waits for its end, and gives up what goes on after the time; none of that.
+    /// Waits for the sender. Returns None, and resets the connection, if it has not ended in time.
     pub fn end(self, left: Duration) -> Option<Result<()>> {
         let ended = self.done.recv_timeout(left).ok();
         if !matches!(ended, Some(Ok(()))) {

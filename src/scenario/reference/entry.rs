@@ -1,6 +1,6 @@
 //! The declarations as a list of fields with their places, to look up and to print.
 
-use super::field::{Field, Section, Unset};
+use super::field::{Field, Section, Unset, is_open};
 use super::whole::DOCUMENT;
 
 /// A field at one place of the file.
@@ -54,10 +54,6 @@ impl Entry {
         let is_own = |(own, given): (&&str, &&str)| own == given || is_open(own);
         own.ends_with(&given) || own.len() == given.len() && own.iter().zip(&given).all(is_own)
     }
-}
-
-fn is_open(name: &str) -> bool {
-    name.chars().all(|c| c.is_ascii_uppercase())
 }
 
 /// The fields that a name means: all of the name, each once.

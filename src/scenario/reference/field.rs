@@ -105,7 +105,7 @@ impl Field {
 
     /// Whether its name stands for names that the file chooses.
     pub fn is_open(&self) -> bool {
-        self.name.chars().all(|c| c.is_ascii_uppercase())
+        is_open(self.name)
     }
 
     /// The section of a field that holds tables.
@@ -139,6 +139,11 @@ impl Section {
     pub fn is_open(&self) -> bool {
         self.own.iter().all(Field::is_open) && self.shared.is_empty()
     }
+}
+
+/// Whether a name stands for names that the file chooses: it is in capitals.
+pub(super) fn is_open(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_uppercase())
 }
 
 impl Kind {
@@ -178,7 +183,10 @@ impl Kind {
 
     /// Whether a whole number is in the range.
     pub fn takes(&self, number: u64) -> bool {
-        !matches!(self, Kind::Whole([low, high], _) if !(*low..=*high).contains(&number))
+        match self {
+            Kind::Whole([low, high], _) => (*low..=*high).contains(&number),
+            _ => true,
+        }
     }
 
     /// The smallest and the largest value.
