@@ -33,7 +33,6 @@ use self::image::Image;
 use self::modules::Workshop;
 use self::process::{CONSOLE, Launch};
 use self::setting::{GuestSetting, Measured};
-use crate::failure::Failure;
 use crate::lab::cost::{self, Jobs};
 use crate::lab::plan::{Plan, PlannedRun};
 use crate::lab::pool::{self, Pool, workers};
@@ -226,7 +225,7 @@ fn check_same_tools(earlier: &HostRecord, now: &HostRecord, results: &OpenResult
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::{Failure, FailureKind};
     use crate::kernel::congestion::OF_LINUX;
     use crate::lab::plan::Choices;
     use crate::lab::plan::tests::{TEXT, planned};

@@ -17,7 +17,6 @@ use self::paths::{Earlier, Paths, distinct_paths};
 use self::queue::Queue;
 use self::together::Together;
 use crate::emulate::Network;
-use crate::failure::Failure;
 use crate::kernel::cgroup::{self, RunCgroup};
 use crate::kernel::privilege;
 use crate::lab::algorithms::Algorithms;
@@ -141,7 +140,7 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::{Failure, FailureKind};
     use crate::lab::plan::tests::{TEXT, planned};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {
