@@ -16,6 +16,18 @@ pub fn target() -> PathBuf {
     workspace().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }
 
+/// The debug build of tccc.
+pub fn tccc() -> PathBuf {
+    target().join("debug/tccc")
+}
+
+/// Builds [`tccc`].
+///
+/// Errors: it does not build.
+pub fn build_tccc() -> Result<()> {
+    run("build", cargo("build").args(["--quiet", "--bin", "tccc"]))
+}
+
 /// A program that starts at the top of the workspace and asks nothing.
 pub fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
