@@ -4,35 +4,26 @@ use std::fs;
 use std::process::Stdio;
 
 use anyhow::Result;
-use clap::Args;
 
 use crate::count::Count;
 use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
 use crate::{fleet, fuzz, guest, process, prove, readme, test, tidy, vm};
 
-/// How to check.
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
-}
-
 /// Runs every check and counts each as one, the tests one by one: `cargo xtask ci`.
 ///
 /// Errors: at least one check or test failed.
-pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Ci, arguments.no_install)?;
+pub fn run() -> Result<()> {
+    setup::set_up(Purpose::Ci)?;
     let mut count = fmt::format(Mode::Check);
     count.check("tidy", tidy::run());
     lint(&mut count);
-    count.check("guest of virtual time", guest::provide(arguments.no_install));
+    count.check("guest of virtual time", guest::provide());
     if let Err(error) = count_tests(&mut count) {
         count.check("tests", Err(error));
     }
     count.check("table in virtual time", table_in_virtual_time());
-    vm::matrix::check(&mut count, arguments.no_install);
+    vm::matrix::check(&mut count);
     count.check("README commands", readme::check());
     count.conclude()
 }

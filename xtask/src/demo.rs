@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 
 use crate::guest;
 use crate::host_state;
@@ -22,21 +21,13 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// How long the kernel may take to finish what it tears down in the background.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// How to demonstrate.
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
-}
-
 /// Runs the demonstration: `cargo xtask demo`.
 ///
 /// Errors: the step that failed; or the host is not as it was.
 /// Side effects: installs packages; for the time of the run, namespaces and registered algorithms.
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run() -> Result<()> {
     let mut steps = Steps::default();
-    steps.step("setup", || setup::set_up(Purpose::Demo, arguments.no_install))?;
+    steps.step("setup", || setup::set_up(Purpose::Demo))?;
     web::bundle_if_possible();
     steps.step("build", || process::run("build", process::cargo("build").arg("--release")))?;
     let before = host_state::lines();

@@ -21,9 +21,6 @@ use crate::setup::{self, Purpose};
 /// What to make.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
     /// Also install, use, upgrade and purge the package in a clean Debian of its own; needs root
     #[arg(long)]
     try_package: bool,
@@ -37,7 +34,7 @@ pub struct Arguments {
 /// Errors: a step fails; a linter finds an error; two builds make different objects; the package leaves something behind.
 /// Side effects: installs packages of npm below `target/web`, programs of cargo and pip below `target/tools`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Dist, arguments.no_install)?;
+    setup::set_up(Purpose::Dist)?;
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     cluster::check()?;

@@ -37,9 +37,6 @@ const GRID_BLOCKS: usize = 24;
 /// How to try the recipe.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
     /// Instead, 24 blocks by this engine; a node is lost and a task cancelled at random moments
     #[arg(long)]
     grid: Option<Engine>,
@@ -65,8 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(lack) = lack() {
         bail!(lack);
     }
-    setup::set_up(Purpose::Fleet, arguments.no_install)?;
-    guest::provide(arguments.no_install)?;
+    setup::set_up(Purpose::Fleet)?;
+    guest::provide()?;
     process::build_tccc()?;
     match arguments.grid {
         None => check(),

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 
 use crate::setup::{self, Purpose};
 use crate::{process, web};
@@ -27,20 +26,12 @@ const KEYS: [&str; 5] = [" ", "9", "}}", "g", "q"];
 /// Time in which the dashboard answers a key: more than its pause between two pictures.
 const ANSWER: Duration = Duration::from_millis(1500);
 
-/// How to make them.
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
-}
-
 /// Makes the pictures of the page, dark and light, and of the terminal: `cargo xtask pictures`.
 ///
 /// Errors: Chromium or npm is missing; the build fails; a picture is too large.
 /// Side effects: installs packages of npm below `target/web`; rewrites the pictures.
-pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Web, arguments.no_install)?;
+pub fn run() -> Result<()> {
+    setup::set_up(Purpose::Web)?;
     web::bundle_if_possible();
     process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
     let tccc = process::target().join("debug/tccc");

@@ -20,9 +20,6 @@ pub struct Arguments {
     /// Write the table into tests/README.md instead of comparing it
     #[arg(long, conflicts_with = "algorithms")]
     bless: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Proves and prints a line for each: `cargo xtask prove`.
@@ -30,7 +27,7 @@ pub struct Arguments {
 /// Errors: an alarm, an assert without proof or a statement that is never reached; a table in tests/README.md that differs.
 /// Side effects: installs Frama-C where it is missing.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Prove, arguments.no_install)?;
+    setup::set_up(Purpose::Prove)?;
     let table = prove(&arguments.algorithms)?;
     match (arguments.algorithms.is_empty(), arguments.bless) {
         (true, true) => TABLE.write(&table),

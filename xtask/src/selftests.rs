@@ -22,9 +22,6 @@ pub struct Arguments {
     /// Write the table into bpf/README.md instead of comparing it
     #[arg(long)]
     bless: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Compiles each, has each carry data, and compares the table: `cargo xtask selftests`.
@@ -32,7 +29,7 @@ pub struct Arguments {
 /// Errors: packages are missing; one does not compile; a table in bpf/README.md that differs.
 /// Side effects: installs packages; writes below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Selftests, arguments.no_install)?;
+    setup::set_up(Purpose::Selftests)?;
     let folder = process::target().join("selftests");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let objects = compile(&folder)?;

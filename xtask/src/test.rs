@@ -23,9 +23,6 @@ pub struct Arguments {
     /// One ring only
     #[arg(long, value_enum)]
     ring: Option<Ring>,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Tests by what they need.
@@ -43,7 +40,7 @@ pub enum Ring {
 ///
 /// Errors: a test failed, or the tests do not build.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Test, arguments.no_install)?;
+    setup::set_up(Purpose::Test)?;
     build()?;
     let count = match arguments.ring {
         Some(ring) => count_ring(ring)?,

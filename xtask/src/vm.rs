@@ -38,9 +38,6 @@ pub struct Arguments {
     /// Print the command that starts QEMU, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
     /// The command, started in the workspace as root; its exit code becomes ours
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -118,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{}", planned(&arguments.kernel, &arguments.hardware));
         return Ok(());
     }
-    setup::set_up(Purpose::Vm, arguments.no_install)?;
+    setup::set_up(Purpose::Vm)?;
     match boot(&arguments.kernel, &arguments.hardware, &Job::new(arguments.command.clone()), &mut io::stdout())? {
         0 => Ok(()),
         code => Err(EndedWith(code).into()),

@@ -28,9 +28,6 @@ pub struct Arguments {
     /// Also measure how often Chromium draws while 200 flows are plotted
     #[arg(long)]
     frames: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Bundles the page, tests it and measures it when asked: `cargo xtask web`.
@@ -38,7 +35,7 @@ pub struct Arguments {
 /// Errors: a package is missing; the bundler or a test of the page fails.
 /// Side effects: installs packages of npm below `target/web`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Web, arguments.no_install)?;
+    setup::set_up(Purpose::Web)?;
     bundle()?;
     if arguments.test {
         test()?;

@@ -86,9 +86,6 @@ pub struct Arguments {
     kernel: Choice,
     #[command(flatten)]
     hardware: Hardware,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Tries the package: `cargo xtask vm-boot`.
@@ -96,8 +93,8 @@ pub struct Arguments {
 /// Errors: a step in the guest fails, with what it said; the package or the guest cannot be made.
 /// Side effects: installs packages where some are missing; writes below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Vm, arguments.no_install)?;
-    setup::set_up(Purpose::Dist, arguments.no_install)?;
+    setup::set_up(Purpose::Vm)?;
+    setup::set_up(Purpose::Dist)?;
     ensure!(process::is_root(), "a Debian takes root to make: run `cargo xtask vm-boot` as root");
     let package = arguments.package.clone().map_or_else(dist::package, Ok)?;
     let kernel = kernel::prepare(&arguments.kernel, arguments.hardware.renew)?;
