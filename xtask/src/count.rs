@@ -88,16 +88,9 @@ impl fmt::Display for Count {
 }
 
 /// Something failed, and the count that was printed says it: nothing may be printed after it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("not everything passed")]
 pub struct Failed;
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not everything passed")
-    }
-}
-
-impl std::error::Error for Failed {}
 
 /// How the reason of a test begins that other tests start as a process of its own, or that a command of its own runs.
 const RUN_ELSEWHERE: [&str; 2] = ["started by", "run by"];

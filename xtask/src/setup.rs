@@ -1,6 +1,5 @@
 //! The Debian packages tccc needs, why, and how they get onto this machine.
 
-use std::fmt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,16 +49,9 @@ pub enum Purpose {
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Unmet(String);
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unmet {}
 
 /// What shows that a package is not needed because its content is there by other means.
 #[derive(Debug, Clone, Deserialize)]
