@@ -23,7 +23,7 @@ pub const NAMES_MAX: usize = 16 << 20;
 
 /// The kinds of types that somebody looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     Int,
     Ptr,
     Array,
@@ -43,25 +43,25 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl TypeKind {
     /// The kind with this number in the format, and how many bytes follow the head of a type with `count` parts.
-    fn numbered(number: u32, count: usize) -> Option<(Kind, usize)> {
+    fn numbered(number: u32, count: usize) -> Option<(TypeKind, usize)> {
         Some(match number {
-            1 => (Kind::Int, 4),
-            2 => (Kind::Ptr, 0),
-            3 => (Kind::Array, 12),
-            4 => (Kind::Struct, 12 * count),
-            5 => (Kind::Union, 12 * count),
-            6 => (Kind::Enum, 8 * count),
-            7 | 16 => (Kind::Other, 0),
-            8 => (Kind::Typedef, 0),
-            9..=11 | 18 => (Kind::Qualifier, 0),
-            12 => (Kind::Function, 0),
-            13 => (Kind::Prototype, 8 * count),
-            14 => (Kind::Var, 4),
-            15 => (Kind::Section, 12 * count),
-            17 => (Kind::Tag, 4),
-            19 => (Kind::Enum64, 12 * count),
+            1 => (TypeKind::Int, 4),
+            2 => (TypeKind::Ptr, 0),
+            3 => (TypeKind::Array, 12),
+            4 => (TypeKind::Struct, 12 * count),
+            5 => (TypeKind::Union, 12 * count),
+            6 => (TypeKind::Enum, 8 * count),
+            7 | 16 => (TypeKind::Other, 0),
+            8 => (TypeKind::Typedef, 0),
+            9..=11 | 18 => (TypeKind::Qualifier, 0),
+            12 => (TypeKind::Function, 0),
+            13 => (TypeKind::Prototype, 8 * count),
+            14 => (TypeKind::Var, 4),
+            15 => (TypeKind::Section, 12 * count),
+            17 => (TypeKind::Tag, 4),
+            19 => (TypeKind::Enum64, 12 * count),
             _ => return None,
         })
     }
@@ -69,7 +69,7 @@ impl Kind {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Type<'a> {
-    pub kind: Kind,
+    pub kind: TypeKind,
     /// Bytes, or the number of the type referred to: which one depends on the kind.
     pub size_or_type: u32,
     flag: bool,
@@ -105,13 +105,13 @@ pub enum Encoding {
 
 /// Where the types and their names are in the binary form.
 #[derive(Debug, Clone)]
-pub struct Index {
+pub struct TypeIndex {
     /// Begin of each type; the first has number 1.
     types: Vec<u32>,
     strings: Range<usize>,
 }
 
-impl Index {
+impl TypeIndex {
     /// Looks at the head of every type.
     ///
     /// None: not type information, of a later format, or cut short.
@@ -131,9 +131,9 @@ impl Index {
         while at < types.end {
             places.push(at as u32);
             let info = u32_at(bytes, at + 4)?;
-            at += HEAD_BYTES + Kind::numbered(info >> 24 & 0x1f, (info & 0xffff) as usize)?.1;
+            at += HEAD_BYTES + TypeKind::numbered(info >> 24 & 0x1f, (info & 0xffff) as usize)?.1;
         }
-        (at == types.end).then_some(Index { types: places, strings })
+        (at == types.end).then_some(TypeIndex { types: places, strings })
     }
 }
 
@@ -141,7 +141,7 @@ impl Index {
 #[derive(Debug, Clone)]
 struct Part<'a> {
     bytes: &'a [u8],
-    index: Cow<'a, Index>,
+    index: Cow<'a, TypeIndex>,
 }
 
 impl<'a> Part<'a> {
@@ -149,10 +149,10 @@ impl<'a> Part<'a> {
         &self.bytes[self.index.strings.clone()]
     }
 
-    fn of_kind(&self, kind: Kind, strings: Strings<'a>) -> impl Iterator<Item = Type<'a>> + '_ {
+    fn of_kind(&self, kind: TypeKind, strings: Strings<'a>) -> impl Iterator<Item = Type<'a>> + '_ {
         let is_of_kind = move |at: usize| {
             let info = u32_at(self.bytes, at + 4).unwrap_or(0);
-            Kind::numbered(info >> 24 & 0x1f, 0).is_some_and(|(found, _)| found == kind)
+            TypeKind::numbered(info >> 24 & 0x1f, 0).is_some_and(|(found, _)| found == kind)
         };
         let places = self.index.types.iter().enumerate().filter(move |(_, at)| is_of_kind(**at as usize));
         places.filter_map(move |(place, _)| self.get(place, strings))
@@ -162,7 +162,7 @@ impl<'a> Part<'a> {
     fn get(&self, place: usize, strings: Strings<'a>) -> Option<Type<'a>> {
         let head = self.bytes.get(*self.index.types.get(place)? as usize..)?;
         let info = u32_at(head, 4)?;
-        let (kind, extra) = Kind::numbered(info >> 24 & 0x1f, (info & 0xffff) as usize)?;
+        let (kind, extra) = TypeKind::numbered(info >> 24 & 0x1f, (info & 0xffff) as usize)?;
         let extra = head.get(HEAD_BYTES..HEAD_BYTES + extra)?;
         let (name_at, size_or_type) = (u32_at(head, 0)?, u32_at(head, 8)?);
         Some(Type { kind, size_or_type, flag: info >> 31 == 1, extra, name_at, strings })
@@ -203,11 +203,11 @@ impl<'a> Btf<'a> {
     ///
     /// None: when it is damaged or of a later format, or its names are too long together.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
-        Self::checked(Part { bytes, index: Cow::Owned(Index::of(bytes)?) }, None)
+        Self::checked(Part { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, None)
     }
 
     /// Types whose index was made before; their names are not checked.
-    pub fn indexed(bytes: &'a [u8], index: &'a Index) -> Self {
+    pub fn indexed(bytes: &'a [u8], index: &'a TypeIndex) -> Self {
         Btf { own: Part { bytes, index: Cow::Borrowed(index) }, base: None }
     }
 
@@ -215,7 +215,7 @@ impl<'a> Btf<'a> {
     ///
     /// None: as [`Btf::parse`].
     pub fn continued(self, bytes: &'a [u8]) -> Option<Self> {
-        Self::checked(Part { bytes, index: Cow::Owned(Index::of(bytes)?) }, Some(self.own))
+        Self::checked(Part { bytes, index: Cow::Owned(TypeIndex::of(bytes)?) }, Some(self.own))
     }
 
     fn checked(own: Part<'a>, base: Option<Part<'a>>) -> Option<Self> {
@@ -241,7 +241,7 @@ impl<'a> Btf<'a> {
     pub fn get(&self, id: u32) -> Option<Type<'a>> {
         let strings = self.strings();
         let Some(place) = (id as usize).checked_sub(1) else {
-            return Some(Type { kind: Kind::Other, size_or_type: 0, flag: false, extra: &[], name_at: 0, strings });
+            return Some(Type { kind: TypeKind::Other, size_or_type: 0, flag: false, extra: &[], name_at: 0, strings });
         };
         match (place.checked_sub(self.base_count()), &self.base) {
             (None, Some(base)) => base.get(place, strings),
@@ -255,14 +255,14 @@ impl<'a> Btf<'a> {
     }
 
     /// All types of a kind; of the others little is read.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = Type<'a>> + '_ {
+    pub fn of_kind(&self, kind: TypeKind) -> impl Iterator<Item = Type<'a>> + '_ {
         let parts = self.base.iter().chain([&self.own]);
         let strings = self.strings();
         parts.flat_map(move |part| part.of_kind(kind, strings))
     }
 
     /// The type of this kind and name, or of a flavour of that name (`name___flavour`), as libbpf matches them.
-    pub fn find(&self, kind: Kind, name: &str) -> Option<Type<'a>> {
+    pub fn find(&self, kind: TypeKind, name: &str) -> Option<Type<'a>> {
         self.of_kind(kind).find(|found| found.is_named(name))
     }
 
@@ -270,7 +270,7 @@ impl<'a> Btf<'a> {
     pub fn resolve(&self, mut id: u32) -> Option<Type<'a>> {
         for _ in 0..CHAIN_LIMIT {
             let found = self.get(id)?;
-            if !matches!(found.kind, Kind::Typedef | Kind::Qualifier) {
+            if !matches!(found.kind, TypeKind::Typedef | TypeKind::Qualifier) {
                 return Some(found);
             }
             id = found.size_or_type;
@@ -282,20 +282,20 @@ impl<'a> Btf<'a> {
     ///
     /// None: any other type.
     pub fn parameters(&self, id: u32) -> Option<u8> {
-        let pointer = self.resolve(id).filter(|found| found.kind == Kind::Ptr)?;
-        let target = self.resolve(pointer.size_or_type).filter(|found| found.kind == Kind::Prototype)?;
+        let pointer = self.resolve(id).filter(|found| found.kind == TypeKind::Ptr)?;
+        let target = self.resolve(pointer.size_or_type).filter(|found| found.kind == TypeKind::Prototype)?;
         u8::try_from(target.extra.len() / 8).ok()
     }
 
     /// The variable with this name: its number and its type.
     pub fn variable(&self, name: &str) -> Option<(u32, Type<'a>)> {
-        let (id, variable) = self.iter().find(|(_, t)| t.kind == Kind::Var && t.name() == name)?;
+        let (id, variable) = self.iter().find(|(_, t)| t.kind == TypeKind::Var && t.name() == name)?;
         Some((id, self.resolve(variable.size_or_type)?))
     }
 
     /// The texts of the tags on a type.
     pub fn tags(&self, id: u32) -> impl Iterator<Item = &'a str> + '_ {
-        let on_it = move |t: &Type| t.kind == Kind::Tag && t.size_or_type == id;
+        let on_it = move |t: &Type| t.kind == TypeKind::Tag && t.size_or_type == id;
         self.iter().map(|(_, t)| t).filter(on_it).map(|t| t.name())
     }
 }
@@ -333,15 +333,15 @@ impl<'a> Type<'a> {
             room = room.checked_sub(name.len())?;
             let low = u32_at(entry, 4)?;
             let value = match self.kind {
-                Kind::Enum if self.flag => i64::from(low as i32),
-                Kind::Enum => i64::from(low),
+                TypeKind::Enum if self.flag => i64::from(low as i32),
+                TypeKind::Enum => i64::from(low),
                 _ => (i64::from(u32_at(entry, 8)?) << 32) | i64::from(low),
             };
             Some((name, value))
         };
         match self.kind {
-            Kind::Enum => self.extra.chunks_exact(8).map(named).collect(),
-            Kind::Enum64 => self.extra.chunks_exact(12).map(named).collect(),
+            TypeKind::Enum => self.extra.chunks_exact(8).map(named).collect(),
+            TypeKind::Enum64 => self.extra.chunks_exact(12).map(named).collect(),
             _ => None,
         }
     }
@@ -357,7 +357,7 @@ impl<'a> Type<'a> {
 
     /// Element type and count of an array.
     pub fn elements(&self) -> Option<(u32, u32)> {
-        if self.kind != Kind::Array {
+        if self.kind != TypeKind::Array {
             return None;
         }
         Some((u32_at(self.extra, 0)?, u32_at(self.extra, 8)?))
@@ -424,10 +424,10 @@ mod tests {
 
     #[test]
     fn damaged_information_is_refused() {
-        assert!(Index::of(&[]).is_none());
-        assert!(Index::of(&[0; 64]).is_none());
+        assert!(TypeIndex::of(&[]).is_none());
+        assert!(TypeIndex::of(&[0; 64]).is_none());
         let whole = section(&INT, "int");
-        assert!(Index::of(&whole).is_some() && Index::of(&whole[..whole.len() - 1]).is_none());
+        assert!(TypeIndex::of(&whole).is_some() && TypeIndex::of(&whole[..whole.len() - 1]).is_none());
     }
 
     /// Memory for 180 million types was taken before the file was found to end.
@@ -437,6 +437,6 @@ mod tests {
         for number in [24u32, 0, u32::MAX, u32::MAX, 0] {
             head.extend(number.to_le_bytes());
         }
-        assert!(Index::of(&head).is_none());
+        assert!(TypeIndex::of(&head).is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 use crate::kernel::libbpf_log::{self, PrintLevel};
 use crate::plain::plain_lines;
 
@@ -105,5 +105,5 @@ fn report_error(error: &anyhow::Error) -> u8 {
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
         tell(&format!("  hint: {}\n", plain_lines(hint)));
     }
-    failure.map_or(Kind::Failed, |failure| failure.kind) as u8
+    failure.map_or(FailureKind::Failed, |failure| failure.kind) as u8
 }

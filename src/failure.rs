@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Exit codes of `tccc`, as the command surface fixes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FailureKind {
     /// Tried and failed.
     Failed = 1,
     /// The request itself is wrong: an unknown name, a value out of range.
@@ -23,7 +23,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Decides the exit code.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// What failed and why: lower case, no full stop.
     pub what: String,
     /// The next step, printed as an indented `hint:` line.
@@ -33,27 +33,27 @@ pub struct Failure {
 impl Failure {
     /// The request itself is wrong.
     pub fn usage(what: impl Into<String>) -> Self {
-        Failure { kind: Kind::Usage, what: what.into(), hint: None }
+        Failure { kind: FailureKind::Usage, what: what.into(), hint: None }
     }
 
     /// This host lacks a need.
     pub fn unmet(what: impl Into<String>) -> Self {
-        Failure { kind: Kind::Unmet, what: what.into(), hint: None }
+        Failure { kind: FailureKind::Unmet, what: what.into(), hint: None }
     }
 
     /// Tried and failed.
     pub fn failed(what: impl Into<String>) -> Self {
-        Failure { kind: Kind::Failed, what: what.into(), hint: None }
+        Failure { kind: FailureKind::Failed, what: what.into(), hint: None }
     }
 
     /// Another process is in the way.
     pub fn again(what: impl Into<String>) -> Self {
-        Failure { kind: Kind::Again, what: what.into(), hint: None }
+        Failure { kind: FailureKind::Again, what: what.into(), hint: None }
     }
 
     /// Measured outside the expected range.
     pub fn outside(what: impl Into<String>) -> Self {
-        Failure { kind: Kind::Outside, what: what.into(), hint: None }
+        Failure { kind: FailureKind::Outside, what: what.into(), hint: None }
     }
 
     /// Adds the next step.

@@ -1,6 +1,6 @@
 //! Open, set tunables, adapt to this kernel, load, register, pin, replace, unregister.
 //!
-//! A registration belongs to a [`Registered`] value and ends with it, also when the process is killed: a link that only
+//! A registration belongs to a [`Registration`] value and ends with it, also when the process is killed: a link that only
 //! this process holds vanishes with it. [`load`] gives it to a pin instead. Where the kernel has no links the
 //! map itself is the registration, so a record with the map's number is written first and `tccc` undoes it later.
 
@@ -27,7 +27,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::{congestion, privilege, struct_ops};
 use crate::state::{Record, Store};
 
-pub use load::{Loaded, Options, load, make_default};
+pub use load::{LoadOptions, LoadedAlgorithm, load, make_default};
 pub use object::{Verified, verify};
 pub use receiver::load_receiver;
 pub use request::{Request, check_name, digest};
@@ -44,7 +44,7 @@ enum Hold {
 
 /// An algorithm that sockets can choose for as long as this value lives.
 #[derive(Debug)]
-pub struct Registered {
+pub struct Registration {
     record: Record,
     hold: Option<Hold>,
     map: OwnedFd,
@@ -56,7 +56,7 @@ pub struct Registered {
 ///
 /// Errors: what [`verify`] refuses; the name is taken; records cannot be kept.
 /// Side effects: sockets of every network namespace can choose the algorithm; a record under `/run/tccc`.
-pub fn register(request: &Request, features: &Features) -> Result<Registered> {
+pub fn register(request: &Request, features: &Features) -> Result<Registration> {
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let mut verified = object::verify_logged(request, features, Successor::default())?;
     let store = Store::of_host();
@@ -74,7 +74,7 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     match verified.attach() {
         Ok(link) => {
             let hold = Some(link.map_or(Hold::Map, Hold::Link));
-            Ok(Registered { record, hold, map, _companion: companion })
+            Ok(Registration { record, hold, map, _companion: companion })
         }
         Err(error) => {
             locked.remove(&record.name)?;
@@ -83,7 +83,7 @@ pub fn register(request: &Request, features: &Features) -> Result<Registered> {
     }
 }
 
-impl Registered {
+impl Registration {
     /// The record of this registration: name, algorithm, digest, state layout.
     pub fn record(&self) -> &Record {
         &self.record
@@ -112,7 +112,7 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for Registration {
     fn drop(&mut self) {
         let _ = self.release(); // what stays is listed by `tccc status` and removed by the next command
     }

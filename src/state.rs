@@ -8,7 +8,7 @@ pub mod pins;
 mod record;
 mod store;
 
-pub use lock::{Locked, Subject, is_held};
+pub use lock::{LockSubject, Locked, is_held};
 pub use record::{Attachment, Code, DeclaredIn, Owner, RECORD_SCHEMA, Record, Unconfirmed};
 pub use store::{FOLDER, Store};
 
@@ -57,7 +57,7 @@ mod tests {
         fs::write(place.path().join("later.json"), r#"{"schema": 2}"#).unwrap();
         assert_eq!(store.records(), []);
         assert_eq!(store.names(), BTreeSet::from(["later".to_owned()])); // listed all the same, so that it can be removed
-        drop(store.lock(Subject::Policy).unwrap());
+        drop(store.lock(LockSubject::Policy).unwrap());
         assert!(!place.path().join("half.new").exists());
         assert!(place.path().join("later.json").exists());
     }
@@ -66,8 +66,15 @@ mod tests {
     fn each_lock_is_held_by_one_at_a_time_and_keeps_nobody_from_another() {
         let place = tempfile::tempdir().unwrap();
         let store = Store::at(&place.path().join("tccc"));
-        let name = |name: &str| Subject::Name(name.to_owned());
-        let all = [name("one"), name("two"), Subject::Policy, Subject::Trial, Subject::Default, Subject::Mount];
+        let name = |name: &str| LockSubject::Name(name.to_owned());
+        let all = [
+            name("one"),
+            name("two"),
+            LockSubject::Policy,
+            LockSubject::Trial,
+            LockSubject::Default,
+            LockSubject::Mount,
+        ];
         let held: Vec<Locked> = all.iter().map(|subject| store.try_lock(subject).unwrap().unwrap()).collect();
         assert!(all.iter().all(|subject| store.try_lock(subject).unwrap().is_none()));
         let refusal = store.lock_within(name("one"), Duration::from_millis(20)).unwrap_err();
@@ -101,7 +108,7 @@ mod tests {
         let store = Store::at(&place.path().join("tccc"));
         let locked = store.lock_name("one").unwrap();
         locked.create(&record("one")).unwrap();
-        store.lock(Subject::Default).unwrap().remember("one", Some("reno".into())).unwrap();
+        store.lock(LockSubject::Default).unwrap().remember("one", Some("reno".into())).unwrap();
         locked.write(&Record { generation: 2, ..record("one") }).unwrap();
         let now = store.record("one").unwrap();
         assert_eq!((now.generation, now.previous_default.as_deref()), (2, Some("reno")));

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crossterm::event;
 use ratatui::Frame;
 
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 
 pub mod app;
 mod chart;
@@ -45,7 +45,7 @@ pub struct Settings {
 ///
 /// Errors: the terminal cannot be drawn to; the source is broken.
 /// Side effects: the terminal is put back as it was, also after a panic.
-pub fn run(source: &mut dyn Source, settings: Settings, stop: &AtomicBool) -> Result<()> {
+pub fn run(source: &mut dyn EventSource, settings: Settings, stop: &AtomicBool) -> Result<()> {
     let mut terminal = term::TerminalGuard::take()?;
     let mut app = App::new(settings.theme);
     let mut drawn: Option<Instant> = None;
@@ -66,7 +66,7 @@ pub fn run(source: &mut dyn Source, settings: Settings, stop: &AtomicBool) -> Re
 }
 
 /// Waits a moment for keys and answers all that wait.
-fn answer_keys(app: &mut App, source: &mut dyn Source) -> Result<()> {
+fn answer_keys(app: &mut App, source: &mut dyn EventSource) -> Result<()> {
     let mut wait = TICK;
     while event::poll(wait).context("wait for a key")? {
         app.answer(&event::read().context("read a key")?, source);

@@ -14,7 +14,7 @@ use super::subject::Subject;
 use super::{fuzzer, lint, proof};
 use crate::bounded;
 use crate::catalog::{self, Algorithm};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 use crate::kernel::privilege;
 use crate::kernel::probe::Features;
 use crate::loader::{self, Request};
@@ -112,7 +112,7 @@ impl Inspection<'_> {
         let source = std::path::absolute(self.file).context("find the file")?;
         let bench = Bench::set_up(&source)?;
         let object = match bench.object(&source, &["-Werror"]) {
-            Err(error) if kind_of(&error) == Kind::Failed => {
+            Err(error) if kind_of(&error) == FailureKind::Failed => {
                 self.add(&mut checks, "compiles for BPF", || Ok(Findings::of_wrong(said(&error, &source))));
                 return Ok((self.stem(), checks));
             }
@@ -151,7 +151,7 @@ impl Inspection<'_> {
         let (outcome, details) = match check() {
             Ok(Findings { wrong, seen }) if wrong.is_empty() => (Outcome::Passed, seen),
             Ok(Findings { wrong, .. }) => (Outcome::Failed, wrong),
-            Err(error) if kind_of(&error) == Kind::Unmet => (Outcome::Skipped, vec![format!("{error:#}")]),
+            Err(error) if kind_of(&error) == FailureKind::Unmet => (Outcome::Skipped, vec![format!("{error:#}")]),
             Err(error) => (Outcome::Failed, vec![format!("{error:#}")]),
         };
         let check = Check { name: name.to_owned(), outcome, details, seconds: start.elapsed().as_secs_f64() };
@@ -177,7 +177,7 @@ impl Inspection<'_> {
     fn check_native(&mut self, bench: &Bench, source: &Path, object: &Path, checks: &mut Vec<Check>) {
         let (library, sanitizer): (PathBuf, Sanitizer) = match bench.library(source) {
             Ok(built) => built,
-            Err(error) if kind_of(&error) == Kind::Failed => {
+            Err(error) if kind_of(&error) == FailureKind::Failed => {
                 return self.add(checks, "compiles natively", || Ok(Findings::of_wrong(said(&error, source))));
             }
             Err(error) => return self.add(checks, "compiles natively", || Err(error)),
@@ -224,9 +224,9 @@ fn read(file: &Path) -> Result<String> {
     Ok(String::from_utf8(bytes).map_err(|_| refuse("it is not text in UTF-8".to_owned()))?)
 }
 
-fn kind_of(error: &anyhow::Error) -> Kind {
+fn kind_of(error: &anyhow::Error) -> FailureKind {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
-    failure.map_or(Kind::Failed, |failure| failure.kind)
+    failure.map_or(FailureKind::Failed, |failure| failure.kind)
 }
 
 /// The lines of a compiler that say what is wrong, with the file's name instead of its path.

@@ -18,7 +18,7 @@ const REL_BYTES: usize = 16;
 const REFERENCES_MAX: usize = 1024;
 
 #[derive(Debug)]
-pub struct Section<'a> {
+pub struct ElfSection<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
     kind: u32,
@@ -36,7 +36,7 @@ pub struct Symbol<'a> {
 
 #[derive(Debug)]
 pub struct Elf<'a> {
-    pub sections: Vec<Section<'a>>,
+    pub sections: Vec<ElfSection<'a>>,
     pub symbols: Vec<Symbol<'a>>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
+fn sections(file: &[u8]) -> Option<Vec<ElfSection<'_>>> {
     if file.len() < HEADER_BYTES || u16_at(file, 58)? as usize != SECTION_HEADER_BYTES {
         return None;
     }
@@ -104,7 +104,7 @@ fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
     headers
         .iter()
         .map(|header| {
-            Some(Section {
+            Some(ElfSection {
                 name: text_at(names, u32_at(header, 0)? as usize)?,
                 bytes: contents(file, header)?,
                 kind: u32_at(header, 4)?,
@@ -124,7 +124,7 @@ fn contents<'a>(file: &'a [u8], header: &[u8]) -> Option<&'a [u8]> {
     file.get(start..start.checked_add(size_at(header, 32)?)?)
 }
 
-fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
+fn symbols<'a>(sections: &[ElfSection<'a>]) -> Option<Vec<Symbol<'a>>> {
     let Some(table) = sections.iter().find(|section| section.kind == SHT_SYMTAB) else { return Some(Vec::new()) };
     let names = sections.get(table.link as usize)?.bytes;
     let entries = table.bytes.chunks_exact(SYMBOL_BYTES);

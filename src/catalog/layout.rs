@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::btf::{Btf, Encoding, Kind, Member, Type};
+use crate::btf::{Btf, Encoding, Member, Type, TypeKind};
 
 /// The kernel's private area in a socket (`icsk_ca_priv`), bytes.
 pub const STATE_BYTES_MAX: usize = 104;
@@ -135,7 +135,7 @@ impl StateLayout {
         let wanted = listed.map_or(algorithm, |(_, name)| name);
         let fits = |state: &Type| (1..=STATE_BYTES_MAX as u32).contains(&state.size_or_type);
         let mut structs =
-            btf.iter().map(|(_, t)| t).filter(|t| t.kind == Kind::Struct && t.name() == wanted).filter(fits);
+            btf.iter().map(|(_, t)| t).filter(|t| t.kind == TypeKind::Struct && t.name() == wanted).filter(fits);
         let (Some(state), None) = (structs.next(), structs.next()) else { return None };
         let (size, fields) = fields_of(&btf, state)?;
         Some(StateLayout { size, phases: Vec::new(), fields })
@@ -148,8 +148,8 @@ impl StateLayout {
             layout.phases = phases.enumerators()?.into_iter().filter_map(phase).collect();
         }
         let Some((_, pointer)) = btf.variable("tccc_state") else { return Some(layout) };
-        let state = Some(pointer).filter(|p| p.kind == Kind::Ptr).and_then(|p| btf.resolve(p.size_or_type))?;
-        if state.kind != Kind::Struct {
+        let state = Some(pointer).filter(|p| p.kind == TypeKind::Ptr).and_then(|p| btf.resolve(p.size_or_type))?;
+        if state.kind != TypeKind::Struct {
             return None;
         }
         (layout.size, layout.fields) = fields_of(btf, state)?;
@@ -223,8 +223,8 @@ fn add_type<'a>(btf: &Btf<'a>, inner: Type<'a>, at: Nested, found: &mut Found) -
     }
     let deeper = Nested { depth: at.depth + 1, ..at };
     match inner.kind {
-        Kind::Struct | Kind::Union => add_members(btf, inner, deeper, found),
-        Kind::Array => add_array(btf, inner, deeper, found),
+        TypeKind::Struct | TypeKind::Union => add_members(btf, inner, deeper, found),
+        TypeKind::Array => add_array(btf, inner, deeper, found),
         _ => {
             let (size, kind) = scalar(inner)?;
             found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind })
@@ -242,7 +242,7 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Nested, found: &mut Found) 
         let size = element_size * count;
         return found.add(Field { name: at.prefix.to_owned(), offset: at.offset, size, bits: None, kind });
     }
-    let size = Some(element).filter(|e| matches!(e.kind, Kind::Struct | Kind::Union))?.size_or_type as usize;
+    let size = Some(element).filter(|e| matches!(e.kind, TypeKind::Struct | TypeKind::Union))?.size_or_type as usize;
     for index in 0..count {
         let prefix = format!("{}[{index}]", at.prefix);
         let offset = at.offset.checked_add(size.checked_mul(index)?)?;
@@ -255,16 +255,16 @@ fn add_array<'a>(btf: &Btf<'a>, array: Type<'a>, at: Nested, found: &mut Found) 
 fn scalar(of: Type) -> Option<(usize, FieldKind)> {
     let size = of.size_or_type as usize;
     let kind = match of.kind {
-        Kind::Ptr => return Some((8, FieldKind::Unsigned)),
-        Kind::Int => match of.encoding() {
+        TypeKind::Ptr => return Some((8, FieldKind::Unsigned)),
+        TypeKind::Int => match of.encoding() {
             Encoding::Unsigned => FieldKind::Unsigned,
             Encoding::Signed => FieldKind::Signed,
             Encoding::Bool => FieldKind::Bool,
         },
-        Kind::Enum | Kind::Enum64 => {
+        TypeKind::Enum | TypeKind::Enum64 => {
             FieldKind::Enum { names: of.enumerators()?.into_iter().map(|(n, v)| (v, n.to_owned())).collect() }
         }
-        Kind::Other => FieldKind::Bytes,
+        TypeKind::Other => FieldKind::Bytes,
         _ => return None,
     };
     Some((size, if size <= 8 { kind } else { FieldKind::Bytes }))

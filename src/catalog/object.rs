@@ -7,7 +7,7 @@ use super::card::Card;
 use super::elf::{Elf, Symbol};
 use super::layout::{STATE_BYTES_MAX, StateLayout};
 use super::tunable::{Tunable, TunableKind};
-use crate::btf::{Btf, Encoding, Kind, Type, text_at};
+use crate::btf::{Btf, Encoding, Type, TypeKind, text_at};
 use crate::plain::{plain, plain_lines};
 
 /// The kernel's `TCP_CA_NAME_MAX`, less the final zero.
@@ -67,7 +67,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
 }
 
 fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<OpsVariable<'a>, String> {
-    let sections = btf.iter().filter(|(_, t)| t.kind == Kind::Section && t.name().starts_with(".struct_ops"));
+    let sections = btf.iter().filter(|(_, t)| t.kind == TypeKind::Section && t.name().starts_with(".struct_ops"));
     let ids = sections.flat_map(|(_, section)| section.section_variables()).take(VARIABLES_MAX);
     let tables: Vec<OpsVariable> = ids.filter_map(|id| table(elf, btf, id)).collect();
     let names = tables.iter().map(|table| shown(table.variable)).collect::<Vec<_>>().join(", ");
@@ -85,8 +85,8 @@ fn ops_table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, wanted: Option<&str>) -> Result<O
 }
 
 fn table<'a>(elf: &Elf<'a>, btf: &Btf<'a>, id: u32) -> Option<OpsVariable<'a>> {
-    let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
-    let kind = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Struct)?;
+    let variable = btf.get(id).filter(|t| t.kind == TypeKind::Var)?;
+    let kind = btf.resolve(variable.size_or_type).filter(|t| t.kind == TypeKind::Struct)?;
     // A flavour such as tcp_congestion_ops___v6 is the same table to the kernel.
     if kind.name().split("___").next() != Some(OPS_TYPE) {
         return None;
@@ -153,7 +153,7 @@ fn shown(text: &str) -> String {
 }
 
 fn tunables(elf: &Elf, btf: &Btf) -> Result<Vec<Tunable>, String> {
-    let tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
+    let tags = btf.iter().filter(|(_, t)| t.kind == TypeKind::Tag);
     let tags = tags.filter_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.tunable=")?)));
     let found: Vec<(u32, &str)> = tags.take(TUNABLES_MAX + 1).collect();
     if found.len() > TUNABLES_MAX {
@@ -167,8 +167,8 @@ fn tunables(elf: &Elf, btf: &Btf) -> Result<Vec<Tunable>, String> {
 }
 
 fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
-    let variable = btf.get(id).filter(|t| t.kind == Kind::Var)?;
-    let number = btf.resolve(variable.size_or_type).filter(|t| t.kind == Kind::Int)?;
+    let variable = btf.get(id).filter(|t| t.kind == TypeKind::Var)?;
+    let number = btf.resolve(variable.size_or_type).filter(|t| t.kind == TypeKind::Int)?;
     let size = Some(number.size_or_type as usize).filter(|size| [1, 2, 4, 8].contains(size))?;
     let symbol = elf.symbol(variable.name())?;
     elf.sections.get(symbol.section).filter(|section| section.name == ".rodata")?;
@@ -185,10 +185,10 @@ fn tunable(elf: &Elf, btf: &Btf, id: u32, tag: &str) -> Option<Tunable> {
 
 /// The storage that says which program shares it.
 fn companion(btf: &Btf) -> Option<Companion> {
-    let mut tags = btf.iter().filter(|(_, t)| t.kind == Kind::Tag);
+    let mut tags = btf.iter().filter(|(_, t)| t.kind == TypeKind::Tag);
     let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.companion=")?)))?;
     let times_single_packets = btf.tags(id).any(|tag| tag == "tccc.times_single_packets");
-    let map = btf.get(id).filter(|t| t.kind == Kind::Var)?.name();
+    let map = btf.get(id).filter(|t| t.kind == TypeKind::Var)?.name();
     Some(Companion { program: plain(program), map: plain(map), times_single_packets })
 }
 

@@ -47,7 +47,7 @@ impl Level {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Worse {
+pub enum WorseOff {
     /// The smaller, the worse: a throughput.
     Lower,
     /// The larger, the worse: a time, a number of lost packets.
@@ -59,7 +59,7 @@ pub enum Worse {
 pub struct Question {
     /// Stem of its file in `scenarios/safety`.
     pub id: &'static str,
-    pub worse: Worse,
+    pub worse: WorseOff,
     /// What the ratio is of, in a table.
     pub what: &'static str,
     /// The finding as a sentence; `{}` stands for the ratio.
@@ -72,70 +72,70 @@ pub struct Question {
 pub static QUESTIONS: [Question; 10] = [
     Question {
         id: "beside-reno",
-        worse: Worse::Lower,
+        worse: WorseOff::Lower,
         what: "throughput of a Reno flow beside it",
         sentence: "a Reno flow beside it keeps {} of what another Reno flow would leave it",
         companion_only: false,
     },
     Question {
         id: "beside-cubic",
-        worse: Worse::Lower,
+        worse: WorseOff::Lower,
         what: "throughput of a CUBIC flow beside it",
         sentence: "a CUBIC flow beside it keeps {} of what another CUBIC flow would leave it",
         companion_only: false,
     },
     Question {
         id: "beside-three",
-        worse: Worse::Lower,
+        worse: WorseOff::Lower,
         what: "throughput of three Reno flows beside it, 0.3 % loss",
         sentence: "on a path that loses packets, three Reno flows beside it keep {} of what a fourth would leave them",
         companion_only: false,
     },
     Question {
         id: "ecn",
-        worse: Worse::Lower,
+        worse: WorseOff::Lower,
         what: "throughput of a Reno flow beside it, ECN",
         sentence: "where the queue marks packets, a Reno flow beside it keeps {} of what another Reno flow would leave it",
         companion_only: false,
     },
     Question {
         id: "short-flows",
-        worse: Worse::Higher,
+        worse: WorseOff::Higher,
         what: "time of short flows beside it",
         sentence: "short flows beside it take {} as long as beside Reno",
         companion_only: false,
     },
     Question {
         id: "responses",
-        worse: Worse::Higher,
+        worse: WorseOff::Higher,
         what: "time of its own responses of 10 packets",
         sentence: "its own responses of ten packets take {} as long as Reno's",
         companion_only: false,
     },
     Question {
         id: "route",
-        worse: Worse::Lower,
+        worse: WorseOff::Lower,
         what: "own throughput, route of 20 to 80 ms and back",
         sentence: "when its route gets longer it carries {} of what Reno does",
         companion_only: false,
     },
     Question {
         id: "rate",
-        worse: Worse::Lower,
+        worse: WorseOff::Lower,
         what: "own throughput, rate to a quarter and back",
         sentence: "when the rate falls to a quarter and comes back it carries {} of what Reno does",
         companion_only: false,
     },
     Question {
         id: "access-line",
-        worse: Worse::Higher,
+        worse: WorseOff::Higher,
         what: "own lost packets, 2 Mbit/s access line",
         sentence: "on an access line of 2 Mbit/s it loses {} as many packets as Reno",
         companion_only: false,
     },
     Question {
         id: "peer",
-        worse: Worse::Higher,
+        worse: WorseOff::Higher,
         what: "time of its transfers to a peer without its option",
         sentence: "to a peer without its option a transfer takes {} as long as Reno's",
         companion_only: true,
@@ -146,8 +146,8 @@ impl Question {
     /// By how much a ratio is worse than 1; below 1 it is better.
     pub fn harm(&self, ratio: f64) -> f64 {
         match self.worse {
-            Worse::Lower => 1.0 / ratio,
-            Worse::Higher => ratio,
+            WorseOff::Lower => 1.0 / ratio,
+            WorseOff::Higher => ratio,
         }
     }
 }
@@ -202,12 +202,12 @@ impl RiskFigure {
     pub fn sentence(&self) -> String {
         let Some(question) = self.question() else { return self.what() };
         let (scale, unit) = match question.worse {
-            Worse::Lower => (100.0, " %"),
-            Worse::Higher => (1.0, " times"),
+            WorseOff::Lower => (100.0, " %"),
+            WorseOff::Higher => (1.0, " times"),
         };
         let number = |ratio: f64| match question.worse {
-            Worse::Lower => format!("{:.0}", ratio * scale),
-            Worse::Higher => format!("{ratio:.2}"),
+            WorseOff::Lower => format!("{:.0}", ratio * scale),
+            WorseOff::Higher => format!("{ratio:.2}"),
         };
         let interval = self.ci95.map_or(String::new(), |[low, high]| format!(" ({} to {})", number(low), number(high)));
         let at = if self.at.is_empty() { String::new() } else { format!(" ({})", self.at) };
@@ -217,7 +217,7 @@ impl RiskFigure {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct RiskEntry {
     /// [`source::code_digest`] of what was measured; none for the kernel's own.
     pub code: Option<String>,
     /// Shape: any order.
@@ -228,7 +228,7 @@ pub struct Entry {
 #[serde(deny_unknown_fields)]
 struct Measurements {
     schema: u32,
-    algorithms: BTreeMap<String, Entry>,
+    algorithms: BTreeMap<String, RiskEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -274,7 +274,7 @@ impl Risk {
         Risk { level: Level::NotMeasured, sentence: sentence.to_owned(), of_this_code: false, figures: Vec::new() }
     }
 
-    fn from(entry: &Entry, id: &str, has_companion: bool) -> Risk {
+    fn from(entry: &RiskEntry, id: &str, has_companion: bool) -> Risk {
         let asked = QUESTIONS.iter().filter(|question| has_companion || !question.companion_only);
         let missing =
             asked.into_iter().find(|question| entry.figures.iter().all(|figure| figure.question != question.id));
@@ -292,8 +292,8 @@ impl Risk {
 }
 
 /// What was measured, by algorithm; the kernel's own too, for comparison.
-pub fn measured() -> &'static BTreeMap<String, Entry> {
-    static MEASUREMENTS: OnceLock<BTreeMap<String, Entry>> = OnceLock::new();
+pub fn measured() -> &'static BTreeMap<String, RiskEntry> {
+    static MEASUREMENTS: OnceLock<BTreeMap<String, RiskEntry>> = OnceLock::new();
     MEASUREMENTS.get_or_init(|| {
         let table: Measurements =
             serde_json::from_str(MEASURED).unwrap_or_else(|why| panic!("scenarios/safety/risk.json: {why}"));

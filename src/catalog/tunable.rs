@@ -202,7 +202,7 @@ mod tests {
 
     fn refusal(text: &str) -> (String, Option<String>) {
         let failure = parse("aimd", &[beta()], text).unwrap_err();
-        assert_eq!(failure.kind, crate::failure::Kind::Usage);
+        assert_eq!(failure.kind, crate::failure::FailureKind::Usage);
         (failure.what, failure.hint)
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::difference::Step;
 use super::{Declaration, Declared, DeclaredPolicy};
 use crate::kernel::probe::Features;
-use crate::loader::{self, Options, load};
+use crate::loader::{self, LoadOptions, load};
 use crate::policy::change;
 use crate::policy::generation::GenerationRole;
 use crate::policy::record::TrialSubject;
@@ -60,7 +60,7 @@ fn declared<'a>(declaration: &'a Declaration, name: &str) -> Result<&'a Declared
 fn load_declared(name: &str, declaration: &Declaration, features: &Features) -> Result<()> {
     let declared = declared(declaration, name)?;
     let load = if declared.receiver { loader::load_receiver } else { load };
-    load(&declared.request(name), Options::default(), features)?;
+    load(&declared.request(name), LoadOptions::default(), features)?;
     keep(name, declaration)
 }
 

@@ -315,7 +315,7 @@ mod tests {
         let positions = LossPositions::new("positions:3".into(), vec![3]).unwrap();
         let given = Direction { loss: LossModel::Positions(positions), ..direction() };
         let refusal = check_expressible(&[direction(), given]).unwrap_err();
-        assert_eq!(refusal.kind, crate::failure::Kind::Unmet);
+        assert_eq!(refusal.kind, crate::failure::FailureKind::Unmet);
         assert!(refusal.what.starts_with("cannot emulate loss \"positions:3\": netem loses"), "{refusal}");
         assert!(refusal.hint.unwrap().contains("--link tunlink"));
     }

@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 
 use super::link::{Link, LinkDriver, LinkEnd, LinkNotice};
 use super::wires::{END_MAC, ETHERNET_HEADER, wait_until_operational};
-use crate::kernel::netlink::{Sent, VethEnd, create_veth, delete_interface, sent, set_up, stop_ipv6_autoconfiguration};
+use crate::kernel::netlink::{
+    InterfaceCounts, VethEnd, create_veth, delete_interface, sent, set_up, stop_ipv6_autoconfiguration,
+};
 use crate::kernel::offload::turn_offloads_off;
 use crate::kernel::privilege;
 use crate::model::run::LinkCounters;
@@ -29,7 +31,7 @@ pub fn join(driver: &dyn LinkDriver, config: &LinkConfig, ends: [LinkEnd; 2]) ->
 struct Plain {
     ends: [LinkEnd; 2],
     /// What each end had sent when the counters were last started.
-    before: Mutex<[Sent; 2]>,
+    before: Mutex<[InterfaceCounts; 2]>,
 }
 
 impl Plain {
@@ -56,7 +58,7 @@ impl Plain {
     }
 
     /// What the ends have sent; nothing where one was taken away.
-    fn sent(&self) -> [Sent; 2] {
+    fn sent(&self) -> [InterfaceCounts; 2] {
         self.ends.each_ref().map(|end| sent(&end.netns, &end.interface).unwrap_or_default())
     }
 }
@@ -65,7 +67,8 @@ impl Link for Plain {
     fn counters(&self) -> [LinkCounters; 2] {
         let (after, before) = (self.sent(), self.before.lock().expect("no thread panics with this lock"));
         [0, 1].map(|number| {
-            let grown = |value: fn(&Sent) -> u64| value(&after[number]).saturating_sub(value(&before[number]));
+            let grown =
+                |value: fn(&InterfaceCounts) -> u64| value(&after[number]).saturating_sub(value(&before[number]));
             let packets = grown(|sent| sent.packets);
             LinkCounters {
                 received_pkts: packets + grown(|sent| sent.drops),

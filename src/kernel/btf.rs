@@ -10,7 +10,7 @@ use std::ops::Deref;
 use anyhow::{Result, anyhow};
 use memmap2::Mmap;
 
-use crate::btf::{Btf, Index, Kind, Member};
+use crate::btf::{Btf, Member, TypeIndex, TypeKind};
 use crate::failure::Failure;
 
 pub const RUNNING_KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -55,7 +55,7 @@ impl Deref for Bytes {
 #[derive(Debug)]
 pub struct Types {
     bytes: Bytes,
-    index: Index,
+    index: TypeIndex,
 }
 
 impl Types {
@@ -79,7 +79,7 @@ impl Types {
     }
 
     fn of(bytes: Bytes) -> Result<Self> {
-        let index = Index::of(&bytes).ok_or_else(|| anyhow!("the type information is damaged"))?;
+        let index = TypeIndex::of(&bytes).ok_or_else(|| anyhow!("the type information is damaged"))?;
         Ok(Types { bytes, index })
     }
 
@@ -88,19 +88,19 @@ impl Types {
     }
 
     /// Whether there is a type of this kind and name.
-    pub fn has(&self, kind: Kind, name: &str) -> bool {
+    pub fn has(&self, kind: TypeKind, name: &str) -> bool {
         self.view().find(kind, name).is_some()
     }
 
     /// Members of the struct with this name, in order; empty where there is none.
     pub fn members(&self, name: &str) -> Vec<Member<'_>> {
-        self.view().find(Kind::Struct, name).and_then(|found| found.members()).unwrap_or_default()
+        self.view().find(TypeKind::Struct, name).and_then(|found| found.members()).unwrap_or_default()
     }
 
     /// Those of `names` that are functions here.
     pub fn functions_among(&self, names: &[&'static str]) -> BTreeSet<&'static str> {
         let types = self.view();
-        let functions = types.of_kind(Kind::Function);
+        let functions = types.of_kind(TypeKind::Function);
         functions.flat_map(|found| names.iter().copied().filter(move |name| found.is_named(name))).collect()
     }
 }

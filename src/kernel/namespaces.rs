@@ -17,7 +17,7 @@ const NAMED: [&str; 2] = ["/run/netns", "/run/docker/netns"];
 
 /// The namespaces of a host, as of the moment they were looked for.
 #[derive(Debug)]
-pub struct Namespaces {
+pub struct NamespaceSurvey {
     /// Shape: one per namespace, ascending inode.
     pub reachable: Vec<Netns>,
     /// Processes and names whose namespace this process may not look at: not all of its capabilities are theirs.
@@ -27,7 +27,7 @@ pub struct Namespaces {
 /// Looks for every network namespace of this host.
 ///
 /// Errors: /proc is not mounted.
-pub fn all() -> Result<Namespaces> {
+pub fn all() -> Result<NamespaceSurvey> {
     let mut search = Search::default();
     search.offer(Path::new("/proc/thread-self/ns/net"));
     for process in entries(Path::new("/proc")).context("look for network namespaces")? {
@@ -43,7 +43,7 @@ pub fn all() -> Result<Namespaces> {
             search.offer(&name);
         }
     }
-    Ok(Namespaces { reachable: search.found.into_values().collect(), hidden: search.hidden })
+    Ok(NamespaceSurvey { reachable: search.found.into_values().collect(), hidden: search.hidden })
 }
 
 #[derive(Default)]

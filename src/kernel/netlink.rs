@@ -154,7 +154,7 @@ pub fn interface_index(netns: &Netns, name: &str) -> Result<u32> {
 
 /// What an interface was given to send, since it exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct InterfaceCounts {
     /// With Ethernet headers.
     pub bytes: u64,
     pub packets: u64,
@@ -165,7 +165,7 @@ pub struct Sent {
 /// Reads what an interface has sent.
 ///
 /// Errors: no such interface; not permitted to enter.
-pub fn sent(netns: &Netns, name: &str) -> Result<Sent> {
+pub fn sent(netns: &Netns, name: &str) -> Result<InterfaceCounts> {
     let table = netns.run(|| fs::read_to_string("/proc/thread-self/net/dev").context("read the interface counters"))?;
     parse_sent(&table, name).ok_or_else(|| anyhow!("no interface \"{name}\" in the namespace"))
 }
@@ -206,11 +206,11 @@ fn interface_index_here(name: &str) -> Result<u32> {
 /// Columns of /proc/net/dev before those that count what is sent: bytes, packets, errors, drops.
 const RECEIVE_COLUMNS: usize = 8;
 
-fn parse_sent(table: &str, name: &str) -> Option<Sent> {
+fn parse_sent(table: &str, name: &str) -> Option<InterfaceCounts> {
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     let mut counters = line.split_whitespace().skip(RECEIVE_COLUMNS).map(|counter| counter.parse().ok());
     let [bytes, packets, _, drops] = [(); 4].map(|()| counters.next().flatten());
-    Some(Sent { bytes: bytes?, packets: packets?, drops: drops? })
+    Some(InterfaceCounts { bytes: bytes?, packets: packets?, drops: drops? })
 }
 
 /// The kernel's answer as a phrase.
@@ -236,8 +236,8 @@ mod tests {
     fn what_was_sent_is_read_from_its_columns() {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
                      tccc0:21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
-        assert_eq!(parse_sent(table, "lo"), Some(Sent { bytes: 9, packets: 10, drops: 12 }));
-        assert_eq!(parse_sent(table, "tccc0"), Some(Sent { bytes: 29, packets: 30, drops: 32 }));
+        assert_eq!(parse_sent(table, "lo"), Some(InterfaceCounts { bytes: 9, packets: 10, drops: 12 }));
+        assert_eq!(parse_sent(table, "tccc0"), Some(InterfaceCounts { bytes: 29, packets: 30, drops: 32 }));
         assert_eq!(parse_sent(table, "tccc"), None);
     }
 

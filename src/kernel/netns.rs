@@ -170,7 +170,7 @@ impl AsRawFd for Netns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Kind;
+    use crate::failure::FailureKind;
 
     /// A process without the right to enter gets an error and stays where it was.
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         ];
         for (text, says) in cases {
             let refusal = Netns::find(text).expect_err(text);
-            assert_eq!(refusal.kind, Kind::Usage, "{refusal}");
+            assert_eq!(refusal.kind, FailureKind::Usage, "{refusal}");
             assert!(refusal.what.contains(says), "{text}: {refusal}");
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::btf::Types;
-use crate::btf::{Kind, Member};
+use crate::btf::{Member, TypeKind};
 
 /// Kernel functions that congestion control programs call, in the order `tccc doctor` lists them.
 pub const KERNEL_FUNCTIONS: [&str; 10] = [
@@ -70,8 +70,8 @@ impl Features {
             parameters: view.parameters(member.type_id),
             offset: begin.unwrap_or(0) + member.offset(),
         };
-        let links = types.has(Kind::Struct, "bpf_struct_ops_link");
-        let has_tracepoint = |name: &str| types.has(Kind::Typedef, &format!("btf_trace_{name}"));
+        let links = types.has(TypeKind::Struct, "bpf_struct_ops_link");
+        let has_tracepoint = |name: &str| types.has(TypeKind::Typedef, &format!("btf_trace_{name}"));
         let has_member = |of: &str, name: &str| types.members(of).iter().any(|member| member.name == name);
         Features {
             struct_ops: begin.is_some() && !table.is_empty(),

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::catalog::NAME_LENGTH_MAX;
 use crate::kernel::probe::Features;
-use crate::loader::{self, Registered, Request};
+use crate::loader::{self, Registration, Request};
 use crate::model::run::Engine;
 use crate::scenario::algorithm::{Found, Unusable, find, kernel_has};
 use crate::scenario::{Asked, FlowSpec};
@@ -16,7 +16,7 @@ use crate::scenario::{Asked, FlowSpec};
 #[derive(Debug)]
 pub struct Algorithms {
     names: BTreeMap<Asked, String>,
-    registered: Vec<Registered>,
+    registered: Vec<Registration>,
     cgroup: PathBuf,
 }
 

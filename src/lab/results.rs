@@ -393,7 +393,7 @@ mod tests {
         let _held = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap();
         let second = OpenResultDir::open(place.path(), &plan(7), TEXT).unwrap_err();
         let second = second.downcast_ref::<Failure>().unwrap();
-        assert_eq!(second.kind, crate::failure::Kind::Again);
+        assert_eq!(second.kind, crate::failure::FailureKind::Again);
         assert!(second.what.starts_with("another `tccc run` works in"), "{second}");
     }
 }

@@ -152,7 +152,7 @@ fn joined(mut earlier: HostRecord, now: HostRecord) -> HostRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Kind;
+    use crate::failure::FailureKind;
     use crate::lab::plan::tests::{TEXT, planned};
 
     fn host(kernel: &str, digest: &str) -> HostRecord {
@@ -178,10 +178,10 @@ mod tests {
         };
         let kernel = refusal(host("6.19", "aa"));
         assert!(kernel.what.contains("has runs of kernel 6.18"));
-        assert_eq!(kernel.kind, Kind::Unmet, "another node has that kernel");
+        assert_eq!(kernel.kind, FailureKind::Unmet, "another node has that kernel");
         let object = refusal(host("6.18", "bb"));
         assert!(object.what.contains("\"dtcp\" with digest aa"));
-        assert_eq!(object.kind, Kind::Usage, "every node has this program");
+        assert_eq!(object.kind, FailureKind::Usage, "every node has this program");
         check_same_host(&host("6.18", "aa"), &host("6.18", "aa"), &results).unwrap();
         assert_eq!(joined(host("6.18", "aa"), host("6.18", "aa")).calibration.len(), 2);
     }

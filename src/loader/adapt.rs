@@ -5,7 +5,7 @@
 
 use libbpf_rs::OpenMapMut;
 
-use crate::btf::Kind;
+use crate::btf::TypeKind;
 use crate::catalog::OPS_TYPE;
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
@@ -25,7 +25,7 @@ pub struct Provided {
 
 /// What becomes of a provided callback on this kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum CallbackFate {
     Kept,
     /// Used as this member.
     MovedTo(String),
@@ -35,19 +35,19 @@ pub enum Fate {
 /// Decides for each provided callback.
 ///
 /// Errors: the kernel's callback has other parameters and no form of it fits.
-pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<Fate>, Failure> {
+pub fn fates(provided: &[Provided], features: &Features) -> Result<Vec<CallbackFate>, Failure> {
     provided.iter().map(|callback| fate(callback, provided, features)).collect()
 }
 
 /// Checks that a table has what the kernel asks for when it registers one.
 ///
 /// Errors: it lacks a callback without which an algorithm cannot be registered.
-pub fn check_complete(decided: &[(Provided, Fate)]) -> Result<(), Failure> {
+pub fn check_complete(decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let stays = |name: &str| {
         decided.iter().any(|(callback, fate)| match fate {
-            Fate::Kept => callback.member == name,
-            Fate::MovedTo(member) => member == name,
-            Fate::LeftOut => false,
+            CallbackFate::Kept => callback.member == name,
+            CallbackFate::MovedTo(member) => member == name,
+            CallbackFate::LeftOut => false,
         })
     };
     let missing = [("ssthresh", stays("ssthresh")), ("undo_cwnd", stays("undo_cwnd"))];
@@ -64,17 +64,19 @@ fn lacks(what: &str) -> Failure {
     Failure::usage(format!("its ops table lacks {what}")).hint("every congestion control needs it; see bpf/README.md")
 }
 
-fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<Fate, Failure> {
+fn fate(callback: &Provided, all: &[Provided], features: &Features) -> Result<CallbackFate, Failure> {
     let (name, form) = split(&callback.member);
-    let Some(wanted) = features.slots.get(name).and_then(|slot| slot.parameters) else { return Ok(Fate::LeftOut) };
+    let Some(wanted) = features.slots.get(name).and_then(|slot| slot.parameters) else {
+        return Ok(CallbackFate::LeftOut);
+    };
     if form.is_some() {
-        return Ok(if form == Some(wanted) { Fate::MovedTo(name.to_owned()) } else { Fate::LeftOut });
+        return Ok(if form == Some(wanted) { CallbackFate::MovedTo(name.to_owned()) } else { CallbackFate::LeftOut });
     }
     if callback.parameters == wanted {
-        return Ok(Fate::Kept);
+        return Ok(CallbackFate::Kept);
     }
     if all.iter().any(|other| split(&other.member) == (name, Some(wanted))) {
-        return Ok(Fate::LeftOut);
+        return Ok(CallbackFate::LeftOut);
     }
     let what = format!("its callback {name} takes {} parameters, this kernel's {wanted}", callback.parameters);
     Err(Failure::unmet(what).hint("provide both forms with CONG_CONTROL_BOTH of bpf/include/compat.bpf.h"))
@@ -93,7 +95,7 @@ fn split(member: &str) -> (&str, Option<u8>) {
 /// None: the object's type information has no such table.
 pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
     let types = object.view();
-    let members = types.find(Kind::Struct, OPS_TYPE)?.members()?;
+    let members = types.find(TypeKind::Struct, OPS_TYPE)?.members()?;
     let filled = members.into_iter().filter_map(|member| {
         let (parameters, offset) = (types.parameters(member.type_id)?, member.offset());
         let pointer = table.get(offset..offset + POINTER_BYTES)?;
@@ -106,11 +108,11 @@ pub fn provided(object: &Types, table: &[u8]) -> Option<Vec<Provided>> {
 /// Moves and clears pointers in the opened object's table; libbpf then loads only the programs that are left in it.
 ///
 /// Errors: a form has no plain member beside it to move to.
-pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, Fate)]) -> Result<(), Failure> {
+pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, CallbackFate)]) -> Result<(), Failure> {
     let members = object.members(OPS_TYPE);
     let table = map.initial_value_mut().unwrap_or_default();
-    let moved = decided.iter().filter(|(_, fate)| *fate != Fate::Kept);
-    let taken: Vec<(&Fate, Vec<u8>)> = moved
+    let moved = decided.iter().filter(|(_, fate)| *fate != CallbackFate::Kept);
+    let taken: Vec<(&CallbackFate, Vec<u8>)> = moved
         .map(|(callback, fate)| {
             let place = &mut table[callback.offset..callback.offset + POINTER_BYTES];
             let pointer = place.to_vec();
@@ -119,7 +121,7 @@ pub fn apply(map: &mut OpenMapMut, object: &Types, decided: &[(Provided, Fate)])
         })
         .collect();
     for (fate, pointer) in taken {
-        let Fate::MovedTo(name) = fate else { continue };
+        let CallbackFate::MovedTo(name) = fate else { continue };
         let target = members.iter().find(|member| member.name == name);
         let target = target.ok_or_else(|| Failure::usage(format!("its ops table has no member {name} to move to")))?;
         table[target.offset()..target.offset() + POINTER_BYTES].copy_from_slice(&pointer);
@@ -155,34 +157,38 @@ mod tests {
 
     const NEEDED: [(&str, u8); 3] = [("ssthresh", 1), ("undo_cwnd", 1), ("cong_avoid", 3)];
 
-    fn check(extra_of_object: &[(&str, u8)], extra_of_kernel: &[(&str, u8)], expected: &[Fate]) {
+    fn check(extra_of_object: &[(&str, u8)], extra_of_kernel: &[(&str, u8)], expected: &[CallbackFate]) {
         let provided = object(&[&NEEDED, extra_of_object].concat());
         let decided = fates(&provided, &kernel(&[&NEEDED, extra_of_kernel].concat())).unwrap();
-        assert_eq!(&decided[..3], &[Fate::Kept, Fate::Kept, Fate::Kept]);
+        assert_eq!(&decided[..3], &[CallbackFate::Kept, CallbackFate::Kept, CallbackFate::Kept]);
         assert_eq!(&decided[3..], expected, "{extra_of_object:?} on {extra_of_kernel:?}");
     }
 
     #[test]
     fn form_with_the_kernels_parameters_is_used() {
         let both = [("cong_control", 4), ("cong_control___2", 2)];
-        let moved = Fate::MovedTo("cong_control".into());
-        check(&both, &[("cong_control", 4)], &[Fate::Kept, Fate::LeftOut]);
-        check(&both, &[("cong_control", 2)], &[Fate::LeftOut, moved.clone()]);
+        let moved = CallbackFate::MovedTo("cong_control".into());
+        check(&both, &[("cong_control", 4)], &[CallbackFate::Kept, CallbackFate::LeftOut]);
+        check(&both, &[("cong_control", 2)], &[CallbackFate::LeftOut, moved.clone()]);
         check(&[("cong_control___2", 2)], &[("cong_control", 2)], &[moved]);
-        check(&both, &[], &[Fate::LeftOut, Fate::LeftOut]);
+        check(&both, &[], &[CallbackFate::LeftOut, CallbackFate::LeftOut]);
     }
 
     #[test]
     fn callback_that_the_kernel_lacks_is_left_out() {
-        check(&[("cwnd_event", 2), ("cwnd_event_tx_start", 1)], &[("cwnd_event", 2)], &[Fate::Kept, Fate::LeftOut]);
-        check(&[("cwnd_event_tx_start", 1)], &[("cwnd_event_tx_start", 1)], &[Fate::Kept]);
+        check(
+            &[("cwnd_event", 2), ("cwnd_event_tx_start", 1)],
+            &[("cwnd_event", 2)],
+            &[CallbackFate::Kept, CallbackFate::LeftOut],
+        );
+        check(&[("cwnd_event_tx_start", 1)], &[("cwnd_event_tx_start", 1)], &[CallbackFate::Kept]);
     }
 
     #[test]
     fn callback_with_other_parameters_is_refused() {
         let provided = object(&[&NEEDED[..], &[("cong_control", 2)]].concat());
         let refusal = fates(&provided, &kernel(&[&NEEDED[..], &[("cong_control", 4)]].concat())).unwrap_err();
-        assert_eq!(refusal.kind, failure::Kind::Unmet);
+        assert_eq!(refusal.kind, failure::FailureKind::Unmet);
         assert_eq!(refusal.what, "its callback cong_control takes 2 parameters, this kernel's 4");
     }
 

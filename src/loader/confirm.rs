@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::kernel::clock;
 use crate::kernel::probe::Features;
 use crate::kernel::process::Detached;
-use crate::state::{Record, Store, Subject, Unconfirmed};
+use crate::state::{LockSubject, Record, Store, Unconfirmed};
 
 /// The process that undoes a registration when its time is over; ended with this value, unless it is released.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ fn nothing_waits(name: Option<&str>, store: &Store) -> Failure {
 pub fn expire(name: &str, until_ns: u64, features: &Features) -> Result<Option<Unloaded>> {
     clock::wait_until_boottime(until_ns)?;
     let store = Store::of_host();
-    let locked = store.lock_within(Subject::Name(name.to_owned()), Duration::MAX)?;
+    let locked = store.lock_within(LockSubject::Name(name.to_owned()), Duration::MAX)?;
     let Some(instance) = survey::find(name, &store, features)? else { return Ok(None) };
     let unconfirmed = instance.record.as_ref().and_then(|record| record.unconfirmed);
     if unconfirmed.is_none_or(|it| it.until_ns != until_ns) {

@@ -14,11 +14,11 @@ use crate::fault;
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, bpffs, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Attachment, Locked, Owner, Record, Store, Subject, Unconfirmed};
+use crate::state::{Attachment, LockSubject, Locked, Owner, Record, Store, Unconfirmed};
 
 /// How an algorithm is to be registered for good.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct LoadOptions {
     /// Also make it the host's default algorithm.
     pub make_default: bool,
     /// Put it in the place of one that we registered under the same name.
@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedAlgorithm {
     pub record: Record,
     /// A phrase for each callback that had to be adapted to this kernel.
     pub adapted: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Loaded {
 ///
 /// Errors: a capability or the BPF file system is missing; the name is taken; the kernel refuses the program.
 /// Side effects: pins, a record, and with `make_default` the host's default; [`super::unload`] undoes all of them.
-pub fn load(request: &Request, options: Options, features: &Features) -> Result<Loaded> {
+pub fn load(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     privilege::require(&format!("load \"{}\"", request.name), &privilege::FOR_LOAD)?;
     let pins = Pins::writable()?;
@@ -58,10 +58,13 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
         true => verify(request, features)?,
         false => verify_logged(request, features, Successor::default())?,
     };
-    let Options { unconfirmed, with_policy, .. } = options;
+    let LoadOptions { unconfirmed, with_policy, .. } = options;
     let record = Record { companion: place, unconfirmed, with_policy, ..record_of(request, verified.map_id()?) };
-    let mut loaded =
-        Loaded { changes: changes(&record, &pins, options, features)?, adapted: verified.adapted.clone(), record };
+    let mut loaded = LoadedAlgorithm {
+        changes: changes(&record, &pins, options, features)?,
+        adapted: verified.adapted.clone(),
+        record,
+    };
     if options.dry_run {
         return Ok(loaded);
     }
@@ -86,7 +89,7 @@ pub fn load(request: &Request, options: Options, features: &Features) -> Result<
     Ok(loaded)
 }
 
-fn changes(record: &Record, pins: &Pins, options: Options, features: &Features) -> Result<Vec<String>> {
+fn changes(record: &Record, pins: &Pins, options: LoadOptions, features: &Features) -> Result<Vec<String>> {
     let name = &record.name;
     let kept = if features.links { pins.link(name) } else { pins.map(name) };
     let verb = if options.replace { "replace" } else { "register" };
@@ -111,7 +114,7 @@ pub(super) fn attachment(record: &Record, pins: &Pins) -> Option<String> {
 }
 
 /// Refuses a name that is taken; returns our own earlier registration that is to be replaced.
-fn check_free(name: &str, options: Options, store: &Store, features: &Features) -> Result<Option<Instance>> {
+fn check_free(name: &str, options: LoadOptions, store: &Store, features: &Features) -> Result<Option<Instance>> {
     if let Some(instance) = survey::find(name, store, features)? {
         if instance.is_receiver() {
             let what = format!("\"{name}\" is loaded already, as `--receiver` alone");
@@ -188,13 +191,18 @@ fn keep(
 }
 
 /// Puts the code in the place of what is loaded under the same name.
-fn replace(request: &Request, options: Options, features: &Features, changes: Vec<String>) -> Result<Loaded> {
+fn replace(
+    request: &Request,
+    options: LoadOptions,
+    features: &Features,
+    changes: Vec<String>,
+) -> Result<LoadedAlgorithm> {
     let Upgraded { mut record, adapted, notes, .. } = upgrade::upgrade(request, features)?;
     if options.make_default {
         let name = request.name;
         record = make_default(name).with_context(|| format!("\"{name}\" is replaced, but not the default"))?;
     }
-    Ok(Loaded { record, adapted: [adapted, notes].concat(), changes })
+    Ok(LoadedAlgorithm { record, adapted: [adapted, notes].concat(), changes })
 }
 
 /// Makes a loaded algorithm the host's default; the one before is written down before it is changed.
@@ -213,7 +221,7 @@ pub fn make_default(name: &str) -> Result<Record> {
 
 /// The previous default is written down before it is changed.
 fn note_default(record: &mut Record, locked: &Locked) -> Result<()> {
-    let default = locked.store().lock(Subject::Default)?;
+    let default = locked.store().lock(LockSubject::Default)?;
     let now = congestion::default()?;
     if now == record.name {
         return Ok(());

@@ -128,7 +128,7 @@ fn types_of(object: &OpenObject) -> Result<Types> {
 }
 
 /// Callbacks of an ops table, and what becomes of each.
-type Decided = Vec<(adapt::Provided, adapt::Fate)>;
+type Decided = Vec<(adapt::Provided, adapt::CallbackFate)>;
 
 /// Writes name, callbacks and the kind of registration into the table; returns what was adapted.
 fn prepare_table(map: &mut OpenMapMut, types: &Types, name: &str, features: &Features) -> Result<Decided> {
@@ -149,11 +149,11 @@ fn refused(name: &str, failure: Failure) -> Failure {
     Failure { what: format!("cannot load \"{name}\": {}", failure.what), ..failure }
 }
 
-fn phrase(member: &str, fate: &adapt::Fate) -> Option<String> {
+fn phrase(member: &str, fate: &adapt::CallbackFate) -> Option<String> {
     match fate {
-        adapt::Fate::Kept => None,
-        adapt::Fate::MovedTo(name) => Some(format!("{member} is used as {name}")),
-        adapt::Fate::LeftOut => Some(format!("{member} is left out: this kernel does not call it")),
+        adapt::CallbackFate::Kept => None,
+        adapt::CallbackFate::MovedTo(name) => Some(format!("{member} is used as {name}")),
+        adapt::CallbackFate::LeftOut => Some(format!("{member} is left out: this kernel does not call it")),
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::companion::LoadedCompanion;
-use super::load::{Loaded, Options, attachment};
+use super::load::{LoadOptions, LoadedAlgorithm, attachment};
 use super::request::{Request, check_name, companion_place, record_of};
 use super::survey;
 use super::unload::sweep;
@@ -18,7 +18,7 @@ use crate::state::{Locked, Owner, Record, Store};
 /// Errors: the algorithm has no companion program; a capability, the BPF file system or cgroup v2 is missing; the name is
 /// taken; the kernel refuses the program.
 /// Side effects: a program on a cgroup, a pin and a record; [`super::unload`] undoes all of them.
-pub fn load_receiver(request: &Request, options: Options, features: &Features) -> Result<Loaded> {
+pub fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
     let Some(wanted) = &request.algorithm.companion else {
         let what = format!("\"{}\" needs nothing at the receiver", request.algorithm.id);
@@ -37,7 +37,7 @@ pub fn load_receiver(request: &Request, options: Options, features: &Features) -
     let companion = LoadedCompanion::verify(wanted, request.name, None)?;
     let mut changes = vec![format!("write the record {}/{}.json", crate::state::FOLDER, request.name)];
     changes.extend(attachment(&record, &pins));
-    let mut loaded = Loaded { record, adapted: Vec::new(), changes };
+    let mut loaded = LoadedAlgorithm { record, adapted: Vec::new(), changes };
     if options.dry_run {
         return Ok(loaded);
     }

@@ -12,7 +12,7 @@ use crate::kernel::probe::Features;
 use crate::kernel::socket::{self, Holder};
 use crate::kernel::{bpf, congestion, privilege, struct_ops};
 use crate::state::pins::Pins;
-use crate::state::{Locked, Record, Store, Subject, is_held};
+use crate::state::{LockSubject, Locked, Record, Store, is_held};
 
 /// The kernel frees a link in the background.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ pub fn unload_all(features: &Features) -> Result<Vec<Result<Unloaded>>> {
         instance.map(|instance| undo(instance, &locked).with_context(|| format!("unload \"{name}\""))).transpose()
     };
     let undone = free.filter_map(|instance| unload_one(instance).transpose()).collect();
-    drop(store.try_lock(&Subject::Policy)?); // who leaves last removes folders that are empty
+    drop(store.try_lock(&LockSubject::Policy)?); // who leaves last removes folders that are empty
     Ok(undone)
 }
 
@@ -99,7 +99,7 @@ pub fn unload_with_policy(policy: &Locked, needed: &BTreeSet<String>, features: 
     };
     let mut unloaded = Vec::new();
     for Instance { name, .. } in survey::instances(store, features)?.into_iter().filter(is_unneeded) {
-        let locked = match store.lock_within(Subject::Name(name.clone()), BUSY_WITHIN) {
+        let locked = match store.lock_within(LockSubject::Name(name.clone()), BUSY_WITHIN) {
             Err(error) if is_held(&error) => continue,
             other => other?,
         };
@@ -199,7 +199,7 @@ pub fn sweep(locked: &Locked, features: &Features) -> Result<()> {
             undo(instance, locked)?;
             continue;
         }
-        let Some(other) = store.try_lock(&Subject::Name(instance.name.clone()))? else { continue };
+        let Some(other) = store.try_lock(&LockSubject::Name(instance.name.clone()))? else { continue };
         let Some(instance) = survey::find(&instance.name, store, features)?.filter(void) else { continue };
         match undo(instance, &other) {
             Err(error) if is_held(&error) => {}
@@ -218,7 +218,7 @@ pub fn give_back_default(name: &str, features: &Features) -> Result<()> {
     let locked = store.lock_name(name)?;
     let instance = ours(name, &store, features)?;
     restore_default(&instance, &locked, &mut Unloaded::default())?;
-    store.lock(Subject::Default)?.remember(name, None)
+    store.lock(LockSubject::Default)?.remember(name, None)
 }
 
 /// Only if the default still is ours: whoever changed it since wanted that.
@@ -227,7 +227,7 @@ fn restore_default(instance: &Instance, locked: &Locked, done: &mut Unloaded) ->
     let is_heir = |other: &Record| other.previous_default.as_ref() == Some(&instance.name);
     let is_needed = congestion::default()? == instance.name || store.records().iter().any(is_heir);
     // Most names never were the default: they do not wait for who changes it.
-    let default = is_needed.then(|| store.lock(Subject::Default)).transpose()?;
+    let default = is_needed.then(|| store.lock(LockSubject::Default)).transpose()?;
     let now = congestion::default()?;
     let previous = store.record(&instance.name).and_then(|record| record.previous_default);
     if now == instance.name {

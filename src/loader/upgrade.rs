@@ -19,7 +19,7 @@ use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, congestion, socket, struct_ops, sysctl};
 use crate::state::pins::Pins;
-use crate::state::{Attachment, Code, Locked, Record, Store, Subject};
+use crate::state::{Attachment, Code, LockSubject, Locked, Record, Store};
 
 const DEFAULT_SYSCTL: &str = "net.ipv4.tcp_congestion_control";
 /// Bounds the memory of TCP in all namespaces, so the kernel shows it in the first one only.
@@ -269,7 +269,7 @@ fn finish(
     features: &Features,
 ) -> Result<Upgraded> {
     if congestion::is_allowed(name)? != was_allowed {
-        let _default = locked.store().lock(Subject::Default)?;
+        let _default = locked.store().lock(LockSubject::Default)?;
         congestion::set_allowed(name, was_allowed)?;
     }
     let record = find(name, locked.store(), features)?.1;
@@ -278,7 +278,7 @@ fn finish(
     fault::point("upgrade.pinned");
     let mut upgraded = Upgraded { record, adapted, defaults: Vec::new(), notes: Vec::new() };
     {
-        let _default = locked.store().lock(Subject::Default)?;
+        let _default = locked.store().lock(LockSubject::Default)?;
         point_defaults(name, &mut upgraded)?;
     }
     fault::point("upgrade.defaults");

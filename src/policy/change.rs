@@ -10,7 +10,7 @@ use super::pins::PolicyPins;
 use super::record::{GenerationRecord, PolicyRecord, TrialRecord};
 use super::resolve;
 use super::rule::Policy;
-use super::sweep::{self, Moves, Shared};
+use super::sweep::{self, Moves, SweepParts};
 use super::table::RuleTables;
 use crate::failure::Failure;
 use crate::fault;
@@ -18,9 +18,9 @@ use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::probe::Features;
 use crate::kernel::{bpf, bpffs, cgroup, congestion};
-use crate::loader::{self, Options, Request};
+use crate::loader::{self, LoadOptions, Request};
 use crate::state::pins::Pins;
-use crate::state::{Store, Subject};
+use crate::state::{LockSubject, Store};
 
 /// How often an algorithm is loaded again that somebody else unloads at the same time.
 const LOADS_MAX: usize = 5;
@@ -79,7 +79,7 @@ fn missing(policy: &Policy) -> Result<Vec<String>> {
 fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Result<(GenerationRecord, Vec<String>)> {
     let store = Store::of_host();
     for _ in 0..LOADS_MAX {
-        let locked = store.lock(Subject::Policy)?;
+        let locked = store.lock(LockSubject::Policy)?;
         if missing(new.policy)?.is_empty() {
             return Ok((generation::apply(&locked, new)?, loaded));
         }
@@ -96,7 +96,7 @@ fn begin(new: NewGeneration, mut loaded: Vec<String>, features: &Features) -> Re
 fn load_missing(policy: &Policy, features: &Features) -> Result<Vec<String>> {
     let mut loaded: Vec<String> = Vec::new();
     for algorithm in resolve::to_load(policy)? {
-        let options = Options { with_policy: true, ..Options::default() };
+        let options = LoadOptions { with_policy: true, ..LoadOptions::default() };
         match loader::load(&Request::of(algorithm), options, features) {
             Ok(_) => loaded.push(algorithm.id.clone()),
             // Another command came first: it is there all the same.
@@ -118,7 +118,7 @@ pub fn unload_unneeded() -> Result<Vec<String>> {
     if !store.records().iter().any(|record| record.with_policy) {
         return Ok(Vec::new());
     }
-    let locked = store.lock(Subject::Policy)?;
+    let locked = store.lock(LockSubject::Policy)?;
     let record = PolicyRecord::read(&store)?;
     let needed = record.generations.iter().flat_map(|it| resolve::algorithms(&it.policy)).collect();
     loader::unload_with_policy(&locked, &needed, resolve::features()?)
@@ -137,7 +137,7 @@ pub fn remove(live: bool) -> Result<Removed> {
     let active = pins.as_ref().filter(|_| live).and_then(|pins| Some((pins, generation::active(pins, &record)?)));
     let shared = active.map(|(pins, number)| shared(pins, number)).transpose()?;
     if was_there {
-        generation::remove(&store.lock(Subject::Policy)?, pins.as_ref())?;
+        generation::remove(&store.lock(LockSubject::Policy)?, pins.as_ref())?;
     }
     let moves = shared.map(|shared| sweep::move_all(&RuleTables::default(), &shared)).transpose()?;
     Ok(Removed { was_there, unloaded: unload_unneeded()?, moves })
@@ -156,8 +156,8 @@ pub fn move_open(generation: &GenerationRecord) -> Result<Moves> {
 /// The parts of a generation that sweeps use.
 ///
 /// Errors: it is not pinned.
-pub fn shared(pins: &PolicyPins, number: u32) -> Result<Shared> {
-    Ok(Shared { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")?, number })
+pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
+    Ok(SweepParts { labels: bpf::open_pin(&pins.labels())?, cgroups: pins.open(number, "cgroups")?, number })
 }
 
 /// What applying a policy would change, in order.

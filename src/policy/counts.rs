@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde::Serialize;
 
-use super::label::Outcome;
+use super::label::LabelOutcome;
 use super::pins::PolicyPins;
 use super::rule::{ARMS_MAX, Policy};
 
-const OUTCOMES: usize = Outcome::ALL.len();
+const OUTCOMES: usize = LabelOutcome::ALL.len();
 /// Bytes of `struct policy_counts`.
 const COUNTS_BYTES: usize = (OUTCOMES + 1) * 8;
 
@@ -58,15 +58,15 @@ impl ArmCounts {
 
     fn of(bytes: &[u8]) -> Self {
         let word = |at: usize| u64::from_ne_bytes(bytes[at * 8..at * 8 + 8].try_into().expect("eight bytes"));
-        let of = |outcome: Outcome| word(outcome as usize);
+        let of = |outcome: LabelOutcome| word(outcome as usize);
         ArmCounts {
-            kept: of(Outcome::Kept),
-            set: of(Outcome::Set),
-            chosen: of(Outcome::Chosen),
-            routed: of(Outcome::Routed),
-            locked: of(Outcome::Locked),
-            missing: of(Outcome::Missing),
-            failed: of(Outcome::Failed),
+            kept: of(LabelOutcome::Kept),
+            set: of(LabelOutcome::Set),
+            chosen: of(LabelOutcome::Chosen),
+            routed: of(LabelOutcome::Routed),
+            locked: of(LabelOutcome::Locked),
+            missing: of(LabelOutcome::Missing),
+            failed: of(LabelOutcome::Failed),
             over_route: word(OUTCOMES),
         }
     }

@@ -9,7 +9,7 @@ use super::table::Resolved;
 
 /// A connection as a rule sees it. What is not known counts as matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionView {
     /// This end.
     pub local: SocketAddr,
     /// The other end.
@@ -52,7 +52,7 @@ pub struct Decision<'a> {
 }
 
 /// Decides as the kernel program does.
-pub fn decide<'a>(policy: &'a Policy, connection: &Connection, resolved: &Resolved) -> Decision<'a> {
+pub fn decide<'a>(policy: &'a Policy, connection: &ConnectionView, resolved: &Resolved) -> Decision<'a> {
     let mut passed_over = Vec::new();
     for rule in &policy.rules {
         match mismatch(&rule.when, connection, resolved) {
@@ -64,7 +64,7 @@ pub fn decide<'a>(policy: &'a Policy, connection: &Connection, resolved: &Resolv
 }
 
 /// The arm of a rule that a connection belongs to.
-pub fn arm_of<'a>(rule: &'a Rule, connection: &Connection) -> &'a Arm {
+pub fn arm_of<'a>(rule: &'a Rule, connection: &ConnectionView) -> &'a Arm {
     let Split { arms, by } = &rule.split;
     let bucket = hash::bucket(connection.local, connection.remote, *by, hash::salt(&rule.name));
     let mut below = 0;
@@ -75,8 +75,8 @@ pub fn arm_of<'a>(rule: &'a Rule, connection: &Connection) -> &'a Arm {
     found.or(arms.last()).expect("a rule has an arm")
 }
 
-fn mismatch(when: &Match, connection: &Connection, resolved: &Resolved) -> Option<Mismatch> {
-    let Connection { local, remote, way, cgroup, netns_cookie, algorithm } = connection;
+fn mismatch(when: &Match, connection: &ConnectionView, resolved: &Resolved) -> Option<Mismatch> {
+    let ConnectionView { local, remote, way, cgroup, netns_cookie, algorithm } = connection;
     let is_in_netns = |cookie: &u64| when.netns.iter().any(|name| resolved.netns.get(name) == Some(cookie));
     let is_in_cgroup = |path: &String| when.cgroups.iter().any(|name| contains(name, path));
     let lacks = |conditions: usize, is_met: bool| conditions > 0 && !is_met;
@@ -124,8 +124,8 @@ mod tests {
         Rule::new(name, when, Split { arms: vec![arm("dtcp", 5000), arm("cct", 5000)], by: SplitBy::Connection })
     }
 
-    fn connection(port: u16) -> Connection {
-        Connection {
+    fn connection(port: u16) -> ConnectionView {
+        ConnectionView {
             local: SocketAddr::from(([10, 0, 0, 1], 443)),
             remote: SocketAddr::from(([192, 0, 2, 7], port)),
             way: Some(Way::In),

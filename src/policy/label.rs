@@ -17,7 +17,7 @@ const MARK_BYTES: usize = 16;
 /// What became of a connection that a rule matched; the kernel program has the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum LabelOutcome {
     /// The arm says keep.
     Kept,
     /// It got the arm's algorithm.
@@ -34,12 +34,12 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl LabelOutcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: &[Outcome] = Outcome::VARIANTS;
+    pub const ALL: &[LabelOutcome] = LabelOutcome::VARIANTS;
 
     pub(super) fn from_byte(byte: u8) -> Self {
-        Self::ALL.get(usize::from(byte)).copied().unwrap_or(Outcome::Failed)
+        Self::ALL.get(usize::from(byte)).copied().unwrap_or(LabelOutcome::Failed)
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
-use super::table::{CgroupPlace, Entry, RuleTables};
+use super::table::{CgroupPlace, MapEntry, RuleTables};
 use crate::failure::Failure;
 use crate::kernel::libbpf_log;
 
@@ -184,7 +184,7 @@ pub(super) use fill;
 /// Writes many entries of a map at once.
 ///
 /// Errors: no memory is left.
-pub(super) fn write_all(map: &impl MapCore, entries: Vec<Entry>) -> Result<()> {
+pub(super) fn write_all(map: &impl MapCore, entries: Vec<MapEntry>) -> Result<()> {
     for part in entries.chunks(BATCH) {
         let (keys, values): (Vec<_>, Vec<_>) = part.iter().cloned().unzip();
         let (keys, values) = (keys.concat(), values.concat());

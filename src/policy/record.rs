@@ -25,7 +25,7 @@ pub struct PolicyRecord {
     /// Shape: ascending numbers; the last may be one whose application was interrupted.
     pub generations: Vec<GenerationRecord>,
     /// Which arm each number in labels stands for: the first is number 1.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<ArmSlot>,
     pub trial: Option<TrialRecord>,
     /// The trial of a generation that is about to decide.
     pub next_trial: Option<TrialRecord>,
@@ -49,7 +49,7 @@ pub struct GenerationRecord {
 
 /// An arm, as labels number it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Slot {
+pub struct ArmSlot {
     pub rule: String,
     /// The algorithm's kernel name, or `keep`.
     pub arm: String,
@@ -220,15 +220,15 @@ impl PolicyRecord {
 
     /// Numbers for the arms of a policy, new ones for those that have none.
     pub fn number_arms(&mut self, policy: &Policy) {
-        let wanted: Vec<Slot> = slots_of(policy).collect();
-        let missing: Vec<&Slot> = wanted.iter().filter(|slot| !self.slots.contains(slot)).collect();
+        let wanted: Vec<ArmSlot> = slots_of(policy).collect();
+        let missing: Vec<&ArmSlot> = wanted.iter().filter(|slot| !self.slots.contains(slot)).collect();
         for slot in missing {
             if self.slots.len() < SLOTS_MAX {
                 self.slots.push(slot.clone());
                 continue;
             }
-            let in_use: Vec<Slot> = self.generations.iter().flat_map(|it| slots_of(&it.policy)).collect();
-            let is_free = |slot: &&mut Slot| !in_use.contains(slot) && !wanted.contains(slot);
+            let in_use: Vec<ArmSlot> = self.generations.iter().flat_map(|it| slots_of(&it.policy)).collect();
+            let is_free = |slot: &&mut ArmSlot| !in_use.contains(slot) && !wanted.contains(slot);
             if let Some(oldest) = self.slots.iter_mut().find(is_free) {
                 *oldest = slot.clone();
             }
@@ -236,14 +236,14 @@ impl PolicyRecord {
     }
 
     /// The arm that a label's number stands for.
-    pub fn slot(&self, number: u32) -> Option<&Slot> {
+    pub fn slot(&self, number: u32) -> Option<&ArmSlot> {
         self.slots.get(number.checked_sub(1)? as usize)
     }
 }
 
-fn slots_of(policy: &Policy) -> impl Iterator<Item = Slot> {
+fn slots_of(policy: &Policy) -> impl Iterator<Item = ArmSlot> {
     policy.rules.iter().flat_map(|rule| {
-        rule.split.arms.iter().map(|arm| Slot { rule: rule.name.clone(), arm: arm.treatment.to_string() })
+        rule.split.arms.iter().map(|arm| ArmSlot { rule: rule.name.clone(), arm: arm.treatment.to_string() })
     })
 }
 

@@ -10,7 +10,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 use serde::Serialize;
 
-use super::label::Outcome;
+use super::label::LabelOutcome;
 use super::program::{fill, refusal, set_up};
 use super::table::RuleTables;
 use crate::kernel::{iterate, libbpf_log, namespaces};
@@ -30,7 +30,7 @@ const LOOK: &str = "look at open connections";
 
 /// The parts of a generation that sweeps use.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SweepParts {
     pub labels: OwnedFd,
     /// cgroups by their ids, as the generation keeps them.
     pub cgroups: OwnedFd,
@@ -71,7 +71,7 @@ pub struct Sight {
 pub struct SocketLabel {
     /// Number of rule and arm.
     pub slot: u32,
-    pub outcome: Outcome,
+    pub outcome: LabelOutcome,
     pub before: String,
 }
 
@@ -92,7 +92,7 @@ pub struct Moves {
 ///
 /// Errors: a capability is missing; the kernel refuses the program.
 /// Shape: in the order of namespaces and of the kernel's tables.
-pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> {
+pub fn look(tables: &RuleTables, shared: Option<&SweepParts>) -> Result<Vec<Sight>> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, tables, shared)?;
     keep_only(&mut open, "tccc_sight")?;
@@ -115,7 +115,7 @@ pub fn look(tables: &RuleTables, shared: Option<&Shared>) -> Result<Vec<Sight>> 
 ///
 /// Errors: a capability is missing; the kernel refuses the program or the algorithm that resets pacing.
 /// Side effects: connections change their algorithm; an algorithm is registered while that goes on.
-pub fn move_all(tables: &RuleTables, shared: &Shared) -> Result<Moves> {
+pub fn move_all(tables: &RuleTables, shared: &SweepParts) -> Result<Moves> {
     let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
     let mut open = open(&mut storage, tables, Some(shared))?;
     let name = format!("tccc_rst{}", std::process::id());
@@ -180,7 +180,7 @@ pub fn refresh(name: &str, moves_open: bool) -> Result<Refreshes> {
 fn open<'a>(
     storage: &'a mut MaybeUninit<OpenObject>,
     tables: &RuleTables,
-    shared: Option<&Shared>,
+    shared: Option<&SweepParts>,
 ) -> Result<OpenSweepSkel<'a>> {
     libbpf_log::install_if_none();
     libbpf_log::take();
@@ -251,8 +251,11 @@ fn decode(row: &[u8]) -> Option<Sight> {
         let bytes = &row[at..at + 16];
         String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
     };
-    let label =
-        (row[80] != 0).then(|| SocketLabel { slot: word(68), outcome: Outcome::from_byte(row[79]), before: text(104) });
+    let label = (row[80] != 0).then(|| SocketLabel {
+        slot: word(68),
+        outcome: LabelOutcome::from_byte(row[79]),
+        before: text(104),
+    });
     Some(Sight {
         cookie: wide(0),
         cgroup: wide(8),

@@ -260,12 +260,12 @@ fn ranges(prefixes: &[(Prefix, usize)]) -> Vec<(u128, RuleSet)> {
 }
 
 /// Key and value of an entry of a kernel map.
-pub type Entry = (Vec<u8>, Vec<u8>);
+pub type MapEntry = (Vec<u8>, Vec<u8>);
 
 /// The bytes of the kernel program's tables.
 impl RuleTables {
     /// `struct remote_range`, by place.
-    pub fn remote_entries(&self) -> Vec<Entry> {
+    pub fn remote_entries(&self) -> Vec<MapEntry> {
         let ranges = self.remotes.iter().zip(0u32..);
         let entries = ranges.map(|((begin, rules), index)| {
             let value = [(begin >> 64) as u64, *begin as u64, *rules].map(u64::to_ne_bytes).concat();
@@ -275,7 +275,7 @@ impl RuleTables {
     }
 
     /// Of remote addresses, local ports, remote ports, namespaces and algorithms that connections have.
-    pub fn entries(&self) -> [Vec<Entry>; 5] {
+    pub fn entries(&self) -> [Vec<MapEntry>; 5] {
         let of_ports = |ports| entries(ports, |port: &u16| port.to_ne_bytes().to_vec());
         [
             self.remote_entries(),
@@ -289,7 +289,7 @@ impl RuleTables {
 
 impl CgroupTree {
     /// `struct awaited_key` to `struct cgroup_place`.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<MapEntry> {
         let key = |(node, name): &(u32, String)| [node.to_ne_bytes().to_vec(), padded(name, CGROUP_BYTES)].concat();
         self.awaited.iter().map(|(at, place)| (key(at), place.bytes().to_vec())).collect()
     }
@@ -311,7 +311,7 @@ impl ArmEntry {
     }
 }
 
-fn entries<K>(table: &BTreeMap<K, RuleSet>, key: impl Fn(&K) -> Vec<u8>) -> Vec<Entry> {
+fn entries<K>(table: &BTreeMap<K, RuleSet>, key: impl Fn(&K) -> Vec<u8>) -> Vec<MapEntry> {
     table.iter().map(|(at, rules)| (key(at), rules.to_ne_bytes().to_vec())).collect()
 }
 

@@ -12,9 +12,9 @@ use super::metrics::{self, Own, Shown};
 use super::overview::{self, Overview, Situation, Sums};
 use super::pulse::{Part, Pulse};
 use crate::trace::arms::FindLabels;
-use crate::trace::cost::Cost;
+use crate::trace::cost::CallbackCost;
 use crate::trace::filter::Filter;
-use crate::trace::totals::{Group, Totals};
+use crate::trace::totals::{Group, GroupTotals};
 
 /// Rest after each sweep, in times of what it took: at most a tenth of a processor is used.
 const REST: u32 = 10;
@@ -24,7 +24,7 @@ const SWEEPS_MISSED: u32 = 3;
 const NAP: Duration = Duration::from_millis(50);
 
 /// Finds what connections are set to at this moment, and what algorithms cost.
-pub type Look = Box<dyn FnMut() -> (Situation, Vec<Cost>) + Send>;
+pub type Look = Box<dyn FnMut() -> (Situation, Vec<CallbackCost>) + Send>;
 
 pub struct Settings {
     pub filter: Filter,
@@ -50,7 +50,7 @@ struct Answers {
 
 /// Counts; its answers are for all threads.
 pub(super) struct Exporter {
-    totals: Totals,
+    totals: GroupTotals,
     settings: Pace,
     shelf: Shelf,
     pulse: Pulse,
@@ -120,10 +120,10 @@ impl Shelf {
 impl Exporter {
     /// Begins to count, and sweeps once, so that the first scrape has an answer.
     ///
-    /// Errors: those of [`Totals::start`] and [`Totals::count`].
+    /// Errors: those of [`GroupTotals::start`] and [`GroupTotals::count`].
     pub(super) fn start(settings: Settings, shelf: Shelf, pulse: Pulse) -> Result<Exporter> {
         let Settings { filter, rules, labels, every, look, warn } = settings;
-        let totals = Totals::start(filter, labels)?;
+        let totals = GroupTotals::start(filter, labels)?;
         let settings = Pace { rules, every, look, warn };
         let mut exporter = Exporter { totals, settings, shelf, pulse, failed_sweeps: 0 };
         exporter.sweep()?;
@@ -209,7 +209,7 @@ fn kernel_release() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::totals::Counted;
+    use crate::trace::totals::CountedGroups;
 
     /// One sweep that found no descriptors ended the server.
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         let shelf = Shelf::new();
         shelf.note_failed(1);
         assert_eq!(shelf.answer(true), None, "there is nothing to show yet");
-        let counted = Counted { time_ns: 0, groups: Vec::new(), hidden: 0, uncounted: 7 };
+        let counted = CountedGroups { time_ns: 0, groups: Vec::new(), hidden: 0, uncounted: 7 };
         let (situation, costs, own, kernel) = (Situation::default(), Vec::new(), Own::default(), String::new());
         shelf.put(Shown { counted, situation, costs, dropped: None, sweep_s: 0.25, failed_sweeps: 1, own, kernel });
         for (failed, is_openmetrics) in [(1, true), (2, true), (3, false)] {

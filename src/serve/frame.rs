@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::live::Live;
 use crate::model::live::histogram::BOUNDS_US;
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 
 /// One event of the stream: its name, and its data as JSON on one line.
 pub(super) fn encode(name: &str, data: &impl Serialize) -> Bytes {
@@ -56,7 +56,7 @@ struct Playing {
 }
 
 impl Status {
-    pub(super) fn of(live: &Live, source: &mut dyn Source, refresh: Duration) -> Status {
+    pub(super) fn of(live: &Live, source: &mut dyn EventSource, refresh: Duration) -> Status {
         let counts = live.counts();
         let playback = source.playback().map(|playback| {
             let (begin, end) = playback.span_ns();

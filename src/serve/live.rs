@@ -21,7 +21,7 @@ use super::pulse::{Part, Pulse};
 use super::table::SocketTable;
 use crate::model::live::Live;
 use crate::trace::arrival::Arrival;
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 
 /// Questions that wait for the thread: more than there are pages.
 const WAITING_ASKS: usize = 256;
@@ -55,7 +55,7 @@ pub(super) enum Ask {
 }
 
 /// Makes the source on the thread that watches it.
-pub type MakeSource = Box<dyn FnOnce() -> Result<Box<dyn Source>> + Send>;
+pub type MakeSource = Box<dyn FnOnce() -> Result<Box<dyn EventSource>> + Send>;
 
 /// The way to ask; the second end belongs to the thread.
 pub(super) fn channel() -> (SyncSender<Ask>, Receiver<Ask>) {
@@ -63,7 +63,7 @@ pub(super) fn channel() -> (SyncSender<Ask>, Receiver<Ask>) {
 }
 
 pub(super) struct Watching {
-    source: Box<dyn Source>,
+    source: Box<dyn EventSource>,
     live: Live,
     asks: Receiver<Ask>,
     refresh: Duration,
@@ -79,7 +79,12 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    pub(super) fn new(mut source: Box<dyn Source>, asks: Receiver<Ask>, refresh: Duration, shelf: Shelf) -> Watching {
+    pub(super) fn new(
+        mut source: Box<dyn EventSource>,
+        asks: Receiver<Ask>,
+        refresh: Duration,
+        shelf: Shelf,
+    ) -> Watching {
         let [overview, sockets, algorithms] = [(); 3].map(|()| Audience::new());
         let (live, table, flows) = (Live::default(), SocketTable::default(), BTreeMap::new());
         let sampler = source.playback().map(|playback| {
@@ -256,7 +261,7 @@ mod tests {
         stop: Arc<AtomicBool>,
     }
 
-    impl Source for Noting {
+    impl EventSource for Noting {
         fn poll(&mut self, timeout: Duration, _: &mut dyn FnMut(Arrival)) -> Result<()> {
             let mut log = self.log.lock().unwrap();
             log.push(if timeout.is_zero() { 'p' } else { 'w' });

@@ -10,9 +10,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::overview::Situation;
-use crate::trace::cost::Cost;
+use crate::trace::cost::CallbackCost;
 use crate::trace::event::CaState;
-use crate::trace::totals::{Counted, Group, Powers};
+use crate::trace::totals::{CountedGroups, Group, Powers};
 
 mod plain_text;
 
@@ -33,10 +33,10 @@ const NANOS_PER_SECOND: f64 = 1e9;
 
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
-    pub counted: Counted,
+    pub counted: CountedGroups,
     /// What connections can choose, and what decides them.
     pub situation: Situation,
-    pub costs: Vec<Cost>,
+    pub costs: Vec<CallbackCost>,
     /// Events that the page's tracer could not send; none while there is no page.
     pub dropped: Option<u64>,
     /// How long the sweep took.
@@ -138,7 +138,7 @@ impl Ours {
     }
 
     fn encode_costs(&self, to: &mut Families<'_, '_>) -> Result<(), Error> {
-        let labels = |it: &Cost| vec![("algorithm", it.algorithm.clone()), ("op", it.callback.clone())];
+        let labels = |it: &CallbackCost| vec![("algorithm", it.algorithm.clone()), ("op", it.callback.clone())];
         let costs = &self.0.costs;
         let time = costs.iter().map(|it| (labels(it), it.nanoseconds as f64 / NANOS_PER_SECOND));
         let help = "Time in callbacks of algorithms; only while kernel.bpf_stats_enabled is 1";

@@ -32,7 +32,7 @@ const UNFINISHED: &str = "new";
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum LockSubject {
     /// One name: its record, its pins and its registration.
     Name(String),
     /// The policy: its record, its pins and its program at the root of the cgroups.
@@ -48,35 +48,36 @@ pub enum Subject {
 }
 
 /// Their files are made with the folder, so that each can be locked when the file system has become read-only or full.
-const SHARED: [Subject; 5] = [Subject::Policy, Subject::Trial, Subject::Default, Subject::Mount, Subject::Records];
+const SHARED: [LockSubject; 5] =
+    [LockSubject::Policy, LockSubject::Trial, LockSubject::Default, LockSubject::Mount, LockSubject::Records];
 
-impl Subject {
+impl LockSubject {
     fn file(&self) -> String {
         match self {
-            Subject::Name(name) => format!("name-{name}"),
-            Subject::Policy => "policy".to_owned(),
-            Subject::Trial => "trial".to_owned(),
-            Subject::Default => "default".to_owned(),
-            Subject::Mount => "mount".to_owned(),
-            Subject::Records => "records".to_owned(),
+            LockSubject::Name(name) => format!("name-{name}"),
+            LockSubject::Policy => "policy".to_owned(),
+            LockSubject::Trial => "trial".to_owned(),
+            LockSubject::Default => "default".to_owned(),
+            LockSubject::Mount => "mount".to_owned(),
+            LockSubject::Records => "records".to_owned(),
         }
     }
 
     fn phrase(&self) -> String {
         match self {
-            Subject::Name(name) => format!("\"{name}\""),
-            Subject::Policy => "the policy".to_owned(),
-            Subject::Trial => "a trial".to_owned(),
-            Subject::Default => "the default algorithm".to_owned(),
-            Subject::Mount => "the mount of the BPF file system".to_owned(),
-            Subject::Records => "the records of this host".to_owned(),
+            LockSubject::Name(name) => format!("\"{name}\""),
+            LockSubject::Policy => "the policy".to_owned(),
+            LockSubject::Trial => "a trial".to_owned(),
+            LockSubject::Default => "the default algorithm".to_owned(),
+            LockSubject::Mount => "the mount of the BPF file system".to_owned(),
+            LockSubject::Records => "the records of this host".to_owned(),
         }
     }
 
     /// How long a lock is waited for. Registering takes milliseconds; confirming an upgrade on trial takes longest,
     /// because the kernel verifies the new code first.
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(if *self == Subject::Trial { 60 } else { 10 })
+        Duration::from_secs(if *self == LockSubject::Trial { 60 } else { 10 })
     }
 }
 
@@ -84,7 +85,7 @@ impl Subject {
 #[derive(Debug)]
 pub struct Locked {
     store: Store,
-    subject: Subject,
+    subject: LockSubject,
     _lock: Flock<File>,
     _presence: Presence, // left after the lock is given back
 }
@@ -101,15 +102,15 @@ impl Store {
     ///
     /// Errors: as [`Store::lock`].
     pub fn lock_name(&self, name: &str) -> Result<Locked> {
-        self.lock(Subject::Name(name.to_owned()))
+        self.lock(LockSubject::Name(name.to_owned()))
     }
 
-    /// Waits for the right to change something, as long as [`Subject::patience`] says.
+    /// Waits for the right to change something, as long as [`LockSubject::patience`] says.
     ///
     /// Errors: the folder cannot be made (not root); another process holds the right for too long, with the exit code of
     /// what can be tried again.
     /// Side effects: the folder of records exists until the last process gives its right back with no record in it.
-    pub fn lock(&self, subject: Subject) -> Result<Locked> {
+    pub fn lock(&self, subject: LockSubject) -> Result<Locked> {
         let patience = subject.patience();
         self.lock_within(subject, patience)
     }
@@ -117,7 +118,7 @@ impl Store {
     /// As [`Store::lock`], with another patience.
     ///
     /// Errors: as [`Store::lock`].
-    pub fn lock_within(&self, subject: Subject, patience: Duration) -> Result<Locked> {
+    pub fn lock_within(&self, subject: LockSubject, patience: Duration) -> Result<Locked> {
         let begin = Instant::now();
         loop {
             if let Some(locked) = self.try_lock(&subject)? {
@@ -132,7 +133,7 @@ impl Store {
     ///
     /// Errors: the folder cannot be made.
     /// None: another process holds it.
-    pub fn try_lock(&self, subject: &Subject) -> Result<Option<Locked>> {
+    pub fn try_lock(&self, subject: &LockSubject) -> Result<Option<Locked>> {
         let Some(presence) = self.enter()? else { return Ok(None) };
         let file = self.open_lock(&subject.file()).map_err(|error| self.refused(&error))?;
         let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(None) };
@@ -172,7 +173,7 @@ impl Store {
     }
 
     /// Names who holds a lock, and says how to go on.
-    fn held(&self, subject: &Subject, patience: Duration) -> Failure {
+    fn held(&self, subject: &LockSubject, patience: Duration) -> Failure {
         let after = format_duration(patience);
         let path = |name: &str| self.folder().join(LOCKS).join(name);
         let holder = flock::holder(&path(&subject.file())).or_else(|| flock::holder(&path(PRESENCE)));
@@ -231,7 +232,7 @@ impl Locked {
 
     /// Whether this is the right to change one name.
     pub fn is_for(&self, name: &str) -> bool {
-        matches!(&self.subject, Subject::Name(own) if own == name)
+        matches!(&self.subject, LockSubject::Name(own) if own == name)
     }
 
     /// Writes the first record of a registration in one step: readers see it or the one before.
@@ -249,7 +250,7 @@ impl Locked {
     /// Errors: the folder is full or read-only.
     pub fn write(&self, record: &Record) -> Result<()> {
         debug_assert!(self.is_for(&record.name), "{:?} does not protect {}", self.subject, record.name);
-        let _records = self.store.lock(Subject::Records)?;
+        let _records = self.store.lock(LockSubject::Records)?;
         let path = self.store.path(&record.name);
         let previous_default =
             read(&path).map_or_else(|| record.previous_default.clone(), |written| written.previous_default);
@@ -260,8 +261,8 @@ impl Locked {
     ///
     /// Errors: the folder is full or read-only.
     pub fn remember(&self, name: &str, previous_default: Option<String>) -> Result<()> {
-        debug_assert!(self.subject == Subject::Default, "{:?} does not protect the default", self.subject);
-        let _records = self.store.lock(Subject::Records)?;
+        debug_assert!(self.subject == LockSubject::Default, "{:?} does not protect the default", self.subject);
+        let _records = self.store.lock(LockSubject::Records)?;
         let path = self.store.path(name);
         let Some(record) = read(&path) else { return Ok(()) };
         write_file(&path, &Record { previous_default, ..record }).map_err(|error| self.refused(error))
@@ -272,7 +273,7 @@ impl Locked {
     /// Errors: the folder is full or read-only.
     /// Side effects: a file, and the folder that it is in.
     pub fn write_document<T: Serialize>(&self, path: &Path, document: &T) -> Result<()> {
-        let _records = self.store.lock(Subject::Records)?;
+        let _records = self.store.lock(LockSubject::Records)?;
         write_file(path, document).map_err(|error| self.refused(error))
     }
 
@@ -281,7 +282,7 @@ impl Locked {
     /// Errors: the folder is read-only.
     pub fn remove(&self, name: &str) -> Result<()> {
         debug_assert!(self.is_for(name), "{:?} does not protect {name}", self.subject);
-        let _records = self.store.lock(Subject::Records)?;
+        let _records = self.store.lock(LockSubject::Records)?;
         match fs::remove_file(self.store.path(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => bail!(self.store.refused(&error)),
             _ => Ok(()),
@@ -319,5 +320,5 @@ fn write_file<T: Serialize>(path: &Path, document: &T) -> Result<()> {
 /// Whether an error says that another process holds a lock.
 pub fn is_held(error: &anyhow::Error) -> bool {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
-    failure.is_some_and(|failure| failure.kind == crate::failure::Kind::Again)
+    failure.is_some_and(|failure| failure.kind == crate::failure::FailureKind::Again)
 }

@@ -12,7 +12,7 @@ use anyhow::Result;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 
-use super::lock::Subject;
+use super::lock::LockSubject;
 use super::store::Store;
 use crate::failure::Failure;
 use crate::kernel::bpffs;
@@ -97,7 +97,7 @@ impl Pins {
         if bpffs::mount().is_some() {
             return Ok(());
         }
-        let _locked = Store::of_host().lock(Subject::Mount)?;
+        let _locked = Store::of_host().lock(LockSubject::Mount)?;
         bpffs::mount_missing().map(drop)
     }
 

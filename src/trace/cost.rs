@@ -10,7 +10,7 @@ use crate::kernel::struct_ops;
 /// One callback of one algorithm, of all that are loaded under its name: one that was replaced stays until its last socket
 /// closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cost {
+pub struct CallbackCost {
     pub algorithm: String,
     /// Member of the ops table.
     pub callback: String,
@@ -23,25 +23,25 @@ pub struct Cost {
 /// everything while the kernel does not count.
 ///
 /// Errors: not permitted to list the kernel's maps.
-pub fn costs(features: &Features) -> Result<Vec<Cost>> {
+pub fn costs(features: &Features) -> Result<Vec<CallbackCost>> {
     let mut counted = Vec::new();
     for table in struct_ops::tables(features)? {
         for (callback, &id) in &table.programs {
             let Some(cost) = struct_ops::program_cost(id).ok().filter(|cost| cost.calls > 0) else { continue };
             let (algorithm, callback) = (table.name.clone(), callback.clone());
-            counted.push(Cost { algorithm, callback, calls: cost.calls, nanoseconds: cost.nanoseconds });
+            counted.push(CallbackCost { algorithm, callback, calls: cost.calls, nanoseconds: cost.nanoseconds });
         }
     }
     Ok(summed(counted))
 }
 
-fn summed(counted: Vec<Cost>) -> Vec<Cost> {
+fn summed(counted: Vec<CallbackCost>) -> Vec<CallbackCost> {
     let mut sums: BTreeMap<(String, String), [u64; 2]> = BTreeMap::new();
-    for Cost { algorithm, callback, calls, nanoseconds } in counted {
+    for CallbackCost { algorithm, callback, calls, nanoseconds } in counted {
         let sum = sums.entry((algorithm, callback)).or_default();
         *sum = [sum[0] + calls, sum[1] + nanoseconds];
     }
-    let cost = |((algorithm, callback), [calls, nanoseconds]): ((String, String), [u64; 2])| Cost {
+    let cost = |((algorithm, callback), [calls, nanoseconds]): ((String, String), [u64; 2])| CallbackCost {
         algorithm,
         callback,
         calls,
@@ -57,7 +57,7 @@ mod tests {
     /// Each was a series of its own, under the same labels.
     #[test]
     fn algorithm_and_the_one_it_replaced_are_one() {
-        let cost = |callback: &str, calls| Cost {
+        let cost = |callback: &str, calls| CallbackCost {
             algorithm: "dtcp".into(),
             callback: callback.into(),
             calls,

@@ -11,9 +11,9 @@ mod bytes;
 mod field;
 pub mod schema;
 
-use bytes::{AlgorithmName, BytesPerSec, End, Layout, Plain, Unless};
+use bytes::{AlgorithmName, ByteLayout, BytesPerSec, Endpoint, Plain, Unless};
 pub use bytes::{DecodeError, EVENT_BYTES, PRIVATE_BYTES};
-pub(crate) use field::{FieldType, FieldValue, Show, Shown, column, private_digits};
+pub(crate) use field::{ColumnPlace, FieldType, FieldValue, Show, column, private_digits};
 
 /// Version of the byte layout; equal to `TCCC_EVENT_VERSION`.
 pub const EVENT_VERSION: u32 = 1;
@@ -44,7 +44,7 @@ macro_rules! words {
             }
         }
 
-        impl Layout<$name> for Plain {
+        impl ByteLayout<$name> for Plain {
             const SIZE: usize = 1;
 
             fn read(&self, bytes: &[u8; EVENT_BYTES], at: usize) -> Result<$name, DecodeError> {
@@ -108,7 +108,7 @@ pub(crate) struct EventField {
     /// `,"name":`, as it stands within a JSON object.
     pub key: &'static str,
     pub kind: FieldType,
-    pub shown: Shown,
+    pub shown: ColumnPlace,
     /// Its value; none when it is not known.
     pub value: for<'a> fn(&'a Event) -> Option<FieldValue<'a>>,
     /// Its first byte and its bytes, of an endpoint those of the address.
@@ -139,7 +139,7 @@ macro_rules! event {
             },)+];
 
             fn read(bytes: &[u8; EVENT_BYTES]) -> Result<Event, DecodeError> {
-                Ok(Event { $($name: Layout::<$type>::read(&$layout, bytes, $at)?,)+ })
+                Ok(Event { $($name: ByteLayout::<$type>::read(&$layout, bytes, $at)?,)+ })
             }
 
             fn write(&self, bytes: &mut [u8; EVENT_BYTES]) {
@@ -149,7 +149,7 @@ macro_rules! event {
             /// The bytes of an event of which nothing is known.
             fn blank() -> [u8; EVENT_BYTES] {
                 let mut bytes = [0; EVENT_BYTES];
-                $(Layout::<$type>::clear(&$layout, &mut bytes, $at);)+
+                $(ByteLayout::<$type>::clear(&$layout, &mut bytes, $at);)+
                 bytes
             }
         }
@@ -169,19 +169,19 @@ event! {
     /// Why this event was sent.
     kind: EventKind = 110 Plain, column(1, 0, 8);
     /// CLOCK_MONOTONIC, nanoseconds.
-    time_ns: u64 = 0 Plain, column(3, Shown::MACHINE, 0);
+    time_ns: u64 = 0 Plain, column(3, ColumnPlace::MACHINE, 0);
     /// Socket cookie, unique per boot; 0 where the kernel had assigned none.
-    socket: u64 = 8 Plain, column(4, Shown::MACHINE, 0);
+    socket: u64 = 8 Plain, column(4, ColumnPlace::MACHINE, 0);
     /// cgroup v2 id of the socket.
-    cgroup: u64 = 16 Plain, column(5, Shown::MACHINE, 0);
+    cgroup: u64 = 16 Plain, column(5, ColumnPlace::MACHINE, 0);
     /// Inode of the network namespace.
     netns: u32 = 48 Plain, column(29, 3, 10);
     /// Owner of the socket.
-    uid: u32 = 100 Plain, column(6, Shown::MACHINE, 0);
+    uid: u32 = 100 Plain, column(6, ColumnPlace::MACHINE, 0);
     /// Local address and port.
-    local: SocketAddr = 120 End(offset::local_port), column(7, 0, 21);
+    local: SocketAddr = 120 Endpoint(offset::local_port), column(7, 0, 21);
     /// Remote address and port.
-    remote: SocketAddr = 136 End(offset::remote_port), column(8, 0, 21);
+    remote: SocketAddr = 136 Endpoint(offset::remote_port), column(8, 0, 21);
     /// Kernel name of the congestion-control algorithm.
     algorithm: String = 152 AlgorithmName, column(9, 0, 0);
     /// Congestion window, packets.
@@ -217,12 +217,12 @@ event! {
     /// Congestion state.
     ca_state: CaState = 111 Plain, column(19, 1, 0);
     /// Congestion state before a `State` event.
-    prior_ca_state: CaState = 112 Plain, Shown::NOWHERE;
+    prior_ca_state: CaState = 112 Plain, ColumnPlace::NOWHERE;
     /// The sender had nothing to send.
     app_limited: bool = 114 Plain, column(27, 4, 0);
     /// The algorithm's private state, decoded by name with the algorithm's own layout.
     #[serde(with = "field::hexadecimal")]
-    private_state: [u8; PRIVATE_BYTES] = 168 Plain, Shown::NOWHERE;
+    private_state: [u8; PRIVATE_BYTES] = 168 Plain, ColumnPlace::NOWHERE;
     /// TCP state, the kernel's number (1 is ESTABLISHED); outputs show its name, a result directory the number.
     tcp_state: u8 = 113 Plain, column(28, 3, 11);
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::arms::{ArmBook, ReadArms};
 use super::arrival::{Arrival, Fact};
-use super::cost::{self, Cost};
+use super::cost::{self, CallbackCost};
 use super::event::Event;
 use super::filter::Filter;
 use super::snapshot;
@@ -55,7 +55,7 @@ pub enum Scope {
 }
 
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum GatherRequest {
     /// What an algorithm keeps in a socket.
     Layout(String),
     /// Owner, name of the cgroup and arm of a socket that was seen for the first time.
@@ -97,7 +97,7 @@ pub(super) fn start(
     filter: Filter,
     layouts: Layouts,
     scope: Scope,
-) -> (Sender<Wanted>, Receiver<Gathered>, JoinHandle<()>) {
+) -> (Sender<GatherRequest>, Receiver<Gathered>, JoinHandle<()>) {
     let (wanted, requests) = mpsc::channel();
     let (to, gathered) = mpsc::sync_channel(WAITING_PARCELS);
     let thread = std::thread::spawn(move || {
@@ -123,11 +123,11 @@ impl Gatherer {
         }
     }
 
-    fn run(mut self, requests: &Receiver<Wanted>) {
+    fn run(mut self, requests: &Receiver<GatherRequest>) {
         loop {
             match requests.recv_timeout(NAP) {
                 Ok(first) => {
-                    let waiting: Vec<Wanted> = std::iter::once(first).chain(requests.try_iter()).collect();
+                    let waiting: Vec<GatherRequest> = std::iter::once(first).chain(requests.try_iter()).collect();
                     if waiting.into_iter().try_for_each(|wanted| self.note(wanted)).is_err() {
                         return;
                     }
@@ -141,9 +141,9 @@ impl Gatherer {
         }
     }
 
-    fn note(&mut self, wanted: Wanted) -> Result<(), Gone> {
+    fn note(&mut self, wanted: GatherRequest) -> Result<(), Gone> {
         match wanted {
-            Wanted::Names { socket, cgroup } => {
+            GatherRequest::Names { socket, cgroup } => {
                 self.arms.meet(socket);
                 if self.scope == Scope::All {
                     self.ownerless.insert(socket, 0);
@@ -152,9 +152,9 @@ impl Gatherer {
                     }
                 }
             }
-            Wanted::Nothing { socket } => self.arms.leave(socket),
-            Wanted::Layout(_) if self.scope == Scope::Arms => {}
-            Wanted::Layout(algorithm) => {
+            GatherRequest::Nothing { socket } => self.arms.leave(socket),
+            GatherRequest::Layout(_) if self.scope == Scope::Arms => {}
+            GatherRequest::Layout(algorithm) => {
                 if let Some(layout) = (self.layouts)(&algorithm) {
                     self.send(vec![Arrival::Fact(Fact::Layout { algorithm, layout })])?;
                 }
@@ -249,8 +249,8 @@ impl Gatherer {
     fn costs(&mut self) -> Result<Vec<Arrival>> {
         let Some(features) = &self.features else { return Ok(Vec::new()) };
         let time_ns = clock::monotonic_ns()?;
-        let fact = |cost: Cost| {
-            let Cost { algorithm, callback, calls, nanoseconds } = cost;
+        let fact = |cost: CallbackCost| {
+            let CallbackCost { algorithm, callback, calls, nanoseconds } = cost;
             Arrival::Fact(Fact::Cost { time_ns, algorithm, callback, calls, nanoseconds })
         };
         Ok(cost::costs(features)?.into_iter().map(fact).collect())
@@ -286,7 +286,7 @@ mod tests {
         gatherer.named = HashSet::from([7, 8]);
         gatherer.forget_names(&[Event { cgroup: 7, ..sample(1, 1) }]);
         for cgroup in [7, 8] {
-            assert!(gatherer.note(Wanted::Names { socket: 2, cgroup }).is_ok());
+            assert!(gatherer.note(GatherRequest::Names { socket: 2, cgroup }).is_ok());
         }
         assert_eq!(gatherer.nameless, HashSet::from([8]));
     }

@@ -8,7 +8,7 @@ use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{MapCore, MapFlags, OpenMapMut, OpenObject, OpenProgramMut};
 
 use super::filter::Filter;
-use crate::btf::Kind;
+use crate::btf::TypeKind;
 use crate::failure::Failure;
 use crate::kernel::btf::Types;
 use crate::kernel::libbpf_log;
@@ -120,7 +120,7 @@ pub(super) fn explain_refusal(error: libbpf_rs::Error) -> anyhow::Error {
 
 /// Whether the kernel has a tracepoint that programs can read by type.
 pub(super) fn has_tracepoint(kernel: &Types, name: &str) -> bool {
-    kernel.has(Kind::Typedef, &format!("btf_trace_{name}"))
+    kernel.has(TypeKind::Typedef, &format!("btf_trace_{name}"))
 }
 
 /// Keeps those programs from loading whose tracepoint this kernel lacks; says what is less precise without each.

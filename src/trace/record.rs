@@ -23,7 +23,7 @@ pub mod read;
 mod rotate;
 mod standing;
 
-use block::Kind;
+use block::BlockKind;
 pub use rotate::Rotation;
 use standing::StandingFacts;
 
@@ -203,7 +203,7 @@ impl Recorder {
     fn end_part(&mut self) -> Result<()> {
         self.part.flush()?;
         let tail = serde_json::to_vec(&Tail { events: self.part.written, dropped: self.dropped })?;
-        self.part.put(&block::pack(Kind::End, &tail, 1, [0, 0]))?;
+        self.part.put(&block::pack(BlockKind::End, &tail, 1, [0, 0]))?;
         Ok(self.part.file.sync_data()?)
     }
 }
@@ -230,7 +230,7 @@ impl Part {
             written: 0,
         };
         let mut first = [&MAGIC[..], &FORMAT.to_le_bytes()].concat();
-        first.extend(block::pack(Kind::Head, &serde_json::to_vec(head)?, 1, [0, 0]));
+        first.extend(block::pack(BlockKind::Head, &serde_json::to_vec(head)?, 1, [0, 0]));
         part.put(&first).with_context(|| format!("write the recording \"{}\"", path.display()))?;
         Ok(part)
     }
@@ -258,14 +258,14 @@ impl Part {
         if !self.events.is_empty() {
             let count = self.events.len() / EVENT_BYTES;
             let columns = block::transpose(&self.events, EVENT_BYTES);
-            self.put(&block::pack(Kind::Events, &columns, count as u32, self.span))?;
+            self.put(&block::pack(BlockKind::Events, &columns, count as u32, self.span))?;
             self.written += count as u64;
             self.events.clear();
             self.span = [u64::MAX, 0];
         }
         if !self.facts.is_empty() {
             let facts = std::mem::take(&mut self.facts);
-            self.put(&block::pack(Kind::Facts, &facts, self.fact_count, [0, 0]))?;
+            self.put(&block::pack(BlockKind::Facts, &facts, self.fact_count, [0, 0]))?;
             self.fact_count = 0;
         }
         self.waiting_since = None;

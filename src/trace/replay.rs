@@ -9,8 +9,8 @@ use anyhow::Result;
 
 use super::arrival::{Arrival, Fact};
 use super::event::Event;
-use super::record::read::{Content, Reader, Want};
-use super::source::{Playback, Source};
+use super::record::read::{BlockContent, RecordingReader, Want};
+use super::source::{EventSource, Playback};
 use crate::failure::Failure;
 
 /// Before a moment that is jumped to, so much is read: sweeps show every socket more often.
@@ -21,7 +21,7 @@ pub const SPEEDS: [f64; 2] = [0.01, 10_000.0];
 
 #[derive(Debug)]
 pub struct Replay {
-    reader: Reader<File>,
+    reader: RecordingReader<File>,
     title: String,
     span: [u64; 2],
     waiting: VecDeque<Event>,
@@ -38,9 +38,9 @@ pub struct Replay {
 impl Replay {
     /// Opens a recording to play it from its beginning.
     ///
-    /// Errors: those of [`Reader::open`]; it holds no event.
+    /// Errors: those of [`RecordingReader::open`]; it holds no event.
     pub fn open(path: &Path) -> Result<Replay> {
-        let mut reader = Reader::open(path)?;
+        let mut reader = RecordingReader::open(path)?;
         let Some(span) = reader.span()? else {
             return Err(Failure::usage(format!("cannot replay \"{}\": it holds no event", path.display())).into());
         };
@@ -87,8 +87,8 @@ impl Replay {
 
     fn read_more(&mut self, take: &mut dyn FnMut(Arrival), want: Want) -> Result<()> {
         match self.reader.next(want)? {
-            Some(Content::Events(events)) => self.waiting.extend(events),
-            Some(Content::Facts(facts)) => facts.into_iter().for_each(|fact| take(Arrival::Fact(fact))),
+            Some(BlockContent::Events(events)) => self.waiting.extend(events),
+            Some(BlockContent::Facts(facts)) => facts.into_iter().for_each(|fact| take(Arrival::Fact(fact))),
             None => self.ended = true,
         }
         Ok(())
@@ -113,7 +113,7 @@ impl Replay {
     }
 }
 
-impl Source for Replay {
+impl EventSource for Replay {
     fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         std::thread::sleep(timeout);
         let now = Instant::now();

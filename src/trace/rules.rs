@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
-use super::source::{Playback, Source};
+use super::source::{EventSource, Playback};
 
 /// How long an event waits for the arm of its connection, in the time of the stream.
 const PATIENCE_NS: u64 = 3_000_000_000;
@@ -32,7 +32,7 @@ struct Gate {
     waiting: VecDeque<Event>,
 }
 
-impl<S: Source> OfRules<S> {
+impl<S: EventSource> OfRules<S> {
     /// Narrows a source to the connections of these rules.
     pub fn new(source: S, rules: BTreeSet<String>) -> Self {
         OfRules { source, gate: Gate { rules, known: HashMap::new(), waiting: VecDeque::new() } }
@@ -111,7 +111,7 @@ impl Gate {
     }
 }
 
-impl<S: Source> Source for OfRules<S> {
+impl<S: EventSource> EventSource for OfRules<S> {
     fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let OfRules { source, gate } = self;
         let polled = source.poll(timeout, &mut |arrival| gate.pass(arrival, take));

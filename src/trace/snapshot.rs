@@ -11,7 +11,7 @@ use libbpf_rs::skel::OpenSkel;
 use super::event::{EVENT_BYTES, Event, offset};
 use super::filter::Filter;
 use super::program::{self, OpenTcpTraceSkel};
-use crate::btf::Kind;
+use crate::btf::TypeKind;
 use crate::kernel::btf::Types;
 use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
@@ -91,7 +91,7 @@ struct Targets {
 impl Targets {
     fn find(filter: &Filter) -> Result<Targets> {
         // The iterator remembers its place by this.
-        let is_exact = Types::of_running_kernel()?.has(Kind::Union, "bpf_tcp_iter_batch_item");
+        let is_exact = Types::of_running_kernel()?.has(TypeKind::Union, "bpf_tcp_iter_batch_item");
         let found = namespaces::all()?;
         let wanted = |netns: &Netns| filter.netns.as_ref().is_none_or(|wanted| wanted.contains(&netns.inode()));
         let namespaces: Vec<Netns> = found.reachable.into_iter().filter(wanted).collect();

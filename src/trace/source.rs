@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::arrival::Arrival;
 
 /// A stream of arrivals with its own time.
-pub trait Source {
+pub trait EventSource {
     /// Waits up to `timeout` and hands over what has come.
     ///
     /// Errors: the stream is broken and does not go on.
@@ -55,7 +55,7 @@ pub(crate) struct Batches {
 }
 
 #[cfg(test)]
-impl Source for Batches {
+impl EventSource for Batches {
     fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         self.batches.pop_front().into_iter().flatten().for_each(take);
         Ok(())

@@ -9,7 +9,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::filter::Filter;
 use super::program::TcpTraceSkel;
-use crate::btf::Kind;
+use crate::btf::TypeKind;
 use crate::kernel::btf::Types;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{iterate, namespaces};
@@ -22,7 +22,9 @@ const NUMBERS_AT: usize = 16;
 /// Whether this kernel and process can sample by a timer.
 pub(super) fn is_possible(kernel: &Types, has_tracepoint: impl Fn(&str) -> bool) -> bool {
     // A timer's program goes through the sockets with the first, which is the youngest of what it needs: Linux 5.17.
-    ["bpf_loop", "bpf_iter_tcp", "bpf_iter_task_file"].into_iter().all(|function| kernel.has(Kind::Function, function))
+    ["bpf_loop", "bpf_iter_tcp", "bpf_iter_task_file"]
+        .into_iter()
+        .all(|function| kernel.has(TypeKind::Function, function))
         && ["tcp_cong_state_set", "inet_sock_set_state", "tcp_retransmit_skb"].into_iter().all(has_tracepoint)
         && privilege::missing(&[Capability::SysAdmin]).is_empty()
         && !is_realtime()

@@ -37,7 +37,7 @@ const SWEEP: u32 = 0;
 const UNCOUNTED: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedGroups {
     /// When the sweep ended, CLOCK_MONOTONIC.
     pub time_ns: u64,
     /// Shape: sorted by algorithm, cgroup and arm; several may have the same algorithm, path and arm.
@@ -49,7 +49,7 @@ pub struct Counted {
 }
 
 /// Adds up until it is dropped; held by this process alone.
-pub struct Totals {
+pub struct GroupTotals {
     counting: Counting,
     find_labels: FindLabels,
     filter: Filter,
@@ -107,15 +107,15 @@ impl Counting {
     }
 }
 
-impl Totals {
+impl GroupTotals {
     /// Begins to count connections that pass the filter, by the arms of the policy too while there is one.
     ///
     /// Errors: a capability, the kernel's type information or its socket iterator is missing.
     /// Side effects: programs on the kernel's tracepoints for changes of TCP's and congestion control's state.
-    pub fn start(filter: Filter, mut find_labels: FindLabels) -> Result<Totals> {
+    pub fn start(filter: Filter, mut find_labels: FindLabels) -> Result<GroupTotals> {
         privilege::require("count sockets", &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin])?;
         let counting = Counting::start(&filter, find_labels().as_ref(), |_| Ok(()))?;
-        Ok(Totals { counting, find_labels, filter, sweeps: 0, uncounted: 0, ledger: Ledger::default() })
+        Ok(GroupTotals { counting, find_labels, filter, sweeps: 0, uncounted: 0, ledger: Ledger::default() })
     }
 
     /// What is less precise on this kernel, and why.
@@ -129,7 +129,7 @@ impl Totals {
     ///
     /// Errors: not permitted to enter a network namespace; the kernel refuses to read what it holds for us; no
     /// descriptors or memory are left.
-    pub fn count(&mut self) -> Result<Counted> {
+    pub fn count(&mut self) -> Result<CountedGroups> {
         let labels = (self.find_labels)();
         if labels.as_ref().map(|labels| labels.id) != self.counting.labels {
             self.follow(labels.as_ref())?;
@@ -141,7 +141,7 @@ impl Totals {
         let time_ns = clock::monotonic_ns()?;
         let uncounted = self.uncounted + self.counting.uncounted()?;
         let groups = self.groups()?;
-        Ok(Counted { time_ns, groups: self.with_paths(groups)?, hidden, uncounted })
+        Ok(CountedGroups { time_ns, groups: self.with_paths(groups)?, hidden, uncounted })
     }
 
     /// Another program counts from now on, because a policy came, went or was replaced: its labels are another map.

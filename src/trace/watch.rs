@@ -9,9 +9,9 @@ use anyhow::Result;
 use super::arrival::{Arrival, Fact};
 use super::event::{Event, EventKind};
 use super::filter::Filter;
-use super::gather::{self, Gathered, Layouts, Scope, Wanted};
+use super::gather::{self, GatherRequest, Gathered, Layouts, Scope};
 use super::live::{Sampling, Tracer};
-use super::source::Source;
+use super::source::EventSource;
 use crate::kernel::clock;
 use crate::kernel::struct_ops::Statistics;
 
@@ -21,7 +21,7 @@ const SEEN_MAX: usize = 400_000;
 /// Longest wait for events before what was gathered is looked at.
 const SLICE: Duration = Duration::from_millis(50);
 
-pub struct Settings {
+pub struct WatchSettings {
     pub filter: Filter,
     /// Time between samples of one socket.
     pub interval: Duration,
@@ -34,7 +34,7 @@ pub struct Settings {
 /// This host, watched until the value is dropped.
 pub struct Watch {
     tracer: Tracer,
-    wanted: Option<Sender<Wanted>>,
+    wanted: Option<Sender<GatherRequest>>,
     gathered: Receiver<Gathered>,
     thread: Option<std::thread::JoinHandle<()>>,
     seen: HashSet<u64>,
@@ -50,14 +50,14 @@ impl Watch {
     /// Errors: those of [`Tracer::start`].
     /// Side effects: programs on the kernel's TCP tracepoints, held by this process alone; a thread that looks at
     /// sockets, processes and cgroups and uses at most a tenth of a processor.
-    pub fn start(settings: Settings) -> Result<Watch> {
+    pub fn start(settings: WatchSettings) -> Result<Watch> {
         Watch::start_gathering(settings, Scope::All)
     }
 
     /// Begins to watch; the thread gathers what `scope` says.
     ///
     /// Errors and side effects: as [`Watch::start`].
-    pub fn start_gathering(settings: Settings, scope: Scope) -> Result<Watch> {
+    pub fn start_gathering(settings: WatchSettings, scope: Scope) -> Result<Watch> {
         let tracer = Tracer::start(&settings.filter, Sampling::ByClock(settings.interval), settings.ring_bytes)?;
         let notices = tracer.notices().to_vec();
         let (wanted, gathered, thread) = gather::start(settings.filter, settings.layouts, scope);
@@ -71,18 +71,18 @@ impl Watch {
         let Some(wanted) = &self.wanted else { return };
         if !self.algorithms.contains(&event.algorithm) {
             self.algorithms.insert(event.algorithm.clone());
-            let _ = wanted.send(Wanted::Layout(event.algorithm.clone())); // an ended thread gathers nothing
+            let _ = wanted.send(GatherRequest::Layout(event.algorithm.clone())); // an ended thread gathers nothing
         }
         if event.kind == EventKind::Close {
             if self.seen.remove(&event.socket) {
-                let _ = wanted.send(Wanted::Nothing { socket: event.socket });
+                let _ = wanted.send(GatherRequest::Nothing { socket: event.socket });
             }
         } else if !self.seen.contains(&event.socket) {
             if self.seen.len() >= SEEN_MAX {
                 self.seen.clear();
             }
             self.seen.insert(event.socket);
-            let _ = wanted.send(Wanted::Names { socket: event.socket, cgroup: event.cgroup });
+            let _ = wanted.send(GatherRequest::Names { socket: event.socket, cgroup: event.cgroup });
         }
     }
 
@@ -117,7 +117,7 @@ impl Watch {
     }
 }
 
-impl Source for Watch {
+impl EventSource for Watch {
     fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {

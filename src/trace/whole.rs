@@ -11,14 +11,14 @@ use super::arms::KnownArms;
 use super::arrival::{Arrival, Fact};
 use super::event::Event;
 use super::filter::Filter;
-use super::record::read::{Content, Reader, Want};
-use super::source::Source;
+use super::record::read::{BlockContent, RecordingReader, Want};
+use super::source::EventSource;
 
 /// A recording that is read once from its beginning to its end.
 ///
 /// Layouts and arms come before the first event: they were known a moment after it.
 pub struct Whole {
-    reader: Reader<File>,
+    reader: RecordingReader<File>,
     title: String,
     begin_ns: u64,
     filter: Filter,
@@ -30,16 +30,16 @@ pub struct Whole {
 #[derive(PartialEq)]
 enum Stage {
     Foresight,
-    Content,
+    BlockContent,
     Over,
 }
 
 impl Whole {
     /// Opens a recording to hand over the events of these connections; without rules those of every rule, and of none.
     ///
-    /// Errors: those of [`Reader::open`].
+    /// Errors: those of [`RecordingReader::open`].
     pub fn open(path: &Path, filter: Filter, rules: BTreeSet<String>) -> Result<Whole> {
-        let mut reader = Reader::open(path)?;
+        let mut reader = RecordingReader::open(path)?;
         let begin_ns = reader.span()?.map_or(0, |[first, _]| first);
         let title = format!("{}, Linux {}", reader.head().host, reader.head().kernel);
         Ok(Whole { reader, title, begin_ns, filter, rules, arms: KnownArms::default(), stage: Stage::Foresight })
@@ -47,10 +47,10 @@ impl Whole {
 
     fn foresee(&mut self, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         let Some(content) = self.reader.next(Want::Facts)? else {
-            self.stage = Stage::Content;
+            self.stage = Stage::BlockContent;
             return self.reader.rewind();
         };
-        let Content::Facts(facts) = content else { return Ok(()) };
+        let BlockContent::Facts(facts) = content else { return Ok(()) };
         for fact in facts {
             let is_first = match &fact {
                 Fact::Arm { socket, .. } => self.arms.arm(*socket).is_none(),
@@ -70,17 +70,17 @@ impl Whole {
     }
 }
 
-impl Source for Whole {
+impl EventSource for Whole {
     /// Hands over one block; there is nothing to wait for.
     fn poll(&mut self, _timeout: Duration, take: &mut dyn FnMut(Arrival)) -> Result<()> {
         if self.stage == Stage::Foresight {
             return self.foresee(take);
         }
         match self.reader.next(Want::All)? {
-            Some(Content::Events(events)) => {
+            Some(BlockContent::Events(events)) => {
                 events.into_iter().filter(|event| self.is_wanted(event)).for_each(|event| take(Arrival::Event(event)));
             }
-            Some(Content::Facts(mut facts)) => {
+            Some(BlockContent::Facts(mut facts)) => {
                 facts.retain(|fact| !matches!(fact, Fact::Layout { .. }));
                 facts.iter().for_each(|fact| self.arms.learn(fact));
                 facts.into_iter().for_each(|fact| take(Arrival::Fact(fact)));

@@ -10,7 +10,7 @@ use crate::policy::generation::{self, GenerationRole, NewGeneration, NewTrial};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{RuleProgress, TrialRecord};
 use crate::state::pins::Pins;
-use crate::state::{Store, Subject};
+use crate::state::{LockSubject, Store};
 
 /// Writes the rules' progress down; where a share rises, another generation decides from now on.
 ///
@@ -24,7 +24,7 @@ pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress
     // Read before the lease is: a process that is stopped in between does not renew a lease that ends meanwhile.
     let until_ns = seen.lease_from(clock::boottime_ns()?);
     let applied = {
-        let locked = store.lock(Subject::Policy)?;
+        let locked = store.lock(LockSubject::Policy)?;
         let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
         if record.trial.as_ref() != Some(seen) || standing::why_over(seen)?.is_some() {
             return Ok(false);
@@ -52,7 +52,7 @@ pub fn change_progress(_turn: &Turn, seen: &TrialRecord, rules: Vec<RuleProgress
 /// Errors: the record cannot be written.
 pub fn set_paused(_turn: &Turn, seen: &TrialRecord, paused: bool) -> Result<bool> {
     let store = Store::of_host();
-    let locked = store.lock(Subject::Policy)?;
+    let locked = store.lock(LockSubject::Policy)?;
     let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
     let Some(trial) = record.trial.as_mut().filter(|trial| trial.began_ns == seen.began_ns) else { return Ok(false) };
     trial.paused = paused;

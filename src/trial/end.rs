@@ -20,10 +20,10 @@ use crate::policy::generation::{self, GenerationRole, NewGeneration};
 use crate::policy::pins::PolicyPins;
 use crate::policy::record::{PolicyRecord, TrialEnd, TrialRecord, TrialResult, TrialSubject};
 use crate::policy::rule::Policy;
-use crate::policy::sweep::{self, Shared};
+use crate::policy::sweep::{self, SweepParts};
 use crate::policy::table::RuleTables;
 use crate::state::pins::Pins;
-use crate::state::{Record, Store, Subject};
+use crate::state::{LockSubject, Record, Store};
 
 /// A guard ends within this time after it is asked to, unless it is stopped.
 const GUARD_GONE_WITHIN: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ fn revert_in(_turn: &Turn, trial: &TrialRecord, why: &str, incident: Option<Path
     let pins = PolicyPins::of(Pins::writable()?);
     // Held open: the labels of open connections outlive the policy's pins.
     let shared = trial.live.then(|| change::shared(&pins, trial.generation).ok()).flatten();
-    generation::revert(&store.lock(Subject::Policy)?, &pins)?;
+    generation::revert(&store.lock(LockSubject::Policy)?, &pins)?;
     let rest = [
         shared.map_or(Ok(()), |shared| take_back(&shared)).context("move open connections back"),
         unload_all(&trial.loaded),
@@ -71,7 +71,7 @@ fn revert_in(_turn: &Turn, trial: &TrialRecord, why: &str, incident: Option<Path
 }
 
 /// Open connections that the trial moved get what the policy before says, or what they had.
-fn take_back(shared: &Shared) -> Result<()> {
+fn take_back(shared: &SweepParts) -> Result<()> {
     match change::current()? {
         Some(before) => change::move_open(&before).map(drop),
         None => sweep::move_all(&RuleTables::default(), shared).map(drop),
@@ -201,7 +201,7 @@ pub(super) fn keep_where(is_meant: impl Fn(&TrialRecord) -> bool, why: &str) -> 
 /// From here on the trial is kept, whoever does it.
 fn note_confirmed(trial: &TrialRecord, confirmed: bool) -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock(Subject::Policy)?;
+    let locked = store.lock(LockSubject::Policy)?;
     let mut record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
     let Some(noted) = record.trial.as_mut().filter(|noted| noted.began_ns == trial.began_ns) else { return Ok(()) };
     noted.confirmed = confirmed;
@@ -234,7 +234,7 @@ fn nothing_waits(name: Option<&str>) -> Failure {
 fn conclude() -> Result<()> {
     let store = Store::of_host();
     {
-        let locked = store.lock(Subject::Policy)?;
+        let locked = store.lock(LockSubject::Policy)?;
         let record = generation::settle(&locked, &PolicyPins::of(Pins::writable()?))?;
         let trial = record.trial.as_ref().context("find the trial")?;
         let generation = record.generation(trial.generation).context("find the generation on trial")?;
@@ -267,7 +267,7 @@ fn stay(name: &str) -> Result<()> {
 /// The generation before decides again, with what the trial tried in the place of what was before.
 pub(super) fn swap_back() -> Result<()> {
     let store = Store::of_host();
-    let locked = store.lock(Subject::Policy)?;
+    let locked = store.lock(LockSubject::Policy)?;
     generation::revert(&locked, &PolicyPins::of(Pins::writable()?))?;
     fault::point("confirm.swapped");
     Ok(())

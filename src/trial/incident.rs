@@ -22,8 +22,8 @@ use crate::trace::filter::Filter;
 use crate::trace::gather::Layouts;
 use crate::trace::live::RING_BYTES;
 use crate::trace::record::{Head, Recorder, Rotation};
-use crate::trace::source::Source as _;
-use crate::trace::watch::{Settings, Watch};
+use crate::trace::source::EventSource as _;
+use crate::trace::watch::{Watch, WatchSettings};
 
 pub const SCHEMA: u32 = 1;
 /// Name of the document in an incident's folder.
@@ -62,7 +62,7 @@ pub struct Incident {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct IncidentFacts<'a> {
     /// Which limit was crossed, in one sentence.
     pub why: &'a str,
     pub trial: &'a TrialRecord,
@@ -101,14 +101,14 @@ pub fn read(path: &Path) -> Result<Incident> {
 ///
 /// Errors: the folder cannot be written.
 /// Side effects: a folder with the document and the recording.
-pub fn write(folder: &Path, facts: &Facts, history: &LookHistory, recent: Option<Recent>) -> Result<()> {
+pub fn write(folder: &Path, facts: &IncidentFacts, history: &LookHistory, recent: Option<Recent>) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o750)
         .create(folder)
         .with_context(|| format!("make {}", folder.display()))?;
     let recordings = recent.map(|recent| recent.move_to(folder)).unwrap_or_default();
-    let Facts { why, trial, generation, judgements } = *facts;
+    let IncidentFacts { why, trial, generation, judgements } = *facts;
     let name = nix::sys::utsname::uname().context("ask for the name of this host")?;
     let incident = Incident {
         schema: SCHEMA,
@@ -147,7 +147,7 @@ impl Recent {
     pub fn start(layouts: Layouts) -> Result<Recent> {
         let folder = policy_folder(&Store::of_host());
         TRANSIENT.iter().for_each(|name| drop(fs::remove_file(folder.join(name))));
-        let settings = Settings { filter: Filter::default(), interval: INTERVAL, ring_bytes: RING_BYTES, layouts };
+        let settings = WatchSettings { filter: Filter::default(), interval: INTERVAL, ring_bytes: RING_BYTES, layouts };
         let mut watch = Watch::start(settings)?;
         let head = Head::of_this_host(INTERVAL, "every socket, before a limit of a trial was crossed".to_owned())?;
         let mut recorder = Recorder::create(&folder.join(TRANSIENT[0]), head, PART)?;

@@ -10,7 +10,7 @@ use super::judge::{LimitJudgement, LimitState, RuleJudgement};
 pub const TOO_LATE: &str = "nobody confirmed it in time";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum NextMove {
     Wait,
     /// Everything is as before; a limit was crossed where `is_incident`.
     Revert {
@@ -35,12 +35,12 @@ pub enum Next {
 ///
 /// A crossed limit counts in every state: while a person has paused the steps, while a step waits until the guard can tell,
 /// and at the moment of the last promotion. While a person has paused the steps, the time of a step does nothing.
-pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], now_ns: u64) -> Next {
+pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], now_ns: u64) -> NextMove {
     if let Some(crossed) = crossed(trial, policy, judgements) {
         return crossed;
     }
     if trial.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
-        return Next::Revert { why: TOO_LATE.to_owned(), is_incident: false };
+        return NextMove::Revert { why: TOO_LATE.to_owned(), is_incident: false };
     }
     let mut rules = trial.rules.clone();
     let mut reasons = Vec::new();
@@ -53,7 +53,7 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
         }
         match due(rule, progress, judgement, now_ns) {
             Due::Later => {}
-            Due::Revert(why) => return Next::Revert { why, is_incident: false },
+            Due::Revert(why) => return NextMove::Revert { why, is_incident: false },
             Due::Pass(why) => {
                 is_step |= advance(progress, rule, now_ns);
                 reasons.push(why);
@@ -64,14 +64,14 @@ pub fn next(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement], 
     let is_passed = !rules.is_empty() && rules.iter().all(|progress| progress.state == RuleState::Passed);
     let why = reasons.join("; ");
     match (reasons.is_empty(), is_passed && trial.deadline_ns.is_none()) {
-        (_, true) => Next::Conclude { why: if why.is_empty() { "every rule has passed".to_owned() } else { why } },
-        (true, false) => Next::Wait,
-        (false, false) => Next::Change { rules, is_step, is_incident: false, why },
+        (_, true) => NextMove::Conclude { why: if why.is_empty() { "every rule has passed".to_owned() } else { why } },
+        (true, false) => NextMove::Wait,
+        (false, false) => NextMove::Change { rules, is_step, is_incident: false, why },
     }
 }
 
 /// What follows from limits that are crossed, by rules that are not frozen already: one rule that reverts is enough.
-fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -> Option<Next> {
+fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -> Option<NextMove> {
     let mut rules = trial.rules.clone();
     let mut frozen = None;
     for judgement in judgements {
@@ -83,12 +83,12 @@ fn crossed(trial: &TrialRecord, policy: &Policy, judgements: &[RuleJudgement]) -
         let rule = policy.rules.iter().find(|rule| rule.name == judgement.rule)?;
         let why = phrase(judgement, limit);
         if rule.trial.as_ref().is_none_or(|trial| trial.on_fail == OnFail::Revert) {
-            return Some(Next::Revert { why, is_incident: true });
+            return Some(NextMove::Revert { why, is_incident: true });
         }
         progress.state = RuleState::Frozen;
         frozen.get_or_insert(why);
     }
-    frozen.map(|why| Next::Change { rules, is_step: false, is_incident: true, why })
+    frozen.map(|why| NextMove::Change { rules, is_step: false, is_incident: true, why })
 }
 
 fn phrase(judgement: &RuleJudgement, limit: &LimitJudgement) -> String {

@@ -11,7 +11,7 @@ use crate::fault;
 use crate::kernel::congestion;
 use crate::kernel::probe::Features;
 use crate::loader::upgrade::Upgraded;
-use crate::loader::{self, Options, Request};
+use crate::loader::{self, LoadOptions, Request};
 use crate::policy::change;
 use crate::policy::generation::GenerationRole;
 use crate::policy::record::{GenerationRecord, PolicyRecord};
@@ -21,8 +21,8 @@ use crate::state::pins::Pins;
 use crate::state::{Record, Store};
 
 /// Code under a name of its own goes when no rule names it any more.
-pub(super) const FOR_RULES: Options =
-    Options { make_default: false, replace: false, dry_run: false, with_policy: true, unconfirmed: None };
+pub(super) const FOR_RULES: LoadOptions =
+    LoadOptions { make_default: false, replace: false, dry_run: false, with_policy: true, unconfirmed: None };
 
 /// `NAME_g2`, cut to what the kernel takes, and not taken.
 pub(super) fn free_name(name: &str, generation: u32) -> Result<String> {
@@ -118,7 +118,7 @@ pub(super) fn beside(request: &Request, features: &Features, on_trial: Option<&s
     change::apply(&bridged, file.as_deref(), role, false)?;
     fault::point("beside.bridged");
     end::unload_all(&[name.to_owned()])?; // the rules may have unloaded it already, since none names it
-    let loaded = loader::load(request, Options { with_policy: earlier.with_policy, ..FOR_RULES }, features)?;
+    let loaded = loader::load(request, LoadOptions { with_policy: earlier.with_policy, ..FOR_RULES }, features)?;
     fault::point("beside.loaded");
     let mut record = loader::succeed(name, &earlier)?;
     if was_default {

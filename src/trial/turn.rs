@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use crate::state::{Locked, Store, Subject};
+use crate::state::{LockSubject, Locked, Store};
 
 /// The right to begin, change or end a trial, until it is dropped or the process dies.
 #[derive(Debug)]
@@ -17,6 +17,6 @@ impl Turn {
     ///
     /// Errors: not permitted; another process has it for too long.
     pub fn take() -> Result<Turn> {
-        Ok(Turn { _lock: Store::of_host().lock(Subject::Trial)? })
+        Ok(Turn { _lock: Store::of_host().lock(LockSubject::Trial)? })
     }
 }

@@ -8,7 +8,7 @@ use crate::model::live::Live;
 use crate::model::live::filter::Words;
 use crate::model::live::listing::{Listing, SocketColumn};
 use crate::model::live::summary::Summary;
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
@@ -79,13 +79,13 @@ impl App {
     /// Takes in what the source has; a frozen picture stays while the model goes on.
     ///
     /// Errors: the source is broken.
-    pub fn take_in(&mut self, source: &mut dyn Source) -> Result<()> {
+    pub fn take_in(&mut self, source: &mut dyn EventSource) -> Result<()> {
         let live = self.behind.as_mut().unwrap_or(&mut self.live);
         source.poll(std::time::Duration::ZERO, &mut |arrival| live.apply(arrival))
     }
 
     /// Makes the next picture that of this moment.
-    pub fn refresh(&mut self, source: &mut dyn Source) {
+    pub fn refresh(&mut self, source: &mut dyn EventSource) {
         if let Some(live) = &mut self.behind {
             return live.advance(source.now_ns());
         }
@@ -104,7 +104,7 @@ impl App {
     }
 
     /// Freezes the picture as it is at this moment, or shows what went on meanwhile.
-    pub(super) fn toggle_freeze(&mut self, source: &mut dyn Source) {
+    pub(super) fn toggle_freeze(&mut self, source: &mut dyn EventSource) {
         match self.behind.take() {
             Some(live) => {
                 self.live = live;

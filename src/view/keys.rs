@@ -5,7 +5,7 @@ use ratatui::layout::Position;
 
 use super::app::{App, SPANS_NS, View};
 use crate::model::live::listing::SocketColumn;
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 
 const WHEEL_ROWS: isize = 3;
 const TYPED_MAX: usize = 200;
@@ -16,7 +16,7 @@ const FASTER: f64 = 2.0;
 
 impl App {
     /// Answers one key, click or change of size.
-    pub fn answer(&mut self, event: &Event, source: &mut dyn Source) {
+    pub fn answer(&mut self, event: &Event, source: &mut dyn EventSource) {
         self.wants_redraw = true;
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.answer_key(*key, source),
@@ -25,7 +25,7 @@ impl App {
         }
     }
 
-    fn answer_key(&mut self, key: KeyEvent, source: &mut dyn Source) {
+    fn answer_key(&mut self, key: KeyEvent, source: &mut dyn EventSource) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_done |= matches!(key.code, KeyCode::Char('c' | 'd'));
             return;
@@ -153,7 +153,7 @@ impl App {
     }
 
     /// Stops a replay, or the picture of what goes on; or lets it go on.
-    fn pause(&mut self, source: &mut dyn Source) {
+    fn pause(&mut self, source: &mut dyn EventSource) {
         match source.playback() {
             Some(playback) if playback.speed() > 0.0 => {
                 self.speed_before_pause = playback.speed();
@@ -166,7 +166,7 @@ impl App {
     }
 
     /// Has the kernel count what callbacks cost, or lets it stop.
-    fn count_costs(&mut self, source: &mut dyn Source) {
+    fn count_costs(&mut self, source: &mut dyn EventSource) {
         let refusal = source.count_costs(!source.counts_costs()).err();
         self.refresh(source);
         self.counts_costs = source.counts_costs(); // said of a frozen picture too
@@ -174,7 +174,7 @@ impl App {
     }
 
     /// Keys of a replay; false when it is none, or the key means nothing to it.
-    fn answer_playing(&mut self, code: KeyCode, source: &mut dyn Source) -> bool {
+    fn answer_playing(&mut self, code: KeyCode, source: &mut dyn EventSource) -> bool {
         let now = source.now_ns();
         let Some(playback) = source.playback() else { return false };
         let (begin, end) = playback.span_ns();

@@ -5,18 +5,18 @@ use std::env;
 use super::guest::Guest;
 use super::sandbox;
 use crate::failure::Failure;
-use crate::kernel::probe::checks::{Check, Weight};
+use crate::kernel::probe::checks::{HostCheck, Weight};
 
 /// What compiles and links the guest's modules.
 const PROGRAMS: [&str; 4] = ["gcc", "ld", "tar", "xz"];
 const ENGINE: &str = "`tccc run --engine virtual`";
 
 /// Looks at everything; asks, and changes nothing.
-pub fn all() -> Vec<Check> {
+pub fn all() -> Vec<HostCheck> {
     vec![guest(), compiler(), cage()]
 }
 
-fn guest() -> Check {
+fn guest() -> HostCheck {
     let found = Guest::find();
     let (found, fix) = match &found {
         Ok(guest) => (format!("Linux {}", guest.facts.release), String::new()),
@@ -29,7 +29,7 @@ fn guest() -> Check {
 }
 
 /// A guest's modules are compiled when an algorithm changed.
-fn compiler() -> Check {
+fn compiler() -> HostCheck {
     let paths = env::var_os("PATH").unwrap_or_default();
     let is_there = |program: &&str| env::split_paths(&paths).any(|folder| folder.join(program).is_file());
     let (there, missing): (Vec<&str>, Vec<&str>) = PROGRAMS.iter().partition(|program| is_there(program));
@@ -38,13 +38,13 @@ fn compiler() -> Check {
     check("compiler of the guest's modules", missing.is_empty(), (found, ENGINE, fix))
 }
 
-fn cage() -> Check {
+fn cage() -> HostCheck {
     let is_met = sandbox::is_available();
     let found = if is_met { "Landlock" } else { "no Landlock" }.to_owned();
     let fix = "a kernel with CONFIG_SECURITY_LANDLOCK, of Linux 6.2 or later".to_owned();
     check("sandbox of the guest's process", is_met, (found, "keeping a guest in its folder", fix))
 }
 
-fn check(what: &'static str, is_met: bool, (found, needed_for, fix): (String, &'static str, String)) -> Check {
-    Check { what, is_met, weight: Weight::Useful, found, needed_for, fix }
+fn check(what: &'static str, is_met: bool, (found, needed_for, fix): (String, &'static str, String)) -> HostCheck {
+    HostCheck { what, is_met, weight: Weight::Useful, found, needed_for, fix }
 }

@@ -23,7 +23,7 @@ use lab::{Growth, Path, Transfer};
 use libbpf_rs::query::ProgInfoIter;
 use tccc::catalog::{self, Algorithm};
 use tccc::kernel::probe::Features;
-use tccc::loader::{Registered, Request, register};
+use tccc::loader::{Registration, Request, register};
 use tccc::model::stats::{median, paired_ratio};
 use tccc::report::interval::median_interval;
 
@@ -57,7 +57,7 @@ struct Candidate {
     name: String,
     /// The names of its BPF programs; none for the kernel's own.
     programs: Vec<String>,
-    registered: Option<(Registered, BTreeSet<u32>)>,
+    registered: Option<(Registration, BTreeSet<u32>)>,
 }
 
 #[test]

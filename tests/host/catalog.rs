@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tccc::catalog::{self, Algorithm};
-use tccc::failure::Kind;
+use tccc::failure::FailureKind;
 
 /// Headings of an algorithm's file header, in their order.
 const HEADINGS: [&str; 7] = ["Source", "Idea", "Equations", "Units", "Life", "Differs", "Kernel"];
@@ -117,7 +117,7 @@ fn settings_refuse_a_name_given_twice() {
 #[test]
 fn unknown_algorithm_names_the_nearest() {
     let failure = catalog::find("dtcpp").unwrap_err();
-    assert_eq!((failure.kind, failure.what.as_str()), (Kind::Usage, "unknown algorithm \"dtcpp\""));
+    assert_eq!((failure.kind, failure.what.as_str()), (FailureKind::Usage, "unknown algorithm \"dtcpp\""));
     assert!(failure.hint.unwrap().starts_with("did you mean \"dtcp\"? `tccc list` shows all "));
     assert!(catalog::find("zzzzzz").unwrap_err().hint.unwrap().starts_with("`tccc list`"));
 }
@@ -158,7 +158,7 @@ fn open_refuses_what_is_no_object_file() {
             std::fs::write(&path, contents).unwrap();
         }
         let failure = catalog::open(&path).unwrap_err();
-        assert_eq!(failure.kind, Kind::Usage);
+        assert_eq!(failure.kind, FailureKind::Usage);
         assert_eq!(failure.what, format!("cannot read \"{}\": {why}", path.display()));
     };
     check("absent.o", None, "no such file or directory");

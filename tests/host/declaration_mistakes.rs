@@ -8,7 +8,7 @@ use crate::common::needs;
 use crate::mistakes::uncounted;
 use tccc::declaration::Declaration;
 use tccc::declaration::file::read;
-use tccc::failure::{Failure, Kind};
+use tccc::failure::{Failure, FailureKind};
 
 /// A user without any right.
 const NOBODY: u32 = 65_534;
@@ -29,7 +29,7 @@ fn in_folder(folder: &tempfile::TempDir) -> String {
 /// The message about one file, and its hint.
 fn said(text: &str) -> String {
     let failure = declared(&[("tccc.toml", text)]).unwrap_err();
-    assert_eq!(failure.kind, Kind::Usage, "{failure}");
+    assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
     format!("{failure}\n  hint: {}", failure.hint.as_deref().unwrap_or_default())
 }
 

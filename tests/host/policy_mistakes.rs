@@ -1,6 +1,6 @@
 //! Wrong policies: each message names file, line and field, shows the value, says what is allowed and what to do next.
 
-use tccc::failure::{Failure, Kind};
+use tccc::failure::{Failure, FailureKind};
 use tccc::policy::file;
 
 use crate::common::{check, tccc};
@@ -12,7 +12,7 @@ const CHANGES: &str = include_str!("mistakes/policy.diff");
 /// What is said of a wrong policy, as the command line prints it.
 fn mistakes_of(text: &str) -> String {
     let failure = Failure::from(file::parse("p.toml", text).expect_err("the policy is wrong"));
-    assert_eq!(failure.kind, Kind::Usage);
+    assert_eq!(failure.kind, FailureKind::Usage);
     format!("{}\n  hint: {}", failure.what, failure.hint.unwrap_or_default())
 }
 

@@ -3,7 +3,7 @@
 use crate::common::{check, tccc};
 use tccc::model::live::Live;
 use tccc::trace::arrival::Arrival;
-use tccc::trace::record::read::{Content, Damage, Reader, Want};
+use tccc::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
 use tccc::trace::record::{FORMAT, Tail};
 
 fn fixture(format: u32) -> std::path::PathBuf {
@@ -13,19 +13,19 @@ fn fixture(format: u32) -> std::path::PathBuf {
 #[test]
 fn there_is_a_recording_of_every_format() {
     for format in 1..=FORMAT {
-        assert!(Reader::open(&fixture(format)).is_ok(), "format {format}");
+        assert!(RecordingReader::open(&fixture(format)).is_ok(), "format {format}");
     }
 }
 
 /// Lossy transfers of three algorithms, recorded on Linux 6.18 while a loss sweep ran.
 #[test]
 fn recording_of_format_1_says_what_it_said() {
-    let mut reader = Reader::open(&fixture(1)).unwrap();
+    let mut reader = RecordingReader::open(&fixture(1)).unwrap();
     let mut live = Live::default();
     while let Some(content) = reader.next(Want::All).unwrap() {
         match content {
-            Content::Events(events) => events.into_iter().for_each(|event| live.apply(Arrival::Event(event))),
-            Content::Facts(facts) => facts.into_iter().for_each(|fact| live.apply(Arrival::Fact(fact))),
+            BlockContent::Events(events) => events.into_iter().for_each(|event| live.apply(Arrival::Event(event))),
+            BlockContent::Facts(facts) => facts.into_iter().for_each(|fact| live.apply(Arrival::Fact(fact))),
         }
     }
     assert_eq!((reader.damage(), reader.tail()), (Damage::default(), Some(Tail { events: 1348, dropped: 0 })));
@@ -42,10 +42,10 @@ fn recording_of_format_1_says_what_it_said() {
 /// The checksums are of what the tccc that introduced the format wrote; a decoder that changes one byte changes them.
 #[test]
 fn every_event_of_format_1_is_what_it_was() {
-    let mut reader = Reader::open(&fixture(1)).unwrap();
+    let mut reader = RecordingReader::open(&fixture(1)).unwrap();
     let (mut bytes, mut objects) = (Vec::new(), Vec::new());
     while let Some(content) = reader.next(Want::All).unwrap() {
-        let Content::Events(events) = content else { continue };
+        let BlockContent::Events(events) = content else { continue };
         for event in events {
             bytes.extend(event.encode());
             serde_json::to_writer(&mut objects, &event).unwrap();

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::lab::results::{Directory, SCENARIO, run};
-use tccc::failure::{Failure, Kind};
+use tccc::failure::{Failure, FailureKind};
 use tccc::model::run::{RunRecord, RunStatus};
 use tccc::report::{self, Cell, Format, Report, Verdict};
 
@@ -56,7 +56,7 @@ fn miss_of_an_expected_ratio_is_outside() {
     assert_eq!(other.verdict, Verdict::Outside);
     assert_eq!(other.verdict_reason, "ratio 1.66, expected 1.50 ± 0.10, which its 95 % interval reaches");
     let failure = report::check(&[report]).unwrap();
-    assert_eq!(failure.kind, Kind::Outside);
+    assert_eq!(failure.kind, FailureKind::Outside);
     assert!(failure.what.contains("delivered_pkts of \"Other\" (ratio 1.66"), "{failure}");
 }
 
@@ -291,7 +291,7 @@ fn check_fails_for_an_expected_cell_without_a_run() {
     }
     directory.add(&run("1%", "SACK", 0, 5000));
     let failure = report::check(&[load(&directory)]).unwrap();
-    assert_eq!(failure.kind, Kind::Outside);
+    assert_eq!(failure.kind, FailureKind::Outside);
     assert!(failure.what.starts_with("1 of 3 cells with an expectation have no finished run"), "{failure}");
     directory.add(&run("1%", "Other", 0, 7500));
     assert_eq!(report::check(&[load(&directory)]), None);
@@ -299,7 +299,7 @@ fn check_fails_for_an_expected_cell_without_a_run() {
 
 /// A directory made wrong by `spoil`, and what the failure must say.
 #[track_caller]
-fn refuses(spoil: impl FnOnce(&Directory), kind: Kind, what: &str) {
+fn refuses(spoil: impl FnOnce(&Directory), kind: FailureKind, what: &str) {
     let directory = Directory::complete();
     spoil(&directory);
     let error = report::load(&directory.path).unwrap_err();
@@ -315,32 +315,32 @@ fn broken_directories_are_refused_with_the_reason() {
     let write =
         |name: &'static str, text: &'static str| move |d: &Directory| fs::write(d.path.join(name), text).unwrap();
     let remove = |name: &'static str| move |d: &Directory| fs::remove_file(d.path.join(name)).unwrap();
-    refuses(|d| fs::remove_dir_all(&d.path).unwrap(), Kind::Usage, "there is no such directory");
-    refuses(remove("scenario.toml"), Kind::Usage, "is not a result directory: it has no scenario.toml");
-    refuses(remove("host.json"), Kind::Usage, "is not a result directory: it has no host.json");
-    refuses(remove("plan.json"), Kind::Usage, "is not a result directory: it has no plan.json");
+    refuses(|d| fs::remove_dir_all(&d.path).unwrap(), FailureKind::Usage, "there is no such directory");
+    refuses(remove("scenario.toml"), FailureKind::Usage, "is not a result directory: it has no scenario.toml");
+    refuses(remove("host.json"), FailureKind::Usage, "is not a result directory: it has no host.json");
+    refuses(remove("plan.json"), FailureKind::Usage, "is not a result directory: it has no plan.json");
     refuses(
         write("host.json", r#"{"schema":99,"new":true}"#),
-        Kind::Failed,
+        FailureKind::Failed,
         "it has schema 99, and this tccc reads up to 1",
     );
-    refuses(write("host.json", "[]"), Kind::Failed, "host.json");
-    refuses(write("host.json", ""), Kind::Failed, "it ends too early");
-    refuses(write("plan.json", "{"), Kind::Failed, "it ends too early");
-    refuses(write("scenario.toml", "title = 3"), Kind::Usage, "scenario.toml:1: title");
-    refuses(|d| fs::remove_dir_all(d.path.join("runs")).unwrap(), Kind::Failed, "it has no finished run");
+    refuses(write("host.json", "[]"), FailureKind::Failed, "host.json");
+    refuses(write("host.json", ""), FailureKind::Failed, "it ends too early");
+    refuses(write("plan.json", "{"), FailureKind::Failed, "it ends too early");
+    refuses(write("scenario.toml", "title = 3"), FailureKind::Usage, "scenario.toml:1: title");
+    refuses(|d| fs::remove_dir_all(d.path.join("runs")).unwrap(), FailureKind::Failed, "it has no finished run");
     refuses(
         |d| {
             let file = d.folder("loss-0-SACK-0").join("run.json");
             let bytes = fs::read(&file).unwrap();
             fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
         },
-        Kind::Failed,
+        FailureKind::Failed,
         "loss-0-SACK-0/run.json\": it ends too early",
     );
     refuses(
         |d| fs::write(d.path.join("scenario.toml"), SCENARIO.replace("\"goodput_bps\"", "\"speed\"")).unwrap(),
-        Kind::Usage,
+        FailureKind::Usage,
         "report.metrics = \"speed\": expected one of delivered_pkts",
     );
 }

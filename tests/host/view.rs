@@ -9,7 +9,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, Mous
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tccc::trace::replay::Replay;
-use tccc::trace::source::{Playback, Source};
+use tccc::trace::source::{EventSource, Playback};
 use tccc::view::app::{App, View};
 use tccc::view::theme::Theme;
 use tccc::view::{draw, term};
@@ -191,7 +191,7 @@ struct Many {
     sent: u64,
 }
 
-impl Source for Many {
+impl EventSource for Many {
     fn poll(&mut self, _: Duration, take: &mut dyn FnMut(tccc::trace::arrival::Arrival)) -> anyhow::Result<()> {
         let mut replay = Replay::open(&recording())?;
         replay.seek(replay.span_ns().1);

@@ -16,10 +16,10 @@ use tccc::trace::event::{Event, EventKind};
 use tccc::trace::gather::Layouts;
 use tccc::trace::live::RING_BYTES;
 use tccc::trace::record::Tail;
-use tccc::trace::record::read::{Content, Damage, Reader, Want};
-use tccc::trace::source::Source;
-use tccc::trace::totals::Totals;
-use tccc::trace::watch::{Settings, Watch};
+use tccc::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
+use tccc::trace::source::EventSource;
+use tccc::trace::totals::GroupTotals;
+use tccc::trace::watch::{Watch, WatchSettings};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -29,7 +29,8 @@ fn watch(netns: &tccc::kernel::netns::Netns) -> Watch {
         tccc::catalog::StateLayout::of_kernel(name, &kernel, None)
     };
     let layouts = Layouts { find: Box::new(find), arms: Box::new(|| Ok(None)) };
-    Watch::start(Settings { filter: only(netns), interval: Duration::ZERO, ring_bytes: RING_BYTES, layouts }).unwrap()
+    Watch::start(WatchSettings { filter: only(netns), interval: Duration::ZERO, ring_bytes: RING_BYTES, layouts })
+        .unwrap()
 }
 
 /// Follows until the state is as wanted.
@@ -45,12 +46,12 @@ fn follow(watch: &mut Watch, live: &mut Live, what: &str, is_so: impl Fn(&Live) 
 type Recorded = (Vec<Event>, Vec<Fact>, Damage, Option<Tail>);
 
 fn recorded(file: &Path) -> Option<Recorded> {
-    let mut reader = Reader::open(file).ok()?;
+    let mut reader = RecordingReader::open(file).ok()?;
     let (mut events, mut facts) = (Vec::new(), Vec::new());
     while let Some(content) = reader.next(Want::All).unwrap() {
         match content {
-            Content::Events(more) => events.extend(more),
-            Content::Facts(more) => facts.extend(more),
+            BlockContent::Events(more) => events.extend(more),
+            BlockContent::Facts(more) => facts.extend(more),
         }
     }
     Some((events, facts, reader.damage(), reader.tail()))
@@ -140,7 +141,7 @@ fn sums_of_a_socket_that_connects_again_go_on() {
     needs!(root, btf);
     let netns = loopback_netns();
     let _inhabitant = inhabit(&netns);
-    let mut totals = Totals::start(only(&netns), Box::new(|| None)).unwrap();
+    let mut totals = GroupTotals::start(only(&netns), Box::new(|| None)).unwrap();
     let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
     let mut connection = Connection::between(&netns, listener.try_clone().unwrap(), "cubic");
     let mut before = 0;

@@ -16,7 +16,7 @@ use anyhow::Result;
 use tccc::emulate::netns::Namespaces;
 use tccc::emulate::tunlink::TunLink;
 use tccc::emulate::{Link, LinkDriver, LinkEnd, Network};
-use tccc::failure::{Failure, Kind};
+use tccc::failure::{Failure, FailureKind};
 use tccc::kernel::cgroup;
 use tccc::lab::cost::Jobs;
 use tccc::lab::part::Part;
@@ -275,7 +275,7 @@ fn path_that_is_not_what_was_asked_stops_the_experiment_with_the_numbers() {
     let work = Work { scenario: &scenario, plan: &plan, part, out: out.clone(), jobs, stop: &stop };
     let error = runner::run(&work, &Namespaces::new(Box::new(Half)), &mut |_| {}).unwrap_err();
     let failure = error.downcast_ref::<Failure>().expect("a failure with its kind");
-    assert_eq!(failure.kind, Kind::Outside);
+    assert_eq!(failure.kind, FailureKind::Outside);
     // Half of what is asked, which may be a thousandth below.
     let is_half = ["a-c rate measured 4", "a-c rate measured 3.9"].iter().any(|half| failure.what.contains(half));
     assert!(is_half && failure.what.contains("asked 8mbit"), "{}", failure.what);

@@ -11,7 +11,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 use tccc::emulate::netem::Netem;
 use tccc::emulate::tunlink::TunLink;
 use tccc::emulate::{LinkDriver, LinkEnd, LinkNotice};
-use tccc::failure::{Failure, Kind};
+use tccc::failure::{Failure, FailureKind};
 use tccc::kernel::clock::monotonic_ns;
 use tccc::kernel::netlink::{add_address, delete_interface, has_interface};
 use tccc::kernel::netns::Netns;
@@ -359,7 +359,7 @@ fn netem_link_is_built_or_says_what_the_kernel_lacks() {
         Err(error) => {
             assert!(!has_netem, "{error:#}");
             let failure = error.downcast_ref::<Failure>().expect("a failure with an exit code");
-            assert_eq!(failure.kind, Kind::Unmet);
+            assert_eq!(failure.kind, FailureKind::Unmet);
             assert!(
                 failure.what.starts_with("cannot emulate a delay of 5ms: this kernel has no netem qdisc"),
                 "{failure}"

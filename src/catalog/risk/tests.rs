@@ -7,13 +7,13 @@ fn figure(question: &str, ratio: f64) -> RiskFigure {
     RiskFigure { question: question.into(), at: String::new(), ratio, ci95, n: 30, engine: "virtual".into() }
 }
 
-fn entry(changed: &[RiskFigure]) -> Entry {
+fn entry(changed: &[RiskFigure]) -> RiskEntry {
     let asked = QUESTIONS.iter().filter(|question| !question.companion_only);
     let figures = asked.map(|question| {
         let changed = changed.iter().find(|figure| figure.question == question.id);
         changed.cloned().unwrap_or_else(|| figure(question.id, 1.0))
     });
-    Entry { code: None, figures: figures.collect() }
+    RiskEntry { code: None, figures: figures.collect() }
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn missing_figure_counts_as_high() {
 
 #[test]
 fn figures_of_other_code_are_told() {
-    let of = |code: Option<String>| Risk::from(&Entry { code, ..entry(&[]) }, "dtcp", false).of_this_code;
+    let of = |code: Option<String>| Risk::from(&RiskEntry { code, ..entry(&[]) }, "dtcp", false).of_this_code;
     assert!(of(source::code_digest("dtcp")) && !of(Some("0".into())));
 }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::kernel::bpf;
 use crate::policy::label::Labels;
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{self, PolicyRecord, Slot};
+use crate::policy::record::{self, ArmSlot, PolicyRecord};
 use crate::policy::rule::{Arm, Rule};
 use crate::state::Store;
 use crate::trace::arms::{FindLabels, LabelMap, Labelled, ReadArms};
@@ -81,7 +81,7 @@ impl Names {
     }
 }
 
-fn named(slot: Slot) -> RuleArm {
+fn named(slot: ArmSlot) -> RuleArm {
     RuleArm { rule: slot.rule, arm: slot.arm }
 }
 

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use super::naming::Words;
 use super::note;
 use crate::trace::arrival::RuleArm;
-use crate::trace::event::{Event, EventField, EventKind, FieldType, FieldValue, Shown, column};
+use crate::trace::event::{ColumnPlace, Event, EventField, EventKind, FieldType, FieldValue, column};
 
 /// One socket at one moment, with the words for its private state and its arm of a policy.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct Row<'a> {
 pub(crate) struct EventColumn {
     pub name: &'static str,
     pub kind: FieldType,
-    shown: Shown,
+    shown: ColumnPlace,
     value: Get,
 }
 
@@ -42,7 +42,7 @@ static COLUMNS: LazyLock<Vec<EventColumn>> = LazyLock::new(|| {
         let EventField { name, kind, shown, value, .. } = *field;
         EventColumn { name, kind, shown, value: Get::Event(value) }
     };
-    let is_shown = |field: &&EventField| field.shown.rank <= Shown::MACHINE;
+    let is_shown = |field: &&EventField| field.shown.rank <= ColumnPlace::MACHINE;
     let mut columns: Vec<EventColumn> = Event::FIELDS.iter().filter(is_shown).map(of_event).chain(beside()).collect();
     columns.sort_by_key(|column| column.shown.position);
     columns
@@ -84,13 +84,13 @@ pub struct EventTable {
 impl EventTable {
     /// A table of a stream, whose rows are not known yet.
     pub fn of_stream(limit: usize) -> Self {
-        let shown = COLUMNS.iter().filter(|column| column.shown.rank < Shown::MACHINE);
+        let shown = COLUMNS.iter().filter(|column| column.shown.rank < ColumnPlace::MACHINE);
         Self::fitting(shown.map(|column| (column, column.shown.width)), limit)
     }
 
     pub fn of_rows(rows: &[Row], limit: usize) -> Self {
         let widest = |column: &EventColumn| rows.iter().map(|row| text(column, row).chars().count()).max().unwrap_or(0);
-        let shown = COLUMNS.iter().filter(|it| it.shown.rank < Shown::MACHINE && !OF_STREAM.contains(&it.name));
+        let shown = COLUMNS.iter().filter(|it| it.shown.rank < ColumnPlace::MACHINE && !OF_STREAM.contains(&it.name));
         Self::fitting(shown.map(|column| (column, widest(column))), limit)
     }
 

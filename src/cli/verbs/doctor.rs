@@ -8,7 +8,7 @@ use super::capabilities;
 use crate::cli::output::Format;
 use crate::cli::output::plain::{row, write_columns};
 use crate::failure::Failure;
-use crate::kernel::probe::checks::{self, Check};
+use crate::kernel::probe::checks::{self, HostCheck};
 use crate::virtual_time;
 
 /// Say what this host can do, what it lacks, and the fix for each
@@ -28,7 +28,7 @@ pub struct Args {
 #[derive(Serialize)]
 struct Document {
     can_load: bool,
-    checks: Vec<Check>,
+    checks: Vec<HostCheck>,
 }
 
 impl Args {
@@ -49,7 +49,7 @@ impl Args {
     }
 }
 
-fn rows(checks: &[Check]) -> Vec<Vec<String>> {
+fn rows(checks: &[HostCheck]) -> Vec<Vec<String>> {
     let mut rows = vec![row(["", "what", "found", "needed for", "fix"])];
     rows.extend(checks.iter().map(|check| {
         let mark = match (check.is_met, check.weight) {

@@ -15,10 +15,10 @@ use crate::kernel::netns::Netns;
 use crate::kernel::privilege::{self, Capability};
 use crate::kernel::{cgroup, socket};
 use crate::policy::change;
-use crate::policy::decide::{self, Connection, Decision};
-use crate::policy::label::Outcome;
+use crate::policy::decide::{self, ConnectionView, Decision};
+use crate::policy::label::LabelOutcome;
 use crate::policy::pins::PolicyPins;
-use crate::policy::record::{GenerationRecord, PolicyRecord, Slot};
+use crate::policy::record::{ArmSlot, GenerationRecord, PolicyRecord};
 use crate::policy::resolve;
 use crate::policy::rule::{Portion, Way};
 use crate::policy::sweep::{self, Sight};
@@ -86,7 +86,7 @@ struct Explained {
 struct Decided {
     rule: String,
     arm: String,
-    outcome: Outcome,
+    outcome: LabelOutcome,
     before: String,
 }
 
@@ -176,7 +176,7 @@ impl Args {
         let netns = self.netns.as_deref().map(Netns::find).transpose()?;
         let cgroup = self.cgroup.as_ref().map(|path| below_mount(Path::new(path))).transpose()?;
         let way = self.direction.as_deref().map(|text| if text == "in" { Way::In } else { Way::Out });
-        let connection = Connection {
+        let connection = ConnectionView {
             local,
             remote,
             way,
@@ -207,7 +207,7 @@ fn below_mount(path: &Path) -> Result<String> {
 struct Host<'a> {
     generation: Option<&'a GenerationRecord>,
     resolved: Resolved,
-    slots: Vec<Slot>,
+    slots: Vec<ArmSlot>,
     sights: Vec<Sight>,
     cgroups: HashMap<u64, String>,
 }
@@ -230,8 +230,8 @@ impl<'a> Host<'a> {
 
     fn open(&self, sight: &Sight) -> Explained {
         let label = sight.label.as_ref();
-        let before = label.filter(|label| label.outcome == Outcome::Set).map(|label| label.before.clone());
-        let connection = Connection {
+        let before = label.filter(|label| label.outcome == LabelOutcome::Set).map(|label| label.before.clone());
+        let connection = ConnectionView {
             local: sight.local,
             remote: sight.remote,
             way: Some(if sight.is_in { Way::In } else { Way::Out }),
@@ -242,7 +242,7 @@ impl<'a> Host<'a> {
         self.explain(&connection, Some(sight.netns), Some(sight))
     }
 
-    fn explain(&self, connection: &Connection, netns: Option<u32>, sight: Option<&Sight>) -> Explained {
+    fn explain(&self, connection: &ConnectionView, netns: Option<u32>, sight: Option<&Sight>) -> Explained {
         let verdict = self.generation.map(|it| decide::decide(&it.policy, connection, &self.resolved));
         let label = sight.and_then(|sight| sight.label.as_ref());
         let decided = label.and_then(|label| {
@@ -294,15 +294,15 @@ fn write(out: &mut impl Write, one: &Explained) -> io::Result<()> {
     if let Some(decided) = &one.decided {
         let Decided { rule, arm, outcome, before } = decided;
         let text = match outcome {
-            Outcome::Set => format!("rule \"{rule}\", arm {arm}; had {before} before"),
-            Outcome::Kept => format!("rule \"{rule}\", arm {arm}"),
-            Outcome::Locked => {
+            LabelOutcome::Set => format!("rule \"{rule}\", arm {arm}; had {before} before"),
+            LabelOutcome::Kept => format!("rule \"{rule}\", arm {arm}"),
+            LabelOutcome::Locked => {
                 format!("rule \"{rule}\", arm {arm}, refused by the kernel: its route locks the algorithm")
             }
-            Outcome::Missing => {
+            LabelOutcome::Missing => {
                 format!("rule \"{rule}\", arm {arm}, refused by the kernel: not registered at that moment")
             }
-            Outcome::Chosen | Outcome::Routed | Outcome::Failed => {
+            LabelOutcome::Chosen | LabelOutcome::Routed | LabelOutcome::Failed => {
                 format!("rule \"{rule}\", arm {arm}, which was not applied")
             }
         };

@@ -17,7 +17,7 @@ use crate::kernel::netns::Netns;
 use crate::kernel::probe::Features;
 use crate::kernel::{congestion, offload};
 use crate::loader::confirm::UndoGuard;
-use crate::loader::{self, Loaded, Options, Request, load};
+use crate::loader::{self, LoadOptions, LoadedAlgorithm, Request, load};
 use crate::policy::change;
 use crate::policy::record::TrialSubject;
 use crate::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
@@ -139,7 +139,7 @@ impl Args {
         }
         let trial = self.confirm.filter(|_| !self.dry_run);
         let guard = trial.map(|patience| start_guard(name, patience)).transpose()?;
-        let options = Options {
+        let options = LoadOptions {
             make_default: self.default,
             replace: self.replace,
             dry_run: self.dry_run,
@@ -201,7 +201,7 @@ impl Args {
     }
 
     /// Says what was loaded and what there is to know about it.
-    fn finish(&self, algorithm: &Algorithm, loaded: &Loaded) -> Result<()> {
+    fn finish(&self, algorithm: &Algorithm, loaded: &LoadedAlgorithm) -> Result<()> {
         loaded.adapted.iter().for_each(|phrase| note(phrase));
         if let Some(patents) = algorithm.patents() {
             let name = &loaded.record.name;
@@ -220,7 +220,7 @@ impl Args {
         let (name, portion) = (request.name, self.share.portion()?);
         let features = Features::probe()?;
         // Until it is confirmed it stays only as long as a rule names it.
-        let options = Options { dry_run: self.dry_run, with_policy: true, ..Options::default() };
+        let options = LoadOptions { dry_run: self.dry_run, with_policy: true, ..LoadOptions::default() };
         let loaded = load(request, options, &features)?;
         self.finish(request.algorithm, &loaded)?;
         let current = change::current()?;
@@ -253,7 +253,7 @@ impl Args {
         Ok(())
     }
 
-    fn report(&self, loaded: &Loaded) -> Result<()> {
+    fn report(&self, loaded: &LoadedAlgorithm) -> Result<()> {
         let mut out = io::stdout().lock();
         if self.dry_run {
             let what = if self.receiver { "its receiving side" } else { "it" };

@@ -31,7 +31,7 @@ use crate::state::Store;
 use crate::trace::cost;
 use crate::trace::replay::Replay;
 use crate::trace::rules::OfRules;
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 use crate::trace::watch::{self, Watch};
 use crate::trial::journal;
 use crate::units::parse_duration;
@@ -203,8 +203,8 @@ impl Args {
             return Ok(Some(Box::new(move || replay(&file, rules))));
         }
         let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
-        let settings = watch::Settings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
-        let start = move || Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)) as Box<dyn Source>);
+        let settings = watch::WatchSettings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
+        let start = move || Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)) as Box<dyn EventSource>);
         Ok(Some(Box::new(start)))
     }
 }
@@ -216,7 +216,7 @@ fn bounded_text(file: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn Source>> {
+fn replay(file: &Path, rules: BTreeSet<String>) -> Result<Box<dyn EventSource>> {
     Ok(Box::new(OfRules::new(Replay::open(file)?, rules)))
 }
 

@@ -13,7 +13,7 @@ use crate::cli::output::naming;
 use crate::failure::Failure;
 use crate::trace::replay::Replay;
 use crate::trace::rules::OfRules;
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 use crate::trace::watch::{self, Watch};
 use crate::units::parse_duration;
 use crate::view::theme::Theme;
@@ -65,13 +65,13 @@ impl Args {
         view::run(source.as_mut(), Settings { refresh: self.refresh, theme: theme() }, &stop)
     }
 
-    fn source(&self) -> Result<Box<dyn Source>> {
+    fn source(&self) -> Result<Box<dyn EventSource>> {
         let rules = self.selection.rules();
         if let Some(file) = &self.replay {
             return Ok(Box::new(OfRules::new(Replay::open(file)?, rules)));
         }
         let (interval, ring_bytes, layouts) = (self.interval, self.ring, naming::layouts());
-        let settings = watch::Settings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
+        let settings = watch::WatchSettings { filter: self.selection.filter()?, interval, ring_bytes, layouts };
         Ok(Box::new(OfRules::new(Watch::start(settings)?, rules)))
     }
 }

@@ -18,8 +18,8 @@ use crate::trace::gather::Scope;
 use crate::trace::live::{RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::trace::record::{Head, Recorder};
 use crate::trace::rules::OfRules;
-use crate::trace::source::Source;
-use crate::trace::watch::{Settings, Watch};
+use crate::trace::source::EventSource;
+use crate::trace::watch::{Watch, WatchSettings};
 use crate::trace::whole::Whole;
 use crate::units::{Bytes, format_duration, parse_duration};
 
@@ -83,7 +83,8 @@ impl Args {
         let file = self.recording.record.as_deref();
         let head = Head::of_this_host(self.interval, self.selection.phrase())?;
         let begin_ns = clock::monotonic_ns()?;
-        let settings = Settings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
+        let settings =
+            WatchSettings { filter, interval: self.interval, ring_bytes: self.ring, layouts: naming::layouts() };
         let scope = if file.is_some() { Scope::All } else { Scope::Arms };
         let mut source = OfRules::new(Watch::start_gathering(settings, scope)?, self.selection.rules());
         // After the tracer: a refusal leaves stdout and the file as they were.
@@ -118,7 +119,7 @@ impl Args {
     }
 
     /// Hands over what the source has until it is over, the time is, or a signal comes.
-    fn follow(&self, source: &mut dyn Source, mut sink: Sink, stop: &AtomicBool) -> Result<SinkSeen> {
+    fn follow(&self, source: &mut dyn EventSource, mut sink: Sink, stop: &AtomicBool) -> Result<SinkSeen> {
         let begin = Instant::now();
         while !stop.load(Ordering::Relaxed) && !source.is_over() && !self.remaining(begin).is_zero() {
             // Less than a millisecond rounds to no wait at all.

@@ -21,7 +21,7 @@ pub enum Weight {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct HostCheck {
     pub what: &'static str,
     pub is_met: bool,
     /// How much its lack matters.
@@ -35,7 +35,7 @@ pub struct Check {
 /// Looks at everything; asks, and changes nothing.
 ///
 /// Shape: what `tccc load` needs first.
-pub fn all() -> Vec<Check> {
+pub fn all() -> Vec<HostCheck> {
     let types = Types::of_running_kernel();
     let features = types.as_ref().ok().map(Features::of);
     let mut checks = vec![type_information(types.is_ok()), rights()];
@@ -48,31 +48,31 @@ pub fn all() -> Vec<Check> {
 }
 
 /// Whether everything that `tccc load` needs is there.
-pub fn can_load(checks: &[Check]) -> bool {
+pub fn can_load(checks: &[HostCheck]) -> bool {
     checks.iter().all(|check| check.is_met || check.weight == Weight::Useful)
 }
 
-fn needed(what: &'static str, is_met: bool, found: impl Into<String>, fix: impl Into<String>) -> Check {
-    Check { what, is_met, weight: Weight::Needed, found: found.into(), needed_for: "load, run", fix: fix.into() }
+fn needed(what: &'static str, is_met: bool, found: impl Into<String>, fix: impl Into<String>) -> HostCheck {
+    HostCheck { what, is_met, weight: Weight::Needed, found: found.into(), needed_for: "load, run", fix: fix.into() }
 }
 
-fn useful(what: &'static str, is_met: bool, found: impl Into<String>) -> Check {
-    Check { what, is_met, weight: Weight::Useful, found: found.into(), needed_for: "", fix: String::new() }
+fn useful(what: &'static str, is_met: bool, found: impl Into<String>) -> HostCheck {
+    HostCheck { what, is_met, weight: Weight::Useful, found: found.into(), needed_for: "", fix: String::new() }
 }
 
-impl Check {
+impl HostCheck {
     fn helps(self, needed_for: &'static str, fix: impl Into<String>) -> Self {
-        Check { needed_for, fix: fix.into(), ..self }
+        HostCheck { needed_for, fix: fix.into(), ..self }
     }
 }
 
-fn type_information(is_met: bool) -> Check {
+fn type_information(is_met: bool) -> HostCheck {
     let found = if is_met { RUNNING_KERNEL.to_owned() } else { format!("no {RUNNING_KERNEL}") };
     let check = needed("kernel type information (BTF)", is_met, found, "use a kernel built with CONFIG_DEBUG_INFO_BTF");
-    Check { needed_for: "load, run, trace, sockets", ..check }
+    HostCheck { needed_for: "load, run, trace, sockets", ..check }
 }
 
-fn rights() -> Check {
+fn rights() -> HostCheck {
     let mut wanted = privilege::FOR_LOAD.to_vec();
     wanted.push(Capability::SysAdmin);
     let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
@@ -83,10 +83,10 @@ fn rights() -> Check {
         false => (found, "run as root"),
     };
     let check = needed("rights of this process", missing.is_empty(), found, fix);
-    Check { needed_for: "load, unload, run, trace, sockets", ..check }
+    HostCheck { needed_for: "load, unload, run, trace, sockets", ..check }
 }
 
-fn of_features(features: &Features) -> Vec<Check> {
+fn of_features(features: &Features) -> Vec<HostCheck> {
     let offered = if features.struct_ops { "tcp_congestion_ops can be registered" } else { "not offered" };
     let links = if features.links { "yes" } else { "registration by the map instead" };
     let registered = [
@@ -114,7 +114,7 @@ fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
 
-fn callbacks(features: &Features) -> [Check; 3] {
+fn callbacks(features: &Features) -> [HostCheck; 3] {
     let parameters = |name: &str| features.slots.get(name).and_then(|slot| slot.parameters);
     let control = parameters("cong_control");
     let shape = control.map_or("absent".into(), |count| format!("{count} parameters"));
@@ -140,15 +140,15 @@ fn callbacks(features: &Features) -> [Check; 3] {
     ]
 }
 
-fn bpf_file_system() -> Check {
+fn bpf_file_system() -> HostCheck {
     let mount = bpffs::mount();
     let absent = if bpffs::place().is_ok() { "not mounted; tccc mounts it" } else { "not mounted" };
     let found = mount.as_ref().map_or(absent.to_owned(), |place| place.display().to_string());
     let fix = format!("mount -t bpf bpf {}, or run as root", bpffs::USUAL_PLACE);
-    Check { needed_for: "load", ..needed("BPF file system", bpffs::place().is_ok(), found, fix) }
+    HostCheck { needed_for: "load", ..needed("BPF file system", bpffs::place().is_ok(), found, fix) }
 }
 
-fn cgroups() -> Check {
+fn cgroups() -> HostCheck {
     let mount = cgroup::mount_point();
     let found = mount.as_ref().map_or("not mounted".to_owned(), |place| place.display().to_string());
     useful("cgroup v2", mount.is_ok(), found)
@@ -156,7 +156,7 @@ fn cgroups() -> Check {
 }
 
 /// A program at the root that allows none beside it keeps a policy out.
-fn place_for_policy() -> Check {
+fn place_for_policy() -> HostCheck {
     let programs = cgroup::mount_point().ok().and_then(|root| bpf::sock_ops_of(&File::open(root).ok()?).ok());
     let found = match &programs {
         None => "not permitted to look".to_owned(),
@@ -169,7 +169,7 @@ fn place_for_policy() -> Check {
 }
 
 /// Not being permitted to open one is the business of the check of rights.
-fn packet_sockets() -> Check {
+fn packet_sockets() -> HostCheck {
     let answer = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None);
     let is_met = answer.err() != Some(Errno::EAFNOSUPPORT);
     useful("packet sockets", is_met, if is_met { "yes" } else { "absent" })
@@ -179,7 +179,7 @@ fn packet_sockets() -> Check {
 /// Before it was split, one guard covered several programs: a callback could be skipped when a softirq interrupted it.
 /// A kernel with the member `init_owned`, which is no mainline kernel's, skips programs while process 1 is current, also
 /// in a softirq that interrupts it; ssthresh then returns whatever lay on the stack.
-fn never_skipped(types: &Types) -> Check {
+fn never_skipped(types: &Types) -> HostCheck {
     const SPLIT: [&str; 2] = ["__bpf_prog_enter_struct_ops", "__bpf_prog_enter_recur"];
     let members = types.members("bpf_prog_aux");
     let found = match () {
@@ -195,20 +195,20 @@ fn never_skipped(types: &Types) -> Check {
     )
 }
 
-fn netem() -> Check {
+fn netem() -> HostCheck {
     let is_met = has_netem();
     useful("netem", is_met, if is_met { "yes" } else { "absent: the user-space link is used" })
         .helps("run --link netem", "none needed; else a kernel with CONFIG_NET_SCH_NETEM")
 }
 
-fn program(name: &'static str, needed_for: &'static str) -> Check {
+fn program(name: &'static str, needed_for: &'static str) -> HostCheck {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let place = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
     let found = place.as_ref().map_or("not in PATH".to_owned(), |path| path.display().to_string());
     useful(name, place.is_some(), found).helps(needed_for, format!("apt install {name}"))
 }
 
-fn statistics() -> Check {
+fn statistics() -> HostCheck {
     let is_on = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() == "1");
     useful("BPF run-time statistics", is_on, if is_on { "on" } else { "off" })
         .helps("nanoseconds per callback in status", "sysctl kernel.bpf_stats_enabled=1")

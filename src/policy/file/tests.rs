@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use self::policies::any_policy;
 use super::*;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 use crate::policy::rule::{
     Allowed, Arm, CgroupName, GuardLimit, GuardMetric, OnFail, Portion, Ports, RolloutStep, RuleTrial, Split, SplitBy,
     Treatment, Undecided, Way,
@@ -127,7 +127,7 @@ fn all_mistakes_are_reported_in_the_order_of_their_lines() {
         steps\n\
         p.toml:14: rule.by = \"pear\": expected \"connection\", \"peer\" or \"prefix\"; did you mean \"peer\"?\n\
         p.toml:29: rule.name = \"web\": the rule at line 3 has the same name";
-    assert_eq!((failure.kind, failure.what.as_str()), (Kind::Usage, expected));
+    assert_eq!((failure.kind, failure.what.as_str()), (FailureKind::Usage, expected));
     assert_eq!(failure.hint.as_deref(), Some("line 9: did you mean \"local_port\"?"));
 }
 

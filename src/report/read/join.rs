@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::blocks::Sorted;
 use super::directory::{ResultDir, no_finished_run};
 use super::scenarios::Scenarios;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 use crate::model::notice::Notice;
 use crate::model::run::{At, Engine, HostRecord, Machine, RunStatus};
 use crate::plain::count;
@@ -33,7 +33,7 @@ pub fn read_all(paths: &[PathBuf], may_mix: bool) -> Result<(Vec<ResultDir>, Vec
     }
     let directories = sorted.take();
     if directories.is_empty() {
-        return Err(Failure { kind: Kind::Usage, ..no_finished_run(&left_out) }.into());
+        return Err(Failure { kind: FailureKind::Usage, ..no_finished_run(&left_out) }.into());
     }
     let mut groups = Groups::default();
     for directory in directories {

@@ -48,9 +48,9 @@ fn shown(groups: Vec<Group>) -> Shown {
         generation: None,
     });
     Shown {
-        counted: Counted { time_ns: 0, groups, hidden: 1, uncounted: 4 },
+        counted: CountedGroups { time_ns: 0, groups, hidden: 1, uncounted: 4 },
         situation: Situation { registered: registered.into(), ..Situation::default() },
-        costs: vec![Cost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
+        costs: vec![CallbackCost { algorithm: "one".into(), callback: "init".into(), calls: 7, nanoseconds: 1_000 }],
         dropped: Some(5),
         sweep_s: 0.25,
         failed_sweeps: 3,

@@ -32,7 +32,7 @@ impl std::error::Error for DecodeError {}
 type Bytes = [u8; EVENT_BYTES];
 
 /// How a value of this type is written at a place of an event.
-pub(super) trait Layout<T> {
+pub(super) trait ByteLayout<T> {
     /// Bytes it takes.
     const SIZE: usize;
 
@@ -45,14 +45,14 @@ pub(super) trait Layout<T> {
 }
 
 /// Bytes that a value takes in this layout.
-pub(super) const fn size_in<T, L: Layout<T>>(_layout: &L) -> usize {
+pub(super) const fn size_in<T, L: ByteLayout<T>>(_layout: &L) -> usize {
     L::SIZE
 }
 
 /// The value as it is.
 pub(super) struct Plain;
 
-impl<const N: usize> Layout<[u8; N]> for Plain {
+impl<const N: usize> ByteLayout<[u8; N]> for Plain {
     const SIZE: usize = N;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<[u8; N], DecodeError> {
@@ -66,7 +66,7 @@ impl<const N: usize> Layout<[u8; N]> for Plain {
 
 macro_rules! numbers {
     ($($number:ty),+) => {
-        $(impl Layout<$number> for Plain {
+        $(impl ByteLayout<$number> for Plain {
             const SIZE: usize = size_of::<$number>();
 
             fn read(&self, bytes: &Bytes, at: usize) -> Result<$number, DecodeError> {
@@ -81,7 +81,7 @@ macro_rules! numbers {
 }
 numbers!(u8, u16, u32, u64);
 
-impl Layout<bool> for Plain {
+impl ByteLayout<bool> for Plain {
     const SIZE: usize = 1;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<bool, DecodeError> {
@@ -96,9 +96,9 @@ impl Layout<bool> for Plain {
 /// A value that is known unless it is zero, or as large as this.
 pub(super) struct Unless<T>(pub T);
 
-impl<T: PartialOrd + Default + Copy> Layout<Option<T>> for Unless<T>
+impl<T: PartialOrd + Default + Copy> ByteLayout<Option<T>> for Unless<T>
 where
-    Plain: Layout<T>,
+    Plain: ByteLayout<T>,
 {
     const SIZE: usize = size_of::<T>();
 
@@ -119,7 +119,7 @@ where
 /// Bits per second that the kernel counts in bytes; all ones is no limit.
 pub(super) struct BytesPerSec;
 
-impl Layout<Option<u64>> for BytesPerSec {
+impl ByteLayout<Option<u64>> for BytesPerSec {
     const SIZE: usize = 8;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<Option<u64>, DecodeError> {
@@ -138,7 +138,7 @@ impl Layout<Option<u64>> for BytesPerSec {
 /// Text that ends before the first zero.
 pub(super) struct AlgorithmName;
 
-impl Layout<String> for AlgorithmName {
+impl ByteLayout<String> for AlgorithmName {
     const SIZE: usize = 16;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<String, DecodeError> {
@@ -153,15 +153,15 @@ impl Layout<String> for AlgorithmName {
 }
 
 /// An address of the family that the event says, and the first byte of its port.
-pub(super) struct End(pub usize);
+pub(super) struct Endpoint(pub usize);
 
-impl Layout<SocketAddr> for End {
+impl ByteLayout<SocketAddr> for Endpoint {
     const SIZE: usize = 16;
 
     fn read(&self, bytes: &Bytes, at: usize) -> Result<SocketAddr, DecodeError> {
         let ip = match Plain.read(bytes, FAMILY)? {
-            INET => IpAddr::from(Layout::<[u8; 4]>::read(&Plain, bytes, at)?),
-            INET6 => IpAddr::from(Layout::<[u8; 16]>::read(&Plain, bytes, at)?),
+            INET => IpAddr::from(ByteLayout::<[u8; 4]>::read(&Plain, bytes, at)?),
+            INET6 => IpAddr::from(ByteLayout::<[u8; 16]>::read(&Plain, bytes, at)?),
             other => return Err(DecodeError::Unknown("address family", u16::into(other))),
         };
         // An IPv6 socket that talks IPv4 shows the address its peer shows.

@@ -49,7 +49,7 @@ impl<'a> From<&'a str> for FieldValue<'a> {
 
 /// The column of a field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct ColumnPlace {
     /// Its place from the left; a new column comes last, because CSV is read by place.
     pub position: usize,
     /// A narrow terminal shows the lowest ranks.
@@ -58,15 +58,15 @@ pub(crate) struct Shown {
     pub width: usize,
 }
 
-impl Shown {
+impl ColumnPlace {
     /// The rank of what CSV and Parquet have and no table.
     pub const MACHINE: u8 = 5;
     /// No column.
-    pub const NOWHERE: Shown = column(usize::MAX, u8::MAX, 0);
+    pub const NOWHERE: ColumnPlace = column(usize::MAX, u8::MAX, 0);
 }
 
-pub(crate) const fn column(position: usize, rank: u8, width: usize) -> Shown {
-    Shown { position, rank, width }
+pub(crate) const fn column(position: usize, rank: u8, width: usize) -> ColumnPlace {
+    ColumnPlace { position, rank, width }
 }
 
 /// A type that a field can have.

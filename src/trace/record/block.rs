@@ -18,7 +18,7 @@ const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     /// What the recording is of, as JSON.
     Head,
     /// Events, their bytes transposed: all first bytes, all second bytes and so on.
@@ -31,31 +31,31 @@ pub(super) enum Kind {
     Unknown(u8),
 }
 
-impl Kind {
-    fn of_byte(byte: u8) -> Kind {
+impl BlockKind {
+    fn of_byte(byte: u8) -> BlockKind {
         match byte {
-            1 => Kind::Head,
-            2 => Kind::Events,
-            3 => Kind::Facts,
-            4 => Kind::End,
-            other => Kind::Unknown(other),
+            1 => BlockKind::Head,
+            2 => BlockKind::Events,
+            3 => BlockKind::Facts,
+            4 => BlockKind::End,
+            other => BlockKind::Unknown(other),
         }
     }
 
     fn byte(self) -> u8 {
         match self {
-            Kind::Head => 1,
-            Kind::Events => 2,
-            Kind::Facts => 3,
-            Kind::End => 4,
-            Kind::Unknown(byte) => byte,
+            BlockKind::Head => 1,
+            BlockKind::Events => 2,
+            BlockKind::Facts => 3,
+            BlockKind::End => 4,
+            BlockKind::Unknown(byte) => byte,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    pub kind: Kind,
+    pub kind: BlockKind,
     codec: u8,
     pub stored_bytes: u32,
     raw_bytes: u32,
@@ -66,7 +66,7 @@ pub(super) struct Header {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextBlock {
     /// A block; its payload follows.
     Block(Header),
     /// Nothing: the file ends after a whole block.
@@ -75,7 +75,7 @@ pub(super) enum Next {
     Rest,
 }
 
-pub(super) fn pack(kind: Kind, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
+pub(super) fn pack(kind: BlockKind, raw: &[u8], records: u32, [first_ns, last_ns]: [u64; 2]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(raw);
     let (codec, payload) = if packed.len() < raw.len() { (LZ4, packed.as_slice()) } else { (PLAIN, raw) };
     let mut block = Vec::with_capacity(HEADER_BYTES + payload.len());
@@ -105,7 +105,7 @@ impl Header {
     fn parse(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let is_whole = bytes[..4] == MAGIC && u32_at(bytes, 44) == crc32fast::hash(&bytes[..44]);
         let header = Header {
-            kind: Kind::of_byte(bytes[4]),
+            kind: BlockKind::of_byte(bytes[4]),
             codec: bytes[5],
             stored_bytes: u32_at(bytes, 8),
             raw_bytes: u32_at(bytes, 12),
@@ -121,12 +121,12 @@ impl Header {
 /// Reads the header at this place.
 ///
 /// Errors: the file cannot be read.
-pub(super) fn next(file: &mut impl Read) -> io::Result<Next> {
+pub(super) fn next(file: &mut impl Read) -> io::Result<NextBlock> {
     let mut bytes = [0; HEADER_BYTES];
     match read_up_to(file, &mut bytes)? {
-        0 => Ok(Next::End),
-        HEADER_BYTES => Ok(Header::parse(&bytes).map_or(Next::Rest, Next::Block)),
-        _ => Ok(Next::Rest),
+        0 => Ok(NextBlock::End),
+        HEADER_BYTES => Ok(Header::parse(&bytes).map_or(NextBlock::Rest, NextBlock::Block)),
+        _ => Ok(NextBlock::Rest),
     }
 }
 
@@ -205,23 +205,23 @@ mod tests {
     fn read(block: &[u8]) -> Option<(Header, Vec<u8>)> {
         let mut file = block;
         match next(&mut file).unwrap() {
-            Next::Block(header) => Some((header, payload(&mut file, &header).unwrap()?)),
-            Next::End | Next::Rest => None,
+            NextBlock::Block(header) => Some((header, payload(&mut file, &header).unwrap()?)),
+            NextBlock::End | NextBlock::Rest => None,
         }
     }
 
     #[test]
     fn blocks_survive_writing_and_reading() {
         for raw in [Vec::new(), vec![7; 100_000], (0..=255).collect()] {
-            let (header, payload) = read(&pack(Kind::Facts, &raw, 3, [5, 9])).unwrap();
-            assert_eq!((header.kind, header.records, header.first_ns, header.last_ns), (Kind::Facts, 3, 5, 9));
+            let (header, payload) = read(&pack(BlockKind::Facts, &raw, 3, [5, 9])).unwrap();
+            assert_eq!((header.kind, header.records, header.first_ns, header.last_ns), (BlockKind::Facts, 3, 5, 9));
             assert_eq!(payload, raw);
         }
     }
 
     #[test]
     fn a_block_that_is_cut_or_changed_anywhere_is_not_read() {
-        let block = pack(Kind::Events, &[1, 2, 3, 1, 2, 3], 2, [0, 0]);
+        let block = pack(BlockKind::Events, &[1, 2, 3, 1, 2, 3], 2, [0, 0]);
         assert!((0..block.len()).all(|length| read(&block[..length]).is_none()));
         for at in 0..block.len() {
             let mut changed = block.clone();

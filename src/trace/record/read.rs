@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::block::{self, Header, Kind, Next};
+use super::block::{self, BlockKind, Header, NextBlock};
 use super::{FORMAT, Head, MAGIC, Tail};
 use crate::catalog::{FieldKind, StateLayout};
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ const LAYOUT_ITEMS_MAX: usize = 256;
 const LAYOUT_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum BlockContent {
     /// Shape: in the order in which they were handed over; nearly sorted by time.
     Events(Vec<Event>),
     /// In the same order.
@@ -74,7 +74,7 @@ pub enum Want {
 }
 
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct RecordingReader<R> {
     file: BufReader<R>,
     head: Head,
     reading: Reading,
@@ -86,17 +86,17 @@ pub struct Reader<R> {
     span: Option<[u64; 2]>,
 }
 
-impl Reader<File> {
+impl RecordingReader<File> {
     /// Opens a recording.
     ///
     /// Errors: it cannot be read; it is no recording, or of a later format.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("open the recording \"{}\"", path.display()))?;
-        Reader::new(file, &path.display().to_string())
+        RecordingReader::new(file, &path.display().to_string())
     }
 }
 
-impl<R: Read + Seek> Reader<R> {
+impl<R: Read + Seek> RecordingReader<R> {
     /// Reads what a recording is of; `name` is for messages.
     ///
     /// Errors: it cannot be read; it is no recording, or of a later format.
@@ -117,13 +117,14 @@ impl<R: Read + Seek> Reader<R> {
             return Err(refuse(why).hint("read it with the tccc that wrote it, or with a later one").into());
         }
         let lost = || refuse("its first block, which says what it holds, is damaged".to_owned());
-        let Next::Block(header) = block::next(&mut file)? else { return Err(lost().into()) };
-        let payload = block::payload(&mut file, &header)?.filter(|_| header.kind == Kind::Head).ok_or_else(lost)?;
+        let NextBlock::Block(header) = block::next(&mut file)? else { return Err(lost().into()) };
+        let payload =
+            block::payload(&mut file, &header)?.filter(|_| header.kind == BlockKind::Head).ok_or_else(lost)?;
         let head: Head = serde_json::from_slice(&payload).map_err(|_| lost())?;
         let reading = head.event.reading().map_err(refuse)?;
         let begin = first.len() as u64 + block::HEADER_BYTES as u64 + u64::from(header.stored_bytes);
         let (damage, tail, span) = (Damage::default(), None, None);
-        Ok(Reader { file, head, reading, begin, at: begin, length, damage, tail, span })
+        Ok(RecordingReader { file, head, reading, begin, at: begin, length, damage, tail, span })
     }
 
     pub fn head(&self) -> &Head {
@@ -158,7 +159,7 @@ impl<R: Read + Seek> Reader<R> {
             self.rewind()?;
             let mut span: Option<[u64; 2]> = None;
             while let Some(header) = self.next_header()? {
-                if header.kind == Kind::Events {
+                if header.kind == BlockKind::Events {
                     let [first, last] = span.unwrap_or([u64::MAX, 0]);
                     span = Some([first.min(header.first_ns), last.max(header.last_ns)]);
                 }
@@ -173,13 +174,13 @@ impl<R: Read + Seek> Reader<R> {
     /// The next block that is wanted; none at the end of what is whole.
     ///
     /// Errors: the file cannot be read.
-    pub fn next(&mut self, want: Want) -> Result<Option<Content>> {
+    pub fn next(&mut self, want: Want) -> Result<Option<BlockContent>> {
         while let Some(header) = self.next_header()? {
             let is_wanted = match (header.kind, want) {
-                (Kind::Facts | Kind::End, _) | (Kind::Events, Want::All) => true,
-                (Kind::Events, Want::EventsFrom(from)) => header.last_ns >= from,
-                (Kind::Events, Want::Facts) => false,
-                (Kind::Head | Kind::Unknown(_), _) => {
+                (BlockKind::Facts | BlockKind::End, _) | (BlockKind::Events, Want::All) => true,
+                (BlockKind::Events, Want::EventsFrom(from)) => header.last_ns >= from,
+                (BlockKind::Events, Want::Facts) => false,
+                (BlockKind::Head | BlockKind::Unknown(_), _) => {
                     self.damage.unknown += 1;
                     false
                 }
@@ -203,12 +204,12 @@ impl<R: Read + Seek> Reader<R> {
         let header_end = self.at + block::HEADER_BYTES as u64;
         let whole = |header: &Header| header_end + u64::from(header.stored_bytes) <= self.length;
         match next {
-            Next::Block(header) if whole(&header) => {
+            NextBlock::Block(header) if whole(&header) => {
                 self.at = header_end;
                 Ok(Some(header))
             }
-            Next::End => Ok(None),
-            Next::Block(_) | Next::Rest => {
+            NextBlock::End => Ok(None),
+            NextBlock::Block(_) | NextBlock::Rest => {
                 self.damage.rest_bytes = self.length.saturating_sub(self.at);
                 Ok(None)
             }
@@ -220,10 +221,10 @@ impl<R: Read + Seek> Reader<R> {
         block::skip(&mut self.file, header).context("read a recording")
     }
 
-    fn unpack(&mut self, header: &Header, payload: Option<Vec<u8>>) -> Option<Content> {
+    fn unpack(&mut self, header: &Header, payload: Option<Vec<u8>>) -> Option<BlockContent> {
         let content = payload.and_then(|payload| match header.kind {
-            Kind::Events => self.unpack_events(header, &payload).map(Some),
-            Kind::Facts => Some(Some(Content::Facts(self.unpack_facts(&payload)))),
+            BlockKind::Events => self.unpack_events(header, &payload).map(Some),
+            BlockKind::Facts => Some(Some(BlockContent::Facts(self.unpack_facts(&payload)))),
             _ => {
                 self.tail = serde_json::from_slice(&payload).ok();
                 Some(None)
@@ -231,12 +232,12 @@ impl<R: Read + Seek> Reader<R> {
         });
         if content.is_none() {
             self.damage.blocks += 1;
-            self.damage.events += if header.kind == Kind::Events { u64::from(header.records) } else { 0 };
+            self.damage.events += if header.kind == BlockKind::Events { u64::from(header.records) } else { 0 };
         }
         content.flatten()
     }
 
-    fn unpack_events(&mut self, header: &Header, columns: &[u8]) -> Option<Content> {
+    fn unpack_events(&mut self, header: &Header, columns: &[u8]) -> Option<BlockContent> {
         if header.records > BLOCK_EVENTS_MAX {
             return None;
         }
@@ -244,7 +245,7 @@ impl<R: Read + Seek> Reader<R> {
         let records = block::transpose_back(columns, bytes, header.records as usize)?;
         let events: Vec<Event> = records.chunks_exact(bytes).filter_map(|record| self.reading.event(record)).collect();
         self.damage.events += u64::from(header.records) - events.len() as u64;
-        Some(Content::Events(events))
+        Some(BlockContent::Events(events))
     }
 
     fn unpack_facts(&mut self, payload: &[u8]) -> Vec<Fact> {

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
-use super::read::{Content, Damage, Reader, Want};
+use super::read::{BlockContent, Damage, RecordingReader, Want};
 use super::*;
 use crate::catalog::{Field, FieldKind, Phase, StateLayout};
 use crate::model::live::samples::{SECOND, sample};
@@ -50,12 +50,12 @@ fn recorded(events: &[Event], each: usize) -> Vec<u8> {
 
 /// What can be read of the bytes of a recording.
 fn read(bytes: &[u8]) -> Result<(Vec<Event>, usize, Damage, Option<Tail>)> {
-    let mut reader = Reader::new(Cursor::new(bytes), "made")?;
+    let mut reader = RecordingReader::new(Cursor::new(bytes), "made")?;
     let (mut events, mut facts) = (Vec::new(), 0);
     while let Some(content) = reader.next(Want::All)? {
         match content {
-            Content::Events(more) => events.extend(more),
-            Content::Facts(more) => facts += more.len(),
+            BlockContent::Events(more) => events.extend(more),
+            BlockContent::Facts(more) => facts += more.len(),
         }
     }
     Ok((events, facts, reader.damage(), reader.tail()))
@@ -133,7 +133,7 @@ fn facts_beyond_any_host_are_left_out_and_counted() {
 fn kept(facts: &[Fact]) -> (usize, u64) {
     let lines: Vec<String> = facts.iter().map(|fact| serde_json::to_string(fact).unwrap()).collect();
     let mut bytes = recorded(&[], 1);
-    bytes.extend(block::pack(Kind::Facts, lines.join("\n").as_bytes(), facts.len() as u32, [0, 0]));
+    bytes.extend(block::pack(BlockKind::Facts, lines.join("\n").as_bytes(), facts.len() as u32, [0, 0]));
     let (_, facts, damage, _) = read(&bytes).unwrap();
     (facts, damage.unknown)
 }
@@ -245,10 +245,10 @@ fn standing_after(arrivals: impl IntoIterator<Item = Arrival>) -> Vec<Fact> {
     arrivals.into_iter().for_each(|arrival| recorder.write(&arrival).unwrap());
     recorder.rotate().unwrap();
     recorder.finish().unwrap();
-    let mut reader = Reader::open(&path).unwrap();
+    let mut reader = RecordingReader::open(&path).unwrap();
     let mut facts = Vec::new();
     while let Some(content) = reader.next(Want::All).unwrap() {
-        let Content::Facts(more) = content else { panic!("events stand in the next file") };
+        let BlockContent::Facts(more) = content else { panic!("events stand in the next file") };
         facts.extend(more);
     }
     assert_eq!((reader.damage(), reader.tail()), (Damage::default(), Some(Tail::default())));
@@ -321,15 +321,15 @@ fn standing_facts_are_read_again_however_many_they_are() {
 #[test]
 fn span_and_selection_of_blocks_are_by_time() {
     let bytes = recorded(&events(60), 10);
-    let mut reader = Reader::new(Cursor::new(&bytes), "made").unwrap();
+    let mut reader = RecordingReader::new(Cursor::new(&bytes), "made").unwrap();
     assert_eq!(reader.span().unwrap(), Some([SECOND, SECOND + 59_000_000]));
     let mut count = |want| {
         reader.rewind().unwrap();
         let mut counts = (0, 0);
         while let Some(content) = reader.next(want).unwrap() {
             match content {
-                Content::Events(events) => counts.0 += events.len(),
-                Content::Facts(facts) => counts.1 += facts.len(),
+                BlockContent::Events(events) => counts.0 += events.len(),
+                BlockContent::Facts(facts) => counts.1 += facts.len(),
             }
         }
         counts
@@ -373,10 +373,10 @@ proptest! {
         payload in proptest::collection::vec(any::<u8>(), 0..2000), kind in 0u8..6, records in any::<u32>(),
         times in any::<[u64; 2]>(),
     ) {
-        let kind = match kind { 0 => Kind::Head, 1 | 2 => Kind::Events, 3 => Kind::Facts, 4 => Kind::End, n => Kind::Unknown(n) };
+        let kind = match kind { 0 => BlockKind::Head, 1 | 2 => BlockKind::Events, 3 => BlockKind::Facts, 4 => BlockKind::End, n => BlockKind::Unknown(n) };
         let mut bytes = small().to_vec();
         bytes.extend(block::pack(kind, &payload, records, times));
-        let mut reader = Reader::new(Cursor::new(&bytes), "made").unwrap();
+        let mut reader = RecordingReader::new(Cursor::new(&bytes), "made").unwrap();
         reader.span().unwrap();
         while reader.next(Want::All).unwrap().is_some() {}
     }

@@ -15,9 +15,9 @@ use crate::state::Store;
 use crate::state::pins::Pins;
 use crate::trace::gather::Layouts;
 use crate::trial::arms::{ArmCells, Arms};
-use crate::trial::incident::{Facts, Recent};
+use crate::trial::incident::{IncidentFacts, Recent};
 use crate::trial::judge::{self, RuleJudgement, SeenSums};
-use crate::trial::progress::{self, Next};
+use crate::trial::progress::{self, NextMove};
 use crate::trial::standing::lease_of;
 use crate::trial::turn::Turn;
 use crate::trial::view::{self, LookHistory, TrialView};
@@ -174,27 +174,27 @@ impl TrialWatch {
         let _ = view::write(&Store::of_host(), &view);
     }
 
-    fn follow(&mut self, next: Next, trial: &TrialRecord, generation: &GenerationRecord) -> Result<Tick> {
+    fn follow(&mut self, next: NextMove, trial: &TrialRecord, generation: &GenerationRecord) -> Result<Tick> {
         let is_own = |other: &TrialRecord| other.began_ns == trial.began_ns;
         match next {
-            Next::Wait => Ok(Tick::On),
-            Next::Revert { why, is_incident } => {
+            NextMove::Wait => Ok(Tick::On),
+            NextMove::Revert { why, is_incident } => {
                 // First back, then the paperwork.
                 let folder = is_incident.then(incident::new_folder);
                 if end::revert_where(is_own, &why, folder.clone())?.is_some()
                     && let Some(folder) = folder
                 {
                     let recent = self.recent.take();
-                    let facts = Facts { why: &why, trial, generation, judgements: &self.judgements };
+                    let facts = IncidentFacts { why: &why, trial, generation, judgements: &self.judgements };
                     incident::write(&folder, &facts, &self.history, recent)?;
                 }
                 Ok(Tick::Over)
             }
-            Next::Conclude { why } => end::keep_where(is_own, &why).map(|_| Tick::Over),
-            Next::Change { rules, is_step, is_incident, why } => {
+            NextMove::Conclude { why } => end::keep_where(is_own, &why).map(|_| Tick::Over),
+            NextMove::Change { rules, is_step, is_incident, why } => {
                 let is_done = advance::change_progress(&Turn::take()?, trial, rules, is_step)?;
                 if is_done && is_incident {
-                    let facts = Facts { why: &why, trial, generation, judgements: &self.judgements };
+                    let facts = IncidentFacts { why: &why, trial, generation, judgements: &self.judgements };
                     let written = incident::write(&incident::new_folder(), &facts, &self.history, self.recent.take());
                     self.recent = Recent::start((self.layouts)()).ok();
                     written?;

@@ -1,7 +1,7 @@
 //! What follows for limits from sums of the arms.
 
 use super::*;
-use crate::policy::record::Slot;
+use crate::policy::record::ArmSlot;
 use crate::policy::rule::{Match, Portion, RuleTrial, Split};
 use crate::trial::arms::GuardCell;
 
@@ -25,7 +25,7 @@ fn policy(limits: &[&str], by: SplitBy, shares: &[(&str, u16)]) -> Policy {
 
 /// Judges a rule whose treated arm did the first and whose control arm did the second.
 fn judged(policy: &Policy, arms: [[u64; 5]; 2]) -> RuleJudgement {
-    let slots = ["dtcp", "keep"].map(|arm| Slot { rule: "web".into(), arm: arm.into() });
+    let slots = ["dtcp", "keep"].map(|arm| ArmSlot { rule: "web".into(), arm: arm.into() });
     let record = PolicyRecord { slots: slots.into(), ..PolicyRecord::default() };
     let arms = arms.into_iter().enumerate();
     let whole: BTreeMap<u32, ArmCells> = arms.map(|(number, arm)| (number as u32 + 1, cells(number, arm))).collect();

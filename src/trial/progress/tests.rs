@@ -50,14 +50,14 @@ fn at(seconds: u64) -> u64 {
 }
 
 #[track_caller]
-fn assert_reverts(next: &Next, incident: bool, words: &str) {
-    let Next::Revert { why, is_incident } = next else { panic!("{next:?}") };
+fn assert_reverts(next: &NextMove, incident: bool, words: &str) {
+    let NextMove::Revert { why, is_incident } = next else { panic!("{next:?}") };
     assert!(why.contains(words) && *is_incident == incident, "{next:?}");
 }
 
 #[track_caller]
-fn changed(next: Next) -> (Vec<RuleProgress>, bool) {
-    let Next::Change { rules, is_step, .. } = next else { panic!("{next:?}") };
+fn changed(next: NextMove) -> (Vec<RuleProgress>, bool) {
+    let NextMove::Change { rules, is_step, .. } = next else { panic!("{next:?}") };
     (rules, is_step)
 }
 
@@ -82,27 +82,27 @@ fn crossed_limit_freezes_where_the_rule_says_so_and_once_only() {
     let crossed = seen(LimitState::Crossed);
     let (rules, is_step) = changed(next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1)));
     assert_eq!((rules[0].state, is_step), (RuleState::Frozen, false));
-    let Next::Change { is_incident: true, why, .. } =
+    let NextMove::Change { is_incident: true, why, .. } =
         next(&trial_of(None, RuleState::Judged), &policy, &crossed, at(1))
     else {
         panic!("a crossed limit is an incident whatever follows")
     };
     assert!(why.contains("crossed the limit retransmitted<1.2x"), "{why}");
-    assert_eq!(next(&trial_of(None, RuleState::Frozen), &policy, &crossed, at(999)), Next::Wait);
+    assert_eq!(next(&trial_of(None, RuleState::Frozen), &policy, &crossed, at(999)), NextMove::Wait);
 }
 
 #[test]
 fn share_rises_when_the_time_is_over_and_every_limit_is_shown_to_hold() {
     let policy = policy_of(|_| {});
     let (trial, safe) = (trial_of(None, RuleState::Judged), seen(LimitState::Safe));
-    assert_eq!(next(&trial, &policy, &safe, at(9)), Next::Wait);
+    assert_eq!(next(&trial, &policy, &safe, at(9)), NextMove::Wait);
     let (rules, is_step) = changed(next(&trial, &policy, &safe, at(10)));
     assert_eq!((rules[0].step, rules[0].since_ns, is_step), (1, at(10), true));
     let arms: Vec<_> = at_progress(&policy, &rules).rules[0].split.arms.iter().map(|arm| arm.portion.0).collect();
     assert_eq!(arms, [10_000]);
     let last = TrialRecord { rules, ..trial };
-    assert_eq!(next(&last, &policy, &safe, at(19)), Next::Wait);
-    assert!(matches!(next(&last, &policy, &safe, at(20)), Next::Conclude { .. }));
+    assert_eq!(next(&last, &policy, &safe, at(19)), NextMove::Wait);
+    assert!(matches!(next(&last, &policy, &safe, at(20)), NextMove::Conclude { .. }));
 }
 
 /// The first rule that crossed a limit decided for all: one that freezes kept another from being reverted.
@@ -127,9 +127,9 @@ fn paused_steps_wait_for_a_person() {
     let policy = policy_of(|_| {});
     let paused = TrialRecord { paused: true, ..trial_of(None, RuleState::Judged) };
     for state in [LimitState::Safe, LimitState::Undecided] {
-        assert_eq!(next(&paused, &policy, &seen(state), at(999)), Next::Wait);
+        assert_eq!(next(&paused, &policy, &seen(state), at(999)), NextMove::Wait);
     }
-    assert_eq!(next(&paused, &policy, &broken(), at(999)), Next::Wait);
+    assert_eq!(next(&paused, &policy, &broken(), at(999)), NextMove::Wait);
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn what_cannot_be_told_goes_as_the_rule_says() {
     let unclear = seen(LimitState::Undecided);
     assert_reverts(&next(&trial, &of(Undecided::Revert), &unclear, at(10)), false, "the rule says revert");
     assert_eq!(changed(next(&trial, &of(Undecided::Proceed), &unclear, at(10))).0[0].step, 1);
-    assert_eq!(next(&trial, &of(Undecided::Hold), &unclear, at(999)), Next::Wait);
+    assert_eq!(next(&trial, &of(Undecided::Hold), &unclear, at(999)), NextMove::Wait);
 }
 
 #[test]
 fn broken_instrument_promotes_nothing() {
     let of = |undecided| policy_of(|trial| trial.undecided = undecided);
     let trial = trial_of(None, RuleState::Judged);
-    assert_eq!(next(&trial, &of(Undecided::Proceed), &broken(), at(999)), Next::Wait);
+    assert_eq!(next(&trial, &of(Undecided::Proceed), &broken(), at(999)), NextMove::Wait);
     assert_reverts(&next(&trial, &of(Undecided::Revert), &broken(), at(10)), false, "not shown");
 }
 
@@ -155,17 +155,17 @@ fn last_step_at_all_connections_needs_no_comparison() {
     let policy = policy_of(|_| {});
     let mut trial = trial_of(None, RuleState::Judged);
     trial.rules[0].step = 1;
-    assert!(matches!(next(&trial, &policy, &seen(LimitState::NotComparable), at(10)), Next::Conclude { .. }));
+    assert!(matches!(next(&trial, &policy, &seen(LimitState::NotComparable), at(10)), NextMove::Conclude { .. }));
 }
 
 #[test]
 fn trial_with_a_time_limit_is_kept_by_a_person_alone() {
     let policy = policy_of(|trial| trial.steps.clear());
     let trial = trial_of(Some(60), RuleState::Judged);
-    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(59)), Next::Wait);
+    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(59)), NextMove::Wait);
     assert_reverts(&next(&trial, &policy, &seen(LimitState::Safe), at(60)), false, "nobody confirmed it in time");
     let passed = trial_of(Some(60), RuleState::Passed);
-    assert_eq!(next(&passed, &policy, &seen(LimitState::Safe), at(59)), Next::Wait);
+    assert_eq!(next(&passed, &policy, &seen(LimitState::Safe), at(59)), NextMove::Wait);
 }
 
 #[test]
@@ -175,12 +175,12 @@ fn deadline_of_a_rule_without_steps_decides() {
         trial.deadline = Some(Duration::from_secs(30));
     });
     let trial = trial_of(None, RuleState::Judged);
-    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(29)), Next::Wait);
-    assert!(matches!(next(&trial, &policy, &seen(LimitState::Safe), at(30)), Next::Conclude { .. }));
+    assert_eq!(next(&trial, &policy, &seen(LimitState::Safe), at(29)), NextMove::Wait);
+    assert!(matches!(next(&trial, &policy, &seen(LimitState::Safe), at(30)), NextMove::Conclude { .. }));
 }
 
 #[test]
 fn rule_without_a_time_waits_for_a_person() {
     let policy = policy_of(|trial| trial.steps.clear());
-    assert_eq!(next(&trial_of(None, RuleState::Judged), &policy, &seen(LimitState::Safe), at(99_999)), Next::Wait);
+    assert_eq!(next(&trial_of(None, RuleState::Judged), &policy, &seen(LimitState::Safe), at(99_999)), NextMove::Wait);
 }

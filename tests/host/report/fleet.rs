@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tccc::failure::{Failure, Kind};
+use tccc::failure::{Failure, FailureKind};
 use tccc::model::run::{Block, BlockPlan, Engine, Machine};
 use tccc::report::{self, Fleet, Format, Report};
 
@@ -138,7 +138,7 @@ fn parts_made_with_different_programs_are_refused_unless_asked_for() {
         change_host(&paths[1], change);
         let error = report::load_all(&paths).unwrap_err();
         let failure: &Failure = error.downcast_ref().unwrap();
-        assert_eq!(failure.kind, Kind::Usage);
+        assert_eq!(failure.kind, FailureKind::Usage);
         assert!(failure.what.contains(said), "{failure}");
         assert!(paths.iter().all(|path| failure.what.contains(&path.display().to_string())), "{failure}");
         let place = place.path().to_str().unwrap();

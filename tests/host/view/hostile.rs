@@ -9,7 +9,7 @@ use ratatui::backend::TestBackend;
 use tccc::model::recap::Recap;
 use tccc::trace::arrival::Arrival;
 use tccc::trace::event::{EVENT_BYTES, Event, offset};
-use tccc::trace::source::Source;
+use tccc::trace::source::EventSource;
 use tccc::view::app::App;
 use tccc::view::draw;
 use tccc::view::theme::Theme;
@@ -23,7 +23,7 @@ const AF_INET6: u8 = 10;
 /// Hands its events over once.
 struct Hostile(Vec<Event>);
 
-impl Source for Hostile {
+impl EventSource for Hostile {
     fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Arrival)) -> anyhow::Result<()> {
         self.0.drain(..).for_each(|event| take(Arrival::Event(event)));
         Ok(())

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::catalog;
 use tccc::kernel::probe::Features;
-use tccc::loader::{self, Options, Request};
+use tccc::loader::{self, LoadOptions, Request};
 
 use crate::common::{host_has, poll_until, tccc, test_alone};
 use crate::lab::sandbox::{assert_nothing_left, available, default, in_sandbox, registered, run, status};
@@ -132,7 +132,7 @@ fn inner_process() {
     let request = Request { name: "ldk_inner", ..Request::of(dtcp) };
     match std::env::var("LDK_INNER").as_deref() {
         Ok("load_by_map") => {
-            let options = Options { make_default: true, ..Options::default() };
+            let options = LoadOptions { make_default: true, ..LoadOptions::default() };
             loader::load(&request, options, &features).unwrap();
         }
         Ok("register_by_map") => drop(loader::register(&request, &features).unwrap()),

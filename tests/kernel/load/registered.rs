@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tccc::catalog;
 use tccc::kernel::probe::Features;
 use tccc::kernel::{bpf, struct_ops};
-use tccc::loader::{self, Options, Request};
+use tccc::loader::{self, LoadOptions, Request};
 
 use crate::common::host_has;
 use crate::lab::sandbox::{available, default, in_sandbox, network, run, status, stderr, stdout};
@@ -209,13 +209,13 @@ fn kernel_without_links_registers_by_the_map() {
     in_sandbox(host_has!(root, struct_ops, bpffs), || {
         let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
         let request = Request { name: "ldk_map", ..Request::of(catalog::find("dtcp").unwrap()) };
-        loader::load(&request, Options::default(), &features).unwrap();
+        loader::load(&request, LoadOptions::default(), &features).unwrap();
         let table = struct_ops::tables(&features).unwrap();
         assert!(!table.iter().find(|table| table.name == "ldk_map").unwrap().by_link);
         let mut connection = Connection::open(&network(), "ldk_map");
         connection.transfer();
         assert_eq!(status()[0]["standing"], "pinned");
-        let replace = Options { replace: true, ..Options::default() };
+        let replace = LoadOptions { replace: true, ..LoadOptions::default() };
         let refusal = loader::load(&request, replace, &features).unwrap_err().to_string();
         assert_eq!(refusal, "cannot replace \"ldk_map\": this kernel cannot swap code under a registered name");
         run(0, "unload ldk_map");

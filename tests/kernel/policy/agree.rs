@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use tccc::kernel::cgroup;
-use tccc::policy::decide::{Connection, decide};
+use tccc::policy::decide::{ConnectionView, decide};
 use tccc::policy::program::{self, Setup};
 use tccc::policy::record::PolicyRecord;
 use tccc::policy::resolve;
 use tccc::policy::rule::{
     ARMS_MAX, Arm, CgroupName, Match, Policy, Portion, Ports, RULES_MAX, Rule, Split, SplitBy, Treatment, Way,
 };
-use tccc::policy::sweep::{self, Shared, Sight};
+use tccc::policy::sweep::{self, Sight, SweepParts};
 use tccc::policy::table::{Resolved, RuleTables};
 use tccc::units::prefix::Prefix;
 
@@ -148,7 +148,7 @@ fn names_of_all() -> Resolved {
 }
 
 /// Rules that match a connection one by one, and the place of the arm of the first.
-fn expected(policy: &Policy, alone: &[Policy], connection: &Connection, resolved: &Resolved) -> (u64, usize) {
+fn expected(policy: &Policy, alone: &[Policy], connection: &ConnectionView, resolved: &Resolved) -> (u64, usize) {
     let is_match = |(_, one): &(usize, &Policy)| decide(one, connection, resolved).decided.is_some();
     let matching = alone.iter().enumerate().filter(is_match).fold(0, |set, (index, _)| set | 1u64 << index);
     let Some((rule, arm)) = decide(policy, connection, resolved).decided else { return (matching, 0) };
@@ -178,9 +178,9 @@ fn kernel_decides_as_the_model_does() {
             let tables = RuleTables::of(&policy, &resolved);
             let loaded = program::load(&tables, &Setup { number: 1, ..Setup::default() }).unwrap();
             let map = |name| loaded.map(name).unwrap().try_clone().unwrap();
-            let shared = Shared { labels: map("labels"), cgroups: map("cgroups"), number: 1 };
+            let shared = SweepParts { labels: map("labels"), cgroups: map("cgroups"), number: 1 };
             for sight in sweep::look(&tables, Some(&shared)).unwrap() {
-                let connection = Connection {
+                let connection = ConnectionView {
                     local: sight.local,
                     remote: sight.remote,
                     way: Some(if sight.is_in { Way::In } else { Way::Out }),

@@ -22,7 +22,7 @@ use tccc::emulate::{Link, LinkDriver, LinkEnd};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
 use tccc::kernel::{netlink, sysctl};
-use tccc::loader::{self, Registered, Request};
+use tccc::loader::{self, Registration, Request};
 use tccc::path::loss::LossModel;
 use tccc::path::{Direction, LinkConfig};
 use tccc::units::{BitsPerSec, QueueSize, Share};
@@ -45,7 +45,7 @@ const INTERFACES: [&str; 2] = ["ktr0", "ktr1"];
 pub struct Subject {
     pub algorithm: &'static Algorithm,
     pub other: String,
-    registered: Registered,
+    registered: Registration,
 }
 
 impl Subject {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tccc::catalog::{self, Setting};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
-use tccc::loader::{self, Options, Request};
+use tccc::loader::{self, LoadOptions, Request};
 use tccc::policy::rule::Portion;
 use tccc::trial::upgrade::{self, UpgradeTrial};
 
@@ -164,7 +164,7 @@ fn watched(lab: &Lab, act: impl FnOnce()) -> BTreeSet<String> {
 fn given_by_default_and_rule(lab: &Lab, features: &Features) -> Vec<Setting> {
     let dtcp = catalog::find("dtcp").unwrap();
     let request = Request { name: NAME, ..Request::of(dtcp) };
-    loader::load(&request, Options { make_default: true, ..Options::default() }, features).unwrap();
+    loader::load(&request, LoadOptions { make_default: true, ..LoadOptions::default() }, features).unwrap();
     lab.apply(0, &format!("use = \"{NAME}\""), "");
     dtcp.settings(&["keep_avoidance=896".to_owned()]).unwrap()
 }

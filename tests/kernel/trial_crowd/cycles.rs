@@ -8,7 +8,7 @@ use std::time::Instant;
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use tccc::catalog;
 use tccc::kernel::probe::Features;
-use tccc::loader::{self, Options, Request};
+use tccc::loader::{self, LoadOptions, Request};
 use tccc::policy::change;
 use tccc::policy::file;
 use tccc::policy::generation::GenerationRole;
@@ -77,7 +77,7 @@ fn load_apply_remove_unload(cycles: u32, path: &Path) {
     policy.rules[0].trial = None;
     let (begin, mut first_kb) = (Instant::now(), 0);
     for number in 0..cycles {
-        loader::load(&request, Options::default(), &features).unwrap();
+        loader::load(&request, LoadOptions::default(), &features).unwrap();
         loader::unload("ldk_cycle", &features).unwrap();
         change::apply(&policy, Some(path), GenerationRole::Permanent, false).unwrap();
         change::remove(false).unwrap();

@@ -87,7 +87,7 @@ fn kernel_without_link_updates_is_told_apart() {
     with_lab(host_has!(root, struct_ops, bpffs), |_| {
         let features = Features { links: false, link_update: false, ..Features::probe().unwrap() };
         let request = Request { name: "ldk_old", ..Request::of(catalog::find("dtcp").unwrap()) };
-        loader::load(&request, loader::Options::default(), &features).unwrap();
+        loader::load(&request, loader::LoadOptions::default(), &features).unwrap();
         let said = |error: anyhow::Error| format!("{error:#}");
         let refused = "cannot swap code under the name \"ldk_old\": this kernel has no struct_ops links";
         assert!(said(loader::upgrade::upgrade(&request, &features).unwrap_err()).contains(refused));

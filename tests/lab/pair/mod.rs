@@ -24,7 +24,7 @@ use tccc::kernel::cgroup;
 use tccc::kernel::netlink::add_address;
 use tccc::kernel::netns::Netns;
 use tccc::kernel::probe::Features;
-use tccc::loader::{Registered, Request, register};
+use tccc::loader::{Registration, Request, register};
 use tccc::path::{Direction, LinkConfig};
 use tccc::trace::event::{Event, EventKind};
 use tccc::trace::filter::Filter;
@@ -386,13 +386,13 @@ impl Drop for Cgroup {
 }
 
 /// Registers an algorithm of the catalogue for as long as the value lives, its companion in one cgroup alone.
-pub fn registered_in(cgroup: &Cgroup, id: &str, name: &str) -> Registered {
+pub fn registered_in(cgroup: &Cgroup, id: &str, name: &str) -> Registration {
     let request = Request { name, cgroup: Some(&cgroup.path), ..Request::of(catalog::find(id).unwrap()) };
     register(&request, &Features::probe().unwrap()).unwrap()
 }
 
 /// Registers an algorithm of the catalogue for as long as the value lives, its companion in every cgroup.
-pub fn registered(id: &str, name: &str, settings: &[&str]) -> Registered {
+pub fn registered(id: &str, name: &str, settings: &[&str]) -> Registration {
     let algorithm = catalog::find(id).unwrap();
     let settings = algorithm.settings(settings).unwrap();
     let request = Request { name, settings: &settings, ..Request::of(algorithm) };

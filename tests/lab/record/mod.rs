@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tccc::trace::event::Event;
-use tccc::trace::record::read::{Content, Reader, Want};
+use tccc::trace::record::read::{BlockContent, RecordingReader, Want};
 use tccc::trace::record::{MAGIC, Tail};
 
 use crate::common::{poll_until, tccc};
@@ -143,10 +143,10 @@ pub struct Recording {
 impl Recording {
     /// None: not a recording yet.
     pub fn of(file: &Path) -> Option<Recording> {
-        let mut reader = Reader::open(file).ok()?;
+        let mut reader = RecordingReader::open(file).ok()?;
         let mut events = Vec::new();
         while let Some(content) = reader.next(Want::All).unwrap() {
-            if let Content::Events(more) = content {
+            if let BlockContent::Events(more) = content {
                 events.extend(more);
             }
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use tccc::btf::Kind;
+use tccc::btf::TypeKind;
 use tccc::kernel::btf::Types;
 use tccc::model::live::Live;
 use tccc::model::recap::Recap;
@@ -12,7 +12,7 @@ use tccc::policy::record::PolicyRecord;
 use tccc::report::{self, Format};
 use tccc::state::Store;
 use tccc::trace::arrival::Arrival;
-use tccc::trace::record::read::{Content, Reader, Want};
+use tccc::trace::record::read::{BlockContent, RecordingReader, Want};
 use tccc::trial::{incident, view};
 use tccc::{catalog, declaration};
 
@@ -86,16 +86,16 @@ pub fn recordings() -> Vec<Vec<u8>> {
 
 /// Reads all of it, once for the page and once more as a jump to its middle does.
 pub fn read_recording(bytes: &[u8], _scratch: &Path) {
-    let Ok(mut reader) = Reader::new(Cursor::new(bytes), "x") else { return };
+    let Ok(mut reader) = RecordingReader::new(Cursor::new(bytes), "x") else { return };
     let span = reader.span();
     let (mut live, mut recap) = (Live::default(), Recap::default());
     while let Ok(Some(content)) = reader.next(Want::All) {
         match content {
-            Content::Events(events) => events.into_iter().for_each(|event| {
+            BlockContent::Events(events) => events.into_iter().for_each(|event| {
                 recap.add(event.clone());
                 live.apply(Arrival::Event(event));
             }),
-            Content::Facts(facts) => facts.into_iter().for_each(|fact| live.apply(Arrival::Fact(fact))),
+            BlockContent::Facts(facts) => facts.into_iter().for_each(|fact| live.apply(Arrival::Fact(fact))),
         }
     }
     let _ = (recap.flows(), reader.damage(), reader.tail());
@@ -165,7 +165,7 @@ pub fn types() -> Vec<Vec<u8>> {
 pub fn read_types(bytes: &[u8], _scratch: &Path) {
     let Ok(types) = Types::parse(bytes.to_vec()) else { return };
     for name in ["tcp_congestion_ops", "cong_control", "tcp_sock"] {
-        for kind in [Kind::Struct, Kind::Function] {
+        for kind in [TypeKind::Struct, TypeKind::Function] {
             if let Some(found) = types.view().find(kind, name) {
                 let _ = (found.members(), types.view().parameters(found.size_or_type));
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tccc::serve::{self, Listen, MakeSource, Pulse, Settings, Token};
 use tccc::trace::replay::Replay;
-use tccc::trace::source::Source;
+use tccc::trace::source::EventSource;
 
 use crate::{in_tree, text};
 
@@ -65,7 +65,7 @@ fn address() -> SocketAddr {
         std::thread::spawn(move || {
             let make: MakeSource = Box::new(|| {
                 let recording = in_tree("tests/fixtures/recording-format-1.tccc");
-                Ok::<_, anyhow::Error>(Box::new(Replay::open(&recording)?) as Box<dyn Source>)
+                Ok::<_, anyhow::Error>(Box::new(Replay::open(&recording)?) as Box<dyn EventSource>)
             });
             let settings = Settings {
                 listen: Listen::At(SocketAddr::from(([127, 0, 0, 1], 0))),

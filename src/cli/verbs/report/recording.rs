@@ -14,7 +14,7 @@ use crate::plain::plain;
 use crate::report::Format;
 use crate::report::drawing::{Column, Part, Role, Row, Table, text as terminal};
 use crate::trace::arrival::Fact;
-use crate::trace::record::read::{Content, Damage, Reader, Want};
+use crate::trace::record::read::{BlockContent, Damage, RecordingReader, Want};
 use crate::trace::record::{Head, MAGIC};
 use crate::units::{BitsPerSec, format_duration};
 
@@ -66,16 +66,16 @@ pub fn render(files: &[PathBuf], format: Format) -> Result<String> {
 }
 
 fn load(file: &Path) -> Result<Recording> {
-    let mut reader = Reader::open(file)?;
+    let mut reader = RecordingReader::open(file)?;
     let span = reader.span()?.unwrap_or_default();
     let (mut recap, mut events, mut dropped) = (Recap::default(), 0, 0);
     while let Some(content) = reader.next(Want::All)? {
         match content {
-            Content::Events(more) => {
+            BlockContent::Events(more) => {
                 events += more.len() as u64;
                 more.into_iter().for_each(|event| recap.add(event));
             }
-            Content::Facts(facts) => facts.iter().for_each(|fact| {
+            BlockContent::Facts(facts) => facts.iter().for_each(|fact| {
                 if let Fact::Dropped { events, .. } = fact {
                     dropped = *events;
                 }

@@ -4,7 +4,7 @@
 
 use anyhow::{Error, Result};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 use crate::lab::work::Outcome;
 
 /// What did not come out as asked.
@@ -41,7 +41,7 @@ impl Ending {
     fn take_failure(&mut self, name: String, error: &Error) {
         let known = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()).cloned();
         match known {
-            Some(failure) if failure.kind == Kind::Outside => self.outside.push((name, failure)),
+            Some(failure) if failure.kind == FailureKind::Outside => self.outside.push((name, failure)),
             Some(failure) => self.failed.push((name, Failure { what: format!("{error:#}"), ..failure })),
             None => self.failed.push((name, Failure::failed(format!("{error:#}")))),
         }
@@ -52,11 +52,11 @@ impl Ending {
         if let Some((_, first)) = self.failed.first() {
             let (count, each) = (self.failed.len(), each(&self.failed));
             let are_all = |kind| self.failed.iter().all(|(_, failure)| failure.kind == kind);
-            if are_all(Kind::Unmet) {
+            if are_all(FailureKind::Unmet) {
                 let what = format!("{count} of {scenarios} scenarios ask for what this host lacks: {each}");
                 return Some(Failure { what, ..first.clone() });
             }
-            if are_all(Kind::Again) {
+            if are_all(FailureKind::Again) {
                 let what = if scenarios == 1 {
                     first.what.clone()
                 } else {
@@ -69,7 +69,7 @@ impl Ending {
         }
         if !self.unmeasured.is_empty() {
             let what = format!("{} runs could not be measured: {}", self.unmeasured.len(), self.unmeasured.join(", "));
-            let kind = if self.has_failed { Kind::Failed } else { Kind::Again };
+            let kind = if self.has_failed { FailureKind::Failed } else { FailureKind::Again };
             return Some(Failure {
                 kind,
                 what,
@@ -105,14 +105,14 @@ mod tests {
             .take("b", Err(Failure::outside("the path is not what the scenario asks: s-r rate").into()), false)
             .unwrap();
         let failure = ending.failure(2).unwrap();
-        assert_eq!(failure.kind, Kind::Outside);
+        assert_eq!(failure.kind, FailureKind::Outside);
         assert!(failure.what.starts_with("1 of 2 scenarios ask for a path") && failure.what.contains("b: the path"));
         ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
         let late = ending.failure(3).unwrap();
-        assert_eq!((late.kind, late.what.as_str()), (Kind::Again, "1 runs could not be measured: c-r1"));
+        assert_eq!((late.kind, late.what.as_str()), (FailureKind::Again, "1 runs could not be measured: c-r1"));
         let failed = Outcome { failed: vec![("c-r2".into(), "iperf3 ended".into())], ..Outcome::default() };
         ending.take("c", Ok(failed), false).unwrap();
-        assert_eq!(ending.failure(3).unwrap().kind, Kind::Failed);
+        assert_eq!(ending.failure(3).unwrap().kind, FailureKind::Failed);
         ending.take("d", Err(anyhow::anyhow!("write the record: disk full")), false).unwrap();
         assert_eq!(ending.failure(4).unwrap().what, "1 of 4 scenarios failed: d: write the record: disk full");
     }
@@ -126,12 +126,12 @@ mod tests {
         ending.take("b", Err(Failure::outside("the path is wrong").into()), false).unwrap();
         ending.take("c", Ok(Outcome { late: vec!["c-r1".into()], ..Outcome::default() }), false).unwrap();
         let failure = ending.failure(3).unwrap();
-        assert_eq!((failure.kind, failure.hint.as_deref()), (Kind::Unmet, Some("use a newer kernel")));
+        assert_eq!((failure.kind, failure.hint.as_deref()), (FailureKind::Unmet, Some("use a newer kernel")));
         let lacking = "a: set the conditions: no struct_ops links";
         assert_eq!(failure.what, format!("1 of 3 scenarios ask for what this host lacks: {lacking}"));
         ending.take("d", Err(Error::msg("disk full")), false).unwrap();
         let failure = ending.failure(4).unwrap();
-        assert_eq!(failure.kind, Kind::Failed);
+        assert_eq!(failure.kind, FailureKind::Failed);
         assert_eq!(failure.what, format!("2 of 4 scenarios failed: {lacking}; d: disk full"));
     }
 

@@ -110,7 +110,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Kind;
+    use crate::failure::FailureKind;
     use crate::lab::plan::Choices;
     use crate::model::run::Machine;
     use crate::scenario::Scenario;
@@ -156,7 +156,7 @@ mod tests {
         work(&first, "first");
         first.publish([]).unwrap();
         let error = Publication::begin(folder.path(), block(7, "bb")).err().unwrap();
-        assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, Kind::Usage);
+        assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, FailureKind::Usage);
         assert!(error.to_string().ends_with("is of another plan"), "{error}");
         assert!(Publication::begin(folder.path(), block(8, "bb")).unwrap().is_some());
     }

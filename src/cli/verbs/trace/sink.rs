@@ -10,7 +10,7 @@ use crate::cli::output::stream::Stream;
 use crate::trace::arrival::{Arrival, Fact};
 use crate::trace::live::SOCKETS_MAX;
 use crate::trace::record::{Recorder, Rotation};
-use crate::trace::source::Source;
+use crate::trace::source::EventSource;
 use crate::units::Bytes;
 
 /// Smallest file of a rotation: some blocks.
@@ -82,7 +82,7 @@ impl Sink {
     /// Polls the source once, and lets readers have what came.
     ///
     /// Errors: the stream is broken; stdout or the recording cannot be written.
-    pub fn poll(&mut self, source: &mut dyn Source, timeout: Duration) -> Result<()> {
+    pub fn poll(&mut self, source: &mut dyn EventSource, timeout: Duration) -> Result<()> {
         let mut taken = Ok(());
         source.poll(timeout, &mut |arrival| {
             if taken.is_ok() {
