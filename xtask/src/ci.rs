@@ -1,6 +1,5 @@
 //! The only thing CI calls: every check, all of them even when one fails, and one plain count at the end.
 
-use std::fs;
 use std::process::Stdio;
 
 use anyhow::Result;
@@ -51,12 +50,12 @@ fn count_tests(count: &mut Count) -> Result<()> {
 /// Errors: a run fails; the report cannot be made.
 fn table_in_virtual_time() -> Result<()> {
     const TABLE: &str = "scenarios/dtcp-2018/table-2.toml";
-    let (results, program) = (process::target().join("ci-table"), process::target().join("debug/tccc"));
-    let _ = fs::remove_dir_all(&results); // there is none on a fresh machine
-    let mut run = process::program(&program);
+    let results = process::target().join("ci-table");
+    process::remove(&results)?;
+    let mut run = process::program(process::tccc());
     run.args(["run", TABLE, "--engine", "virtual", "--runs", "3", "--quiet", "--out"]).arg(&results);
     process::run("table in virtual time", run.stdout(Stdio::null()))?;
-    let mut report = process::program(&program);
+    let mut report = process::program(process::tccc());
     report.arg("report").arg(&results);
     process::run("report of the table", report.stdout(Stdio::null()))
 }

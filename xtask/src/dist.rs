@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let package = package()?;
     process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
     let rpm = rpm::build(&folder)?;
-    let tarball = tarball::build(&folder, &process::target().join("release/tccc"))?;
+    let tarball = tarball::build(&folder, &process::fast_tccc())?;
     if arguments.try_package {
         root::try_package(&package)?;
     }
@@ -69,9 +69,8 @@ pub fn package() -> Result<PathBuf> {
 
 /// Builds the program and has it write what goes with it.
 fn build_program(folder: &Path) -> Result<()> {
-    process::run("dist", process::cargo("build").args(["--release", "--package", "tccc"]))?;
-    let program = process::target().join("release/tccc");
-    process::run("dist", process::program(&program).arg("assets").arg(folder))
+    process::build_fast_tccc()?;
+    process::run("dist", process::program(process::fast_tccc()).arg("assets").arg(folder))
 }
 
 fn build_package() -> Result<PathBuf> {
@@ -80,14 +79,4 @@ fn build_package() -> Result<PathBuf> {
         bail!("cargo-deb names no package: {said}");
     };
     Ok(PathBuf::from(line))
-}
-
-/// Removes a folder that an earlier run left.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }

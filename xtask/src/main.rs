@@ -3,8 +3,6 @@
 //! Needs nothing but a Rust toolchain to start; says what else is missing and why before it installs it.
 
 mod bench;
-mod bless;
-mod check;
 mod ci;
 mod count;
 mod demo;
@@ -27,7 +25,6 @@ mod setup;
 mod test;
 mod tidy;
 mod twins;
-mod verify;
 mod vm;
 mod web;
 
@@ -110,13 +107,13 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Test(arguments) => test::run(&arguments),
         Command::Ci => ci::run(),
-        Command::Check => check::run(),
+        Command::Check => test::check(),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Tidy => tidy::run(),
-        Command::Bless => bless::run(),
+        Command::Bless => test::bless(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify => verify::run(),
+        Command::Verify => test::verify(),
         Command::Virtual(arguments) => guest::run(&arguments),
         Command::Results(arguments) => results::run(&arguments),
         Command::Risk(arguments) => risk::run(&arguments),

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
@@ -33,10 +32,9 @@ const ANSWER: Duration = Duration::from_millis(1500);
 pub fn run() -> Result<()> {
     setup::set_up(Purpose::Web)?;
     web::bundle_if_possible();
-    process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
-    let tccc = process::target().join("debug/tccc");
-    page(&tccc)?;
-    terminal(&tccc)?;
+    process::build_tccc()?;
+    page()?;
+    terminal()?;
     for entry in fs::read_dir(process::workspace().join(FOLDER)).with_context(|| format!("list {FOLDER}"))? {
         let entry = entry.with_context(|| format!("list {FOLDER}"))?;
         let bytes = entry.metadata().context("measure a picture")?.len();
@@ -48,16 +46,20 @@ pub fn run() -> Result<()> {
 }
 
 /// The flow view in Chromium.
-fn page(tccc: &Path) -> Result<()> {
+fn page() -> Result<()> {
     let packages = web::install(web::TESTS, "tests")?;
     let mut node = process::program("node");
-    node.arg(format!("{FOLDER}/page.mjs")).env("TCCC", tccc).env("RECORDING", RECORDING).env("PICTURES", FOLDER);
+    node.arg(format!("{FOLDER}/page.mjs"))
+        .env("TCCC", process::tccc())
+        .env("RECORDING", RECORDING)
+        .env("PICTURES", FOLDER);
     process::run("pictures", node.env("PACKAGES", packages.join("node_modules")))
 }
 
 /// The table of sockets in a terminal that `script` makes.
-fn terminal(tccc: &Path) -> Result<()> {
-    let command = format!("stty cols {COLUMNS} rows {ROWS}; exec {} top --replay {RECORDING}", tccc.display());
+fn terminal() -> Result<()> {
+    let command =
+        format!("stty cols {COLUMNS} rows {ROWS}; exec {} top --replay {RECORDING}", process::tccc().display());
     let mut script = process::program("script");
     script.args(["--quiet", "--flush", "--command", &command, "/dev/null"]);
     script.env("TERM", "xterm-256color").env_remove("NO_COLOR").stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,6 +1,8 @@
 //! Running other programs from the top of the workspace, with the step's name in every failure.
 
 use std::env;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,6 +28,30 @@ pub fn tccc() -> PathBuf {
 /// Errors: it does not build.
 pub fn build_tccc() -> Result<()> {
     run("build", cargo("build").args(["--quiet", "--bin", "tccc"]))
+}
+
+/// The build of tccc with optimisation.
+pub fn fast_tccc() -> PathBuf {
+    target().join("release/tccc")
+}
+
+/// Builds [`fast_tccc`].
+///
+/// Errors: it does not build.
+pub fn build_fast_tccc() -> Result<()> {
+    run("build", cargo("build").args(["--quiet", "--release"]))
+}
+
+/// Removes a folder that an earlier call may have left.
+///
+/// Errors: it cannot be removed.
+pub fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A program that starts at the top of the workspace and asks nothing.
