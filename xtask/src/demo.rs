@@ -28,7 +28,7 @@ pub fn run() -> Result<()> {
     let mut steps = Steps::default();
     steps.step("setup", || setup::set_up(Purpose::Demo))?;
     web::bundle_if_possible();
-    steps.step("build", || process::build_fast_tccc())?;
+    steps.step("build", process::build_fast_tccc)?;
     let before = host_state::lines();
     let shown = show(&mut steps);
     let restored = steps.step("host as before", || compare(&before));
