@@ -5,16 +5,15 @@ use std::process::Stdio;
 use anyhow::Result;
 
 use crate::count::Count;
-use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
-use crate::{fleet, fuzz, guest, process, prove, readme, test, tidy, vm};
+use crate::{fleet, fmt, fuzz, guest, process, prove, readme, test, tidy, vm};
 
 /// Runs every check and counts each as one, the tests one by one: `cargo xtask ci`.
 ///
 /// Errors: at least one check or test failed.
 pub fn run() -> Result<()> {
     setup::set_up(Purpose::Ci)?;
-    let mut count = fmt::format(Mode::Check);
+    let mut count = fmt::format(true);
     count.check("tidy", tidy::run());
     lint(&mut count);
     count.check("guest of virtual time", guest::provide());

@@ -112,7 +112,10 @@ impl LibtestReader {
             self.count.failures.push(name.to_owned());
         }
         if let Some((_, reason)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored, ")) {
-            self.read_ignored(reason);
+            // A test that runs elsewhere does not count.
+            if !RUN_ELSEWHERE.iter().any(|words| reason.starts_with(words)) {
+                self.count.skip(1, format!("ignored: {reason}"));
+            }
         }
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return;
@@ -124,13 +127,6 @@ impl LibtestReader {
                 Some((number, "failed")) => self.count.failed += number,
                 _ => (),
             }
-        }
-    }
-
-    /// A test that is ignored for a reason counts as skipped. One that runs elsewhere does not count.
-    fn read_ignored(&mut self, reason: &str) {
-        if !RUN_ELSEWHERE.iter().any(|words| reason.starts_with(words)) {
-            self.count.skip(1, format!("ignored: {reason}"));
         }
     }
 

@@ -102,7 +102,10 @@ fn watch_algorithms(is_over: &AtomicBool) -> BTreeSet<String> {
     seen
 }
 
-fn compare(before: &BTreeSet<String>) -> Result<()> {
+/// Whether this host is as it was, at the latest when the kernel has torn down what it tears down in the background.
+///
+/// Errors: something is left behind, or missing.
+pub fn compare(before: &BTreeSet<String>) -> Result<()> {
     let deadline = Instant::now() + SETTLING;
     let mut now = host_state::lines();
     while now != *before && Instant::now() < deadline {

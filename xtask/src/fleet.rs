@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::cluster::Cluster;
 use self::trial::{Faults, Trial};
 use crate::setup::{self, Purpose};
-use crate::{guest, process};
+use crate::{demo, guest, host_state, process};
 
 /// Six blocks.
 const SMOKE: [&str; 3] = ["scenarios/smoke/loss-sweep.toml", "--runs", "2"];
@@ -124,14 +124,16 @@ fn grid_in_virtual_time(faults: Faults) -> Result<()> {
 /// Two submissions of the grid on this kernel give the cells of one machine, and leave the host as it was.
 fn grid_on_the_kernel(faults: Faults) -> Result<()> {
     let cluster = Cluster::start(2)?;
-    let before = host::clean_state()?;
+    host::has_no_leftovers()?;
+    let before = host_state::lines();
     let words = words(&[&[GRID]]);
     let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, ROOT)?;
     let whole = submit_twice(&mut trial)?;
     properties::is_like_result(&properties::report(&trial)?, &whole)?;
     cluster.end()?;
-    host::is_as_before(&before)?;
-    println!("the cluster's report agrees with that of one machine, and nothing is left on this host");
+    host::has_no_leftovers()?;
+    demo::compare(&before)?;
+    println!("the cluster's report agrees with that of one machine");
     Ok(())
 }
 

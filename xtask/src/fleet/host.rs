@@ -1,31 +1,18 @@
 //! What experiments on the kernel could leave on this host.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{host_state, process};
+use crate::process;
 
-/// What [`host_state`] lists, the records of tccc, and what `tccc status` says.
-///
-/// Errors: a killed run left something; the state cannot be read.
-pub(super) fn clean_state() -> Result<BTreeSet<String>> {
+/// `tccc status` names no algorithm without its process, and no cgroup or process of a dead run.
+pub(super) fn has_no_leftovers() -> Result<()> {
     let left = leftovers()?;
     let left: Vec<&Value> = left.iter().flat_map(|of_kind| of_kind.as_array().into_iter().flatten()).collect();
     ensure!(left.is_empty(), "this host has leftovers of tccc, which `tccc unload --all` removes: {left:?}");
-    state()
-}
-
-fn state() -> Result<BTreeSet<String>> {
-    let mut state = host_state::lines();
-    let records = fs::read_dir("/run/tccc").into_iter().flatten().flatten();
-    state.extend(records.map(|record| format!("record: {}", record.path().display())));
-    let status = process::output("look at what is loaded", Command::new(process::tccc()).arg("status"))?;
-    state.extend(status.lines().map(str::to_owned));
-    Ok(state)
+    Ok(())
 }
 
 /// Algorithms without their process, and the cgroups and processes of dead runs.
@@ -49,16 +36,5 @@ pub(super) fn has_nothing_of(processes: &[String]) -> Result<()> {
         ensure!(!is_named, "the cancelled task's process {process} left something: {left}");
     }
     ensure!(instances == "[]", "an algorithm is left: {instances}");
-    Ok(())
-}
-
-/// The host is as before.
-///
-/// Errors: it is not; the state cannot be read.
-pub(super) fn is_as_before(before: &BTreeSet<String>) -> Result<()> {
-    let after = state().context("look at this host again")?;
-    let left: Vec<&String> = after.difference(before).collect();
-    let missing: Vec<&String> = before.difference(&after).collect();
-    ensure!(left.is_empty() && missing.is_empty(), "left on this host: {left:#?}, missing: {missing:#?}");
     Ok(())
 }
