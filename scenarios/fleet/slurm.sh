@@ -4,7 +4,7 @@
 #     scenarios/fleet/slurm.sh DIR SCENARIO... [options of `tccc run`]
 #
 # DIR is a folder that all nodes share. The same command again makes only what is missing.
-# Variables: TASKS is the size of the array, else a task for each block. ARRAY names single blocks, such as 3,7-9.
+# Variables: TASKS is the size of the array at most, else a task for each block. ARRAY names single blocks, such as 3,7-9.
 # TCCC is the program. sbatch reads its own: SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_CONSTRAINT for one CPU model.
 set -euo pipefail
 tccc=${TCCC:-tccc}
@@ -51,6 +51,7 @@ submit() {
     [[ $plan =~ \"blocks\":\[\{[^}]*\"seconds\":([0-9]+) ]]
     seconds=${BASH_REMATCH[1]}
     tasks=${TASKS:-$blocks}
+    ((tasks <= blocks)) || tasks=$blocks
     ((tasks <= array_max)) || tasks=$array_max
     [[ -z ${ARRAY:-} ]] || tasks=$blocks
     share=(--exclusive)

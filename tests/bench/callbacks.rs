@@ -14,15 +14,16 @@
 mod lab;
 
 use std::collections::BTreeSet;
-use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use crate::common::{HostSnapshot, needs};
+use crate::pairs;
 use lab::samples::Sampling;
 use lab::{Growth, Path, Transfer};
 use libbpf_rs::query::ProgInfoIter;
 use tccc::catalog::{self, Algorithm};
 use tccc::kernel::probe::Features;
+use tccc::kernel::struct_ops::Statistics;
 use tccc::loader::{Registration, Request, register};
 use tccc::model::stats::{median, paired_ratio};
 use tccc::report::interval::median_interval;
@@ -116,7 +117,7 @@ fn pair(path: &Path, algorithms: [&Algorithm; 3], index: usize) -> (f64, f64) {
         let at = if index.is_multiple_of(2) { at } else { 2 - at };
         (at, load(algorithms[at], &format!("{MARK}{at}")))
     });
-    let statistics = statistics();
+    let statistics = Statistics::begin().unwrap();
     std::thread::scope(|scope| {
         for (_, candidate) in &candidates {
             scope.spawn(|| path.transfer(&candidate.name, STRETCH_AGAINST));
@@ -153,26 +154,9 @@ fn change(pairs: &[(f64, f64)]) -> String {
     let ratios = of(|pair| pair.0 / pair.1);
     let [ours, other, ratio] = [of(|pair| pair.0), of(|pair| pair.1), ratios.clone()].map(|all| median(&all).unwrap());
     let [low, high] = median_interval(&ratios).expect("five pairs or more give an interval");
-    let verdict = match CHANGE_LIMIT.max(1.0 + CHANGE_LIMIT_NS / other) {
-        limit if high <= limit => "holds",
-        limit if low > limit => "does not hold",
-        _ => "not decided: it lies inside the interval",
-    };
+    let limit = CHANGE_LIMIT.max(1.0 + CHANGE_LIMIT_NS / other);
+    let verdict = pairs::at_least(-limit, [-high, -low]);
     format!("{ours:10.1}  {other:11.1}  {ratio:.4}  {low:.4} to {high:.4}   {verdict}")
-}
-
-/// The order changes from pair to pair, so that a drift of the machine cancels.
-fn alternating_pairs(count: usize, one: impl Fn() -> f64, other: impl Fn() -> f64) -> Vec<(f64, f64)> {
-    let pair = |index: usize| {
-        if index.is_multiple_of(2) {
-            let first = one();
-            (first, other())
-        } else {
-            let first = other();
-            (one(), first)
-        }
-    };
-    (0..count).map(pair).collect()
 }
 
 fn pairs_or(count: usize) -> usize {
@@ -215,19 +199,9 @@ fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default().map(|program| program.id).collect()
 }
 
-/// The kernel's run statistics of BPF programs, for as long as it lives.
-fn statistics() -> OwnedFd {
-    // SAFETY: the call takes a plain number; the descriptor it returns is nobody else's.
-    unsafe {
-        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
-        assert!(fd >= 0, "the kernel's run statistics can be switched on");
-        OwnedFd::from_raw_fd(fd)
-    }
-}
-
 /// Name, calls and nanoseconds of each program of a candidate during one transfer, and the transfer.
 fn run_statistics(path: &Path, candidate: &Candidate) -> (Vec<(String, u64, u64)>, Transfer) {
-    let statistics = statistics();
+    let statistics = Statistics::begin().unwrap();
     let transfer = path.transfer(&candidate.name, STRETCH);
     drop(statistics);
     (statistics_of(candidate), transfer)
@@ -350,14 +324,11 @@ fn show_goodput(path: &Path, candidates: &[Candidate]) {
     println!("algorithm           Gbit/s   ratio  95 % interval      at least {GOODPUT_LIMIT}");
     let goodput = |name: &str| path.transfer(name, STRETCH).goodput_bps;
     for candidate in candidates {
-        let pairs = alternating_pairs(count, || goodput(&candidate.name), || goodput(BASELINE));
+        let pairs = pairs::alternating(count, || goodput(&candidate.name), || goodput(BASELINE));
+        let pairs: Vec<_> = pairs.collect();
         let ratio = paired_ratio(&pairs).unwrap();
         let [low, high] = ratio.ci95.unwrap();
-        let verdict = match GOODPUT_LIMIT {
-            limit if low >= limit => "holds",
-            limit if high < limit => "does not hold",
-            _ => "not decided: it lies inside the interval",
-        };
+        let verdict = pairs::at_least(GOODPUT_LIMIT, [low, high]);
         let mean = pairs.iter().map(|(above, _)| above).sum::<f64>() / count as f64 / 1e9;
         println!("{:16} {mean:9.2}  {:.4}  {low:.4} to {high:.4}   {verdict}", candidate.shown, ratio.ratio);
     }

@@ -15,6 +15,8 @@ use crate::lab::sandbox::{check, in_sandbox, network, run};
 use crate::lab::serve::Server;
 use crate::lab::socket::path_of;
 use crate::lab::trial::{guard, on_trial, processes};
+use crate::usage;
+use procfs::{Current as _, Meminfo};
 
 /// Variable for another number of connections.
 const CONNECTIONS: &str = "TCCC_CROWD_CONNECTIONS";
@@ -24,19 +26,9 @@ const MEASURED: Duration = Duration::from_secs(60);
 /// Longest wait for a look at all of them on a busy host.
 const SOON: Duration = Duration::from_secs(300);
 
-/// A number in kilobytes of a file of /proc, as megabytes.
-fn megabytes(file: &str, name: &str) -> f64 {
-    let text = fs::read_to_string(file).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
-}
-
-/// Processor time of a process so far, seconds.
-fn processor_s(pid: i32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    ticks as f64 / 100.0 // USER_HZ, the same on every Linux
+/// Memory of the kernel for its own objects, megabytes.
+fn slab() -> f64 {
+    Meminfo::current().unwrap().slab as f64 / f64::from(1 << 20)
 }
 
 fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
@@ -70,14 +62,21 @@ fn policy_guard_and_page_of_a_hundred_thousand_connections() {
         let server = Server::start(serve);
         let shown = Arc::new(AtomicUsize::new(0));
         watch(&server, &shown);
-        let slab = megabytes("/proc/meminfo", "Slab:");
+        let before = slab();
         let crowd = timed(&format!("{connections} connections made and decided"), || {
-            Crowd::gather_in(netns.try_clone().unwrap(), sockets, false)
+            Crowd::gather_in(netns.try_clone().unwrap(), sockets, None)
         });
-        println!("kernel memory: {:.0} MB more", megabytes("/proc/meminfo", "Slab:") - slab);
+        println!("kernel memory: {:.0} MB more", slab() - before);
         timed("guard has seen all", || poll_until(SOON, "a look at all", || judged() >= sockets as u64));
         timed("page shows all", || poll_until(SOON, "a page of all", || shown.load(Ordering::Relaxed) >= sockets));
-        share(&[("guard", guard().as_raw()), ("serve", server.process.id() as i32)]);
+        let names = ["guard", "serve"];
+        for (name, used) in names.iter().zip(usage::over(MEASURED, [guard().as_raw() as u32, server.process.id()])) {
+            let (share, most) = (used.share * 100.0, used.most_megabytes);
+            println!(
+                "{name}: {share:.1} % of a processor over {MEASURED:?}, {:.0} MB, at most {most:.0} MB",
+                used.megabytes
+            );
+        }
         let text = timed("/metrics", || server.get("/metrics"));
         println!("/metrics has {} bytes, status {}", text.body.len(), text.status);
         timed("tccc status", || run(0, "status -o json"));
@@ -98,16 +97,4 @@ fn watch(server: &Server, shown: &Arc<AtomicUsize>) {
             shown.fetch_max(data["status"]["open"].as_u64().unwrap_or(0) as usize, Ordering::Relaxed);
         }
     });
-}
-
-/// What each process takes of a processor from now on, and its memory.
-fn share(processes: &[(&str, i32)]) {
-    let (before, begin): (Vec<f64>, _) = (processes.iter().map(|it| processor_s(it.1)).collect(), Instant::now());
-    std::thread::sleep(MEASURED); // the time is what is measured over
-    for ((name, pid), before) in processes.iter().zip(before) {
-        let share = (processor_s(*pid) - before) / begin.elapsed().as_secs_f64() * 100.0;
-        let file = format!("/proc/{pid}/status");
-        let [now, most] = ["VmRSS:", "VmHWM:"].map(|name| megabytes(&file, name));
-        println!("{name}: {share:.1} % of a processor over {MEASURED:?}, {now:.0} MB, at most {most:.0} MB");
-    }
 }

@@ -6,11 +6,10 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tccc::kernel::netlink;
@@ -18,6 +17,7 @@ use tccc::kernel::netns::Netns;
 
 use crate::common::{poll_until, test_alone};
 use crate::lab::socket::path_of;
+use crate::namespaces::start_in;
 
 /// Sockets of one member.
 const OF_ONE_MEMBER: usize = 16_000;
@@ -25,10 +25,10 @@ const OF_ONE_MEMBER: usize = 16_000;
 const OF_ONE_LISTENER: usize = 2_000;
 /// How long one member may take to connect.
 const SOON: Duration = Duration::from_secs(120);
-/// What a member gets: how many sockets it holds, where it writes them, whether they talk.
+/// What a member gets: how many sockets it holds, where it writes them, and how often they talk, in milliseconds.
 const SOCKETS: &str = "TCCC_CROWD_SOCKETS";
 const LIST: &str = "TCCC_CROWD_LIST";
-const TALKS: &str = "TCCC_CROWD_TALKS";
+const PACE: &str = "TCCC_CROWD_PACE";
 
 /// Established connections over a loopback interface.
 pub struct Crowd {
@@ -39,20 +39,20 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Opens so many sockets: two for each connection; those that talk do so for as long as they live.
-    pub fn gather(sockets: usize, talks: bool) -> Crowd {
+    /// Opens so many sockets: two for each connection, which all talk once in each `pace`, for as long as they live.
+    pub fn gather(sockets: usize, pace: Option<Duration>) -> Crowd {
         let netns = Netns::create().unwrap();
         netlink::set_up(&netns, "lo").unwrap();
-        Crowd::gather_in(netns, sockets, talks)
+        Crowd::gather_in(netns, sockets, pace)
     }
 
     /// The same in a namespace that is there already.
-    pub fn gather_in(netns: Netns, sockets: usize, talks: bool) -> Crowd {
+    pub fn gather_in(netns: Netns, sockets: usize, pace: Option<Duration>) -> Crowd {
         let mut crowd = Crowd { netns, members: Vec::new(), ends: BTreeSet::new() };
         let folder = tempfile::tempdir().unwrap();
         while crowd.ends.len() < sockets {
             let list = folder.path().join(crowd.members.len().to_string());
-            crowd.start_member(OF_ONE_MEMBER.min(sockets - crowd.ends.len()), &list, talks);
+            crowd.start_member(OF_ONE_MEMBER.min(sockets - crowd.ends.len()), &list, pace);
             poll_until(SOON, "a part of the crowd is connected", || list.exists());
             let text = std::fs::read_to_string(&list).unwrap();
             let address = |word: Option<&str>| word.unwrap().parse::<SocketAddr>().unwrap();
@@ -64,14 +64,12 @@ impl Crowd {
         crowd
     }
 
-    fn start_member(&mut self, sockets: usize, list: &Path, talks: bool) {
-        let netns = self.netns.try_clone().unwrap();
+    fn start_member(&mut self, sockets: usize, list: &Path, pace: Option<Duration>) {
         let mut command = test_alone(module_path!(), "crowd_member");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
-        command.env(SOCKETS, sockets.to_string()).env(LIST, list).env(TALKS, u8::from(talks).to_string());
-        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
-        unsafe { command.pre_exec(move || netns.enter_for_good()) };
-        self.members.push(command.spawn().unwrap());
+        command.env(SOCKETS, sockets.to_string()).env(LIST, list);
+        command.envs(pace.map(|pace| (PACE, pace.as_millis().to_string())));
+        self.members.push(start_in(&self.netns, &mut command).spawn().unwrap());
     }
 
     /// Path by which other processes find the namespace while this one lives.
@@ -102,11 +100,13 @@ fn crowd_member() {
     let text: String = connections.iter().flatten().map(line).collect();
     std::fs::write(format!("{list}.part"), text).unwrap();
     std::fs::rename(format!("{list}.part"), &list).unwrap();
-    if std::env::var(TALKS).unwrap() == "1" {
-        let talking = Arc::clone(&connections);
+    if let Ok(pace) = std::env::var(PACE) {
+        let (talking, pace) = (Arc::clone(&connections), Duration::from_millis(pace.parse().unwrap()));
         std::thread::spawn(move || {
             loop {
+                let begin = Instant::now();
                 talk(&talking);
+                std::thread::sleep(pace.saturating_sub(begin.elapsed())); // the pace is what is offered
             }
         });
     }

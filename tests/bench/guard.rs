@@ -12,6 +12,7 @@ use crate::common::{host_has, poll_until, tccc};
 use crate::gathered::Crowd;
 use crate::lab::sandbox::{check, in_sandbox, run};
 use crate::lab::trial::{SOON, guard, on_trial, processes};
+use crate::usage::{self, Usage};
 
 const SOCKETS: usize = 10_000;
 const PREFIXES: u32 = 100_000;
@@ -20,25 +21,9 @@ const MEASURED: Duration = Duration::from_secs(60);
 /// The requirement on a policy with many prefixes: share of a processor.
 const PREFIXES_MOST: f64 = 0.01;
 
-/// Processor time of a process so far, seconds, and its memory, megabytes.
-fn used(pid: i32) -> (f64, f64) {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<u64> = stat.rsplit_once(") ").unwrap().1.split(' ').filter_map(|word| word.parse().ok()).collect();
-    // Fields 14 and 15 of the line; the state, which is no number, is left out.
-    let ticks = fields[10] + fields[11];
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let kilobytes: f64 = memory.trim().trim_end_matches(" kB").parse().unwrap();
-    (ticks as f64 / nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap() as f64, kilobytes / 1024.0)
-}
-
 /// The guard's share of a processor from now on.
 fn share(what: &str) -> f64 {
-    let pid = guard().as_raw();
-    let ((before, _), begin) = (used(pid), Instant::now());
-    std::thread::sleep(MEASURED); // the time is what is measured over
-    let (after, megabytes) = used(pid);
-    let share = (after - before) / begin.elapsed().as_secs_f64();
+    let [Usage { share, megabytes, .. }] = usage::over(MEASURED, [guard().as_raw() as u32]);
     println!("{what}: {:.2} % of a processor over {MEASURED:?}, {megabytes:.0} MB", share * 100.0);
     share
 }
@@ -54,7 +39,7 @@ fn guard_of_ten_thousand_sockets() {
         fs::write(&file, rule).unwrap();
         for talks in [false, true] {
             check(0, tccc().args(["policy", "apply"]).arg(&file));
-            let crowd = Crowd::gather(SOCKETS, talks);
+            let crowd = Crowd::gather(SOCKETS, talks.then_some(Duration::ZERO));
             poll_until(SOON, "a look at all of them", || {
                 let arms = on_trial()["view"]["rules"][0]["arms"].clone();
                 let seen =

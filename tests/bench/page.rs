@@ -3,6 +3,7 @@
 //! `cargo xtask web --frames` prints it. The requirement: 60 frames a second.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::{needs, tccc};
 use crate::gathered::Crowd;
@@ -15,7 +16,7 @@ const SOCKETS: usize = 500;
 #[ignore = "a benchmark: `cargo xtask web --frames`"]
 fn two_hundred_plotted_flows() {
     needs!(root, btf);
-    let crowd = Crowd::gather(SOCKETS, true);
+    let crowd = Crowd::gather(SOCKETS, Some(Duration::ZERO));
     let mut serve = tccc();
     serve.args(["serve", "--listen", "127.0.0.1:0", "--netns", &crowd.place()]);
     let server = Server::start(serve);

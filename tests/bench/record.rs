@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{needs, poll_until, tccc};
 use crate::lab::record::{Flows, Recording, Verdict, Whole, cut};
+use crate::usage::processor_s;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use tccc::trace::event::Event;
 
@@ -32,7 +33,7 @@ fn killed_recording_of_ten_minutes_has_the_counts_of_the_kernel() {
     let begin = Instant::now();
     let end = begin + Duration::from_secs(seconds) + Duration::from_millis(random.next_u64() % 1000);
     poll_until(Duration::from_secs(seconds + 60), "the moment of the kill", || Instant::now() >= end);
-    let processor_s = processor_seconds(recorder.id());
+    let processor_s = processor_s(recorder.id());
     recorder.kill();
     let length_s = begin.elapsed().as_secs_f64();
     let testimony = witness.end();
@@ -71,12 +72,4 @@ fn show(what: &str, bytes: &[u8], recording: &Recording, judge: impl Fn(&Event) 
     assert_eq!((whole.events, bytes.len() as u64 - whole.end), (events as u64, rest));
     assert!(recording.tail.is_none(), "the recording was ended in order");
     assert_eq!((recording.damaged_blocks, count(Verdict::Wrong)), (0, 0));
-}
-
-/// What a process used of a processor so far.
-fn processor_seconds(process: u32) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
-    let ticks: f64 = fields[11..13].iter().map(|field| field.parse::<f64>().unwrap()).sum();
-    ticks / nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap() as f64
 }

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{needs, poll_until, tccc};
 use crate::gathered::Crowd;
-use tccc::model::stats::{paired_ratio, percentile};
+use crate::namespaces::start_in;
+use crate::pairs;
+use tccc::model::stats::percentile;
 
 const SOCKETS: usize = 100_000;
 const PAIRS: usize = 10;
@@ -27,25 +28,14 @@ const SOON: Duration = Duration::from_secs(60);
 fn sockets_are_listed_faster_than_by_ss_and_completely() {
     needs!(root, btf);
     let begin = Instant::now();
-    let crowd = Crowd::gather(SOCKETS, false);
+    let crowd = Crowd::gather(SOCKETS, None);
     println!("{SOCKETS} sockets opened in {:.1} s", begin.elapsed().as_secs_f64());
     assert_complete(&crowd);
-    println!("pair  tccc sockets -o json, s  ss -tin, s  ratio");
-    let mut pairs = Vec::new();
-    for pair in 0..PAIRS {
-        // The order changes from pair to pair, so that a drift of the machine cancels.
-        let is_first = pair % 2 == 0;
-        let first = timed(&crowd, is_first);
-        let second = timed(&crowd, !is_first);
-        let (ours, theirs) = if is_first { (first, second) } else { (second, first) };
-        println!("{pair:4}  {ours:23.3}  {theirs:10.3}  {:5.1}", theirs / ours);
-        pairs.push((theirs, ours));
-    }
-    let ratio = paired_ratio(&pairs).unwrap();
-    let [low, high] = ratio.ci95.unwrap();
-    println!("ss / tccc: {:.2} (95 % interval {low:.2} to {high:.2}, n = {PAIRS} pairs)", ratio.ratio);
-    let verdict = if low >= FASTER { "holds" } else { "does not hold" };
-    println!("{FASTER} times as fast: {verdict}");
+    println!("tccc sockets -o json, s  ss -tin, s  ratio");
+    let pairs = pairs::alternating(PAIRS, || timed(ss(&crowd)), || timed(sockets(&crowd)));
+    let pairs = pairs.inspect(|(theirs, ours)| println!("{ours:23.3}  {theirs:10.3}  {:5.1}", theirs / ours));
+    let interval = pairs::show_ratio("ss / tccc", &pairs.collect::<Vec<_>>());
+    println!("{FASTER} times as fast: {}", pairs::at_least(FASTER, interval));
 }
 
 /// Every socket of the crowd is in the answer, once, and nothing else.
@@ -69,17 +59,13 @@ fn sockets(crowd: &Crowd) -> Command {
 }
 
 fn ss(crowd: &Crowd) -> Command {
-    let netns = crowd.netns.try_clone().unwrap();
     let mut command = Command::new("ss");
-    command.arg("-tin").stdin(Stdio::null());
-    // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
-    unsafe { command.pre_exec(move || netns.enter_for_good()) };
+    start_in(&crowd.netns, command.arg("-tin").stdin(Stdio::null()));
     command
 }
 
 /// Seconds of one run whose answer goes nowhere.
-fn timed(crowd: &Crowd, is_ours: bool) -> f64 {
-    let mut command = if is_ours { sockets(crowd) } else { ss(crowd) };
+fn timed(mut command: Command) -> f64 {
     command.stdout(Stdio::null());
     let begin = Instant::now();
     assert!(command.status().unwrap().success());
@@ -90,7 +76,7 @@ fn timed(crowd: &Crowd, is_ours: bool) -> f64 {
 #[ignore = "a benchmark: `cargo xtask bench sockets`"]
 fn top_draws_ten_thousand_sockets_within_a_second() {
     needs!(root, btf);
-    let crowd = Crowd::gather(SHOWN_SOCKETS, true);
+    let crowd = Crowd::gather(SHOWN_SOCKETS, Some(Duration::ZERO));
     let gaps_ms = pictures(&crowd);
     let [middle, high, max] = [0.5, 0.95, 1.0].map(|share| percentile(&gaps_ms, share).unwrap());
     let n = gaps_ms.len();

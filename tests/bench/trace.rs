@@ -8,20 +8,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{HostSnapshot, needs, poll_until, tccc};
+use crate::namespaces::{ENDS, joined, start_in, start_on_last_processor};
+use crate::pairs;
 use libbpf_rs::query::ProgInfoIter;
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tccc::kernel::netlink::{VethEnd, add_address, create_veth, set_up};
 use tccc::kernel::netns::Netns;
-use tccc::model::stats::paired_ratio;
+use tccc::kernel::struct_ops::Statistics;
 
 const PAIRS: usize = 120;
 const STRETCH: Duration = Duration::from_secs(1);
@@ -29,62 +26,42 @@ const STRETCH: Duration = Duration::from_secs(1);
 const LINES_WHEN_STEADY: usize = 5;
 /// Longer than all stretches; the transfer is ended by its owner.
 const TRANSFER_SECONDS: &str = "3600";
-const MTU: u32 = 1500;
 const REQUIREMENT: f64 = 0.99;
 const INTERVAL: &str = "10ms";
-const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 79, 0, 1));
-const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 79, 0, 2));
+/// Interfaces of the namespaces.
+const SENDING: &str = "btracea";
+const RECEIVING: &str = "btraceb";
 
 #[test]
 #[ignore = "a benchmark: `cargo xtask bench trace`"]
 fn tracing_costs_little_goodput() {
     needs!(root, btf, iperf3);
     let before = HostSnapshot::take(&["btrace"]);
-    let namespaces = joined_namespaces();
+    let namespaces = joined([SENDING, RECEIVING]);
     let transfer = Transfer::start(&namespaces);
     transfer.goodput_bps();
-    let mut pairs = Vec::new();
-    println!("pair  traced Mbit/s  untraced Mbit/s  ratio");
-    for pair in 0..PAIRS {
-        // The order changes from pair to pair, so that a drift of the machine cancels.
-        let is_traced_first = pair % 2 == 0;
-        let first = measure(&transfer, is_traced_first);
-        let second = measure(&transfer, !is_traced_first);
-        let (traced, untraced) = if is_traced_first { (first, second) } else { (second, first) };
-        println!("{pair:4}  {:13.0}  {:15.0}  {:.4}", traced / 1e6, untraced / 1e6, traced / untraced);
-        pairs.push((traced, untraced));
-    }
-    show_ratio(&pairs);
+    println!("traced Mbit/s  untraced Mbit/s  ratio");
+    let pairs = pairs::alternating(PAIRS, || measure(&transfer, true), || measure(&transfer, false));
+    let pairs = pairs.inspect(|(traced, untraced)| {
+        println!("{:13.0}  {:15.0}  {:.4}", traced / 1e6, untraced / 1e6, traced / untraced);
+    });
+    let interval = pairs::show_ratio("goodput traced / not traced", &pairs.collect::<Vec<_>>());
+    let verdict = match interval {
+        [low, _] if low > 1.0 => {
+            "not decided: traced transfers were faster, so something else than tracing made the difference"
+        }
+        _ => pairs::at_least(REQUIREMENT, interval),
+    };
+    println!("at least {REQUIREMENT} of the goodput: {verdict}");
     show_cost_per_call(&transfer);
     drop(transfer);
     drop(namespaces);
     before.assert_unchanged();
 }
 
-fn show_ratio(pairs: &[(f64, f64)]) {
-    let ratio = paired_ratio(pairs).unwrap();
-    let [low, high] = ratio.ci95.unwrap();
-    let n = pairs.len();
-    println!("goodput traced / not traced: {:.4} (95 % interval {low:.4} to {high:.4}, n = {n} pairs)", ratio.ratio);
-    let verdict = match REQUIREMENT {
-        _ if low > 1.0 => {
-            "not decided: traced transfers were faster, so something else than tracing made the difference"
-        }
-        limit if low >= limit => "holds",
-        limit if high < limit => "does not hold",
-        _ => "not decided: it lies inside the interval; more pairs or a quieter machine would decide",
-    };
-    println!("at least {REQUIREMENT} of the goodput: {verdict}");
-}
-
 /// Mean time of one call of each program of the tracer, by the kernel's statistics, and calls a second.
 fn show_cost_per_call(transfer: &Transfer) {
-    // SAFETY: the call takes a plain number; the descriptor it returns is nobody else's.
-    let statistics = unsafe {
-        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
-        assert!(fd >= 0, "the kernel's run statistics can be switched on");
-        OwnedFd::from_raw_fd(fd)
-    };
+    let statistics = Statistics::begin().unwrap();
     let tracer = Tracer::start();
     let attached = Instant::now();
     let bps = transfer.goodput_bps();
@@ -127,7 +104,7 @@ impl Tracer {
         let output = tempfile::NamedTempFile::new().unwrap();
         let mut command = tccc();
         command.args(["trace", "-o", "csv", "--interval", INTERVAL]).stdin(Stdio::null()).stderr(Stdio::null());
-        let process = on_one_processor(command.stdout(File::create(output.path()).unwrap())).spawn().unwrap();
+        let process = start_on_last_processor(command.stdout(File::create(output.path()).unwrap())).spawn().unwrap();
         let lines = || std::fs::read_to_string(output.path()).unwrap().lines().count();
         poll_until(Duration::from_secs(10), "`tccc trace` shows samples", || lines() >= LINES_WHEN_STEADY);
         let mut programs = programs();
@@ -141,30 +118,9 @@ impl Tracer {
     }
 }
 
-/// Lets the child run on the processor of all measured processes only.
-fn on_one_processor(command: &mut Command) -> &mut Command {
-    let mut processors = CpuSet::new();
-    let last = std::thread::available_parallelism().unwrap().get() - 1;
-    processors.set(last).unwrap();
-    // SAFETY: between fork and exec only `sched_setaffinity` is called, which is async-signal-safe.
-    unsafe { command.pre_exec(move || Ok(sched_setaffinity(Pid::from_raw(0), &processors)?)) }
-}
-
 /// Every BPF program in the kernel.
 fn programs() -> BTreeMap<u32, String> {
     ProgInfoIter::default().map(|program| (program.id, program.name.to_string_lossy().into_owned())).collect()
-}
-
-/// Two namespaces joined by the pair "btracea" and "btraceb".
-fn joined_namespaces() -> [Netns; 2] {
-    let namespaces = [Netns::create().unwrap(), Netns::create().unwrap()];
-    let end = |index: usize, name| VethEnd { netns: &namespaces[index], name, mac: None, arp: true };
-    create_veth(&end(0, "btracea"), &end(1, "btraceb"), MTU).unwrap();
-    for (netns, name, address) in [(&namespaces[0], "btracea", SENDER), (&namespaces[1], "btraceb", RECEIVER)] {
-        set_up(netns, name).unwrap();
-        add_address(netns, name, address, 24).unwrap();
-    }
-    namespaces
 }
 
 /// An iperf3 transfer at full speed from the first namespace to the second; ended when dropped.
@@ -178,7 +134,7 @@ impl<'a> Transfer<'a> {
     fn start(namespaces: &'a [Netns; 2]) -> Self {
         let server = iperf3(&namespaces[1], &["-s", "-1"]).stdout(Stdio::null()).spawn().unwrap();
         poll_until(Duration::from_secs(10), "iperf3 listens", || is_listening(&namespaces[1]));
-        let receiver = RECEIVER.to_string();
+        let receiver = ENDS[1].to_string();
         let mut client = iperf3(&namespaces[0], &["-c", &receiver, "-C", "cubic", "-t", TRANSFER_SECONDS]);
         let transfer = Transfer { namespaces, server, client: client.stdout(Stdio::null()).spawn().unwrap() };
         poll_until(Duration::from_secs(10), "data arrives", || transfer.received_bytes() > 1 << 30);
@@ -197,7 +153,7 @@ impl<'a> Transfer<'a> {
     /// Bytes that the receiver's interface has counted; its headers are the same share in every stretch.
     fn received_bytes(&self) -> u64 {
         let devices = self.namespaces[1].run(|| Ok(std::fs::read_to_string("/proc/thread-self/net/dev")?)).unwrap();
-        let counts = devices.lines().find_map(|line| line.trim_start().strip_prefix("btraceb:"));
+        let counts = devices.lines().find_map(|line| line.trim_start().strip_prefix(RECEIVING)?.strip_prefix(':'));
         counts.and_then(|counts| counts.split_whitespace().next()?.parse().ok()).expect("the interface has counts")
     }
 }
@@ -212,12 +168,9 @@ impl Drop for Transfer<'_> {
 }
 
 fn iperf3(netns: &Netns, arguments: &[&str]) -> Command {
-    let netns = netns.try_clone().unwrap();
     let mut command = Command::new("iperf3");
-    command.args(arguments).stdin(Stdio::null());
-    // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
-    unsafe { command.pre_exec(move || netns.enter_for_good()) };
-    on_one_processor(&mut command);
+    start_in(netns, command.args(arguments).stdin(Stdio::null()));
+    start_on_last_processor(&mut command);
     command
 }
 

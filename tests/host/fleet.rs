@@ -116,8 +116,11 @@ fn array_is_as_long_as_the_plan_and_at_most_as_long_as_asked() {
     let calls = cluster.calls();
     assert!(calls.contains("--array=1-3 --requeue --exclusive --time=11 "), "{calls}");
     assert!(calls.contains("--dependency=afterany:1 "), "{calls}");
-    let said = succeeded(cluster.submit(&program).env("TASKS", "2").arg(&results).arg("x.toml").output().unwrap());
-    assert!(said.contains("3 blocks in 2 tasks"), "{said}");
+    for (asked, made) in [("2", "3 blocks in 2 tasks"), ("16", "3 blocks in 3 tasks")] {
+        let said =
+            succeeded(cluster.submit(&program).env("TASKS", asked).arg(&results).arg("x.toml").output().unwrap());
+        assert!(said.contains(made), "TASKS={asked}: {said}");
+    }
     drop(cluster.submit(&program).env("ARRAY", "2-3").arg(&results).arg("x.toml").output().unwrap());
     assert!(cluster.calls().lines().any(|line| line.contains("--array=2-3 ")), "{}", cluster.calls());
 }

@@ -19,9 +19,6 @@ pub struct Arguments {
     /// Compare time per ACK with that of the objects in this folder, `ID.bpf.o` of another build; only `callbacks`
     #[arg(long, value_name = "FOLDER")]
     against: Option<PathBuf>,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// A measurement.
@@ -60,7 +57,7 @@ pub enum Bench {
 /// Errors: a measurement could not be made; `--against` names no folder with objects, or is given without `callbacks`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let against = arguments.against.as_deref().map(|folder| objects_in(folder, arguments.what)).transpose()?;
-    setup::set_up(Purpose::Bench, arguments.no_install)?;
+    setup::set_up(Purpose::Bench)?;
     let all = arguments.what.map_or_else(|| Bench::value_variants().to_vec(), |what| vec![what]);
     for bench in all {
         let mut command = command(&bench.module());

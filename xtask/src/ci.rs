@@ -1,38 +1,27 @@
 //! The only thing CI calls: every check, all of them even when one fails, and one plain count at the end.
 
-use std::fs;
 use std::process::Stdio;
 
 use anyhow::Result;
-use clap::Args;
 
 use crate::count::Count;
-use crate::fmt::{self, Mode};
 use crate::setup::{self, Purpose};
-use crate::{fleet, fuzz, guest, process, prove, readme, test, tidy, vm};
-
-/// How to check.
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
-}
+use crate::{fleet, fmt, fuzz, guest, process, prove, readme, test, tidy, vm};
 
 /// Runs every check and counts each as one, the tests one by one: `cargo xtask ci`.
 ///
 /// Errors: at least one check or test failed.
-pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Ci, arguments.no_install)?;
-    let mut count = fmt::format(Mode::Check);
+pub fn run() -> Result<()> {
+    setup::set_up(Purpose::Ci)?;
+    let mut count = fmt::format(true);
     count.check("tidy", tidy::run());
     lint(&mut count);
-    count.check("guest of virtual time", guest::provide(arguments.no_install));
+    count.check("guest of virtual time", guest::provide());
     if let Err(error) = count_tests(&mut count) {
         count.check("tests", Err(error));
     }
     count.check("table in virtual time", table_in_virtual_time());
-    vm::matrix::check(&mut count, arguments.no_install);
+    vm::matrix::check(&mut count);
     count.check("README commands", readme::check());
     count.conclude()
 }
@@ -60,12 +49,12 @@ fn count_tests(count: &mut Count) -> Result<()> {
 /// Errors: a run fails; the report cannot be made.
 fn table_in_virtual_time() -> Result<()> {
     const TABLE: &str = "scenarios/dtcp-2018/table-2.toml";
-    let (results, program) = (process::target().join("ci-table"), process::target().join("debug/tccc"));
-    let _ = fs::remove_dir_all(&results); // there is none on a fresh machine
-    let mut run = process::program(&program);
+    let results = process::target().join("ci-table");
+    process::remove(&results)?;
+    let mut run = process::program(process::tccc());
     run.args(["run", TABLE, "--engine", "virtual", "--runs", "3", "--quiet", "--out"]).arg(&results);
     process::run("table in virtual time", run.stdout(Stdio::null()))?;
-    let mut report = process::program(&program);
+    let mut report = process::program(process::tccc());
     report.arg("report").arg(&results);
     process::run("report of the table", report.stdout(Stdio::null()))
 }

@@ -88,16 +88,9 @@ impl fmt::Display for Count {
 }
 
 /// Something failed, and the count that was printed says it: nothing may be printed after it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("not everything passed")]
 pub struct Failed;
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not everything passed")
-    }
-}
-
-impl std::error::Error for Failed {}
 
 /// How the reason of a test begins that other tests start as a process of its own, or that a command of its own runs.
 const RUN_ELSEWHERE: [&str; 2] = ["started by", "run by"];
@@ -119,7 +112,10 @@ impl LibtestReader {
             self.count.failures.push(name.to_owned());
         }
         if let Some((_, reason)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored, ")) {
-            self.read_ignored(reason);
+            // A test that runs elsewhere does not count.
+            if !RUN_ELSEWHERE.iter().any(|words| reason.starts_with(words)) {
+                self.count.skip(1, format!("ignored: {reason}"));
+            }
         }
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return;
@@ -131,13 +127,6 @@ impl LibtestReader {
                 Some((number, "failed")) => self.count.failed += number,
                 _ => (),
             }
-        }
-    }
-
-    /// A test that is ignored for a reason counts as skipped. One that runs elsewhere does not count.
-    fn read_ignored(&mut self, reason: &str) {
-        if !RUN_ELSEWHERE.iter().any(|words| reason.starts_with(words)) {
-            self.count.skip(1, format!("ignored: {reason}"));
         }
     }
 

@@ -1,14 +1,12 @@
 //! The first thing a newcomer runs: dtcp in the real kernel beside reno and cubic, and the host as it was afterwards.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 
 use crate::guest;
 use crate::host_state;
@@ -22,23 +20,15 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// How long the kernel may take to finish what it tears down in the background.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// How to demonstrate.
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
-}
-
 /// Runs the demonstration: `cargo xtask demo`.
 ///
 /// Errors: the step that failed; or the host is not as it was.
 /// Side effects: installs packages; for the time of the run, namespaces and registered algorithms.
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run() -> Result<()> {
     let mut steps = Steps::default();
-    steps.step("setup", || setup::set_up(Purpose::Demo, arguments.no_install))?;
+    steps.step("setup", || setup::set_up(Purpose::Demo))?;
     web::bundle_if_possible();
-    steps.step("build", || process::run("build", process::cargo("build").arg("--release")))?;
+    steps.step("build", process::build_fast_tccc)?;
     let before = host_state::lines();
     let shown = show(&mut steps);
     let restored = steps.step("host as before", || compare(&before));
@@ -67,22 +57,14 @@ fn show(steps: &mut Steps) -> Result<()> {
 /// The same experiment with ten times as many runs, where the guest is built.
 fn in_virtual_time() -> Result<()> {
     let results = process::target().join("demo-virtual");
-    forget(&results)?;
+    process::remove(&results)?;
     let mut run = tccc();
     run.args(["run", SCENARIO, "--engine", "virtual", "--runs", "30", "--quiet", "--out"]).arg(&results);
     process::run("run in virtual time", &mut run)
 }
 
-fn forget(results: &Path) -> Result<()> {
-    if results.exists() {
-        fs::remove_dir_all(results)
-            .with_context(|| format!("remove the results of the last time: {}", results.display()))?;
-    }
-    Ok(())
-}
-
 fn tccc() -> std::process::Command {
-    process::program(process::target().join("release/tccc"))
+    process::program(process::fast_tccc())
 }
 
 /// Shows what the host can do; what it lacks stops the run only where the run needs it.
@@ -91,7 +73,7 @@ fn doctor() -> Result<()> {
 }
 
 fn experiment(results: &Path) -> Result<()> {
-    forget(results)?;
+    process::remove(results)?;
     let is_over = AtomicBool::new(false);
     let run = |one_by_one: &[&str]| {
         let mut command = tccc();
@@ -120,7 +102,10 @@ fn watch_algorithms(is_over: &AtomicBool) -> BTreeSet<String> {
     seen
 }
 
-fn compare(before: &BTreeSet<String>) -> Result<()> {
+/// Whether this host is as it was, at the latest when the kernel has torn down what it tears down in the background.
+///
+/// Errors: something is left behind, or missing.
+pub fn compare(before: &BTreeSet<String>) -> Result<()> {
     let deadline = Instant::now() + SETTLING;
     let mut now = host_state::lines();
     while now != *before && Instant::now() < deadline {

@@ -21,9 +21,6 @@ use crate::setup::{self, Purpose};
 /// What to make.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
     /// Also install, use, upgrade and purge the package in a clean Debian of its own; needs root
     #[arg(long)]
     try_package: bool,
@@ -37,7 +34,7 @@ pub struct Arguments {
 /// Errors: a step fails; a linter finds an error; two builds make different objects; the package leaves something behind.
 /// Side effects: installs packages of npm below `target/web`, programs of cargo and pip below `target/tools`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Dist, arguments.no_install)?;
+    setup::set_up(Purpose::Dist)?;
     let folder = process::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     cluster::check()?;
@@ -45,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let package = package()?;
     process::run("dist", process::program("lintian").args(["--fail-on", "error"]).arg(&package))?;
     let rpm = rpm::build(&folder)?;
-    let tarball = tarball::build(&folder, &process::target().join("release/tccc"))?;
+    let tarball = tarball::build(&folder, &process::fast_tccc())?;
     if arguments.try_package {
         root::try_package(&package)?;
     }
@@ -72,9 +69,8 @@ pub fn package() -> Result<PathBuf> {
 
 /// Builds the program and has it write what goes with it.
 fn build_program(folder: &Path) -> Result<()> {
-    process::run("dist", process::cargo("build").args(["--release", "--package", "tccc"]))?;
-    let program = process::target().join("release/tccc");
-    process::run("dist", process::program(&program).arg("assets").arg(folder))
+    process::build_fast_tccc()?;
+    process::run("dist", process::program(process::fast_tccc()).arg("assets").arg(folder))
 }
 
 fn build_package() -> Result<PathBuf> {
@@ -83,14 +79,4 @@ fn build_package() -> Result<PathBuf> {
         bail!("cargo-deb names no package: {said}");
     };
     Ok(PathBuf::from(line))
-}
-
-/// Removes a folder that an earlier run left.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }

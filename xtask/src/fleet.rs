@@ -9,7 +9,7 @@ mod trial;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -17,9 +17,9 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use self::cluster::Cluster;
-use self::trial::{Faults, Trial, run_whole};
+use self::trial::{Faults, Trial};
 use crate::setup::{self, Purpose};
-use crate::{guest, process};
+use crate::{demo, guest, host_state, process};
 
 /// Six blocks.
 const SMOKE: [&str; 3] = ["scenarios/smoke/loss-sweep.toml", "--runs", "2"];
@@ -37,12 +37,12 @@ const GRID_BLOCKS: usize = 24;
 /// How to try the recipe.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
     /// Instead, 24 blocks by this engine; a node is lost and a task cancelled at random moments
     #[arg(long)]
     grid: Option<Engine>,
+    /// With `--grid`: the random moments of the call that printed this seed
+    #[arg(long, requires = "grid")]
+    seed: Option<usize>,
 }
 
 /// What makes the runs of the grid.
@@ -62,13 +62,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(lack) = lack() {
         bail!(lack);
     }
-    setup::set_up(Purpose::Fleet, arguments.no_install)?;
-    guest::provide(arguments.no_install)?;
-    process::run("build", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
+    setup::set_up(Purpose::Fleet)?;
+    guest::provide()?;
+    process::build_tccc()?;
     match arguments.grid {
         None => check(),
-        Some(Engine::Virtual) => grid_in_virtual_time(),
-        Some(Engine::Kernel) => grid_on_the_kernel(),
+        Some(Engine::Virtual) => grid_in_virtual_time(random_faults(arguments.seed)?),
+        Some(Engine::Kernel) => grid_on_the_kernel(random_faults(arguments.seed)?),
     }
 }
 
@@ -87,49 +87,53 @@ pub fn lack() -> Option<&'static str> {
 ///
 /// Errors: Slurm does not start or end; a property does not hold.
 pub fn check() -> Result<()> {
-    let folder = fresh_folder()?;
-    let cluster = Cluster::start(&folder, 3)?;
-    let whole = folder.join("whole");
+    let cluster = Cluster::start(3)?;
+    let whole = cluster.folder.join("whole");
     let words = words(&[&SMOKE, &VIRTUAL]);
-    let mut trial = Trial::prepare(&cluster, words, Faults::Placed, USER)?;
+    let mut trial = Trial::prepare(&cluster, words, SMOKE_BLOCKS, Faults::Placed, USER)?;
     trial.submit_with_faults()?;
     properties::only_the_cancelled_block_is_missing(&trial)?;
     properties::refused_tasks_moved(&trial)?;
     properties::lost_task_moved(&trial, LOST_TASK)?;
     trial.submit_plainly()?;
     properties::nothing_is_missing(&trial)?;
-    properties::each_block_is_made_once(&trial, SMOKE_BLOCKS)?;
-    run_whole(&trial.words, &whole)?;
+    properties::each_block_is_made_once(&trial)?;
+    properties::report_is_written(&trial)?;
+    trial.run_whole(&whole)?;
     properties::blocks_are_of_one_plan(&trial, &whole)?;
     properties::is_same_result(&properties::report(&trial)?, &properties::report_of(&whole)?)?;
     properties::block_twice_counts_once(&trial)?;
     properties::mixed_versions_are_refused(&trial)?;
+    cluster.end()?;
     println!("the cluster's report is that of one machine");
     Ok(())
 }
 
 /// Two submissions of the grid in virtual time give the digest of one machine.
-fn grid_in_virtual_time() -> Result<()> {
-    let folder = fresh_folder()?;
-    let cluster = Cluster::start(&folder, 3)?;
+fn grid_in_virtual_time(faults: Faults) -> Result<()> {
+    let cluster = Cluster::start(3)?;
     let words = words(&[&[GRID], &VIRTUAL]);
-    let mut trial = Trial::prepare(&cluster, words, random_faults()?, USER)?;
+    let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, USER)?;
     let whole = submit_twice(&mut trial)?;
     properties::is_same_result(&properties::report(&trial)?, &whole)?;
+    cluster.end()?;
     println!("the cluster's report is that of one machine");
     Ok(())
 }
 
 /// Two submissions of the grid on this kernel give the cells of one machine, and leave the host as it was.
-fn grid_on_the_kernel() -> Result<()> {
-    let (folder, before) = (fresh_folder()?, host::state()?);
-    let cluster = Cluster::start(&folder, 2)?;
+fn grid_on_the_kernel(faults: Faults) -> Result<()> {
+    let cluster = Cluster::start(2)?;
+    host::has_no_leftovers()?;
+    let before = host_state::lines();
     let words = words(&[&[GRID]]);
-    let mut trial = Trial::prepare(&cluster, words, random_faults()?, ROOT)?;
+    let mut trial = Trial::prepare(&cluster, words, GRID_BLOCKS, faults, ROOT)?;
     let whole = submit_twice(&mut trial)?;
     properties::is_like_result(&properties::report(&trial)?, &whole)?;
-    host::is_as_before(&before)?;
-    println!("the cluster's report agrees with that of one machine, and nothing is left on this host");
+    cluster.end()?;
+    host::has_no_leftovers()?;
+    demo::compare(&before)?;
+    println!("the cluster's report agrees with that of one machine");
     Ok(())
 }
 
@@ -139,30 +143,22 @@ fn submit_twice(trial: &mut Trial<'_>) -> Result<Value> {
     properties::only_the_cancelled_block_is_missing(trial)?;
     trial.submit_plainly()?;
     properties::nothing_is_missing(trial)?;
-    properties::each_block_is_made_once(trial, GRID_BLOCKS)?;
+    properties::each_block_is_made_once(trial)?;
+    properties::report_is_written(trial)?;
     let whole = trial.home.join("whole");
-    run_whole(&trial.words, &whole)?;
+    trial.run_whole(&whole)?;
     properties::blocks_are_of_one_plan(trial, &whole)?;
     properties::report_of(&whole)
 }
 
-/// Moments in the first two thirds of the grid.
-fn random_faults() -> Result<Faults> {
-    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?.subsec_nanos() as usize;
-    let moment = |number: usize| 1 + number % (2 * GRID_BLOCKS / 3);
-    let (loss, cancel) = (moment(nanoseconds / 1000), moment(nanoseconds / 1_000_000));
-    println!("a node is lost after {loss} blocks, and a task is cancelled after {cancel}");
+/// Moments in the first two thirds of the grid, from a seed or the clock.
+fn random_faults(seed: Option<usize>) -> Result<Faults> {
+    const MOMENTS: usize = 2 * GRID_BLOCKS / 3;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("read the clock")?;
+    let seed = seed.unwrap_or(now.subsec_micros() as usize);
+    let (loss, cancel) = (1 + seed % MOMENTS, 1 + seed / MOMENTS % MOMENTS);
+    println!("--seed {seed}: a node is lost after {loss} blocks, and a task is cancelled after {cancel}");
     Ok(Faults::After { loss, cancel })
-}
-
-/// An empty `target/fleet`.
-fn fresh_folder() -> Result<PathBuf> {
-    let folder = process::target().join("fleet");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("remove the folder of an earlier cluster")?;
-    }
-    fs::create_dir_all(&folder).context("make the folder of the cluster")?;
-    Ok(folder)
 }
 
 fn words(parts: &[&[&str]]) -> Vec<String> {

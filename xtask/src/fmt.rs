@@ -15,18 +15,11 @@ pub struct Arguments {
     check: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    Write,
-    /// Change nothing.
-    Check,
-}
-
 /// Formats Rust and C: `cargo xtask fmt`.
 ///
 /// Errors: a formatter is missing or, when checking, the layout differs.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let count = format(if arguments.check { Mode::Check } else { Mode::Write });
+    let count = format(arguments.check);
     for reason in count.reasons.keys() {
         eprintln!("xtask: fmt: not done: {reason}");
     }
@@ -36,39 +29,39 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Both languages, each counted as one check; a formatter that is not there is a skip.
-pub fn format(mode: Mode) -> Count {
+/// Both languages, each counted as one check, which changes nothing if so asked; a formatter that is not there is a skip.
+pub fn format(is_check: bool) -> Count {
     let mut count = Count::default();
     if process::answers(&mut process::cargo("fmt")) {
-        count.check("layout of Rust", format_rust(mode));
+        count.check("layout of Rust", format_rust(is_check));
     } else {
         count.skip(1, "the layout of Rust needs rustfmt, which this toolchain lacks (`rustup component add rustfmt`)");
     }
     if process::answers(&mut process::program("clang-format")) {
-        count.check("layout of C", format_c(mode));
+        count.check("layout of C", format_c(is_check));
     } else {
         count.skip(1, "the layout of C needs clang-format (`cargo xtask setup --for ci`)");
     }
     count
 }
 
-fn format_rust(mode: Mode) -> Result<()> {
+fn format_rust(is_check: bool) -> Result<()> {
     let mut rustfmt = process::cargo("fmt");
     rustfmt.arg("--all");
-    if mode == Mode::Check {
+    if is_check {
         rustfmt.arg("--check");
     }
     process::run("fmt", &mut rustfmt)
 }
 
-fn format_c(mode: Mode) -> Result<()> {
+fn format_c(is_check: bool) -> Result<()> {
     let mut files = tree::paths()?;
     files.retain(|path| path.ends_with(".c") || path.ends_with(".h"));
     if files.is_empty() {
         return Ok(());
     }
     let mut clang_format = process::program("clang-format");
-    clang_format.args(if mode == Mode::Check { &["--dry-run", "-Werror"][..] } else { &["-i"][..] });
+    clang_format.args(if is_check { &["--dry-run", "-Werror"][..] } else { &["-i"][..] });
     eprintln!("xtask: fmt: clang-format over {} C files", files.len());
     process::output("fmt", clang_format.args(files)).map(drop)
 }

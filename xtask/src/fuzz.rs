@@ -25,9 +25,6 @@ pub struct Arguments {
     /// Write the table of parsers into tests/README.md
     #[arg(long, requires = "parsers", conflicts_with = "names")]
     bless: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Enough to show that the target works and to find what is shallow; longer by hand.
@@ -38,7 +35,7 @@ const SECONDS: u32 = 2;
 /// Errors: an input was found; it is saved, and the command that runs it again is shown.
 /// Side effects: installs what is missing; keeps inputs below `target/tmp` and begins with them the next time.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Fuzz, arguments.no_install)?;
+    setup::set_up(Purpose::Fuzz)?;
     match arguments.parsers {
         true => parsers::fuzz(arguments),
         false => fuzz(&arguments.names, arguments.seconds),

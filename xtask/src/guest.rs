@@ -36,9 +36,6 @@ pub struct Arguments {
     /// Print where the guest is or would be, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Builds the guest unless it is there, and prints its folder: `cargo xtask virtual`.
@@ -51,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{}", place.display());
         return Ok(());
     }
-    setup::set_up(Purpose::Virtual, arguments.no_install)?;
+    setup::set_up(Purpose::Virtual)?;
     build(&place)?;
     println!("{}", place.display());
     Ok(())
@@ -60,8 +57,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Builds the guest unless it is there, for another command that runs something in it.
 ///
 /// Errors: as [`run`].
-pub fn provide(no_install: bool) -> Result<()> {
-    run(&Arguments { again: false, dry_run: false, no_install })
+pub fn provide() -> Result<()> {
+    run(&Arguments { again: false, dry_run: false })
 }
 
 pub fn is_there() -> bool {

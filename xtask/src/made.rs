@@ -1,8 +1,10 @@
 //! Tables that a command makes and a document shows: each between two marks, the first of which names the command.
 
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
 use crate::process;
 
@@ -36,6 +38,13 @@ impl Block {
         Ok(())
     }
 
+    /// Writes or compares.
+    ///
+    /// Errors: as [`Block::write`] or [`Block::compare`].
+    pub fn settle(&self, table: &str, is_written: bool) -> Result<()> {
+        if is_written { self.write(table) } else { self.compare(table) }
+    }
+
     /// The document as it is, and as it is with this table.
     fn with(&self, table: &str) -> Result<(String, String)> {
         let path = process::workspace().join(self.document);
@@ -49,6 +58,15 @@ impl Block {
     fn begin(&self) -> String {
         format!("<!-- made by `{}` -->\n", self.command)
     }
+}
+
+/// The table that tests write into the file which a variable names.
+///
+/// Errors: a test fails.
+pub fn table_of(tests: &mut Command, variable: &str) -> Result<String> {
+    let file = NamedTempFile::new().context("create the file of a table")?;
+    process::run("tests that write a table", tests.env(variable, file.path()))?;
+    fs::read_to_string(file.path()).context("read the table")
 }
 
 /// The text with what is between the two marks replaced; none without the marks.

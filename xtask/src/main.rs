@@ -3,8 +3,6 @@
 //! Needs nothing but a Rust toolchain to start; says what else is missing and why before it installs it.
 
 mod bench;
-mod bless;
-mod check;
 mod ci;
 mod count;
 mod demo;
@@ -27,7 +25,6 @@ mod setup;
 mod test;
 mod tidy;
 mod twins;
-mod verify;
 mod vm;
 mod web;
 
@@ -42,6 +39,9 @@ pub struct Cli {
     /// What to do
     #[command(subcommand)]
     command: Command,
+    /// Name missing packages instead of installing them
+    #[arg(long, global = true)]
+    no_install: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -49,11 +49,11 @@ enum Command {
     /// Install the packages that a command needs
     Setup(setup::Arguments),
     /// Build, run dtcp against reno and cubic on a lossy path, show the result
-    Demo(demo::Arguments),
+    Demo,
     /// Run all tests and count passed, failed and skipped
     Test(test::Arguments),
     /// Everything CI checks: format, rules, lints, tests, README commands
-    Ci(ci::Arguments),
+    Ci,
     /// Kernel build, rules and the host ring of the algorithms
     Check,
     /// Format Rust and C
@@ -88,7 +88,7 @@ enum Command {
     /// Bundle the web page of `tccc serve`; look at it in a browser
     Web(web::Arguments),
     /// Make the pictures of the README from a recording in the tree
-    Pictures(pictures::Arguments),
+    Pictures,
     /// Compare README.md with the program: commands, scenario, table of algorithms
     Readme(readme::Arguments),
     /// Make packages, a static program, recipes for clusters, a dashboard and alert rules, below target/dist
@@ -98,18 +98,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = Cli::parse();
+    if cli.no_install {
+        setup::forbid_installing();
+    }
+    let done = match cli.command {
         Command::Setup(arguments) => setup::run(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Demo => demo::run(),
         Command::Test(arguments) => test::run(&arguments),
-        Command::Ci(arguments) => ci::run(&arguments),
-        Command::Check => check::run(),
+        Command::Ci => ci::run(),
+        Command::Check => test::check(),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Tidy => tidy::run(),
-        Command::Bless => bless::run(),
+        Command::Bless => test::bless(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify => verify::run(),
+        Command::Verify => test::verify(),
         Command::Virtual(arguments) => guest::run(&arguments),
         Command::Results(arguments) => results::run(&arguments),
         Command::Risk(arguments) => risk::run(&arguments),
@@ -120,7 +124,7 @@ fn main() -> ExitCode {
         Command::Twins(arguments) => twins::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Web(arguments) => web::run(&arguments),
-        Command::Pictures(arguments) => pictures::run(&arguments),
+        Command::Pictures => pictures::run(),
         Command::Readme(arguments) => readme::run(&arguments),
         Command::Dist(arguments) => dist::run(&arguments),
         Command::Fleet(arguments) => fleet::run(&arguments),

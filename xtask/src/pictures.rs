@@ -3,13 +3,11 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 
 use crate::setup::{self, Purpose};
 use crate::{process, web};
@@ -27,25 +25,16 @@ const KEYS: [&str; 5] = [" ", "9", "}}", "g", "q"];
 /// Time in which the dashboard answers a key: more than its pause between two pictures.
 const ANSWER: Duration = Duration::from_millis(1500);
 
-/// How to make them.
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
-}
-
 /// Makes the pictures of the page, dark and light, and of the terminal: `cargo xtask pictures`.
 ///
 /// Errors: Chromium or npm is missing; the build fails; a picture is too large.
 /// Side effects: installs packages of npm below `target/web`; rewrites the pictures.
-pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Web, arguments.no_install)?;
+pub fn run() -> Result<()> {
+    setup::set_up(Purpose::Web)?;
     web::bundle_if_possible();
-    process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
-    let tccc = process::target().join("debug/tccc");
-    page(&tccc)?;
-    terminal(&tccc)?;
+    process::build_tccc()?;
+    page()?;
+    terminal()?;
     for entry in fs::read_dir(process::workspace().join(FOLDER)).with_context(|| format!("list {FOLDER}"))? {
         let entry = entry.with_context(|| format!("list {FOLDER}"))?;
         let bytes = entry.metadata().context("measure a picture")?.len();
@@ -57,16 +46,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The flow view in Chromium.
-fn page(tccc: &Path) -> Result<()> {
+fn page() -> Result<()> {
     let packages = web::install(web::TESTS, "tests")?;
     let mut node = process::program("node");
-    node.arg(format!("{FOLDER}/page.mjs")).env("TCCC", tccc).env("RECORDING", RECORDING).env("PICTURES", FOLDER);
+    node.arg(format!("{FOLDER}/page.mjs"))
+        .env("TCCC", process::tccc())
+        .env("RECORDING", RECORDING)
+        .env("PICTURES", FOLDER);
     process::run("pictures", node.env("PACKAGES", packages.join("node_modules")))
 }
 
 /// The table of sockets in a terminal that `script` makes.
-fn terminal(tccc: &Path) -> Result<()> {
-    let command = format!("stty cols {COLUMNS} rows {ROWS}; exec {} top --replay {RECORDING}", tccc.display());
+fn terminal() -> Result<()> {
+    let command =
+        format!("stty cols {COLUMNS} rows {ROWS}; exec {} top --replay {RECORDING}", process::tccc().display());
     let mut script = process::program("script");
     script.args(["--quiet", "--flush", "--command", &command, "/dev/null"]);
     script.env("TERM", "xterm-256color").env_remove("NO_COLOR").stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,6 +1,8 @@
 //! Running other programs from the top of the workspace, with the step's name in every failure.
 
 use std::env;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,6 +16,42 @@ pub fn workspace() -> PathBuf {
 /// Where cargo puts what it builds.
 pub fn target() -> PathBuf {
     workspace().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
+}
+
+/// The debug build of tccc.
+pub fn tccc() -> PathBuf {
+    target().join("debug/tccc")
+}
+
+/// Builds [`tccc`].
+///
+/// Errors: it does not build.
+pub fn build_tccc() -> Result<()> {
+    run("build", cargo("build").args(["--quiet", "--bin", "tccc"]))
+}
+
+/// The build of tccc with optimisation.
+pub fn fast_tccc() -> PathBuf {
+    target().join("release/tccc")
+}
+
+/// Builds [`fast_tccc`].
+///
+/// Errors: it does not build.
+pub fn build_fast_tccc() -> Result<()> {
+    run("build", cargo("build").args(["--quiet", "--release"]))
+}
+
+/// Removes a folder that an earlier call may have left.
+///
+/// Errors: it cannot be removed.
+pub fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A program that starts at the top of the workspace and asks nothing.
@@ -82,9 +120,6 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether user 0 runs this, as the kernel sees it.
 pub fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")).and_then(|ids| ids.split_whitespace().nth(1));
-    user == Some("0")
+    nix::unistd::Uid::effective().is_root()
 }

@@ -1,11 +1,9 @@
 //! The proof of every algorithm by Frama-C's EVA, and its table in the tests/README.md.
 
-use std::fs;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::made::Block;
+use crate::made::{self, Block};
 use crate::process;
 use crate::setup::{self, Purpose};
 
@@ -20,9 +18,6 @@ pub struct Arguments {
     /// Write the table into tests/README.md instead of comparing it
     #[arg(long, conflicts_with = "algorithms")]
     bless: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Proves and prints a line for each: `cargo xtask prove`.
@@ -30,13 +25,9 @@ pub struct Arguments {
 /// Errors: an alarm, an assert without proof or a statement that is never reached; a table in tests/README.md that differs.
 /// Side effects: installs Frama-C where it is missing.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Prove, arguments.no_install)?;
+    setup::set_up(Purpose::Prove)?;
     let table = prove(&arguments.algorithms)?;
-    match (arguments.algorithms.is_empty(), arguments.bless) {
-        (true, true) => TABLE.write(&table),
-        (true, false) => TABLE.compare(&table),
-        (false, _) => Ok(()),
-    }
+    if arguments.algorithms.is_empty() { TABLE.settle(&table, arguments.bless) } else { Ok(()) }
 }
 
 /// The proof of all algorithms, and the comparison with tests/README.md: what CI runs.
@@ -47,11 +38,6 @@ pub fn check() -> Result<()> {
 }
 
 fn prove(algorithms: &[String]) -> Result<String> {
-    let folder = process::target().join("xtask");
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    let table = folder.join("prove.md");
     let mut test = process::patient(process::tests_of(["--test", "host"], "prove::").arg("--ignored"));
-    test.env("TCCC_ALGORITHMS", algorithms.join(" ")).env("TCCC_PROVE_TABLE", &table);
-    process::run("prove", &mut test)?;
-    fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))
+    made::table_of(test.env("TCCC_ALGORITHMS", algorithms.join(" ")), "TCCC_PROVE_TABLE")
 }

@@ -1,7 +1,7 @@
 //! The documents' commands and scenarios, and the README's table of algorithms, compared with the program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -27,8 +27,8 @@ pub struct Arguments {
 ///
 /// Errors: the build fails; the README differs from the program.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    process::run("build tccc", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
-    if arguments.bless { write(&listed(&tccc())?) } else { check() }
+    process::build_tccc()?;
+    if arguments.bless { write(&listed(&process::tccc())?) } else { check() }
 }
 
 /// Checks the documents without changing anything.
@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 ///
 /// Errors: a fault in one of the three; the program is not built.
 pub fn check() -> Result<()> {
-    let tccc = tccc();
+    let tccc = process::tccc();
     for document in DOCUMENTS {
         let text =
             fs::read_to_string(process::workspace().join(document)).with_context(|| format!("read {document}"))?;
@@ -56,10 +56,6 @@ pub fn check() -> Result<()> {
 /// Errors: the README cannot be written.
 pub fn write(lines: &[Value]) -> Result<()> {
     table::TABLE.write(&table::rows(lines)?)
-}
-
-fn tccc() -> PathBuf {
-    process::target().join("debug/tccc")
 }
 
 /// Lists every algorithm of this program and of this kernel.

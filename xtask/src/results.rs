@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(name) = unknown {
         bail!("\"{name}\" is no folder of a paper: {}", PAPERS.map(|(paper, _)| paper).join(", "));
     }
-    process::run("build tccc", process::cargo("build").args(["--release", "--quiet"]))?;
+    process::build_fast_tccc()?;
     let is_chosen = |paper: &str| arguments.papers.is_empty() || arguments.papers.iter().any(|name| name == paper);
     for (paper, runs) in PAPERS.into_iter().filter(|(paper, _)| is_chosen(paper)) {
         let names = scenarios(paper)?;
@@ -145,7 +145,8 @@ fn write_agreement(out: &Path) -> Result<()> {
         if !places.iter().all(|place| place.join("plan.json").exists()) {
             continue;
         }
-        let output = process::program(tccc()).arg("report").args(&places).args(["-o", "markdown"]).output();
+        let output =
+            process::program(process::fast_tccc()).arg("report").args(&places).args(["-o", "markdown"]).output();
         let output = output.context("start tccc")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let table = text.split("### Side by side: ").nth(1).context("find the table side by side")?;
@@ -165,10 +166,6 @@ fn scenarios(paper: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn tccc() -> PathBuf {
-    process::target().join("release/tccc")
-}
-
 fn place(out: &Path, scenario: &str, engine: Engine) -> PathBuf {
     out.join(engine.name()).join(scenario.replace('/', "-"))
 }
@@ -186,7 +183,7 @@ fn carry_out(out: &Path, scenario: &str, engine: Engine, runs: u32) -> Result<()
         return Ok(());
     }
     let runs = if engine == Engine::Kernel { KERNEL_RUNS } else { runs };
-    let mut command = process::program(tccc());
+    let mut command = process::program(process::fast_tccc());
     command.args(["run", "--quiet", "--engine", engine.name(), "--runs", &runs.to_string()]).arg("--out");
     command.arg(place(out, scenario, engine)).arg(&file);
     let part = PARTS.iter().find(|(name, _)| *name == scenario && engine == Engine::Virtual);
@@ -203,7 +200,7 @@ fn reports(out: &Path, scenario: &str) -> Result<Vec<Value>> {
     if there.is_empty() {
         return Ok(Vec::new());
     }
-    let mut command = process::program(tccc());
+    let mut command = process::program(process::fast_tccc());
     let output = command.arg("report").args(there).args(["-o", "json"]).output().context("start tccc")?;
     if !output.status.success() {
         bail!("tccc report: {}", String::from_utf8_lossy(&output.stderr).trim());

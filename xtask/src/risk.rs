@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -61,7 +61,7 @@ struct Campaign<'a> {
 ///
 /// Errors: a run fails; an id is none; the tables cannot be written.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    process::run("build tccc", process::cargo("build").args(["--release", "--quiet"]))?;
+    process::build_fast_tccc()?;
     let carried = carried()?;
     if let Some(id) = arguments.only.iter().find(|id| !carried.contains_key(*id)) {
         bail!("\"{id}\" is no algorithm of `tccc list`");
@@ -121,7 +121,7 @@ fn witness(questions: &[Question], bpf: &[String], figures: &mut Figures) -> Opt
 /// Writes the table and, with the words that tccc then gives it, the documents.
 fn bless(table: &RiskTable, questions: &[Question], witness: Option<&str>) -> Result<()> {
     table.write()?;
-    process::run("build tccc with the new table", process::cargo("build").args(["--release", "--quiet"]))?;
+    process::build_fast_tccc()?;
     let words = list()?;
     FIGURES.write(&table.markdown(questions))?;
     witness.map_or(Ok(()), |witness| WITNESS.write(witness))?;
@@ -168,10 +168,8 @@ impl Campaign<'_> {
         fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         fs::write(&scenario, question.over(self.ids)).with_context(|| format!("write {}", scenario.display()))?;
         let out = folder.join(self.engine).join(&question.id);
-        if out.exists() {
-            fs::remove_dir_all(&out).with_context(|| format!("remove {}", out.display()))?;
-        }
-        let mut command = process::program(tccc());
+        process::remove(&out)?;
+        let mut command = process::program(process::fast_tccc());
         command.args(["run", "--quiet", "--engine", self.engine, "--runs", &self.runs.to_string(), "--out"]);
         command.arg(&out).arg(&scenario).args(only.iter().flat_map(|one| ["--only", one]));
         process::run(&question.id, command.stdout(std::process::Stdio::null()))?;
@@ -179,7 +177,7 @@ impl Campaign<'_> {
     }
 
     fn figures(&self, question: &Question, out: &Path) -> Result<Vec<(String, Figure)>> {
-        let mut command = process::program(tccc());
+        let mut command = process::program(process::fast_tccc());
         let text = process::output("read the results", command.arg("report").arg(out).args(["-o", "json"]))?;
         let report: Value = serde_json::from_str(&text).context("read a report")?;
         let cells = report["cells"].as_array().into_iter().flatten();
@@ -198,7 +196,7 @@ fn carried() -> Result<BTreeMap<String, Option<String>>> {
 }
 
 fn list() -> Result<Vec<Value>> {
-    readme::listed(&tccc())
+    readme::listed(&process::fast_tccc())
 }
 
 /// Whether an algorithm, or a header that it includes, asks for a companion program.
@@ -208,8 +206,4 @@ fn has_companion(id: &str) -> bool {
     let headers = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));
     let headers = headers.filter_map(|name| fs::read_to_string(bpf.join("include").join(name)).ok());
     headers.chain([text.clone()]).any(|text| text.contains(COMPANION))
-}
-
-fn tccc() -> PathBuf {
-    process::target().join("release/tccc")
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::guest::source;
-use crate::made::Block;
+use crate::made::{self, Block};
 use crate::process;
 use crate::setup::{self, Purpose};
 
@@ -22,9 +22,6 @@ pub struct Arguments {
     /// Write the table into bpf/README.md instead of comparing it
     #[arg(long)]
     bless: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Compiles each, has each carry data, and compares the table: `cargo xtask selftests`.
@@ -32,16 +29,13 @@ pub struct Arguments {
 /// Errors: packages are missing; one does not compile; a table in bpf/README.md that differs.
 /// Side effects: installs packages; writes below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Selftests, arguments.no_install)?;
+    setup::set_up(Purpose::Selftests)?;
     let folder = process::target().join("selftests");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let objects = compile(&folder)?;
-    let table = folder.join("table.md");
     let mut test = process::tests_of(["--test", "kernel"], "selftests::");
-    test.arg("--ignored").env("TCCC_SELFTESTS", objects).env("TCCC_SELFTESTS_TABLE", &table);
-    process::run("selftests", &mut test)?;
-    let table = fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))?;
-    if arguments.bless { TABLE.write(&table) } else { TABLE.compare(&table) }
+    test.arg("--ignored").env("TCCC_SELFTESTS", objects);
+    TABLE.settle(&made::table_of(&mut test, "TCCC_SELFTESTS_TABLE")?, arguments.bless)
 }
 
 /// Compiles the sources as the kernel's own build does, with a vmlinux.h of the running kernel and libbpf's headers that
@@ -55,12 +49,12 @@ fn compile(folder: &Path) -> Result<PathBuf> {
     )?;
     fs::write(folder.join("vmlinux.h"), types).context("write vmlinux.h")?;
     let template = folder.join("template");
-    let _ = fs::remove_dir_all(&template); // there is none at first
+    process::remove(&template)?;
     let mut tccc = process::cargo("run");
     tccc.args(["--quiet", "--package", "tccc", "--", "new", "headers_only"]).arg(&template);
     process::output("write libbpf's headers", &mut tccc)?;
     let objects = folder.join("objects");
-    let _ = fs::remove_dir_all(&objects); // there is none at first
+    process::remove(&objects)?;
     fs::create_dir_all(&objects).context("create the folder of objects")?;
     let sources = sources(&selftests.join("progs"))?;
     ensure!(!sources.is_empty(), "the kernel's source has no congestion control in {SELFTESTS}");
@@ -97,7 +91,7 @@ fn unpack(folder: &Path) -> Result<PathBuf> {
     if mark.exists() {
         return Ok(tree);
     }
-    let _ = fs::remove_dir_all(&tree); // there is none at first
+    process::remove(&tree)?;
     fs::create_dir_all(&tree).context("create the folder of the selftests")?;
     eprintln!("xtask: selftests: unpacking those of {} {}", source.package, source.version);
     let mut tar = process::program("tar");

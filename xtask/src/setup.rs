@@ -1,8 +1,8 @@
 //! The Debian packages tccc needs, why, and how they get onto this machine.
 
-use std::fmt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -13,9 +13,6 @@ use crate::process;
 /// What to install for.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Name what is missing and install nothing
-    #[arg(long)]
-    no_install: bool,
     /// The command that shall be able to run
     #[arg(long = "for", value_enum, default_value_t = Purpose::Ci)]
     purpose: Purpose,
@@ -52,16 +49,9 @@ pub enum Purpose {
 }
 
 /// This machine lacks packages, and they could or should not be installed: exit code 4.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Unmet(String);
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unmet {}
 
 /// What shows that a package is not needed because its content is there by other means.
 #[derive(Debug, Clone, Deserialize)]
@@ -102,17 +92,25 @@ const SKIPPABLE: [&str; 5] = ["mininet", "net-tools", "ns2", "systemd", "shellch
 
 /// Installs on its own: `cargo xtask setup`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    set_up(arguments.purpose, arguments.no_install)?;
+    set_up(arguments.purpose)?;
     eprintln!("xtask: setup: everything is here");
     Ok(())
 }
 
+/// Whether missing packages are installed.
+static MAY_INSTALL: AtomicBool = AtomicBool::new(true);
+
+/// From here on [`set_up`] names missing packages instead of installing them.
+pub fn forbid_installing() {
+    MAY_INSTALL.store(false, Ordering::Relaxed);
+}
+
 /// Makes sure that the packages for `purpose` are there, and says which of those that tests can skip are not.
 ///
-/// Errors: [`Unmet`] when something is missing and `no_install` is given, apt is not there or this is not root;
+/// Errors: [`Unmet`] when something is missing and may not be installed, apt is not there or this is not root;
 /// apt's own failure.
 /// Side effects: installs Debian packages.
-pub fn set_up(purpose: Purpose, no_install: bool) -> Result<()> {
+pub fn set_up(purpose: Purpose) -> Result<()> {
     let missing = missing(purpose);
     if missing.is_empty() {
         return Ok(());
@@ -121,17 +119,17 @@ pub fn set_up(purpose: Purpose, no_install: bool) -> Result<()> {
     for package in &missing {
         eprintln!("  {:14} {}", package.name, package.why);
     }
-    match obstacle(no_install) {
+    match obstacle() {
         Some(why) => go_without(&missing, why),
         None => install(&missing),
     }
 }
 
 /// Why nothing is installed.
-fn obstacle(no_install: bool) -> Option<&'static str> {
+fn obstacle() -> Option<&'static str> {
     let answers = || process::answers(&mut process::program("apt-get"));
-    match (no_install, process::is_root()) {
-        (true, _) => Some("shall not be installed"),
+    match (MAY_INSTALL.load(Ordering::Relaxed), process::is_root()) {
+        (false, _) => Some("shall not be installed"),
         (_, false) => Some("only root may install"),
         _ => (!answers()).then_some("there is no apt-get here"),
     }

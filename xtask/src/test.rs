@@ -12,10 +12,14 @@ use clap::{Args, ValueEnum};
 use crate::count::{Count, LibtestReader};
 use crate::process;
 use crate::setup::{self, Purpose};
-use crate::web;
+use crate::{tidy, web};
 
 /// The test programs of the host ring.
 const HOST: [&str; 5] = ["--lib", "--bin", "xtask", "--test", "host"];
+
+/// Tests that compare with snapshots and tables of fields.
+const SHOWN: [&str; 7] = ["algorithms::", "cli::", "explain::", "mistakes", "recording::", "report::", "view::"];
+const REFERENCE: &str = "scenarios/REFERENCE.md";
 
 /// Which tests.
 #[derive(Debug, Args)]
@@ -23,9 +27,6 @@ pub struct Arguments {
     /// One ring only
     #[arg(long, value_enum)]
     ring: Option<Ring>,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Tests by what they need.
@@ -43,7 +44,7 @@ pub enum Ring {
 ///
 /// Errors: a test failed, or the tests do not build.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Test, arguments.no_install)?;
+    setup::set_up(Purpose::Test)?;
     build()?;
     let count = match arguments.ring {
         Some(ring) => count_ring(ring)?,
@@ -136,4 +137,38 @@ fn skip_log(ring: &str) -> Result<PathBuf> {
 /// Some test programs. One package alone would be built again, with the features that it alone asks for.
 fn select(command: &mut Command, programs: &[&str]) {
     command.arg("--workspace").args(programs);
+}
+
+/// Builds for the kernel, checks the rules, drives every algorithm over the simulated paths: `cargo xtask check`.
+///
+/// Errors: the first of the three that does not hold.
+pub fn check() -> Result<()> {
+    process::run("kernel build", process::cargo("check").args(["--quiet", "--all-targets"]))?;
+    tidy::run()?;
+    process::run(
+        "host ring",
+        process::cargo("test").args(["--quiet", "--test", "host", "--", "algorithms::", "catalog::"]),
+    )
+}
+
+/// Loads every algorithm without registering it and prints the instructions the verifier walked: `cargo xtask verify`.
+///
+/// Errors: the verifier refuses an algorithm, or one costs more than the test allows.
+pub fn verify() -> Result<()> {
+    let mut test = process::tests_of(["--test", "kernel"], "verify::");
+    process::run("verify", test.env("TCCC_REQUIRE", "root,struct_ops"))
+}
+
+/// Runs the tests that compare snapshots and `scenarios/REFERENCE.md`, accepts what they show and lists the changed files:
+/// `cargo xtask bless`.
+///
+/// Errors: a test fails for another reason than its snapshot.
+/// Side effects: rewrites snapshot files and the tables of `scenarios/REFERENCE.md`.
+pub fn bless() -> Result<()> {
+    let mut tests = process::cargo("test");
+    tests.args(["--quiet", "--test", "host", "--"]).args(SHOWN);
+    let accepted = process::run("bless", tests.env("INSTA_UPDATE", "always").env("INSTA_FORCE_PASS", "1"));
+    process::run("bless", process::program("git").args(["--no-pager", "diff", "--stat", "--", "*.snap", REFERENCE]))?;
+    process::run("bless", process::program("git").args(["status", "--short", "--", "*.snap", "*.snap.new"]))?;
+    accepted
 }

@@ -13,6 +13,7 @@ mod words;
 
 use anyhow::{Result, bail};
 
+use scan::Language;
 use tree::{SourceFile, Tree};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,11 @@ impl Finding {
         Finding { line, message: message.into(), is_soft: false }
     }
 
+    /// One hard finding, or none.
+    fn unless(holds: bool, line: usize, message: impl FnOnce() -> String) -> Vec<Finding> {
+        if holds { Vec::new() } else { vec![Finding::hard(line, message())] }
+    }
+
     fn soft(line: usize, message: impl Into<String>) -> Self {
         Finding { line, message: message.into(), is_soft: true }
     }
@@ -38,8 +44,19 @@ impl Finding {
 type FileRule = fn(&SourceFile) -> Vec<Finding>;
 type TreeRule = fn(&Tree) -> Vec<(String, Finding)>;
 
-const FILE_RULES: [(&str, FileRule); 23] = [
+const RUST_RULES: [(&str, FileRule); 4] = [
+    ("file says what it is for", rust::file_says_what_it_is_for),
+    ("no code in comments", rust::no_code_in_comments),
+    ("tests do not sleep", rust::tests_do_not_sleep),
+    ("started programs are installed", rust::started_programs_are_installed),
+];
+
+const C_RULES: [(&str, FileRule); 2] = [
     ("C file begins with its licence", algorithm::licence_comes_first),
+    ("C function size", size::c_functions_are_small),
+];
+
+const FILE_RULES: [(&str, FileRule); 17] = [
     ("algorithm has its headings", algorithm::header_has_headings),
     ("file stem is the id", algorithm::stem_is_the_id),
     ("algorithm includes one header", algorithm::only_the_one_header_is_included),
@@ -47,12 +64,7 @@ const FILE_RULES: [(&str, FileRule); 23] = [
     ("pure modules stay pure", layers::pure_modules_reach_nothing),
     ("only cli prints", layers::only_cli_writes_to_stdout),
     ("file size", size::file_is_not_too_long),
-    ("C function size", size::c_functions_are_small),
     ("file bytes", size::file_is_not_too_big),
-    ("file says what it is for", rust::file_says_what_it_is_for),
-    ("no code in comments", rust::no_code_in_comments),
-    ("tests do not sleep", rust::tests_do_not_sleep),
-    ("started programs are installed", rust::started_programs_are_installed),
     ("modules name a thing", rust::modules_name_a_thing),
     ("open ends have an issue", text::open_ends_have_an_issue),
     ("no registry host", text::no_registry_host_is_named),
@@ -82,7 +94,7 @@ pub fn run() -> Result<()> {
         eprintln!("tidy: {level}: {path}:{}: {} [{rule}]", finding.line, finding.message);
     }
     let hard = findings.iter().filter(|(_, _, finding)| !finding.is_soft).count();
-    let rules = FILE_RULES.len() + TREE_RULES.len();
+    let rules = RUST_RULES.len() + C_RULES.len() + FILE_RULES.len() + TREE_RULES.len();
     eprintln!("tidy: {} files, {rules} rules, {hard} errors, {} warnings", tree.files.len(), findings.len() - hard);
     if hard > 0 {
         bail!("tidy: {hard} errors");
@@ -94,8 +106,13 @@ pub fn run() -> Result<()> {
 fn check(tree: &Tree) -> Vec<(&'static str, String, Finding)> {
     let mut findings = Vec::new();
     for file in &tree.files {
-        for (name, rule) in FILE_RULES {
-            findings.extend(rule(file).into_iter().map(|finding| (name, file.path.clone(), finding)));
+        let of_language = match file.language() {
+            Some(Language::Rust) => &RUST_RULES[..],
+            Some(Language::C) => &C_RULES[..],
+            None => &[],
+        };
+        for (name, rule) in of_language.iter().chain(&FILE_RULES) {
+            findings.extend(rule(file).into_iter().map(|finding| (*name, file.path.clone(), finding)));
         }
     }
     for (name, rule) in TREE_RULES {

@@ -1,11 +1,9 @@
 //! The ports of the kernel's algorithms beside the originals in virtual time, and their table in the bpf/README.md.
 
-use std::fs;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::made::Block;
+use crate::made::{self, Block};
 use crate::process;
 
 const TABLE: Block = Block { document: "bpf/README.md", command: "cargo xtask twins --bless" };
@@ -24,18 +22,8 @@ pub struct Arguments {
 ///
 /// Errors: a port differs for a reason that its patch does not undo; the table differs; no guest is built.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let folder = process::target().join("xtask");
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    let table = folder.join("twins.md");
     let mut test = process::tests_of(["--test", "host"], "twins::");
-    test.env("TCCC_ALGORITHMS", arguments.ports.join(" ")).env("TCCC_TWINS_TABLE", &table);
-    // Skipped, the test would leave the table of another day.
-    test.env("TCCC_REQUIRE", "guest,gcc,patch");
-    process::run("twins", &mut test)?;
-    let table = fs::read_to_string(&table).with_context(|| format!("read {}", table.display()))?;
-    match (arguments.ports.is_empty(), arguments.bless) {
-        (true, true) => TABLE.write(&table),
-        (true, false) => TABLE.compare(&table),
-        (false, _) => Ok(()),
-    }
+    test.env("TCCC_ALGORITHMS", arguments.ports.join(" ")).env("TCCC_REQUIRE", "guest,gcc,patch");
+    let table = made::table_of(&mut test, "TCCC_TWINS_TABLE")?;
+    if arguments.ports.is_empty() { TABLE.settle(&table, arguments.bless) } else { Ok(()) }
 }

@@ -14,7 +14,6 @@ pub mod matrix;
 pub mod packages;
 mod verdicts;
 
-use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use crate::setup::{self, Purpose};
 use emulator::Acceleration;
 use guest::Job;
 use kernel::Choice;
-use machine::{Ended, Machine, Places};
+use machine::{Ended, Machine};
 
 /// What to run where.
 #[derive(Debug, Args)]
@@ -35,12 +34,6 @@ pub struct Arguments {
     kernel: Choice,
     #[command(flatten)]
     hardware: Hardware,
-    /// Print the command that starts QEMU, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
     /// The command, started in the workspace as root; its exit code becomes ours
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -50,7 +43,7 @@ pub struct Arguments {
 #[derive(Debug, Clone, Args)]
 pub struct Hardware {
     /// How long the guest may take, for example 90s or 10m
-    #[arg(long, default_value = "10m", value_parser = duration)]
+    #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     limit: Duration,
     /// Memory in megabytes; it holds what the guest writes
     #[arg(long, value_name = "MEGABYTES", default_value_t = 2048)]
@@ -66,59 +59,27 @@ pub struct Hardware {
     renew: bool,
 }
 
-impl Hardware {
-    fn machine(&self, emulator: emulator::Emulator) -> Machine {
-        let acceleration = self.acceleration.resolved();
-        let processors = acceleration.processors(self.processors);
-        let (memory_megabytes, limit) = (self.memory, self.limit);
-        Machine { emulator, acceleration, processors, memory_megabytes, limit }
-    }
-}
-
 /// The command in the guest ended with a code that is not 0, which becomes ours.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the command in the guest ended with {0}")]
 pub struct EndedWith(pub u8);
 
-impl fmt::Display for EndedWith {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the command in the guest ended with {}", self.0)
-    }
-}
-
-impl std::error::Error for EndedWith {}
-
 /// The guest did not come to its end in the time it was given.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the guest with {0} was stopped after {1:?}")]
 pub struct OutOfTime(String, Duration);
 
-impl fmt::Display for OutOfTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the guest with {} was stopped after {:?}", self.0, self.1)
-    }
-}
-
-impl std::error::Error for OutOfTime {}
-
 /// The job did not say a word: the machine that should run it never came so far.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("start the job in the guest")]
 pub struct NotStarted;
-
-impl fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("start the job in the guest")
-    }
-}
 
 /// Runs a command under another kernel: `cargo xtask vm --kernel 6.1 -- target/debug/tccc doctor`.
 ///
 /// Errors: [`EndedWith`] the command's own exit code; the guest died twice, or the limit was over; no kernel to be had.
 /// Side effects: installs packages where some are missing; unpacks kernels below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.dry_run {
-        println!("{}", planned(&arguments.kernel, &arguments.hardware));
-        return Ok(());
-    }
-    setup::set_up(Purpose::Vm, arguments.no_install)?;
+    setup::set_up(Purpose::Vm)?;
     match boot(&arguments.kernel, &arguments.hardware, &Job::new(arguments.command.clone()), &mut io::stdout())? {
         0 => Ok(()),
         code => Err(EndedWith(code).into()),
@@ -128,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Boots and returns the job's exit code; a guest that dies gets one more chance, a job that fails gets none.
 fn boot(choice: &Choice, hardware: &Hardware, job: &Job, stdout: &mut dyn Write) -> Result<u8> {
     let kernel = kernel::prepare(choice, hardware.renew)?;
-    let machine = hardware.machine(emulator::find()?);
+    let machine = Machine { emulator: emulator::find()?, hardware: hardware.clone() };
     for is_last in [false, true] {
         match machine.run(&kernel, job, stdout)? {
             Ended::Code(code) => return Ok(code),
@@ -138,53 +99,4 @@ fn boot(choice: &Choice, hardware: &Hardware, job: &Job, stdout: &mut dyn Write)
         }
     }
     unreachable!("the last attempt returns")
-}
-
-/// The command line of a boot, with the places of what is not there yet.
-fn planned(choice: &Choice, hardware: &Hardware) -> String {
-    let place = kernel::folder().join(format!("kernel-{choice}"));
-    let kernel = kernel::open(&place).unwrap_or_else(|_| kernel::Kernel::awaited(&place));
-    let emulator = emulator::Emulator::likely();
-    let places = Places { first_file_system: "FIRST-FILE-SYSTEM", console: "CONSOLE", code: "EXIT-CODE" };
-    machine::shown(&hardware.machine(emulator).command(&kernel, &places))
-}
-
-/// A number and `s` or `m`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.len().saturating_sub(1);
-    let seconds = match (text.get(..split).and_then(|number| number.parse::<u64>().ok()), text.get(split..)) {
-        (Some(number), Some("s")) => number,
-        (Some(number), Some("m")) => number * 60,
-        _ => return Err(format!("{text:?} is not a time such as 90s or 10m")),
-    };
-    Ok(Duration::from_secs(seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_has_a_unit() {
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
-        for text in ["", "10", "m", "1h", "-1s", "é"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn command_line_dies_with_us_and_with_the_limit() {
-        let acceleration = Acceleration::Tcg;
-        let hardware =
-            Hardware { limit: Duration::from_secs(90), memory: 512, processors: 1, acceleration, renew: false };
-        let line = planned(&"6.12".parse().unwrap(), &hardware);
-        assert!(
-            line.starts_with("setpriv --pdeathsig KILL timeout --kill-after=5 90 setpriv --pdeathsig KILL "),
-            "{line}"
-        );
-        for part in ["readonly=on", "-accel tcg", "-smp 1", "-m 512", "kernel-6.12", "-initrd FIRST-FILE-SYSTEM"] {
-            assert!(line.contains(part), "{part} in {line}");
-        }
-    }
 }

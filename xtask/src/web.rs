@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::setup::{self, Purpose};
@@ -28,9 +28,6 @@ pub struct Arguments {
     /// Also measure how often Chromium draws while 200 flows are plotted
     #[arg(long)]
     frames: bool,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Bundles the page, tests it and measures it when asked: `cargo xtask web`.
@@ -38,7 +35,7 @@ pub struct Arguments {
 /// Errors: a package is missing; the bundler or a test of the page fails.
 /// Side effects: installs packages of npm below `target/web`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Web, arguments.no_install)?;
+    setup::set_up(Purpose::Web)?;
     bundle()?;
     if arguments.test {
         test()?;
@@ -106,9 +103,7 @@ pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
     npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(&scratch);
     process::run("web", &mut npm)?;
     let modules = place.join("node_modules");
-    if modules.exists() {
-        fs::remove_dir_all(&modules).context("remove the packages of the last time")?;
-    }
+    process::remove(&modules)?;
     fs::rename(scratch.join("node_modules"), &modules).context("keep the packages of npm")?;
     fs::write(&manifest, &wanted).context("note which packages are there")?;
     Ok(place)
@@ -117,16 +112,12 @@ pub fn install(folder: &str, name: &str) -> Result<PathBuf> {
 /// The pure parts in Node, then the page in Chromium over a recording.
 fn test() -> Result<()> {
     process::run("web", &mut node(&["--test", "tests/web/pure.test.mjs"]))?;
-    process::run("build", process::cargo("build").args(["--quiet", "--bin", "tccc"]))?;
+    process::build_tccc()?;
     let packages = install(TESTS, "tests")?;
     let pictures = process::target().join("web/pictures");
     fs::create_dir_all(&pictures).context("create the folder of pictures")?;
-    let program = process::target().join("debug/tccc");
-    if !program.is_file() {
-        bail!("{} was not built", program.display());
-    }
     let mut browser = node(&["tests/web/browser.mjs"]);
-    browser.env("TCCC", program).env("PICTURES", &pictures).env("PACKAGES", packages.join("node_modules"));
+    browser.env("TCCC", process::tccc()).env("PICTURES", &pictures).env("PACKAGES", packages.join("node_modules"));
     process::run("web", &mut browser)?;
     eprintln!("xtask: web: pictures in {}", pictures.display());
     Ok(())

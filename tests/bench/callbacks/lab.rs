@@ -7,30 +7,27 @@ pub mod samples;
 
 use std::fs::read_to_string;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use crate::namespaces::{ENDS, joined, run_on_last_processor, start_in};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
-use tccc::kernel::netlink::{VethEnd, add_address, create_veth, set_up};
 use tccc::kernel::netns::Netns;
 use tccc::kernel::offload::turn_offloads_off;
 
-const MTU: u32 = 1500;
-const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 78, 0, 1));
-const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 78, 0, 2));
+/// Interfaces of the two namespaces.
+const SENDING: &str = "bcalla";
+const RECEIVING: &str = "bcallb";
 /// Twice this is what the kernel keeps, half of that is window: under the 1000 packets of net.core.netdev_max_backlog.
 const RECEIVE_BUFFER_BYTES: usize = 512 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 /// A transfer that stalls this long fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The path. Each end works on a processor of its own.
+/// The path. Both ends work on the last processor: on two, packets of one connection overtake each other between them.
 pub struct Path {
     sender: Netns,
     receiver: Netns,
@@ -65,22 +62,17 @@ pub struct Transfer {
 }
 
 impl Path {
-    /// The pair "bcalla" and "bcallb", at its ends' full speed.
+    /// At its ends' full speed.
     pub fn new() -> Self {
-        let path = Path { sender: Netns::create().unwrap(), receiver: Netns::create().unwrap() };
-        let end = |netns, name| VethEnd { netns, name, mac: None, arp: true };
-        create_veth(&end(&path.sender, "bcalla"), &end(&path.receiver, "bcallb"), MTU).unwrap();
-        for (netns, name, address) in [(&path.sender, "bcalla", SENDER), (&path.receiver, "bcallb", RECEIVER)] {
-            set_up(netns, name).unwrap();
-            add_address(netns, name, address, 24).unwrap();
-            turn_offloads_off(netns, name).unwrap();
-        }
-        path
+        let [sender, receiver] = joined([SENDING, RECEIVING]);
+        turn_offloads_off(&sender, SENDING).unwrap();
+        turn_offloads_off(&receiver, RECEIVING).unwrap();
+        Path { sender, receiver }
     }
 
     /// Sends over a new connection that uses this algorithm, for so long.
     pub fn transfer(&self, algorithm: &str, time: Duration) -> Transfer {
-        let listener = self.receiver.run(|| Ok(TcpListener::bind((RECEIVER, 0))?)).unwrap();
+        let listener = self.receiver.run(|| Ok(TcpListener::bind((ENDS[1], 0))?)).unwrap();
         setsockopt(&listener, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES).unwrap();
         let address = listener.local_addr().unwrap();
         let received = AtomicU64::new(0);
@@ -99,20 +91,16 @@ impl Path {
         const REMEMBER_THRESHOLD: &str = "/proc/sys/net/ipv4/tcp_no_ssthresh_metrics_save";
         let path = Path::new();
         path.sender.run(|| Ok(std::fs::write(REMEMBER_THRESHOLD, "0")?)).unwrap();
-        let netns = path.sender.try_clone().unwrap();
         let mut command = Command::new("ip");
-        command.args(["route", "change", "10.78.0.0/24", "dev", "bcalla"]).stdin(Stdio::null());
-        command.args(growth.limits());
-        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe.
-        unsafe { command.pre_exec(move || netns.enter_for_good()) };
-        assert!(command.status().unwrap().success(), "the route takes its limits");
+        command.args(["route", "change", "10.78.0.0/24", "dev", SENDING]).args(growth.limits()).stdin(Stdio::null());
+        assert!(start_in(&path.sender, &mut command).status().unwrap().success(), "the route takes its limits");
         // The limits reach a connection through what the kernel remembers of an earlier one.
         path.transfer("reno", Duration::from_millis(50));
         path
     }
 
     fn send(&self, address: SocketAddr, algorithm: &str, time: Duration, received: &AtomicU64) -> f64 {
-        run_on_one();
+        run_on_last_processor();
         let mut stream = self.sender.run(|| Ok(TcpStream::connect(address)?)).unwrap();
         setsockopt(&stream, sockopt::TcpCongestion, &algorithm.into()).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -141,7 +129,7 @@ fn counted(text: &str, beginning: &str, what: &str) -> u64 {
 
 /// Reads until the sender closes.
 fn receive(listener: &TcpListener, received: &AtomicU64) {
-    run_on_one();
+    run_on_last_processor();
     let (mut stream, _) = listener.accept().unwrap();
     wake_late(&stream);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -163,11 +151,4 @@ fn wake_late(stream: &TcpStream) {
         libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const bytes).cast(), size)
     };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-}
-
-/// Both ends work on the last processor: on two, packets of one connection overtake each other between them.
-fn run_on_one() {
-    let mut set = CpuSet::new();
-    set.set(std::thread::available_parallelism().map_or(1, usize::from) - 1).unwrap();
-    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
 }

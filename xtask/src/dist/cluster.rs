@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{remove, tools};
-use crate::process;
+use super::tools;
+use crate::process::{self, remove};
 
 const IMAGE: &str = "tccc:local";
 /// What the ConfigMap of the DaemonSet holds, and what it holds to undo that.

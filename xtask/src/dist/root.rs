@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::process::{self, remove};
 use anyhow::{Context, Result, ensure};
-
-use super::remove;
-use crate::process;
 
 /// Where package managers keep what they know, and what any package changes there.
 const OF_THE_SYSTEM: [&str; 6] = ["var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ld.so.cache", "tmp"];

@@ -1,15 +1,15 @@
 //! A static program with everything that goes with it, for hosts without a package manager and for containers.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, DirEntry};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
 
-use super::{contents, remove};
-use crate::process;
+use super::contents;
+use crate::process::{self, remove};
 
 /// The machine that the static program is for; naming it keeps the flags from what runs while building.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
@@ -84,23 +84,22 @@ fn ensure_same_objects(folder: &Path, program: &Path) -> Result<()> {
     let again = folder.join("again");
     remove(&again)?;
     process::run("dist", process::program(program).arg("assets").arg(&again))?;
-    let (first, second) = (digests(&folder.join("objects"))?, digests(&again.join("objects"))?);
-    for (name, digest) in &first {
-        ensure!(second.get(name) == Some(digest), "{name} differs between two builds of the same source");
+    let (first, second) = (contents_of(&folder.join("objects"))?, contents_of(&again.join("objects"))?);
+    for (name, bytes) in &first {
+        ensure!(second.get(name) == Some(bytes), "{name:?} differs between two builds of the same source");
     }
     ensure!(first.len() == second.len(), "two builds make {} and {} objects", first.len(), second.len());
     eprintln!("xtask: dist: {} objects are the same bytes from two builds in two folders", first.len());
     remove(&again)
 }
 
-fn digests(folder: &Path) -> Result<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?.flatten() {
-        let bytes = fs::read(entry.path()).with_context(|| format!("read {}", entry.path().display()))?;
-        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        found.insert(entry.file_name().to_string_lossy().into_owned(), digest);
-    }
-    Ok(found)
+fn contents_of(folder: &Path) -> Result<BTreeMap<OsString, Vec<u8>>> {
+    let files = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?.flatten();
+    let content = |file: DirEntry| {
+        let bytes = fs::read(file.path()).with_context(|| format!("read {}", file.path().display()))?;
+        Ok((file.file_name(), bytes))
+    };
+    files.map(content).collect()
 }
 
 fn put(source: &Path, place: &Path, mode: &str) -> Result<()> {

@@ -1,42 +1,58 @@
 //! A real Slurm on this machine: munge, the controller and some nodes, all below one folder.
 
-use std::fs;
+use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
 /// The daemons may take so long to begin or to end.
 const START: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The environment of a node's daemons names it by this.
-const NODE_VARIABLE: &str = "TCCC_FLEET_NODE";
+/// Processes of a former cluster may take so long to end by themselves.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+/// The environment of every process of a cluster names its configuration by this. Slurm's own step daemons have little else.
+pub(super) const CONFIG_VARIABLE: &str = "SLURM_CONF";
+/// Holds every job.
+const PARTITION: &str = "all";
 
 /// Munge, the controller and the nodes; ended when dropped.
 pub(super) struct Cluster {
     pub folder: PathBuf,
     daemons: Vec<Child>,
+    /// One cluster at a time has the folder.
+    _lock: File,
 }
 
 impl Cluster {
-    /// Starts the nodes `node1` to `node{nodes}`, one processor each, in an empty folder.
+    /// Starts the nodes `node1` to `node{nodes}`, one processor each, in an empty `target/fleet`.
     ///
-    /// Errors: a program is missing; the nodes are not idle soon.
-    pub fn start(folder: &Path, nodes: usize) -> Result<Cluster> {
-        let mut cluster = Cluster { folder: folder.to_owned(), daemons: Vec::new() };
+    /// Errors: another cluster runs there; processes of a killed one do not end; a program is missing; the nodes are
+    /// not idle soon.
+    /// Side effects: ends the processes of a killed cluster, and removes its folder.
+    pub fn start(nodes: usize) -> Result<Cluster> {
+        let folder = process::target().join("fleet");
+        fs::create_dir_all(process::target()).context("make the folder of what is built")?;
+        let lock = File::create(folder.with_extension("lock")).context("create the lock of the cluster")?;
+        lock.try_lock().with_context(|| format!("another cluster runs in {}", folder.display()))?;
+        end_former(&folder)?;
+        if folder.exists() {
+            fs::remove_dir_all(&folder).context("remove the folder of an earlier cluster")?;
+        }
         fs::create_dir_all(folder.join("state")).context("make the folder of the controller")?;
+        let mut cluster = Cluster { folder, daemons: Vec::new(), _lock: lock };
         cluster.start_munge()?;
-        fs::write(cluster.config(), configuration(folder, nodes)?).context("write slurm.conf")?;
+        fs::write(cluster.config(), configuration(&cluster.folder, nodes)?).context("write slurm.conf")?;
         cluster.daemon(Command::new("slurmctld").args(["-D", "-f"]).arg(cluster.config()))?;
         for node in (1..=nodes).map(|number| format!("node{number}")) {
-            fs::create_dir_all(folder.join(format!("spool-{node}"))).context("make the folder of a node")?;
+            fs::create_dir_all(cluster.folder.join(format!("spool-{node}"))).context("make the folder of a node")?;
             let mut slurmd = Command::new("slurmd");
-            slurmd.env(NODE_VARIABLE, cluster.name(&node)).args(["-D", "-N", &node, "-f"]).arg(cluster.config());
-            cluster.daemon(&mut slurmd)?;
+            cluster.daemon(slurmd.args(["-D", "-N", &node, "-f"]).arg(cluster.config()))?;
         }
         let idle = Some(format!("{nodes} idle"));
         wait_for("idle nodes", START, || Ok(cluster.ask("sinfo", &["-h", "-o", "%D %t"])? == idle))?;
@@ -52,109 +68,164 @@ impl Cluster {
         {
             munge.arg(option).arg(self.folder.join(name));
         }
-        self.daemon(&mut munge)?;
+        self.daemon(&munge)?;
         wait_for("munged", START, || Ok(socket.exists()))
     }
 
-    /// A node of this cluster and no other.
-    fn name(&self, node: &str) -> String {
-        format!("{}/{node}", self.folder.display())
-    }
-
-    /// What `SLURM_CONF` names.
     pub fn config(&self) -> PathBuf {
-        self.folder.join("slurm.conf")
+        config(&self.folder)
     }
 
-    fn daemon(&mut self, command: &mut Command) -> Result<()> {
-        let name = Path::new(command.get_program()).to_string_lossy().into_owned();
-        let log = fs::File::create(self.folder.join(format!("{name}-{}.out", self.daemons.len())))?;
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
-        self.daemons.push(child.with_context(|| format!("start {name}"))?);
+    /// Starts a program that ends with us, even where we are killed.
+    fn daemon(&mut self, program: &Command) -> Result<()> {
+        let name = program.get_program().to_string_lossy();
+        let log = File::create(self.folder.join(format!("{name}-{}.out", self.daemons.len())))?;
+        let mut daemon = Command::new("setpriv");
+        daemon.args(["--pdeathsig", "TERM"]).arg(program.get_program()).args(program.get_args());
+        daemon.env(CONFIG_VARIABLE, self.config()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        self.daemons.push(daemon.spawn().with_context(|| format!("start {name}"))?);
         Ok(())
     }
 
     /// What a program of Slurm says; none while the controller does not answer.
     pub fn ask(&self, name: &str, words: &[&str]) -> Result<Option<String>> {
-        let output = Command::new(name).env("SLURM_CONF", self.config()).args(words).output();
+        let output = Command::new(name).env(CONFIG_VARIABLE, self.config()).args(words).output();
         let output = output.with_context(|| format!("start {name}"))?;
         Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
     }
 
-    /// Kills a node as a loss of power does: its daemon, the daemons of its tasks, and the tasks last, of whose end
-    /// nobody hears.
+    /// Kills a node as a loss of power does: its daemon and those of its tasks, which all write to its log, and the
+    /// tasks last, of whose end nobody hears.
     pub fn lose(&self, node: &str) -> Result<()> {
-        let daemons = having(&[format!("{NODE_VARIABLE}={}", self.name(node))])?;
+        let daemons = having_open(&self.folder.join(format!("slurmd-{node}.log")))?;
         let tasks = self.processes(&format!("SLURMD_NODENAME={node}"))?;
-        let parents = tasks.iter().filter_map(parent).filter(is_step_daemon);
-        let all: Vec<String> = daemons.into_iter().chain(parents).chain(tasks.clone()).collect();
-        println!("{node} is lost with {} processes", all.len());
-        let mut kill = Command::new("kill");
-        kill.arg("-KILL").args(all).stderr(Stdio::null());
-        let _ = kill.status(); // a process may have ended since it was listed
+        println!("{node} is lost with {} daemons and {} processes of tasks", daemons.len(), tasks.len());
+        signal("-KILL", daemons.iter().chain(&tasks));
         Ok(())
     }
 
-    /// The processes of this cluster's tasks that have a variable of Slurm's.
+    /// The processes of this cluster that have a variable.
     pub fn processes(&self, variable: &str) -> Result<Vec<String>> {
-        having(&[format!("SLURM_CONF={}", self.config().display()), variable.to_owned()])
+        having(&[&marker(&self.config()), variable])
     }
-}
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.ask("scancel", &["--state=PENDING,RUNNING,SUSPENDED"]); // there may be no job left
+    /// Cancels the jobs that are left, waits for their end, and ends the daemons.
+    ///
+    /// Errors: a job does not end; a process of the cluster is left.
+    pub fn end(mut self) -> Result<()> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        if self.daemons.is_empty() {
+            return Ok(());
+        }
+        let jobs = wait_for("the end of cancelled jobs", START, || {
+            self.ask("scancel", &["--partition", PARTITION])?;
+            Ok(self.ask("squeue", &["-h"])?.is_some_and(|jobs| jobs.is_empty()))
+        });
         for mut daemon in self.daemons.drain(..).rev() {
-            let _ = Command::new("kill").arg(daemon.id().to_string()).status(); // it may have ended
+            signal("-TERM", [&daemon.id().to_string()]);
             if wait_for("the end of a daemon", START, || Ok(daemon.try_wait()?.is_some())).is_err() {
                 let _ = daemon.kill();
             }
             let _ = daemon.wait();
         }
+        jobs?;
+        let left = having(&[&marker(&self.config())])?;
+        ensure!(left.is_empty(), "the cluster left the processes {}", left.join(", "));
+        Ok(())
     }
 }
 
-/// The processes whose environment has all of these.
-fn having(variables: &[String]) -> Result<Vec<String>> {
-    let entries = fs::read_dir("/proc").context("list the processes")?;
-    let has_all = |process: &PathBuf| {
-        let environment = fs::read(process.join("environ")).unwrap_or_default();
-        let environment = String::from_utf8_lossy(&environment).into_owned();
-        variables.iter().all(|wanted| environment.split('\0').any(|variable| variable == wanted))
-    };
-    let own = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(has_all);
-    Ok(own.filter_map(|process| Some(process.file_name()?.to_str()?.to_owned())).collect())
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            eprintln!("xtask: fleet: {error:#}");
+        }
+    }
 }
 
-/// The processes that work in a folder, or whose command or environment names it.
-pub(super) fn users_of(folder: &Path) -> Result<Vec<PathBuf>> {
-    let name = folder.display().to_string();
-    let entries = fs::read_dir("/proc").context("list the processes")?;
-    let uses = |process: &PathBuf| {
+/// Ends the tasks of a cluster that was killed, with force where `SIGTERM` does not end them.
+///
+/// Errors: one does not end.
+fn end_former(folder: &Path) -> Result<()> {
+    let marker = marker(&config(folder));
+    for (how, time) in [("-TERM", LAST_WORDS), ("-KILL", START)] {
+        let left = having(&[&marker])?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        println!("a killed cluster left the processes {}: kill {how}", left.join(", "));
+        signal(how, &left);
+        let _ = wait_for("their end", time, || Ok(having(&[&marker])?.is_empty())); // looked at again below
+    }
+    let left = having(&[&marker])?;
+    ensure!(left.is_empty(), "the processes {} of a killed cluster do not end", left.join(", "));
+    Ok(())
+}
+
+fn config(folder: &Path) -> PathBuf {
+    folder.join("slurm.conf")
+}
+
+fn marker(config: &Path) -> String {
+    format!("{CONFIG_VARIABLE}={}", config.display())
+}
+
+/// Any of the processes may have ended since it was listed.
+fn signal<'a>(signal: &str, processes: impl IntoIterator<Item = &'a String>) {
+    let _ = Command::new("kill").arg(signal).args(processes).stderr(Stdio::null()).status();
+}
+
+/// The processes whose environment has all of these.
+fn having(variables: &[&str]) -> Result<Vec<String>> {
+    processes(|process| {
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        variables.iter().all(|wanted| environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes()))
+    })
+}
+
+/// The processes that have a file open.
+fn having_open(file: &Path) -> Result<Vec<String>> {
+    processes(|process| {
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|one| one == file)
+    })
+}
+
+/// The processes that work in a folder, or whose command or environment names a place in it.
+pub(super) fn users_of(folder: &Path) -> Result<Vec<String>> {
+    processes(|process| {
         let texts = ["environ", "cmdline"].map(|file| fs::read(process.join(file)).unwrap_or_default());
         let works_there = fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(folder));
-        works_there || texts.iter().any(|text| String::from_utf8_lossy(text).contains(&name))
-    };
-    Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).filter(uses).collect())
+        works_there || texts.iter().any(|text| names(&String::from_utf8_lossy(text), folder))
+    })
 }
 
-/// The process that started another.
-fn parent(process: &String) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:")).map(|id| id.trim().to_owned())
+/// Whether a list of words and variables names a folder or a place in it.
+fn names(text: &str, folder: &Path) -> bool {
+    text.split(['\0', '=', ':']).any(|word| Path::new(word).starts_with(folder))
 }
 
-fn is_step_daemon(process: &String) -> bool {
-    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.starts_with("slurmstepd"))
+fn processes(is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
+    let entries = fs::read_dir("/proc").context("list the processes")?;
+    let wanted = entries.flatten().filter(|entry| is_wanted(&entry.path()));
+    Ok(wanted.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
 /// A job that is requeued begins soon, and a node that is lost is missed soon.
 fn configuration(folder: &Path, nodes: usize) -> Result<String> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").context("read the name of this machine")?;
-    let (host, folder, last_port) = (host.trim(), folder.display(), 17010 + nodes);
+    let (host, folder) = (host.trim(), folder.display());
+    let ports = free_ports(1 + nodes)?;
+    let nodes = (1..).zip(&ports[1..]).map(|(number, port)| {
+        format!("NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1\n")
+    });
+    let (controller, nodes): (_, String) = (ports[0], nodes.collect());
     Ok(format!(
         "ClusterName=tccc\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
-         SlurmctldPort=16817\nAuthType=auth/munge\nCredType=cred/munge\n\
+         SlurmctldPort={controller}\nAuthType=auth/munge\nCredType=cred/munge\n\
          AuthInfo=socket={folder}/munge.socket,cred_expire=5\n\
          StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool-%n\n\
          SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd-%n.pid\n\
@@ -163,9 +234,14 @@ fn configuration(folder: &Path, nodes: usize) -> Result<String> {
          SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nKillWait=5\n\
          SchedulerParameters=batch_sched_delay=0,sched_interval=1\nMailProg=/bin/true\n\
          SlurmdTimeout=6\nMessageTimeout=5\n\
-         NodeName=node[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17011-{last_port}] CPUs=1\n\
-         PartitionName=all Nodes=node[1-{nodes}] Default=YES MaxTime=INFINITE State=UP\n"
+         {nodes}PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
     ))
+}
+
+/// Ports on which nobody listens.
+fn free_ports(number: usize) -> Result<Vec<u16>> {
+    let sockets: Vec<_> = (0..number).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<_, _>>()?;
+    sockets.iter().map(|socket| Ok(socket.local_addr().context("read the number of a port")?.port())).collect()
 }
 
 /// Waits for a condition.
@@ -180,4 +256,18 @@ pub(super) fn wait_for(what: &str, time: Duration, mut holds: impl FnMut() -> Re
         thread::sleep(LOOK_EVERY);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_is_named_by_whole_components() {
+        let folder = Path::new("/a/tmp-1");
+        let named = ["TMPDIR=/a/tmp-1\0", "tccc\0--out=/a/tmp-1/b\0", "PATH=/bin:/a/tmp-1/bin\0"];
+        let others = ["TMPDIR=/a/tmp-12\0", "PATH=/b/a/tmp-1\0", "tmp-1\0"];
+        assert_eq!(named.map(|text| names(text, folder)), [true; 3], "{named:?}");
+        assert_eq!(others.map(|text| names(text, folder)), [false; 3], "{others:?}");
+    }
 }

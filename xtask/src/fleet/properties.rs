@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::trial::{Trial, tccc};
+use super::trial::Trial;
 use crate::process;
 
 /// What stands before the version of tccc in the record of a host.
@@ -16,7 +16,7 @@ const VERSION: &str = "\"tccc\": \"";
 
 /// The blocks of the nodes are those of one machine's plan: same digest, same runs and seeds, each run in one block.
 pub(super) fn blocks_are_of_one_plan(trial: &Trial<'_>, whole: &Path) -> Result<()> {
-    let mut dry = process::program(tccc());
+    let mut dry = process::program(process::tccc());
     dry.arg("run").args(&trial.words).args(["--dry-run", "-o", "json"]);
     let plan: Value = serde_json::from_str(&process::output("print the plan", &mut dry)?).context("read the plan")?;
     let blocks = plan["blocks"].as_array().context("the plan has no blocks")?;
@@ -66,13 +66,24 @@ pub(super) fn lost_task_moved(trial: &Trial<'_>, task: usize) -> Result<()> {
 }
 
 /// Each task published its block once; the next submission found it.
-pub(super) fn each_block_is_made_once(trial: &Trial<'_>, blocks: usize) -> Result<()> {
-    for task in 1..=blocks {
+pub(super) fn each_block_is_made_once(trial: &Trial<'_>) -> Result<()> {
+    for task in 1..=trial.blocks {
         let log = trial.results().join(format!("task-{task}.log"));
         let log = fs::read_to_string(log).context("read the log of a task")?;
         ensure!(log.matches("published: ").count() == 1, "task {task} did not publish its block once:\n{log}");
         let is_found = log.contains(" already");
         ensure!(is_found != (trial.cancelled == Some(task)), "task {task} was made twice:\n{log}");
+    }
+    Ok(())
+}
+
+/// `slurm.sh` wrote what `tccc report` writes of the results, as text and as a page.
+pub(super) fn report_is_written(trial: &Trial<'_>) -> Result<()> {
+    for (name, format) in [("report.log", "text"), ("report.html", "html")] {
+        let written = fs::read_to_string(trial.results().join(name)).with_context(|| format!("read {name}"))?;
+        let wanted = call_report(trial, &["-o", format])?;
+        let wanted = String::from_utf8_lossy(&wanted.stdout);
+        ensure!(!wanted.is_empty() && written.contains(&*wanted), "{name} is not the report:\n{written}");
     }
     Ok(())
 }
@@ -152,12 +163,13 @@ pub(super) fn report(trial: &Trial<'_>) -> Result<Value> {
 
 /// The report of a folder as data.
 pub(super) fn report_of(results: &Path) -> Result<Value> {
-    let text = process::output("report", Command::new(tccc()).arg("report").arg(results).args(["-o", "json"]))?;
+    let text =
+        process::output("report", Command::new(process::tccc()).arg("report").arg(results).args(["-o", "json"]))?;
     serde_json::from_str(&text).context("read the report")
 }
 
 fn call_report(trial: &Trial<'_>, options: &[&str]) -> Result<Output> {
-    let output = Command::new(tccc()).arg("report").arg(trial.results()).args(options).output();
+    let output = Command::new(process::tccc()).arg("report").arg(trial.results()).args(options).output();
     output.context("start `tccc report`")
 }
 

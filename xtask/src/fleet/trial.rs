@@ -5,12 +5,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::cluster::{Cluster, users_of, wait_for};
+use super::cluster::{CONFIG_VARIABLE, Cluster, users_of, wait_for};
 use super::host;
 use crate::{guest, process};
 
@@ -48,6 +47,8 @@ pub(super) struct Trial<'a> {
     pub cluster: &'a Cluster,
     /// What all tasks get: a scenario and options.
     pub words: Vec<String>,
+    /// Blocks of the experiment.
+    pub blocks: usize,
     pub faults: Faults,
     /// User and group of the tasks.
     pub user: u32,
@@ -59,9 +60,9 @@ pub(super) struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// Makes the user's folders and the program that goes wrong.
-    pub fn prepare(cluster: &'a Cluster, words: Vec<String>, faults: Faults, user: u32) -> Result<Self> {
+    pub fn prepare(cluster: &'a Cluster, words: Vec<String>, blocks: usize, faults: Faults, user: u32) -> Result<Self> {
         let home = cluster.folder.join("user");
-        let trial = Trial { cluster, words, faults, user, home, lost: None, cancelled: None };
+        let trial = Trial { cluster, words, blocks, faults, user, home, lost: None, cancelled: None };
         fs::create_dir_all(trial.marks()).context("make the user's folders")?;
         for folder in [&trial.home, &trial.marks()] {
             chown(folder, Some(user), Some(user)).context("give the user a folder")?;
@@ -69,7 +70,7 @@ impl<'a> Trial<'a> {
         let guest = trial.home.join("guest");
         process::output("copy the guest", process::program("cp").arg("-r").arg(guest::place()?).arg(guest))?;
         let faults = if matches!(faults, Faults::Placed) { FAULTS } else { "" };
-        let text = WRAPPER.replace("FAULTS", faults).replace("TCCC", &tccc().display().to_string());
+        let text = WRAPPER.replace("FAULTS", faults).replace("TCCC", &process::tccc().display().to_string());
         fs::write(trial.wrapper(), text).context("write the program")?;
         fs::set_permissions(trial.wrapper(), fs::Permissions::from_mode(0o755)).context("write the program")?;
         Ok(trial)
@@ -101,18 +102,23 @@ impl<'a> Trial<'a> {
 
     /// Submits the experiment and waits until all jobs are over.
     pub fn submit_plainly(&mut self) -> Result<()> {
-        self.submit(&tccc())?;
+        self.submit(&process::tccc())?;
         self.wait(|_| Ok(()))
     }
 
-    /// Returns the number of the array's job.
+    /// Submits with one task more than there are blocks, and returns the number of the array's job.
+    ///
+    /// Errors: `slurm.sh` fails, or makes another number of tasks than of blocks.
     fn submit(&self, program: &Path) -> Result<String> {
         let mut submit = process::program(process::workspace().join("scenarios/fleet/slurm.sh"));
         submit.uid(self.user).gid(self.user).env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
         submit.env("TCCC_GUEST", self.home.join("guest")).env("MARKS", self.marks());
-        submit.env("SLURM_CONF", self.cluster.config()).env("TCCC", program).arg(self.results()).args(&self.words);
+        submit.env(CONFIG_VARIABLE, self.cluster.config());
+        submit.env("TASKS", (self.blocks + 1).to_string()).env("TCCC", program).arg(self.results()).args(&self.words);
         let said = process::output("submit", &mut submit)?;
         print!("{said}");
+        let expected = format!("{0} blocks in {0} tasks", self.blocks);
+        ensure!(said.contains(&expected), "slurm.sh did not make {expected}: {said}");
         let job = said.strip_prefix("job ").and_then(|rest| rest.split_once(':'));
         Ok(job.context("slurm.sh names no job")?.0.to_owned())
     }
@@ -225,16 +231,11 @@ impl<'a> Trial<'a> {
     pub fn nodes_of(&self, task: usize) -> Result<BTreeSet<String>> {
         Ok(self.starts()?.into_iter().filter(|(other, _)| *other == task).map(|(_, node)| node).collect())
     }
-}
 
-/// The program that is tried.
-pub(super) fn tccc() -> PathBuf {
-    process::target().join("debug/tccc")
-}
-
-/// The same experiment in one piece on this machine.
-pub(super) fn run_whole(words: &[String], results: &Path) -> Result<()> {
-    let mut run = Command::new(tccc());
-    run.current_dir(process::workspace()).arg("run").args(words).arg("--out").arg(results);
-    process::output("run in one piece", &mut run).map(drop)
+    /// Makes the same experiment in one piece on this machine.
+    pub fn run_whole(&self, results: &Path) -> Result<()> {
+        let mut run = process::program(process::tccc());
+        run.env(CONFIG_VARIABLE, self.cluster.config()).arg("run").args(&self.words).arg("--out").arg(results);
+        process::output("run in one piece", &mut run).map(drop)
+    }
 }

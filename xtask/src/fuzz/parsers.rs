@@ -12,6 +12,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use super::Arguments;
 use crate::made::Block;
@@ -161,10 +162,10 @@ fn build_option() -> Result<PathBuf> {
 fn look(parser: &str, program: &Path, seconds: u32) -> Result<Total> {
     let folder = folder(parser);
     let corpus = folder.join("corpus");
-    let scratch = Scratch::make(parser)?;
+    let scratch = scratch()?;
     fs::create_dir_all(&corpus).with_context(|| format!("make {}", corpus.display()))?;
     let mut command = process::program(program);
-    command.env("TCCC_PARSER", parser).env("TCCC_SEEDS", &corpus).env("TCCC_SCRATCH", &scratch.0);
+    command.env("TCCC_PARSER", parser).env("TCCC_SEEDS", &corpus).env("TCCC_SCRATCH", scratch.path());
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
     command.arg(format!("-timeout={INPUT_SECONDS}")).arg(format!("-rss_limit_mb={MEMORY_MB}"));
     command.arg(format!("-artifact_prefix={}/", folder.display()));
@@ -207,23 +208,11 @@ fn last_number(log: &str, word: &str) -> Option<u64> {
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// A folder in memory for inputs that are files; removed when dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(parser: &str) -> Result<Scratch> {
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = base.join(format!("tccc-parsers-{}-{parser}", std::process::id()));
-        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-        Ok(Scratch(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder in memory for inputs that are files.
+fn scratch() -> Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.context("make a folder for inputs")
 }
 
 impl Total {

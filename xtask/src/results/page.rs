@@ -3,13 +3,11 @@
 use serde_json::Value;
 
 use super::store::Summary;
-use super::summary::{is_same_place, latest, place, runs, told, way};
+use super::summary::{ENGINES, cells, is_same_place, latest, place, report_of, runs, told, way};
 
 pub const DOCUMENT: &str = "scenarios/RESULTS.md";
 /// What was measured before results left summaries in the tree.
 const ON_THE_KERNEL: &str = include_str!("kernel.md");
-/// Engines in the order of their columns.
-const ENGINES: [(&str, &str); 2] = [("kernel", "real kernel"), ("virtual", "virtual time")];
 
 /// The page of these papers' summaries.
 pub fn text(papers: &[(&str, Vec<Summary>)]) -> String {
@@ -44,7 +42,7 @@ fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
     );
     for (paper, summaries) in papers {
         for (name, reports) in summaries {
-            let [kernel, virtual_] = ENGINES.map(|(engine, _)| report_of(reports, engine).map_or("-".to_owned(), runs));
+            let [kernel, virtual_] = ENGINES.map(|(_, engine)| report_of(reports, engine).map_or("-".to_owned(), runs));
             let seed = told(&reports[0]["seed"]);
             text += &format!(
                 "| [{paper}/{name}]({paper}/{name}.toml) | {seed} | {kernel} | {virtual_} | {} |\n",
@@ -55,19 +53,11 @@ fn overview(papers: &[(&str, Vec<Summary>)]) -> String {
     text
 }
 
-fn report_of<'a>(reports: &'a [Value], engine: &str) -> Option<&'a Value> {
-    reports.iter().find(|report| report["host"]["engine"] == engine)
-}
-
 /// How many cells are as published or expected, of those that have either.
 fn verdicts(report: &Value) -> String {
     let count = |verdict: &str| cells(report).filter(|cell| cell["verdict"] == verdict).count();
     let (within, outside) = (count("within"), count("outside"));
     if within + outside == 0 { "-".to_owned() } else { format!("{within} of {}", within + outside) }
-}
-
-fn cells(report: &Value) -> impl Iterator<Item = &Value> {
-    report["cells"].as_array().into_iter().flatten()
 }
 
 /// The published and measured ratios of a scenario; empty where none is published.
@@ -82,11 +72,11 @@ fn ratios(scenario: &str, reports: &[Value]) -> String {
     let mut text = format!("\n### {scenario}: {}\n\n", told(&first["title"]));
     reports.iter().for_each(|report| text += &format!("- {}\n", way(report)));
     text += &format!("- ratios over {}\n\n| place | variant | metric | published |", told(&first["baseline"]));
-    ENGINES.iter().for_each(|(_, heading)| text += &format!(" {heading} |"));
+    ENGINES.iter().for_each(|(heading, _)| text += &format!(" {heading} |"));
     text += "\n| --- | --- | --- | ---: | ---: | ---: |\n";
     for cell in all {
         let same = |other: &&Value| other["metric"] == cell["metric"] && is_same_place(other, cell);
-        let [kernel, virtual_] = ENGINES.map(|(engine, _)| {
+        let [kernel, virtual_] = ENGINES.map(|(_, engine)| {
             let there = report_of(reports, engine).and_then(|report| cells(report).find(same));
             there.map_or("-".to_owned(), |cell| ratio(&cell["ratio_to_baseline"]))
         });

@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 
-/// Columns of a table behind the place: heading, and the engine's name in a report.
-const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
+/// The simulator's name as an engine.
+const SIMULATOR: &str = "ns2";
+/// Headings of the engines' columns, and the names of engines in a report.
+pub const ENGINES: [(&str, &str); 2] = [("real kernel", "kernel"), ("virtual time", "virtual")];
+/// A cell that an engine did not run.
+static NOTHING: Value = Value::Null;
 
 pub fn head(paper: &str) -> String {
     format!(
@@ -35,13 +39,20 @@ pub fn section(name: &str, reports: &[Value]) -> String {
     text
 }
 
+pub fn report_of<'a>(reports: &'a [Value], engine: &str) -> Option<&'a Value> {
+    reports.iter().find(|report| report["host"]["engine"] == engine)
+}
+
+pub fn cells(report: &Value) -> impl Iterator<Item = &Value> {
+    report["cells"].as_array().into_iter().flatten()
+}
+
 /// How many runs the cells of a report have: `5`, or `2 to 5`.
 pub fn runs(report: &Value) -> String {
-    let cells = report["cells"].as_array().into_iter().flatten();
-    let runs: Vec<u64> = cells.filter_map(|cell| cell["measured"]["n"].as_u64()).collect();
-    match (runs.iter().min(), runs.iter().max()) {
+    let runs = || cells(report).filter_map(|cell| cell["measured"]["n"].as_u64());
+    match (runs().min(), runs().max()) {
         (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
-        (_, most) => most.copied().unwrap_or_default().to_string(),
+        (_, most) => most.unwrap_or_default().to_string(),
     }
 }
 
@@ -59,7 +70,7 @@ pub fn way(report: &Value) -> String {
 
 /// Virtual time has the most runs.
 pub fn latest(reports: &[Value]) -> &Value {
-    reports.iter().find(|report| report["host"]["engine"] == "virtual").unwrap_or(&reports[0])
+    report_of(reports, "virtual").unwrap_or(&reports[0])
 }
 
 /// What a report says of the published numbers, and which parameter it chooses.
@@ -85,7 +96,7 @@ fn selection(selection: &Value) -> String {
 /// The metrics with published numbers; without any the first of the report.
 pub fn metrics(reports: &[Value]) -> Vec<String> {
     let mut all: Vec<(String, bool)> = Vec::new();
-    for cell in reports.iter().flat_map(|report| report["cells"].as_array().into_iter().flatten()) {
+    for cell in reports.iter().flat_map(cells) {
         let (name, is_published) = (told(&cell["metric"]), !cell["published"].is_null());
         match all.iter_mut().find(|(other, _)| *other == name) {
             Some(known) => known.1 |= is_published,
@@ -96,14 +107,11 @@ pub fn metrics(reports: &[Value]) -> Vec<String> {
     if published.is_empty() { all.into_iter().take(1).map(|(name, _)| name).collect() } else { published }
 }
 
-fn table(metric: &str, reports: &[Value]) -> String {
-    let cells_of = |engine: &str| -> Vec<&Value> {
-        let report = reports.iter().find(|report| report["host"]["engine"] == engine);
-        let cells = report.and_then(|report| report["cells"].as_array()).into_iter().flatten();
-        cells.filter(|cell| cell["metric"] == metric).collect()
+fn table<'a>(metric: &str, reports: &'a [Value]) -> String {
+    let cells_of = |engine: &str| -> Vec<&'a Value> {
+        report_of(reports, engine).into_iter().flat_map(cells).filter(|cell| cell["metric"] == metric).collect()
     };
-    let columns = ENGINES.map(|(_, engine)| cells_of(engine));
-    let simulated = cells_of("ns2");
+    let (columns, simulated) = (ENGINES.map(|(_, engine)| cells_of(engine)), cells_of(SIMULATOR));
     let mut rows: Vec<&Value> = Vec::new();
     for cell in columns.iter().flatten() {
         if !rows.iter().any(|row| is_same_place(row, cell)) {
@@ -117,23 +125,16 @@ fn table(metric: &str, reports: &[Value]) -> String {
     );
     text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
     for row in rows.iter().filter(|row| !row["measured"].is_null()) {
-        let same = |cells: &[&Value]| -> Option<Value> {
-            cells.iter().find(|cell| is_same_place(cell, row)).map(|cell| (**cell).clone())
+        let at = |cells: &Vec<&'a Value>| -> &'a Value {
+            cells.iter().find(|cell| is_same_place(cell, row)).copied().unwrap_or(&NOTHING)
         };
-        let [kernel, virtual_] = [0, 1].map(|column: usize| same(&columns[column]));
-        let again = same(&simulated).map(|cell| cell["measured"].clone());
-        let rerun = [&virtual_, &kernel].into_iter().flatten().map(|cell| cell["rerun"]["measured"].clone());
-        let again = again.into_iter().chain(rerun).find(|measured| !measured.is_null());
-        let measured = |cell: Option<Value>| shown(cell.map(|cell| cell["measured"].clone()));
+        let ([kernel, virtual_], simulated) = (columns.each_ref().map(at), at(&simulated));
+        let again = [&simulated["measured"], &virtual_["rerun"]["measured"], &kernel["rerun"]["measured"]];
+        let again = again.into_iter().find(|measured| !measured.is_null()).unwrap_or(&NOTHING);
+        let [again, kernel, virtual_] = [again, &kernel["measured"], &virtual_["measured"]].map(shown);
         let published = row["published"].as_f64().map_or("-".to_owned(), number);
-        text += &format!(
-            "| {} | {} | {published} | {} | {} | {} |\n",
-            place(row),
-            told(&row["variant"]),
-            shown(again),
-            measured(kernel),
-            measured(virtual_),
-        );
+        let (place, variant) = (place(row), told(&row["variant"]));
+        text += &format!("| {place} | {variant} | {published} | {again} | {kernel} | {virtual_} |\n");
     }
     text
 }
@@ -151,12 +152,11 @@ pub fn place(cell: &Value) -> String {
     if values.is_empty() { "-".to_owned() } else { values.join(", ") }
 }
 
-fn shown(measured: Option<Value>) -> String {
-    let Some(mean) = measured.as_ref().and_then(|one| one["mean"].as_f64()) else { return "-".to_owned() };
-    let ends = measured.as_ref().and_then(|one| Some([one["ci95"][0].as_f64()?, one["ci95"][1].as_f64()?]));
-    match ends {
-        Some([low, high]) => with_half(mean, (high - low) / 2.0),
-        None => number(mean),
+fn shown(measured: &Value) -> String {
+    let Some(mean) = measured["mean"].as_f64() else { return "-".to_owned() };
+    match [0, 1].map(|end: usize| measured["ci95"][end].as_f64()) {
+        [Some(low), Some(high)] => with_half(mean, (high - low) / 2.0),
+        _ => number(mean),
     }
 }
 

@@ -4,7 +4,6 @@
 mod header;
 
 use super::Finding;
-use super::scan::Language;
 use super::tree::SourceFile;
 
 const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0-only";
@@ -27,15 +26,9 @@ const FAMILY_CORES: [&str; 10] = [
 
 /// The licence stands in the first line, in the comment form the kernel asks for.
 pub fn licence_comes_first(file: &SourceFile) -> Vec<Finding> {
-    if file.language() != Some(Language::C) {
-        return Vec::new();
-    }
     let first = file.text.lines().next().unwrap_or_default();
     let wanted = if file.path.ends_with(".h") { format!("/* {LICENCE} */") } else { format!("// {LICENCE}") };
-    if first == wanted {
-        return Vec::new();
-    }
-    vec![Finding::hard(1, format!("the first line is not `{wanted}`"))]
+    Finding::unless(first == wanted, 1, || format!("the first line is not `{wanted}`"))
 }
 
 /// One sentence, then the headings in their order, none empty, and `Differs` numbered or "none".

@@ -1,7 +1,6 @@
 //! Rules over Rust files: what must be said, and what must not be done.
 
 use super::Finding;
-use super::scan::Language;
 use super::tree::SourceFile;
 
 /// The one place of the tests that waits.
@@ -13,23 +12,14 @@ const KNOWN_PROGRAMS: &str = "cargo make bpftool setpriv frama-c perf clang iper
     bash kill munged mungekey python3 shellcheck slurmctld slurmd";
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 
-fn is_rust(file: &SourceFile) -> bool {
-    file.language() == Some(Language::Rust)
-}
-
 /// Every file begins with what it is for.
 pub fn file_says_what_it_is_for(file: &SourceFile) -> Vec<Finding> {
-    if !is_rust(file) || file.text.starts_with("//! ") {
-        return Vec::new();
-    }
-    vec![Finding::hard(1, "the file does not begin with `//!` and what it is for")]
+    let message = || "the file does not begin with `//!` and what it is for".to_owned();
+    Finding::unless(file.text.starts_with("//! "), 1, message)
 }
 
 /// Code that is commented out is deleted; git keeps it.
 pub fn no_code_in_comments(file: &SourceFile) -> Vec<Finding> {
-    if !is_rust(file) {
-        return Vec::new();
-    }
     let is_code = |line: &str| {
         let Some(comment) = line.trim_start().strip_prefix("// ") else { return false };
         comment.starts_with("#[") || comment.ends_with(");") || comment.ends_with("?;") || comment.ends_with(" {")
@@ -41,7 +31,7 @@ pub fn no_code_in_comments(file: &SourceFile) -> Vec<Finding> {
 
 /// Tests wait for conditions, not for time; a measurement that lasts a time says so on the line or above it.
 pub fn tests_do_not_sleep(file: &SourceFile) -> Vec<Finding> {
-    if !is_rust(file) || file.path == WAITING_PLACE {
+    if file.path == WAITING_PLACE {
         return Vec::new();
     }
     let scanned = file.scanned();
@@ -63,9 +53,6 @@ fn has_comment(file: &SourceFile, index: usize) -> bool {
 
 /// A program that is started by name is there after `cargo xtask setup`.
 pub fn started_programs_are_installed(file: &SourceFile) -> Vec<Finding> {
-    if !is_rust(file) {
-        return Vec::new();
-    }
     let scanned = file.scanned();
     let started = scanned.literals.iter().filter(|(line, _)| scanned.code[line - 1].contains("Command::new(\""));
     let unknown = started.filter(|(line, literal)| {
@@ -81,10 +68,8 @@ pub fn started_programs_are_installed(file: &SourceFile) -> Vec<Finding> {
 pub fn modules_name_a_thing(file: &SourceFile) -> Vec<Finding> {
     let stem = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
     let folders = file.path.split('/').any(|folder| EMPTY_NAMES.contains(&folder));
-    if file.is_product_rust() && (folders || EMPTY_NAMES.contains(&stem)) {
-        return vec![Finding::hard(0, format!("{EMPTY_NAMES:?} say nothing: name the thing"))];
-    }
-    Vec::new()
+    let is_empty = file.is_product_rust() && (folders || EMPTY_NAMES.contains(&stem));
+    Finding::unless(!is_empty, 0, || format!("{EMPTY_NAMES:?} say nothing: name the thing"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// Raw strings, nested comments, lifetimes.
+    /// Raw strings, lifetimes.
     Rust,
     C,
 }
@@ -21,26 +21,39 @@ pub struct Scanned {
     pub is_test: Vec<bool>,
 }
 
-/// What the characters at hand belong to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
+/// What stands at the beginning of a text.
+enum Token {
+    /// One character.
     Code,
-    LineComment,
-    BlockComment(usize),
-    Text,
-    RawText(usize),
+    /// So many bytes, marks included.
+    Comment(usize),
+    /// Bytes of the opening, of the content, and of the quotation mark or apostrophe that closes it.
+    Quoted([usize; 3]),
 }
 
 impl Scanned {
     pub fn new(text: &str, language: Language) -> Self {
-        let mut scanner = Scanner { language, within: Within::Code, literal: None, scanned: Scanned::default() };
-        scanner.next_line();
-        let characters: Vec<char> = text.chars().collect();
-        let mut at = 0;
-        while at < characters.len() {
-            at += scanner.take(&characters[at..], at.checked_sub(1).map(|before| characters[before]));
+        let mut scanned = Scanned::default();
+        scanned.end_line();
+        let (mut read, mut rest) = ("", text);
+        while let Some(first) = rest.chars().next() {
+            let is_in_word = read.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let length = match token(rest, language == Language::Rust && !is_in_word) {
+                Token::Code => scanned.code(&rest[..first.len_utf8()]),
+                Token::Comment(length) => scanned.blank(&rest[..length], true),
+                Token::Quoted([open, content, close]) => {
+                    let end = open + content;
+                    if first != '\'' {
+                        scanned.literals.push((scanned.code.len(), rest[open..end].to_owned()));
+                    }
+                    scanned.code(&rest[..open])
+                        + scanned.blank(&rest[open..end], false)
+                        + scanned.code(&rest[end..end + close])
+                }
+            };
+            rest = &rest[length..];
+            read = &text[..text.len() - rest.len()];
         }
-        let mut scanned = scanner.scanned;
         scanned.is_test = test_lines(&scanned.code);
         scanned
     }
@@ -50,184 +63,99 @@ impl Scanned {
         let lines = self.code.iter().zip(&self.is_test).enumerate();
         lines.filter(|(_, (_, is_test))| !**is_test).map(|(index, (line, _))| (index + 1, line.as_str()))
     }
-}
-
-struct Scanner {
-    language: Language,
-    within: Within,
-    literal: Option<(usize, String)>,
-    scanned: Scanned,
-}
-
-impl Scanner {
-    fn next_line(&mut self) {
-        self.scanned.code.push(String::new());
-        self.scanned.comments.push(String::new());
-    }
-
-    /// Takes what stands at the beginning of `rest`; returns how many characters that was.
-    fn take(&mut self, rest: &[char], before: Option<char>) -> usize {
-        if rest[0] == '\n' {
-            self.end_line();
-            return 1;
-        }
-        match self.within {
-            Within::Code => self.take_code(rest, before),
-            Within::LineComment => self.comment(rest, 1),
-            Within::BlockComment(depth) => self.take_block_comment(rest, depth),
-            Within::Text => self.take_text(rest),
-            Within::RawText(hashes) => self.take_raw_text(rest, hashes),
-        }
-    }
 
     fn end_line(&mut self) {
-        if self.within == Within::LineComment {
-            self.within = Within::Code;
-        }
-        if let Some((_, content)) = &mut self.literal {
-            content.push('\n');
-        }
-        self.next_line();
+        self.code.push(String::new());
+        self.comments.push(String::new());
     }
 
-    fn take_code(&mut self, rest: &[char], before: Option<char>) -> usize {
-        let is_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        match rest {
-            ['/', '/', ..] => self.begin(Within::LineComment, rest, 2),
-            ['/', '*', ..] => self.begin(Within::BlockComment(1), rest, 2),
-            ['"', ..] => self.begin(Within::Text, rest, 1),
-            ['r', ..] | ['b', 'r', ..] if self.language == Language::Rust && !is_word => self.take_raw_start(rest),
-            ['\'', ..] => self.take_quote(rest),
-            _ => self.code(rest, 1),
+    /// Takes code; returns its length.
+    fn code(&mut self, text: &str) -> usize {
+        match text {
+            "\n" => self.end_line(),
+            _ => self.code.last_mut().expect("there is a line").push_str(text),
         }
+        text.len()
     }
 
-    /// `r"`, `r#"`, `br"`: raw text; anything else that begins with these letters: code.
-    fn take_raw_start(&mut self, rest: &[char]) -> usize {
-        let start = if rest[0] == 'b' { 2 } else { 1 };
-        let hashes = rest[start..].iter().take_while(|&&c| c == '#').count();
-        if rest.get(start + hashes) != Some(&'"') {
-            return self.code(rest, 1);
-        }
-        self.begin(Within::RawText(hashes), rest, start + hashes + 1)
-    }
-
-    /// A character literal, or in Rust the beginning of a lifetime.
-    fn take_quote(&mut self, rest: &[char]) -> usize {
-        let length = match rest {
-            [_, '\\', _, tail @ ..] => tail.iter().position(|&c| c == '\'').map(|end| end + 4),
-            [_, _, '\'', ..] => Some(3),
-            _ => None,
-        };
-        let Some(length) = length else { return self.code(rest, 1) };
-        self.line().push_str(&format!("'{}'", " ".repeat(length - 2)));
-        length
-    }
-
-    fn take_block_comment(&mut self, rest: &[char], depth: usize) -> usize {
-        match rest {
-            ['*', '/', ..] => {
-                self.within = if depth == 1 { Within::Code } else { Within::BlockComment(depth - 1) };
-                self.blank(2)
+    /// Takes what is no code, and perhaps a comment; returns its length.
+    fn blank(&mut self, text: &str, is_comment: bool) -> usize {
+        for (index, line) in text.split('\n').enumerate() {
+            if index > 0 {
+                self.end_line();
             }
-            ['/', '*', ..] if self.language == Language::Rust => {
-                self.within = Within::BlockComment(depth + 1);
-                self.blank(2)
+            self.code(&" ".repeat(line.chars().count()));
+            if is_comment {
+                self.comments.last_mut().expect("there is a line").push_str(line);
             }
-            _ => self.comment(rest, 1),
         }
-    }
-
-    fn take_text(&mut self, rest: &[char]) -> usize {
-        match rest {
-            ['"', ..] => self.end_literal(1),
-            // The end of the line is left to `take`, which counts lines.
-            ['\\', '\n', ..] => self.blank(1),
-            ['\\', _, ..] => self.literal(rest, 2),
-            _ => self.literal(rest, 1),
-        }
-    }
-
-    fn take_raw_text(&mut self, rest: &[char], hashes: usize) -> usize {
-        let is_end = rest[0] == '"' && rest.len() > hashes && rest[1..=hashes].iter().all(|&c| c == '#');
-        if is_end { self.end_literal(1 + hashes) } else { self.literal(rest, 1) }
-    }
-
-    fn begin(&mut self, within: Within, rest: &[char], length: usize) -> usize {
-        self.within = within;
-        if matches!(within, Within::Text | Within::RawText(_)) {
-            self.literal = Some((self.scanned.code.len(), String::new()));
-            return self.code(rest, length);
-        }
-        self.blank(length)
-    }
-
-    fn end_literal(&mut self, length: usize) -> usize {
-        self.within = Within::Code;
-        self.scanned.literals.extend(self.literal.take());
-        self.line().push('"');
-        self.blank(length - 1);
-        length
-    }
-
-    fn literal(&mut self, rest: &[char], length: usize) -> usize {
-        if let Some((_, content)) = &mut self.literal {
-            content.extend(&rest[..length]);
-        }
-        self.blank(length)
-    }
-
-    fn code(&mut self, rest: &[char], length: usize) -> usize {
-        self.line().extend(&rest[..length]);
-        length
-    }
-
-    fn comment(&mut self, rest: &[char], length: usize) -> usize {
-        self.scanned.comments.last_mut().expect("there is a line").extend(&rest[..length]);
-        self.blank(length)
-    }
-
-    fn blank(&mut self, length: usize) -> usize {
-        self.line().push_str(&" ".repeat(length));
-        length
-    }
-
-    fn line(&mut self) -> &mut String {
-        self.scanned.code.last_mut().expect("there is a line")
+        text.len()
     }
 }
 
-/// From `#[cfg(test)]` to the end of the item it stands on.
+fn token(rest: &str, may_be_raw: bool) -> Token {
+    if rest.starts_with("//") {
+        return Token::Comment(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if let Some(comment) = rest.strip_prefix("/*") {
+        return Token::Comment(comment.find("*/").map_or(rest.len(), |end| end + 4));
+    }
+    if let Some(text) = rest.strip_prefix('"') {
+        let mut is_escaped = false;
+        let end = text.find(|c: char| {
+            let is_end = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            is_end
+        });
+        return quoted(rest, 1, end);
+    }
+    if let Some(open) = raw_opening(rest).filter(|_| may_be_raw) {
+        let hashes = rest[..open].matches('#').count();
+        return quoted(rest, open, rest[open..].find(&format!("\"{}", "#".repeat(hashes))));
+    }
+    character(rest).map_or(Token::Code, |end| quoted(rest, 1, Some(end)))
+}
+
+/// A literal with its content; without an end it goes on to the end of the text.
+fn quoted(rest: &str, open: usize, end: Option<usize>) -> Token {
+    Token::Quoted([open, end.unwrap_or(rest.len() - open), end.map_or(0, |_| 1)])
+}
+
+/// Bytes of `r"`, `r#"` or `br"` at the beginning; none for anything else that begins with these letters.
+fn raw_opening(rest: &str) -> Option<usize> {
+    let marks = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
+    let content = marks.trim_start_matches('#').strip_prefix('"')?;
+    Some(rest.len() - content.len())
+}
+
+/// Bytes of a character in apostrophes; none for a lifetime of Rust.
+fn character(rest: &str) -> Option<usize> {
+    let content = rest.strip_prefix('\'')?;
+    let escape = content.strip_prefix('\\');
+    let first = escape.unwrap_or(content).chars().next()?.len_utf8() + usize::from(escape.is_some());
+    match escape {
+        Some(_) => content[first..].find('\'').map(|end| first + end),
+        None => content[first..].starts_with('\'').then_some(first),
+    }
+}
+
+/// From `#[cfg(test)]` to the last line of the item below it, which rustfmt indents alike.
 fn test_lines(code: &[String]) -> Vec<bool> {
-    let mut is_test = vec![false; code.len()];
-    let mut at = 0;
-    while at < code.len() {
-        if !code[at].trim_start().starts_with("#[cfg(test)]") {
-            at += 1;
-            continue;
+    let mut item = None;
+    let is_test = |line: &String| {
+        let (indent, text) = (line.len() - line.trim_start().len(), line.trim());
+        if item.is_none() && text.starts_with("#[cfg(test)]") {
+            item = Some(indent);
+            return true;
         }
-        let end = item_end(code, at);
-        is_test[at..=end].fill(true);
-        at = end + 1;
-    }
-    is_test
-}
-
-/// The line on which the item that begins at `start` ends: its closing brace, or the first semicolon.
-fn item_end(code: &[String], start: usize) -> usize {
-    let mut depth = 0_usize;
-    for (index, line) in code.iter().enumerate().skip(start) {
-        for character in line.chars() {
-            match character {
-                '{' => depth += 1,
-                '}' if depth <= 1 => return index,
-                '}' => depth -= 1,
-                ';' if depth == 0 => return index,
-                _ => (),
-            }
+        let is_inside = item.is_some();
+        let is_end_of_text = text.starts_with('"');
+        if item == Some(indent) && text.ends_with(['}', ';']) && !is_end_of_text {
+            item = None;
         }
-    }
-    code.len() - 1
+        is_inside
+    };
+    code.iter().map(is_test).collect()
 }
 
 #[cfg(test)]
@@ -241,7 +169,7 @@ mod tests {
         assert_eq!(scanned.code[0].trim_end(), "let a = \"    \";");
         assert_eq!(scanned.code[2].trim(), "let d = ' ';");
         assert!(scanned.code[3].starts_with("let f: &'a str = r#\""));
-        assert_eq!(scanned.comments[0], " y");
+        assert_eq!(scanned.comments[0], "// y");
         assert_eq!(scanned.literals, [(1, "// x".into()), (4, "g\"h".into())]);
     }
 
@@ -255,8 +183,8 @@ mod tests {
 
     #[test]
     fn tests_are_told_from_the_rest() {
-        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    const B: &str = \"\n\";\n}\nfn c() {}\n";
         let scanned = Scanned::new(text, Language::Rust);
-        assert_eq!(scanned.is_test, [false, true, true, true, true, false, false]);
+        assert_eq!(scanned.is_test, [false, true, true, true, true, true, false, false]);
     }
 }

@@ -32,17 +32,12 @@ pub fn file_is_not_too_long(file: &SourceFile) -> Vec<Finding> {
 }
 
 pub fn file_is_not_too_big(file: &SourceFile) -> Vec<Finding> {
-    if file.bytes <= FILE_BYTES {
-        return Vec::new();
-    }
-    vec![Finding::hard(0, format!("{} bytes, more than 1 MiB: generate it or fetch it when needed", file.bytes))]
+    let message = || format!("{} bytes, more than 1 MiB: generate it or fetch it when needed", file.bytes);
+    Finding::unless(file.bytes <= FILE_BYTES, 0, message)
 }
 
 /// Lines, nesting and parameters of every C function; clippy measures those in Rust, by `clippy.toml`.
 pub fn c_functions_are_small(file: &SourceFile) -> Vec<Finding> {
-    if file.language() != Some(Language::C) {
-        return Vec::new();
-    }
     let measured = |function: &Function| {
         let text = |what: &str| format!("{what} in `{}`", function.name);
         [

@@ -57,7 +57,8 @@ pub fn no_registry_host_is_named(file: &SourceFile) -> Vec<Finding> {
         dotted(&["deb", "debian", "org"]),
         dotted(&["security", "debian", "org"]),
     ];
-    lines_with(file, &hosts, "a package registry is named")
+    let hits = file.lines().filter(|(_, text)| hosts.iter().any(|host| text.contains(host.as_str())));
+    hits.map(|(line, _)| Finding::hard(line, "a package registry is named")).collect()
 }
 
 /// No path that exists on one machine only.
@@ -69,11 +70,6 @@ pub fn no_path_of_one_machine(file: &SourceFile) -> Vec<Finding> {
         |text: &str| folders.iter().any(|path| text.match_indices(path.as_str()).any(|(at, _)| begins(text, at)));
     let lines = file.lines().filter(|(_, text)| is_absolute(text));
     lines.map(|(line, _)| Finding::hard(line, "a path of one machine is named")).collect()
-}
-
-fn lines_with(file: &SourceFile, words: &[String], message: &str) -> Vec<Finding> {
-    let hits = file.lines().filter(|(_, text)| words.iter().any(|word| text.contains(word.as_str())));
-    hits.map(|(line, _)| Finding::hard(line, message)).collect()
 }
 
 /// A scenario says what it shows and, smoke tests aside, who published it.
@@ -111,10 +107,8 @@ pub fn lines_end_cleanly(file: &SourceFile) -> Vec<Finding> {
 /// The top level holds the entries of the architecture.
 pub fn top_level_is_known(file: &SourceFile) -> Vec<Finding> {
     let top = file.path.split('/').next().unwrap_or_default();
-    if top.starts_with('.') || TOP_LEVEL.contains(&top) {
-        return Vec::new();
-    }
-    vec![Finding::hard(0, format!("\"{top}\" is not one of {TOP_LEVEL:?}"))]
+    let is_known = top.starts_with('.') || TOP_LEVEL.contains(&top);
+    Finding::unless(is_known, 0, || format!("\"{top}\" is not one of {TOP_LEVEL:?}"))
 }
 
 /// The licence's text and the manifests' word for it agree.

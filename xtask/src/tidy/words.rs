@@ -53,10 +53,7 @@ pub fn sentences_are_short(file: &SourceFile) -> Vec<Finding> {
 
 pub fn readme_is_short(file: &SourceFile) -> Vec<Finding> {
     let words = file.text.split_whitespace().filter(|word| is_word(word)).count();
-    if file.path != "README.md" || words <= README {
-        return Vec::new();
-    }
-    vec![Finding::hard(0, format!("{words} words, at most {README}"))]
+    Finding::unless(file.path != "README.md" || words <= README, 0, || format!("{words} words, at most {README}"))
 }
 
 fn is_readme(file: &SourceFile) -> bool {

@@ -1,6 +1,7 @@
 //! The package in a booted Debian: a virtual machine with a disk of its own and systemd as its first process.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::kernel::{self, Choice};
-use super::{Hardware, emulator, machine};
+use super::machine::{self, Machine};
+use super::{Hardware, emulator};
 use crate::setup::{self, Purpose};
 use crate::{dist, process};
 
@@ -86,9 +88,6 @@ pub struct Arguments {
     kernel: Choice,
     #[command(flatten)]
     hardware: Hardware,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Tries the package: `cargo xtask vm-boot`.
@@ -96,29 +95,32 @@ pub struct Arguments {
 /// Errors: a step in the guest fails, with what it said; the package or the guest cannot be made.
 /// Side effects: installs packages where some are missing; writes below the build's folder.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Vm, arguments.no_install)?;
-    setup::set_up(Purpose::Dist, arguments.no_install)?;
+    setup::set_up(Purpose::Vm)?;
+    setup::set_up(Purpose::Dist)?;
     ensure!(process::is_root(), "a Debian takes root to make: run `cargo xtask vm-boot` as root");
     let package = arguments.package.clone().map_or_else(dist::package, Ok)?;
     let kernel = kernel::prepare(&arguments.kernel, arguments.hardware.renew)?;
-    let scratch = Scratch::new()?;
-    let disk = scratch.0.join("disk");
+    let scratch = tempfile::tempdir_in(kernel::folder()).context("create a folder for the guest")?;
+    let disk = scratch.path().join("disk");
     process::run("vm-boot", process::program("cp").arg("--sparse=always").arg(image()?).arg(&disk))?;
-    let job = scratch.0.join("job");
+    let job = scratch.path().join("job");
     fs::create_dir(&job).context("create the folder that the guest sees")?;
     fs::copy(&package, job.join("tccc.deb")).with_context(|| format!("copy {}", package.display()))?;
     for (name, content) in [("try.sh", TRY), ("10-site.toml", SITE), ("web.toml", POLICY), ("stage", "install\n")] {
         fs::write(job.join(name), content).with_context(|| format!("write {name}"))?;
     }
-    let mut machine = arguments.hardware.machine(emulator::find()?);
-    machine.limit = machine.limit.max(LIMIT);
+    let hardware = Hardware { limit: arguments.hardware.limit.max(LIMIT), ..arguments.hardware.clone() };
+    let machine = Machine { emulator: emulator::find()?, hardware };
     for number in 1..=BOOTS {
         eprintln!("xtask: vm-boot: boot {number} of Debian {RELEASE} with Linux {}", kernel.release);
         let console = machine.boot_disk(&kernel, &disk, &job)?;
         let said = fs::read_to_string(job.join("said")).unwrap_or_default();
         let code = fs::read_to_string(job.join("code")).unwrap_or_default();
         match code.trim() {
-            "0" => return print(&said),
+            "0" => {
+                said.lines().filter(|line| line.starts_with("== ")).for_each(|line| println!("{line}"));
+                return Ok(());
+            }
             "" if number < BOOTS && said.contains("== reboot") => {}
             "" => bail!("the guest said {said}\nand its console ends with\n{}", machine::last_lines(&console)),
             _ => bail!("the guest said {said}"),
@@ -127,36 +129,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     unreachable!("the last boot returns")
 }
 
-/// The steps that the guest went through, each with its time.
-#[allow(clippy::unnecessary_wraps, reason = "the end of a command")]
-fn print(said: &str) -> Result<()> {
-    said.lines().filter(|line| line.starts_with("== ")).for_each(|line| println!("{line}"));
-    Ok(())
-}
-
 /// The disk of a Debian that has booted never, made when it is not there yet.
 fn image() -> Result<PathBuf> {
     let image = kernel::folder().join(format!("boot-{RELEASE}.ext4"));
     if image.exists() {
         return Ok(image);
     }
-    let root = kernel::folder().join(format!("boot-root-{}", std::process::id()));
+    // apt's own user downloads into it.
+    let scratch = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir_in(kernel::folder());
+    let scratch = scratch.context("create a folder for the guest's Debian")?;
+    let root = scratch.path().join("root");
     let include = format!("--include={PACKAGES}");
-    let made = process::run(
-        "vm-boot",
-        process::program("mmdebstrap").args(["--variant=minbase", &include, RELEASE]).arg(&root),
-    )
-    .and_then(|()| settle(&root))
-    .and_then(|()| {
-        let fresh = image.with_extension("new");
-        let size = format!("{DISK_MEGABYTES}M");
-        let mut command = process::program("mke2fs");
-        command.args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d"]);
-        process::run("vm-boot", command.arg(&root).arg(&fresh).arg(size))?;
-        fs::rename(&fresh, &image).context("keep the guest's disk")
-    });
-    let _ = fs::remove_dir_all(&root);
-    made.map(|()| image)
+    let mut debian = process::program("mmdebstrap");
+    process::run("vm-boot", debian.args(["--variant=minbase", &include, RELEASE]).arg(&root))?;
+    settle(&root)?;
+    let fresh = image.with_extension("new");
+    let mut command = process::program("mke2fs");
+    command.args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d"]).arg(&root).arg(&fresh);
+    process::run("vm-boot", command.arg(format!("{DISK_MEGABYTES}M")))?;
+    fs::rename(&fresh, &image).context("keep the guest's disk")?;
+    Ok(image)
 }
 
 /// What the guest needs to boot by itself.
@@ -173,21 +165,4 @@ fn settle(root: &Path) -> Result<()> {
     }
     // There is no udev that would tell of the console.
     std::os::unix::fs::symlink("/dev/null", units.join("serial-getty@ttyS0.service")).context("leave the console alone")
-}
-
-/// A folder that goes with this process.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let folder = kernel::folder().join(format!("boot-{}", std::process::id()));
-        fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-        Ok(Scratch(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

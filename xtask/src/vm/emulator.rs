@@ -1,7 +1,7 @@
 //! Which QEMU, and how it computes: with the processor's help where that works, else in software.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -68,19 +68,6 @@ pub struct Emulator {
     pub firmware: Vec<PathBuf>,
 }
 
-impl Emulator {
-    /// The one that would be started, found without changing anything.
-    pub fn likely() -> Self {
-        let place = kernel::folder().join("qemu");
-        if place.exists() { Self::at(&place) } else { Emulator { program: NAME.into(), firmware: Vec::new() } }
-    }
-
-    fn at(place: &Path) -> Self {
-        let share = |name: &str| place.join("usr/share").join(name);
-        Emulator { program: place.join("usr/bin").join(NAME), firmware: vec![share("qemu"), share("seabios")] }
-    }
-}
-
 /// The installed QEMU, or, where that one is too old, the one of this release's backports, unpacked beside the kernels.
 ///
 /// Falls back to the installed one, with a warning, where the backports cannot be had.
@@ -115,7 +102,8 @@ fn unpacked() -> Result<Emulator> {
         packages.unpack(&PARTS.map(|part| format!("{part}/{release}-backports")), &fresh)?;
         fs::rename(&fresh, &place).with_context(|| format!("move QEMU to {}", place.display()))?;
     }
-    Ok(Emulator::at(&place))
+    let share = |name: &str| place.join("usr/share").join(name);
+    Ok(Emulator { program: place.join("usr/bin").join(NAME), firmware: vec![share("qemu"), share("seabios")] })
 }
 
 fn release_name(os_release: &str) -> Option<&str> {

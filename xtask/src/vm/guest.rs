@@ -171,17 +171,15 @@ mod tests {
             folder: "/".into(),
             environment: vec![("WORD".into(), "a 'b' $c".into()), ("PATH".into(), "/usr/bin:/bin".into())],
         };
-        let folder = std::env::temp_dir().join(format!("xtask-job-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let (mut script, mut files) = (job.script(), Vec::new());
         for (number, port) in PORTS.iter().enumerate() {
-            files.push(folder.join(number.to_string()));
+            files.push(folder.path().join(number.to_string()));
             script = script.replace(port, &files[number].to_string_lossy());
         }
         let script = script.replace("/run/vm/busybox poweroff -f", "true");
         assert!(process::program("sh").arg("-c").arg(script).status().unwrap().success());
         let said: Vec<String> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-        fs::remove_dir_all(&folder).unwrap();
         assert_eq!(said, ["it's|a 'b' $c|a b|", "", "7\n"]);
     }
 }

@@ -52,15 +52,6 @@ pub struct Kernel {
     pub modules: PathBuf,
 }
 
-impl Kernel {
-    /// Where a kernel would lie that is not unpacked yet.
-    pub fn awaited(place: &Path) -> Self {
-        let release = "RELEASE".to_owned();
-        let (image, modules) = (place.join("boot/vmlinuz-RELEASE"), place.join("lib/modules/RELEASE"));
-        Kernel { release, image, modules }
-    }
-}
-
 /// Where everything of the virtual machines lies.
 pub fn folder() -> PathBuf {
     process::target().join("vm")

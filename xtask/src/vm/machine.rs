@@ -1,15 +1,15 @@
 //! One boot of a guest: its command line, its end, and nothing left of it whatever happens to us.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::emulator::{Acceleration, Emulator};
+use super::Hardware;
+use super::emulator::Emulator;
 use super::guest::{self, Job};
 use super::kernel::{self, Kernel};
 use crate::process;
@@ -23,19 +23,11 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=5 panic=-1 oops=panic no_
 /// How much of the console is shown when a guest dies.
 const CONSOLE_LINES: usize = 20;
 
-/// The hardware of a guest.
-#[derive(Debug, Clone)]
+/// A guest before it boots.
+#[derive(Debug)]
 pub struct Machine {
-    /// What emulates it.
     pub emulator: Emulator,
-    /// How.
-    pub acceleration: Acceleration,
-    /// Processors.
-    pub processors: u32,
-    /// Memory in megabytes; files that the guest writes are in it.
-    pub memory_megabytes: u32,
-    /// When the guest is stopped.
-    pub limit: Duration,
+    pub hardware: Hardware,
 }
 
 /// How a guest ended.
@@ -56,10 +48,7 @@ struct Nameless {
 
 impl Nameless {
     fn with(content: &[u8]) -> Result<Self> {
-        let path = kernel::folder().join(format!("nameless-{}", std::process::id()));
-        let open = File::options().read(true).write(true).create_new(true).open(&path);
-        let mut file = open.with_context(|| format!("create {}", path.display()))?;
-        fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        let mut file = tempfile::tempfile_in(kernel::folder()).context("create a file for QEMU")?;
         file.write_all(content).context("write a file for QEMU")?;
         Ok(Nameless { file })
     }
@@ -127,7 +116,9 @@ impl Machine {
 
     /// The command that boots the kernel; `setpriv` has it die with us, `timeout` with the limit.
     pub fn command(&self, kernel: &Kernel, places: &Places) -> Command {
-        let seconds = self.limit.as_secs().max(1).to_string();
+        let seconds = self.hardware.limit.as_secs().max(1).to_string();
+        let acceleration = self.hardware.acceleration.resolved();
+        let processors = acceleration.processors(self.hardware.processors);
         let mut command = process::program("setpriv");
         command.args(["--pdeathsig", "KILL", "timeout", "--kill-after=5", &seconds, "setpriv", "--pdeathsig", "KILL"]);
         command.arg(&self.emulator.program);
@@ -135,8 +126,8 @@ impl Machine {
             command.arg("-L").arg(folder);
         }
         command.args(["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.args(self.acceleration.arguments());
-        command.args(["-smp", &self.processors.to_string(), "-m", &self.memory_megabytes.to_string()]);
+        command.args(acceleration.arguments());
+        command.args(["-smp", &processors.to_string(), "-m", &self.hardware.memory.to_string()]);
         command.args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"]);
         command.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-device", "virtio-serial-pci"]);
         for (number, path) in ["/dev/stdout", "/dev/stderr", places.code].iter().enumerate() {
@@ -169,13 +160,28 @@ fn passing_output_on(command: &mut Command, stdout: &mut dyn Write) -> Result<Ex
     })
 }
 
-/// The command in a form that can be pasted into a shell.
-pub fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:%@".contains(c);
-    let shown = words.map(|word| word.to_string_lossy()).map(|word| match word.chars().all(is_plain) {
-        true => word.into_owned(),
-        false => format!("'{word}'"),
-    });
-    shown.collect::<Vec<_>>().join(" ")
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::emulator::Acceleration;
+    use super::*;
+
+    #[test]
+    fn command_line_dies_with_us_and_with_the_limit() {
+        let acceleration = Acceleration::Tcg;
+        let hardware =
+            Hardware { limit: Duration::from_secs(90), memory: 512, processors: 1, acceleration, renew: false };
+        let emulator = Emulator { program: "qemu".into(), firmware: Vec::new() };
+        let kernel = Kernel { release: "6.12".into(), image: "vmlinuz-6.12".into(), modules: "modules".into() };
+        let places = Places { first_file_system: "FIRST-FILE-SYSTEM", console: "CONSOLE", code: "EXIT-CODE" };
+        let command = Machine { emulator, hardware }.command(&kernel, &places);
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let begin = "setpriv --pdeathsig KILL timeout --kill-after=5 90 setpriv --pdeathsig KILL qemu ";
+        assert!(line.starts_with(begin), "{line}");
+        for part in ["readonly=on", "-accel tcg", "-smp 1", "-m 512", "vmlinuz-6.12", "-initrd FIRST-FILE-SYSTEM"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
 }

@@ -56,9 +56,6 @@ pub struct Arguments {
     bless: bool,
     #[command(flatten)]
     hardware: Hardware,
-    /// Name missing packages instead of installing them
-    #[arg(long)]
-    no_install: bool,
 }
 
 /// Runs the kernel ring under each kernel and prints the table: `cargo xtask vm-matrix --kernel 6.1`.
@@ -67,7 +64,7 @@ pub struct Arguments {
 /// Side effects: as `cargo xtask vm`; keeps what the tests said beside the kernel, so that a table of several kernels can
 /// be made of several runs; with `--bless` writes the table into its document.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    setup::set_up(Purpose::Vm, arguments.no_install)?;
+    setup::set_up(Purpose::Vm)?;
     let [modules, words] = [&arguments.only, &arguments.tests].map(|it| it.iter().map(String::as_str).collect());
     let wanted = Wanted { modules, words };
     let mut columns = Vec::new();
@@ -102,9 +99,9 @@ fn column(choice: &Choice, arguments: &Arguments, wanted: &Wanted) -> Result<Ver
 /// A small part of it on the oldest and the newest kernel, counted into CI's count: what CI runs.
 ///
 /// A machine that cannot have QEMU or a kernel, or is too slow for them, skips, which is counted with the reason.
-pub fn check(count: &mut Count, no_install: bool) {
+pub fn check(count: &mut Count) {
     let tests = CHECKED_KERNELS.len() * CHECKED_TESTS.len();
-    if let Err(why) = setup::set_up(Purpose::Vm, no_install) {
+    if let Err(why) = setup::set_up(Purpose::Vm) {
         return count.skip(tests, format!("other kernels need a virtual machine: {why:#}"));
     }
     let wanted = Wanted { modules: CHECKED_MODULES.into(), words: CHECKED_TESTS.into() };
