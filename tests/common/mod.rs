@@ -72,8 +72,7 @@ pub fn run(code: i32, arguments: &str) -> Said {
 #[track_caller]
 pub fn check(code: i32, command: &mut Command) -> Said {
     let output = command.output().expect("the command starts");
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {}{}", stdout(&output), stderr(&output));
-    Said { output, command: format!("{command:?}") }
+    Said::of(code, format!("{command:?}"), output)
 }
 
 pub fn stdout(output: &Output) -> String {

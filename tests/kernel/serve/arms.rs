@@ -169,8 +169,8 @@ fn trace_names_the_arms(connections: &mut [Connection], (folder, port): (&Path, 
     assert!(live.status.success() && recorded.status.success(), "{}{}", stderr(&live), stderr(&recorded));
     let replay =
         |options: &[&str]| check(0, tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).args(options));
-    for output in [live, replay(&["--rule", RULE]).output] {
-        let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for text in [stdout(&live), replay(&["--rule", RULE]).stdout()] {
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let arms: std::collections::BTreeSet<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
         assert!(lines.iter().all(|line| line["rule"] == RULE), "a line of another rule");
         assert_eq!(arms.into_iter().collect::<Vec<_>>(), ["keep", "reno"], "of {} lines", lines.len());

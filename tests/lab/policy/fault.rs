@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tccc::fault::{POINTS, VARIABLE};
 
 use crate::common::{poll_until, tccc};
-use crate::lab::sandbox::{Said, stderr, stdout};
+use crate::lab::sandbox::{stderr, stdout};
 
 /// A command comes to its point within this time.
 const SOON: Duration = Duration::from_secs(30);
@@ -63,20 +63,23 @@ impl Stopped {
         )
     }
 
-    /// Lets it go on, and waits until it ends.
-    pub fn go_on(self) -> Said {
-        self.end(Signal::SIGCONT)
+    /// Lets it go on, and waits until it ends; the test fails unless it succeeds.
+    #[track_caller]
+    pub fn go_on(self) {
+        let output = self.end(Signal::SIGCONT);
+        assert!(output.status.success(), "the command that was stopped: {}{}", stdout(&output), stderr(&output));
     }
 
     /// Kills it where it stands.
+    #[track_caller]
     pub fn kill(self) {
-        self.end(Signal::SIGKILL);
+        assert_eq!(self.end(Signal::SIGKILL).status.signal(), Some(Signal::SIGKILL as i32));
     }
 
-    fn end(mut self, signal: Signal) -> Said {
+    fn end(mut self, signal: Signal) -> Output {
         let child = self.0.take().expect("it is ended once");
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-        Said { output: child.wait_with_output().unwrap(), command: "the stopped command".to_owned() }
+        child.wait_with_output().unwrap()
     }
 }
 
