@@ -14,7 +14,7 @@ pub mod tun;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,18 @@ pub fn run(code: i32, arguments: &str) -> Said {
 pub fn check(code: i32, command: &mut Command) -> Said {
     let output = command.output().expect("the command starts");
     Said::of(code, format!("{command:?}"), output)
+}
+
+/// Starts a command whose output [`end`] collects.
+pub fn begin(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+}
+
+/// Waits for a command that [`begin`] started; the test fails unless it ends with `code`.
+#[track_caller]
+pub fn end(code: i32, child: Child) -> Said {
+    let name = format!("process {}", child.id());
+    Said::of(code, name, child.wait_with_output().expect("its output can be read"))
 }
 
 pub fn stdout(output: &Output) -> String {

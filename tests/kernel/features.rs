@@ -4,11 +4,12 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::common::verdict::record_feature;
 use crate::common::{host_has, poll_until, test_alone};
+use crate::lab::group::Group;
 use crate::lab::sandbox::{BPF, default, in_sandbox, network, run, without};
 use crate::lab::socket::algorithm_of;
 use crate::lab::trace::Connection;
@@ -16,7 +17,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
-use tccc::kernel::cgroup;
 
 /// Generous for a busy host, and for a guest whose instructions are emulated.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -113,43 +113,17 @@ fn policy_by_port() {
     });
 }
 
-/// A cgroup that this process is in as long as the value lives.
-struct Inside {
-    path: PathBuf,
-    before: PathBuf,
-}
-
-impl Inside {
-    fn enter(name: &str) -> Self {
-        let mount = cgroup::mount_point().unwrap();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
-        let before = own.lines().find_map(|line| line.strip_prefix("0::/")).expect("a cgroup v2");
-        let (path, before) = (mount.join(name), mount.join(before));
-        fs::create_dir(&path).unwrap();
-        join(&path);
-        Inside { path, before }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        join(&self.before);
-        let _ = fs::remove_dir(&self.path);
-    }
-}
-
-fn join(cgroup: &Path) {
-    fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string()).unwrap();
-}
-
 #[test]
 fn policy_by_unit() {
     try_feature("policy by systemd unit", host_has!(root, struct_ops, bpffs, cgroup2), || {
         apply("[[rule]]\nname = \"unit\"\nunit = \"ldk-feature.service\"\nuse = \"dtcp\"\n", "");
         for _ in 0..2 {
-            let inside = Inside::enter("ldk-feature.service");
-            assert_eq!(Server::new().algorithms(), ["dtcp", "dtcp"], "the unit is built again each time");
-            drop(inside);
+            let unit = Group::create("/ldk-feature.service");
+            assert_eq!(
+                unit.inside(|| Server::new().algorithms()),
+                ["dtcp", "dtcp"],
+                "the unit is built again each time"
+            );
         }
         assert_eq!(Server::new().algorithms().map(|name| name == "dtcp"), [false, false]);
         run(0, "policy remove");

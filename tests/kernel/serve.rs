@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{HostSnapshot, needs, poll_until, tccc, test_alone};
+use crate::common::{HostSnapshot, check, needs, poll_until, tccc, test_alone};
+use crate::lab::group::{self, Group};
 use crate::lab::serve::{Answer, SOON, Server, read_answer};
 use crate::lab::trace::{Connection, loopback_netns, tcp_info};
 use nix::libc;
@@ -186,7 +187,7 @@ fn short_connections_are_counted_whole_and_no_event_is_sent() {
 fn connections_of_a_removed_cgroup_stay_counted() {
     needs!(root, btf, cgroup2);
     if let Some(cgroup) = std::env::var_os("TCCC_SERVE_CGROUP") {
-        std::fs::write(Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
+        group::join(cgroup.as_ref());
         let address = format!("127.0.0.1:{}", std::env::var("TCCC_SERVE_PORT").unwrap());
         Connection::open_at(&loopback_netns(), "reno", &address).send(BYTES);
         return;
@@ -198,17 +199,11 @@ fn connections_of_a_removed_cgroup_stay_counted() {
     let port = listener.local_addr().unwrap().port();
     let server = server(&netns, port, &["--metrics-only", "--listen", "127.0.0.1:0"]);
     let acked = |text: &str| sum(text, "tccc_acked_bytes_total", &["algorithm=\"reno\""]);
-    let mount = tccc::kernel::cgroup::mount_point().unwrap();
     for n in 1..=3 {
-        let cgroup = mount.join(format!("tccc-serve-{}-{n}", std::process::id()));
-        std::fs::create_dir(&cgroup).unwrap();
-        let output = test_alone(module_path!(), "connections_of_a_removed_cgroup_stay_counted")
-            .env("TCCC_SERVE_CGROUP", &cgroup)
-            .env("TCCC_SERVE_PORT", port.to_string())
-            .output()
-            .unwrap();
-        poll_until(SOON, "the cgroup is removed", || std::fs::remove_dir(&cgroup).is_ok());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let cgroup = Group::create(&format!("/tccc-serve-{}-{n}", std::process::id()));
+        let mut test = test_alone(module_path!(), "connections_of_a_removed_cgroup_stay_counted");
+        check(0, test.env("TCCC_SERVE_CGROUP", cgroup.path()).env("TCCC_SERVE_PORT", port.to_string()));
+        drop(cgroup);
         scrape(&netns, &server, "what it sent", |text| acked(text) >= (n * BYTES) as f64);
     }
     let mut sweeps = std::collections::BTreeSet::new();

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -70,6 +71,16 @@ fn hide_bpffs() {
             nix::mount::umount(words[1]).expect("the host's BPF file system can be left out");
         }
     }
+}
+
+/// What [`fill_run`] fills `/run` with.
+pub const BALLAST: &str = "/run/ballast";
+
+/// Gives the sandbox's `/run` this size, and leaves no byte of it free.
+pub fn fill_run(size: &str) {
+    mount(NONE, "/run", NONE, MsFlags::MS_REMOUNT, Some(format!("size={size}").as_str())).unwrap();
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(BALLAST).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
 }
 
 /// No record, no pin, no folder for either.

@@ -11,7 +11,7 @@ use crate::common::experiment::{
     numbers_that_arrive, place, run_command, unfinished,
 };
 use crate::common::need::quiet_attempt;
-use crate::common::{HostSnapshot, needs, poll_until};
+use crate::common::{HostSnapshot, begin, end, needs, poll_until};
 use anyhow::Result;
 use tccc::emulate::netns::Namespaces;
 use tccc::emulate::tunlink::TunLink;
@@ -160,20 +160,12 @@ fn killed_experiment_leaves_nothing_and_resumes_without_repeating() {
 fn interrupted_experiment_says_how_to_resume() {
     needs!(root, struct_ops, cgroup2, iperf3);
     let (_place, scenario, out) = place();
-    let child = run_command(&scenario, &out)
-        .args(["--jobs", "1", "--only", "variant=capped"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = begin(run_command(&scenario, &out).args(["--jobs", "1", "--only", "variant=capped"]));
     poll_until(Duration::from_secs(60), "a run began", || {
         fs::read_dir(out.join("runs")).is_ok_and(|mut folders| folders.next().is_some())
     });
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{said}");
-    assert!(said.contains("interrupted; finished runs are kept") && said.contains("resumes it"), "{said}");
+    end(5, child).stderr_has("interrupted; finished runs are kept").stderr_has("resumes it");
 }
 
 /// A dumbbell with everything that can be sent on it: bulk flows, transfers of a size with a connection each and over one,

@@ -1,13 +1,11 @@
 //! Algorithms with a companion program: attached with them, listed, and gone with them; the receiving side alone.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
-use tccc::kernel::cgroup;
 
 use crate::common::{host_has, poll_until};
+use crate::lab::group::Group;
 use crate::lab::sandbox::{assert_nothing_left, available, in_sandbox, run, status, stdout};
 
 /// Attachments of the program to cgroups, whoever holds them.
@@ -87,24 +85,14 @@ fn what_makes_no_sense_is_refused() {
     });
 }
 
-/// A cgroup that is removed at the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn companion_in_a_cgroup_that_went_is_drift() {
     with_attachments(host_has!(root, struct_ops, bpffs, cgroup2), |before| {
-        let folder = Folder(cgroup::mount_point().unwrap().join("ldk_companion"));
-        fs::create_dir(&folder.0).unwrap();
+        let group = Group::create("/ldk_companion");
         run(0, "load mswift --as ldk_cgroup --cgroup /ldk_companion");
-        assert_eq!(status()[0]["companion"]["cgroup"], folder.0.to_str().unwrap());
+        assert_eq!(status()[0]["companion"]["cgroup"], group.path().to_str().unwrap());
         assert_eq!(attachments(), before + 1);
-        drop(folder);
+        drop(group);
         poll_until(Duration::from_secs(5), "the attachment goes with its cgroup", || attachments() == before);
         let drift = status()[0]["drift"].to_string();
         assert!(drift.contains("its companion program is no longer attached"), "{drift}");

@@ -37,7 +37,6 @@ fn choice_of_a_program_is_respected_unless_the_rule_overrides_it() {
         lab.apply(of_bbr);
         assert_eq!(algorithms(lab, &by_listener), ["reno", "cubic"]);
         assert_eq!(algorithms(lab, &by_client), ["cubic", "reno"]);
-        remove();
     });
 }
 
@@ -50,7 +49,6 @@ fn later_choice_of_a_program_stays() {
         crate::lab::policy::pair::choose(&pair.client, "bbr").unwrap();
         pair.exchange(100_000);
         assert_eq!(pair.algorithms(), ["bbr", "cubic"]);
-        remove();
     });
 }
 
@@ -74,7 +72,6 @@ fn route_is_overridden_and_reported_unless_it_locks() {
         run(0, "policy show")
             .stdout_has("\n1 connections got another algorithm than their route names")
             .stdout_has("\n1 connections were refused: their route locks the algorithm");
-        remove();
     });
 }
 

@@ -1,6 +1,6 @@
 //! One generation takes the place of another: between two connections, whole or not at all.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tccc::policy::change;
 use tccc::policy::file;
 use tccc::policy::generation::GenerationRole;
 
-use crate::common::{host_has, tccc};
-use crate::lab::policy::pair::{connect_from, listen_at};
+use crate::common::{begin, host_has, tccc};
+use crate::lab::policy::pair::{address, join, listen_at};
 use crate::lab::policy::traffic::Traffic;
-use crate::lab::policy::{Ends, Lab, Pair, all, programs, remove, show, with_lab};
+use crate::lab::policy::{Ends, Lab, all, programs, show, with_lab};
 use crate::lab::sandbox::{available, run, stderr, stdout};
 
 const SWAPS: u32 = 210;
@@ -22,11 +22,9 @@ const PAUSE: Duration = Duration::from_millis(8);
 fn connect_until(lab: &Lab, stops: &AtomicBool, allowed: &[&str]) -> u64 {
     let mut made = 0;
     lab.inside(|| {
-        let listener = listen_at("127.0.0.1:0".parse().unwrap(), false, None);
-        let to = listener.local_addr().unwrap();
+        let listener = listen_at(address("127.0.0.1"), false, None);
         while !stops.load(Ordering::Relaxed) {
-            let client = connect_from("127.0.0.1:0".parse().unwrap(), to, None);
-            let mut pair = Pair { client, server: listener.accept().unwrap().0 };
+            let mut pair = join(address("127.0.0.1"), &listener);
             let names = pair.algorithms();
             assert!(names.iter().all(|name| allowed.contains(&name.as_str())), "connection {made}: {names:?}");
             if made % 16 == 0 {
@@ -51,7 +49,7 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
         let open = (0..40).map(|_| lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"))).collect();
         let traffic = Traffic::begin(open);
         let stops = AtomicBool::new(false);
-        let (begin, programs_before) = (std::time::Instant::now(), programs());
+        let (started, programs_before) = (std::time::Instant::now(), programs());
         let made = std::thread::scope(|scope| {
             let connecting = scope.spawn(|| connect_until(lab, &stops, &["cubic", "bbr"]));
             for swap in 1..=SWAPS {
@@ -60,7 +58,7 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
             stops.store(true, Ordering::Relaxed);
             connecting.join().unwrap()
         });
-        let elapsed = begin.elapsed();
+        let elapsed = started.elapsed();
         let (pairs, carried) = traffic.end();
         println!("{SWAPS} swaps in {elapsed:?}: {made} connections, {} MB, {:?}", carried.bytes >> 20, carried.longest);
         assert!(made > 1000);
@@ -69,7 +67,6 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
         crate::common::poll_until(crate::lab::policy::SOON, "only one generation is left", || {
             programs() <= programs_before
         });
-        remove();
     });
 }
 
@@ -95,20 +92,12 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
         check(2, &with("[[rule]]\nname = \"a\"\nremote_port = 0\nuse = \"bbr\"\n"), "expected a port from 1 to 65535");
         check(2, "", "expected 1 to 64 rules");
         assert!(!available().contains(&"dtcp".to_owned()), "what was loaded for a refused file is unloaded");
-        remove();
     });
 }
 
 fn start(lab: &Lab, name: &str, algorithm: &str) -> Child {
     let file = lab.file(name, &format!("version = 1\n{}", all(algorithm)));
-    let mut command: Command = tccc();
-    command
-        .args(["policy", "apply", "--accept-risk"])
-        .arg(file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    begin(tccc().args(["policy", "apply", "--accept-risk"]).arg(file))
 }
 
 /// Both load what they name, and one of them loads what the other names as well.
@@ -131,7 +120,6 @@ fn two_that_apply_at_once_come_one_after_another() {
                 available().into_iter().filter(|name| (name == "dtcp" || name == "tahoe") && name != winner).collect();
             assert!(unneeded.is_empty(), "round {round}: {unneeded:?} is named by no rule");
         }
-        remove();
     });
 }
 
@@ -142,7 +130,7 @@ fn apply_and_remove_at_once_leave_one_of_both() {
         for round in 0..6 {
             lab.apply(&all("cubic"));
             let applying = start(lab, "one.toml", "dtcp");
-            let removing = Command::spawn(tccc().args(["policy", "remove"]).stdout(Stdio::null())).unwrap();
+            let removing = begin(tccc().args(["policy", "remove"]));
             for child in [applying, removing] {
                 let output = child.wait_with_output().unwrap();
                 assert!(output.status.success(), "round {round}: {}", stderr(&output));
@@ -152,7 +140,6 @@ fn apply_and_remove_at_once_leave_one_of_both() {
             assert_eq!(lab.algorithms("127.0.0.1", "127.0.0.2"), [expected, expected], "round {round}");
             assert_eq!(available().contains(&"dtcp".to_owned()), decides, "round {round}");
         }
-        remove();
     });
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tccc::kernel::netns::Netns;
 
 use super::{Prometheus, scrape, server, sum};
-use crate::common::{host_has, poll_until, tccc};
-use crate::lab::sandbox::{self, Said, check, stderr, stdout};
+use crate::common::{begin, end, host_has, poll_until, tccc};
+use crate::lab::sandbox::{self, Said, check};
 use crate::lab::serve::{SOON, Server};
 use crate::lab::socket::path_of;
 use crate::lab::trace::Connection;
@@ -155,21 +155,19 @@ fn trace_names_the_arms(connections: &mut [Connection], (folder, port): (&Path, 
     let (file, port) = (folder.join("arms.tccc"), port.to_string());
     let start = |arguments: &[&str]| {
         let mut command = tccc();
-        command.args(["trace", "--port", &port, "--interval", "50ms", "--duration", "4s"]).args(arguments);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        begin(command.args(["trace", "--port", &port, "--interval", "50ms", "--duration", "4s"]).args(arguments))
     };
     let live = start(&["--rule", RULE, "-o", "jsonl"]);
     let recorder = start(&["--record", file.to_str().unwrap()]);
-    let begin = std::time::Instant::now();
+    let started = std::time::Instant::now();
     poll_until(SOON, "traffic while they trace", || {
         connections.iter_mut().for_each(|connection| connection.send(100));
-        begin.elapsed() >= std::time::Duration::from_secs(4)
+        started.elapsed() >= std::time::Duration::from_secs(4)
     });
-    let [live, recorded] = [live, recorder].map(|child| child.wait_with_output().unwrap());
-    assert!(live.status.success() && recorded.status.success(), "{}{}", stderr(&live), stderr(&recorded));
+    let [live, _] = [live, recorder].map(|child| end(0, child));
     let replay =
         |options: &[&str]| check(0, tccc().args(["trace", "-o", "jsonl", "--replay"]).arg(&file).args(options));
-    for text in [stdout(&live), replay(&["--rule", RULE]).stdout()] {
+    for text in [live.stdout(), replay(&["--rule", RULE]).stdout()] {
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let arms: std::collections::BTreeSet<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
         assert!(lines.iter().all(|line| line["rule"] == RULE), "a line of another rule");

@@ -7,7 +7,7 @@ use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter, ProgInfoQueryOp
 use tccc::kernel::cgroup;
 
 use crate::common::host_has;
-use crate::lab::policy::group::Group;
+use crate::lab::group::Group;
 use crate::lab::policy::{Ends, with_lab};
 use crate::lab::sandbox::{run, stdout};
 use crate::upgrade::instance;
