@@ -8,19 +8,21 @@ mod guest;
 pub mod host;
 pub mod need;
 mod netlink;
+mod owned;
 mod said;
 pub mod state;
 pub mod tun;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use tccc::kernel::netns::Netns;
 
 pub use host::HostSnapshot;
+pub use owned::Owned;
 pub use said::Said;
 
 /// Skips the test unless this host has every need listed; stands at the top of a test that returns nothing.
@@ -76,15 +78,14 @@ pub fn check(code: i32, command: &mut Command) -> Said {
 }
 
 /// Starts a command whose output [`end`] collects.
-pub fn begin(command: &mut Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+pub fn begin(command: &mut Command) -> Owned {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts").into()
 }
 
 /// Waits for a command that [`begin`] started; the test fails unless it ends with `code`.
 #[track_caller]
-pub fn end(code: i32, child: Child) -> Said {
-    let name = format!("process {}", child.id());
-    Said::of(code, name, child.wait_with_output().expect("its output can be read"))
+pub fn end(code: i32, command: Owned) -> Said {
+    Said::of(code, format!("process {}", command.id()), command.output())
 }
 
 pub fn stdout(output: &Output) -> String {

@@ -5,10 +5,10 @@ mod arms;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{HostSnapshot, check, needs, poll_until, tccc, test_alone};
+use crate::common::{HostSnapshot, Owned, check, needs, poll_until, tccc, test_alone};
 use crate::lab::group::{self, Group};
 use crate::lab::serve::{Answer, SOON, Server, read_answer};
 use crate::lab::trace::{Connection, loopback_netns, tcp_info};
@@ -275,7 +275,7 @@ fn prometheus_finds_no_fault_and_scrapes_it() {
 
 /// A Prometheus that scrapes one server; ended when dropped.
 struct Prometheus {
-    process: Child,
+    _process: Owned,
     port: u16,
 }
 
@@ -293,8 +293,7 @@ impl Prometheus {
         command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = netns.run(|| Ok(command.spawn()?)).unwrap();
-        Prometheus { process, port }
+        Prometheus { _process: netns.run(|| Ok(command.spawn()?)).unwrap().into(), port }
     }
 
     fn ask(&self, netns: &Netns, path: &str) -> Option<String> {
@@ -304,13 +303,6 @@ impl Prometheus {
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         Some(text)
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

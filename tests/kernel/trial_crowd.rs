@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{host_has, inhabit, poll_until, tccc};
+use crate::common::{STATE_FOLDER, host_has, inhabit, poll_until, tccc};
 use crate::lab::policy::traffic::Carried;
 use crate::lab::sandbox::{available, check, run};
 use crate::lab::trial::{BEFORE, Lab, SOON, in_lab, last_trial, on_trial, processes, start, status};
@@ -117,5 +117,5 @@ fn trip(lab: &Lab) {
     poll_until(SOON, "the guard trips", || on_trial().is_null());
     poll_until(SOON, "its guard ends", || processes().is_empty());
     assert_eq!((last_trial().0.as_str(), &status()["policy"]["generation"]), ("reverted", &before));
-    assert!(Path::new(crate::common::STATE_FOLDER).join("incidents").is_dir());
+    assert!(Path::new(STATE_FOLDER).join("incidents").is_dir());
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::common::host_has;
 use crate::lab::group::Group;
 use crate::lab::policy::pair::{address, join, listen_at};
-use crate::lab::policy::{Ends, NAME, remove, with_lab};
+use crate::lab::policy::{Ends, NAME, named_netns, remove, show, with_lab};
 use crate::lab::sandbox::{run, stdout};
 
 const RULES: &str = include_str!("../../fixtures/policies/explained.toml");
@@ -135,13 +135,13 @@ fn connection_that_is_not_open_is_explained_by_what_is_told_of_it() {
 #[test]
 fn connections_are_explained_while_a_namespace_of_a_rule_is_gone() {
     with_lab(host_has!(root, btf, bpffs, cgroup2), |lab| {
-        drop(crate::lab::policy::named_netns("ldk_brief"));
+        drop(named_netns("ldk_brief"));
         lab.apply("[[rule]]\nname = \"brief\"\nnetns = \"ldk_brief\"\nuse = \"bbr\"\n[[rule]]\nname = \"rest\"\nuse = \"cubic\"\n");
         nix::mount::umount("/run/netns/ldk_brief").unwrap();
         std::fs::remove_file("/run/netns/ldk_brief").unwrap();
         let pair = lab.pair(&Ends::new("127.0.0.1", "127.0.0.2"));
         assert_eq!(pair.algorithms(), ["cubic", "cubic"]);
-        let drift = crate::lab::policy::show()["drift"].to_string();
+        let drift = show()["drift"].to_string();
         assert!(drift.contains("for the network namespace \\\"ldk_brief\\\", which is gone"), "{drift}");
         let one = &explain(&format!("{}:{}", std::process::id(), pair.client.as_raw_fd()))[0];
         assert_eq!(

@@ -13,7 +13,7 @@ use tccc::kernel::cgroup;
 use crate::common::{host_has, poll_until, run, test_alone};
 use crate::lab::group::{self, Group};
 use crate::lab::policy::pair::{address, join};
-use crate::lab::policy::{Ends, Lab, SOON, remove, show, with_lab};
+use crate::lab::policy::{Ends, Lab, SOON, count, remove, show, with_lab};
 
 const UNIT: &str = "ldk_tccc.service";
 const RULE: &str = "[[rule]]\nname = \"unit\"\nunit = \"ldk_tccc.service\"\nuse = \"cubic\"\n";
@@ -45,7 +45,7 @@ fn hundred_restarts_leave_no_connection_without_its_rule_and_no_id_behind() {
             drop(pair);
             group::remove(&slice.path().join(UNIT));
         }
-        assert_eq!(crate::lab::policy::count(&show(), 0, 0, "set"), 200);
+        assert_eq!(count(&show(), 0, 0, "set"), 200);
         poll_until(SOON, "ids of cgroups that are gone are forgotten", || known_ids() == begin);
         assert_eq!(show()["counts"]["missed_cgroups"], 0);
     });

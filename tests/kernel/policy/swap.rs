@@ -1,6 +1,5 @@
 //! One generation takes the place of another: between two connections, whole or not at all.
 
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,11 +7,11 @@ use tccc::policy::change;
 use tccc::policy::file;
 use tccc::policy::generation::GenerationRole;
 
-use crate::common::{begin, host_has, tccc};
+use crate::common::{Owned, begin, host_has, poll_until, state, tccc};
 use crate::lab::policy::pair::{address, join, listen_at};
 use crate::lab::policy::traffic::Traffic;
-use crate::lab::policy::{Ends, Lab, all, programs, show, with_lab};
-use crate::lab::sandbox::{available, run, stderr, stdout};
+use crate::lab::policy::{Ends, Lab, SOON, all, programs, show, with_lab};
+use crate::lab::sandbox::{assert_nothing_left, available, run, stderr, stdout};
 
 const SWAPS: u32 = 210;
 /// After every sixteen connections, so that the swaps get the processors too.
@@ -64,9 +63,7 @@ fn connections_under_two_hundred_swaps_are_all_decided_and_none_is_reset() {
         assert!(made > 1000);
         pairs.iter().for_each(|pair| assert_eq!(pair.algorithms(), ["cubic", "cubic"], "open ones keep theirs"));
         assert_eq!(show()["generation"], SWAPS + 1);
-        crate::common::poll_until(crate::lab::policy::SOON, "only one generation is left", || {
-            programs() <= programs_before
-        });
+        poll_until(SOON, "only one generation is left", || programs() <= programs_before);
     });
 }
 
@@ -76,9 +73,9 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
         lab.apply(&all("cubic"));
         let plain = Ends::new("127.0.0.1", "127.0.0.2");
         let check = |code: i32, rules: &str, says: &str| {
-            let before = crate::common::state::lines();
+            let before = state::lines();
             lab.policy(code, "apply", rules).stderr_has(says);
-            assert_eq!(crate::common::state::lines(), before);
+            assert_eq!(state::lines(), before);
             assert_eq!(lab.pair(&plain).algorithms(), ["cubic", "cubic"]);
             assert_eq!(show()["generation"], 1);
         };
@@ -95,7 +92,7 @@ fn policy_that_cannot_be_applied_leaves_the_one_before() {
     });
 }
 
-fn start(lab: &Lab, name: &str, algorithm: &str) -> Child {
+fn start(lab: &Lab, name: &str, algorithm: &str) -> Owned {
     let file = lab.file(name, &format!("version = 1\n{}", all(algorithm)));
     begin(tccc().args(["policy", "apply", "--accept-risk"]).arg(file))
 }
@@ -109,7 +106,7 @@ fn two_that_apply_at_once_come_one_after_another() {
         {
             let both = [start(lab, "one.toml", one), start(lab, "other.toml", other)];
             for child in both {
-                let output = child.wait_with_output().unwrap();
+                let output = child.output();
                 assert!(output.status.success(), "{one} and {other}: {}", stderr(&output));
             }
             let shown = show();
@@ -132,7 +129,7 @@ fn apply_and_remove_at_once_leave_one_of_both() {
             let applying = start(lab, "one.toml", "dtcp");
             let removing = begin(tccc().args(["policy", "remove"]));
             for child in [applying, removing] {
-                let output = child.wait_with_output().unwrap();
+                let output = child.output();
                 assert!(output.status.success(), "round {round}: {}", stderr(&output));
             }
             let decides = show()["generation"].is_u64();
@@ -146,7 +143,7 @@ fn apply_and_remove_at_once_leave_one_of_both() {
 #[test]
 fn dry_runs_and_looks_change_nothing() {
     with_lab(host_has!(root, struct_ops, bpffs, cgroup2), |lab| {
-        let nothing = crate::common::state::lines();
+        let nothing = state::lines();
         let said = stdout(&lab.policy(0, "apply --dry-run --live", &all("dtcp")));
         let expected =
             ["load \"dtcp\"", "write the record /run/tccc/policy/record.json", "attach a policy at the cgroup "];
@@ -160,11 +157,11 @@ fn dry_runs_and_looks_change_nothing() {
         assert!(show()["policy"].is_null());
         assert_eq!(stdout(&run(0, "policy remove --dry-run")), "there is no policy\n");
         assert_eq!(stdout(&run(0, "policy remove")), "there is no policy\n");
-        assert_eq!(crate::common::state::lines(), nothing);
-        crate::lab::sandbox::assert_nothing_left();
+        assert_eq!(state::lines(), nothing);
+        assert_nothing_left();
 
         lab.apply(&all("dtcp"));
-        let applied = crate::common::state::lines();
+        let applied = state::lines();
         lab.policy(0, "apply --dry-run", &all("bbr"))
             .stdout_has("\n  replace generation 1 of the policy at the cgroup ");
         let said = stdout(&run(0, "policy remove --dry-run --live"));
@@ -176,9 +173,9 @@ fn dry_runs_and_looks_change_nothing() {
         lab.policy(1, "diff --exit-code", &all("bbr")).stdout_has("\n-use = \"dtcp\"\n+use = \"bbr\"\n");
         let toml = stdout(&run(0, "policy show -o toml"));
         assert_eq!(lab.policy(0, "diff", toml.strip_prefix("version = 1\n").unwrap()).stdout, b"");
-        assert_eq!(crate::common::state::lines(), applied);
+        assert_eq!(state::lines(), applied);
         assert_eq!(show()["generation"], 1);
         run(0, "unload --all");
-        assert_eq!(crate::common::state::lines(), nothing);
+        assert_eq!(state::lines(), nothing);
     });
 }

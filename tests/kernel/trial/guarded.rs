@@ -16,7 +16,7 @@ use tccc::units::{BitsPerSec, QueueSize};
 use crate::common::{STATE_FOLDER, host_has, poll_until, tccc};
 use crate::lab::policy::object::compile_text;
 use crate::lab::pty::Session;
-use crate::lab::sandbox::{check, run, stdout};
+use crate::lab::sandbox::{assert_nothing_left, check, run, stdout};
 use crate::lab::trial::{BEFORE, DEFAULT, Lab, SOON, algorithm_of, in_lab, last_trial, on_trial, processes, status};
 use crate::trial::link::Link;
 use crate::trial::steps::begin;
@@ -146,7 +146,7 @@ fn absolute_limit_reverts_where_nothing_can_be_written_too() {
         assert_eq!(lab.given(), DEFAULT);
         poll_until(SOON, "the guard ends", || processes().is_empty());
         assert!(incidents().is_empty());
-        crate::lab::sandbox::assert_nothing_left();
+        assert_nothing_left();
     });
 }
 

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Child;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::common::{begin, host_has, poll_until, tccc};
+use crate::common::{Owned, begin, host_has, poll_until, tccc};
 use crate::lab::sandbox::{assert_nothing_left, available, check, run, stderr, stdout};
 use crate::lab::trial::{
     BEFORE, DEFAULT, Lab, SOON, TRIED, guard, in_lab, is_gone, kill_all, last_trial, on_trial, processes, start, status,
@@ -43,8 +42,8 @@ fn one_trial_goes_on_at_a_time() {
     });
 }
 
-fn said(child: Child) -> (bool, String) {
-    let output = child.wait_with_output().unwrap();
+fn said(command: Owned) -> (bool, String) {
+    let output = command.output();
     (output.status.success(), stdout(&output) + &stderr(&output))
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockProtocol, SockType, recvmsg, setsockopt,
@@ -340,6 +341,17 @@ impl Seen {
         let times: Vec<Duration> = self.timed_marks().map(|(time, _)| time).collect();
         times.chunks_exact(2).map(|pair| pair[1].saturating_sub(pair[0]).as_secs_f64() * 1e6).collect()
     }
+}
+
+/// Every cgroup to which the companion program is attached by a link, whoever holds it.
+pub fn attached() -> Vec<u64> {
+    let programs = ProgInfoIter::default().filter(|program| program.name == "pair_delta");
+    let ours: Vec<u32> = programs.map(|program| program.id).collect();
+    let place = |link: LinkInfo| match link.info {
+        LinkTypeInfo::Cgroup(cgroup) if ours.contains(&link.prog_id) => Some(cgroup.cgroup_id),
+        _ => None,
+    };
+    LinkInfoIter::default().filter_map(place).filter(|&id| id != 0).collect()
 }
 
 /// Registers an algorithm of the catalogue for as long as the value lives, its companion in one cgroup alone.
