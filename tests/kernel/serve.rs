@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::{HostSnapshot, Owned, check, needs, poll_until, tccc, test_alone};
 use crate::lab::group::{self, Group};
-use crate::lab::serve::{Answer, SOON, Server, read_answer};
+use crate::lab::serve::{Answer, SOON, Server};
 use crate::lab::trace::{Connection, loopback_netns, tcp_info};
 use nix::libc;
 use tccc::kernel::netns::Netns;
@@ -25,13 +25,8 @@ fn server(netns: &Netns, port: u16, arguments: &[&str]) -> Server {
     netns.run(|| Ok(Server::start(command))).unwrap()
 }
 
-fn ask(netns: &Netns, server: &Server, path: &str, headers: &str) -> Answer {
-    let mut stream = netns.run(|| Ok(TcpStream::connect(("127.0.0.1", server.address.port()))?)).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    read_answer(&text)
+fn ask(netns: &Netns, server: &Server, path: &str, headers: &[&str]) -> Answer {
+    netns.run(|| Ok(server.ask(&format!("GET {path} HTTP/1.1"), headers))).unwrap()
 }
 
 /// The sum of a metric over its series that have all these labels.
@@ -46,9 +41,7 @@ struct Scraper(BufReader<TcpStream>);
 
 impl Scraper {
     fn connect(netns: &Netns, server: &Server) -> Scraper {
-        let stream = netns.run(|| Ok(TcpStream::connect(("127.0.0.1", server.address.port()))?)).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        Scraper(BufReader::new(stream))
+        Scraper(BufReader::new(netns.run(|| Ok(server.connect())).unwrap()))
     }
 
     fn scrape(&mut self) -> String {
@@ -89,7 +82,7 @@ fn allow_files(process: u32, files: libc::rlim_t) -> libc::rlim_t {
 fn scrape(netns: &Netns, server: &Server, what: &str, mut is_so: impl FnMut(&str) -> bool) -> String {
     let mut metrics = String::new();
     poll_until(SOON, what, || {
-        metrics = ask(netns, server, "/metrics", "").body;
+        metrics = ask(netns, server, "/metrics", &[]).body;
         is_so(&metrics)
     });
     metrics
@@ -258,7 +251,7 @@ fn prometheus_finds_no_fault_and_scrapes_it() {
     let checked = promtool.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success() && said.is_empty(), "{said}");
-    let openmetrics = ask(&netns, &server, "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n");
+    let openmetrics = ask(&netns, &server, "/metrics", &["Accept: application/openmetrics-text; version=1.0.0"]);
     assert!(
         openmetrics.head.contains("application/openmetrics-text") && openmetrics.body.trim_end().ends_with("# EOF")
     );
@@ -315,11 +308,11 @@ fn other_addresses_than_loopback_need_the_token_that_is_printed() {
     let said = server.said();
     assert!(said.contains("plain HTTP is not private"), "{said}");
     let token = said.split("Authorization: Bearer ").nth(1).unwrap().split('`').next().unwrap().to_owned();
-    assert_eq!(ask(&netns, &server, "/metrics", "").status, 401);
-    assert_eq!(ask(&netns, &server, "/metrics", "Authorization: Bearer 0123456789abcdef\r\n").status, 401);
-    let shown = ask(&netns, &server, "/metrics", &format!("Authorization: Bearer {token}\r\n"));
+    assert_eq!(ask(&netns, &server, "/metrics", &[]).status, 401);
+    assert_eq!(ask(&netns, &server, "/metrics", &["Authorization: Bearer 0123456789abcdef"]).status, 401);
+    let shown = ask(&netns, &server, "/metrics", &[&format!("Authorization: Bearer {token}")]);
     assert_eq!((shown.status, shown.body.contains("tccc_build_info")), (200, true));
-    let page = ask(&netns, &server, "/", "");
+    let page = ask(&netns, &server, "/", &[]);
     assert_eq!((page.status, page.body.contains("metrics-only")), (404, true));
 }
 

@@ -134,3 +134,10 @@ pub fn status() -> Vec<Value> {
     assert_eq!(document["schema"], 1);
     document["instances"].as_array().unwrap().clone()
 }
+
+/// What `tccc status` says of a name.
+#[track_caller]
+pub fn instance(name: &str) -> Value {
+    let found = status().into_iter().find(|instance| instance["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is listed"))
+}

@@ -60,15 +60,6 @@ impl Connection {
         Connection { client, server, address }
     }
 
-    /// The same with the algorithm of the host, which no program chose.
-    #[allow(dead_code, reason = "tests of a policy alone use it")]
-    pub fn between_default(client: &Netns, listener: TcpListener) -> Connection {
-        let address = listener.local_addr().unwrap();
-        let client = client.run(|| Ok(TcpStream::connect(address)?)).unwrap();
-        let (server, _) = listener.accept().unwrap();
-        Connection { client, server, address }
-    }
-
     /// Sends `bytes` from the client and waits until they have arrived.
     pub fn send(&mut self, bytes: usize) {
         let (sent, mut received) = (vec![7; bytes], vec![0; bytes]);

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 
-use nix::libc;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+use nix::sys::socket::sockopt::TcpFastOpenConnect;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket};
 
 use crate::common::host_has;
 use crate::lab::group::Group;
@@ -137,13 +137,7 @@ fn connections_by_cookie_and_by_fast_open_are_decided() {
 /// Connects with the first byte that is sent.
 fn connect_fast_open(to: SocketAddr) -> TcpStream {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    let one: libc::c_int = 1;
-    // SAFETY: the descriptor is open; the number is as long as the call expects and outlives it.
-    let answer = unsafe {
-        let at = (&raw const one).cast();
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, at, 4)
-    };
-    assert_eq!(answer, 0);
+    setsockopt(&socket, TcpFastOpenConnect, &true).unwrap();
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to)).unwrap();
     TcpStream::from(socket)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use serde_json::Value;
@@ -58,15 +59,22 @@ fn sockets_show_the_arms(port: u16) {
     assert!(String::from_utf8_lossy(&table.stdout).lines().skip(1).all(|line| line.contains(RULE)));
 }
 
+/// A connection whose ends choose no algorithm.
+fn connect(netns: &Netns, listener: &TcpListener) -> Connection {
+    let address = listener.local_addr().unwrap();
+    let client = netns.run(|| Ok(TcpStream::connect(address)?)).unwrap();
+    Connection { client, server: listener.accept().unwrap().0, address }
+}
+
 /// A policy was applied while the server ran: connections of its rule were counted without it.
 #[test]
 fn rule_and_arm_reach_metrics_sockets_and_trace_and_go_with_the_policy() {
     sandbox::in_sandbox(host_has!(root, btf, bpffs, cgroup2, prometheus), || {
         let netns = sandbox::network();
         let folder = tempfile::tempdir().unwrap();
-        let listener = netns.run(|| Ok(std::net::TcpListener::bind("127.0.0.1:0")?)).unwrap();
+        let listener = netns.run(|| Ok(TcpListener::bind("127.0.0.1:0")?)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let open = || Connection::between_default(&netns, listener.try_clone().unwrap());
+        let open = || connect(&netns, &listener);
         let mut early = open();
         early.send(BYTES);
         let server = server(&netns, port, &["--listen", "127.0.0.1:0"]);

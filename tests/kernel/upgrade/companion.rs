@@ -10,8 +10,7 @@ use crate::common::host_has;
 use crate::lab::group::Group;
 use crate::lab::pair::attached;
 use crate::lab::policy::{Ends, with_lab};
-use crate::lab::sandbox::{run, stdout};
-use crate::upgrade::instance;
+use crate::lab::sandbox::{instance, run, stdout};
 
 /// Maps that the attached companion uses.
 fn maps() -> BTreeSet<u32> {

@@ -11,8 +11,8 @@ use crate::lab::policy::object::compile;
 use crate::lab::policy::pair::{address, choose, join, listen_at};
 use crate::lab::policy::traffic::Traffic;
 use crate::lab::policy::{Ends, Lab, Pair, SOON, remove, with_lab};
-use crate::lab::sandbox::{check, run, stdout};
-use crate::upgrade::{by_generation, instance};
+use crate::lab::sandbox::{check, instance, run, stdout};
+use crate::upgrade::by_generation;
 
 const UPGRADES: u32 = 20;
 const FLOWS: usize = 110;
