@@ -111,8 +111,7 @@ fn scalable_grows_by_one_packet_per_hundred_and_as_reno_below() {
     for (cwnd, expected) in [(10, 1), (99, 1), (100, 1), (500, 5), (10_000, 100)] {
         assert_eq!(growth("bpf_scalable", cwnd), expected, "{cwnd}");
     }
-    let native = native::tuned("bpf_scalable", &["ack_count=50", "cut=512"]);
-    let mut connection = Connection::over(&native, 1000, 2);
+    let mut connection = Connection::over(native::tuned("bpf_scalable", &["ack_count=50", "cut=512"]), 1000, 2);
     connection.ack(1000, 100_000);
     assert_eq!(connection.cwnd(), 1020);
     connection.apply(Operation::Lose);

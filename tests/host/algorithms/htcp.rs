@@ -24,10 +24,10 @@ fn growth_follows_the_time_since_the_last_loss() {
     // Worked values: 1, 11.25, 22 and 126 packets after 1, 2, 3 and 11 s; alpha = 2 (1 - 0.5) f.
     for (ms, expected) in [(10, 1.0), (1000, 1.0), (2000, 11.25), (3000, 22.0), (11_000, 126.0)] {
         assert_eq!(growth(ms as f64 / 1000.0), if ms < 1000 { 1.0 } else { expected });
-        let found = alpha(&native, ms, 100_000);
+        let found = alpha(native, ms, 100_000);
         assert!((found - expected).abs() <= 0.02, "{found} packets after {ms} ms, not {expected}");
     }
-    let found = alpha(&native, 123_456, 100_000);
+    let found = alpha(native, 123_456, 100_000);
     assert!((found / growth(123.456) - 1.0).abs() < 1e-3, "{found}");
 }
 
@@ -65,7 +65,7 @@ fn kept_at_second_loss(native: &Native, max_rtt_us: u32) -> f64 {
             rtt_us = (rtt_us + 19_000).min(max_rtt_us);
             connection.ack(1, rtt_us);
         }
-        connection.kernel.tcp.snd_cwnd = 400;
+        connection.tcp.snd_cwnd = 400;
         connection.lose();
     }
     connection.field("beta") as f64 / 1024.0
@@ -75,7 +75,7 @@ fn kept_at_second_loss(native: &Native, max_rtt_us: u32) -> f64 {
 fn cut_is_the_lowest_rtt_over_the_highest_within_limits() {
     let native = native::tuned("bpf_htcp", &["use_bandwidth_switch=0"]);
     for (max_rtt_us, expected) in [(50_000, 0.8), (55_000, 0.8), (75_000, 0.667), (90_000, 0.556), (300_000, 0.5)] {
-        let found = kept_at_second_loss(&native, max_rtt_us);
+        let found = kept_at_second_loss(native, max_rtt_us);
         // RTTmax fades by 5 % of its distance at the first loss and is seen again before the second.
         assert!((found - expected).abs() <= 0.002, "{found} at {max_rtt_us} us, not {expected}");
     }
@@ -95,12 +95,12 @@ fn outlier_does_not_raise_the_highest_rtt() {
 fn bandwidth_that_changed_by_more_than_a_fifth_halves() {
     let native = native::tuned("bpf_htcp", &[]);
     let kept = |second_rtt_us: u32| {
-        let mut connection = Connection::over(&native, 200, 100);
+        let mut connection = Connection::over(native, 200, 100);
         for (cycle, rtt_us) in [50_000, 50_000, 50_000, second_rtt_us].into_iter().enumerate() {
-            connection.kernel.tcp.snd_cwnd = 200;
+            connection.tcp.snd_cwnd = 200;
             for _ in 0..40 {
                 connection.round(rtt_us);
-                connection.kernel.tcp.snd_cwnd = 200;
+                connection.tcp.snd_cwnd = 200;
             }
             if cycle < 3 {
                 connection.lose();

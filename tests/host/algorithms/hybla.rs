@@ -8,7 +8,7 @@ use crate::algorithms::operations::Operation;
 fn with_rtt(native: &Native, cwnd: u32, ssthresh: u32, rtt_us: u32) -> Connection<'_> {
     let mut connection = Connection::over(native, cwnd, ssthresh);
     connection.apply(Operation::Limit { by_window: false });
-    connection.kernel.tcp.max_packets_out = 0;
+    connection.tcp.max_packets_out = 0;
     connection.ack(1, rtt_us);
     connection.apply(Operation::Limit { by_window: true });
     assert_eq!(connection.cwnd(), cwnd);
@@ -22,7 +22,7 @@ fn rho_is_the_rtt_over_25_ms_and_one_at_least() {
         assert_eq!(connection.field("rho"), rho, "in eighths, at {rtt_us} us");
     }
     let native = native::tuned("bpf_hybla", &["rtt0_ms=50"]);
-    assert_eq!(with_rtt(&native, 100, 50, 200_000).field("rho"), 32);
+    assert_eq!(with_rtt(native, 100, 50, 200_000).field("rho"), 32);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn every_power_is_within_half_of_its_last_digit() {
     let native = native::tuned("bpf_hybla", &["window_max=16777216"]);
     for eighths in 8..=136u32 {
         let rtt_us = eighths * 25_000 / 8;
-        let mut connection = with_rtt(&native, 200, INFINITE_SSTHRESH, rtt_us);
+        let mut connection = with_rtt(native, 200, INFINITE_SSTHRESH, rtt_us);
         connection.ack(100, rtt_us);
         let exponent = f64::from(eighths) / 8.0;
         let power = (exponent.min(16.0 + exponent.fract())).exp2();
@@ -99,7 +99,7 @@ fn rate_after_a_second_does_not_depend_on_the_rtt() {
     let rate = |rtt_us: u32| {
         let mut connection = with_rtt(native::find("bpf_hybla"), 8 * rtt_us / 25_000, 2, rtt_us);
         for _ in 0..1_000_000 / rtt_us {
-            let in_flight = connection.kernel.tcp.packets_out;
+            let in_flight = connection.tcp.packets_out;
             connection.ack(in_flight, rtt_us);
         }
         f64::from(connection.cwnd()) * 1e6 / f64::from(rtt_us)
