@@ -15,8 +15,8 @@ use crate::path::loss::LossText;
 use crate::path::rate_trace::RateText;
 use crate::path::reorder::Reorder;
 use crate::plain::shown;
-use crate::scenario::reference::Field;
-use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, parse_duration};
+use crate::scenario::reference::{Field, Kind};
+use crate::units::{BitsPerSec, Bytes, ParseError, QueueSize, Share, format_duration, parse_duration};
 use crate::written::{Mistake, given};
 
 /// A value under its name, for one cell.
@@ -230,6 +230,18 @@ impl<'t> Value<'t> {
     fn expected_number(&self) -> String {
         let expected = self.field.and_then(|field| field.kind.expected_number());
         expected.unwrap_or_else(|| "expected a whole number".to_owned())
+    }
+
+    /// A time in the range of its field.
+    pub fn time(&self) -> Result<Duration> {
+        let time = Duration::read(self)?;
+        match self.field.map(|field| &field.kind) {
+            Some(Kind::Time(Some([low, high]))) if !(*low..=*high).contains(&time) => {
+                let [low, high] = [*low, *high].map(format_duration);
+                Err(self.refuse(format!("outside {low}..{high}")))
+            }
+            _ => Ok(time),
+        }
     }
 
     /// One of a few words.
