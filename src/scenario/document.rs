@@ -19,9 +19,9 @@ use std::time::Duration;
 use self::files::Files;
 use self::report::Measured;
 use self::table::{Reader, Result, syntax};
-use self::value::{Read, Value};
+use self::value::Read;
 use super::algorithm;
-use super::spec::{Cell, DURATION_MAX, Profile};
+use super::spec::{Cell, DURATION_MAX};
 use super::virtual_time::VirtualSpec;
 use super::whole::Scenario;
 use crate::model::run::{At, Engine};
@@ -64,12 +64,6 @@ pub fn parse(file: &str, text: &str, purpose: Purpose) -> Result<Scenario> {
     };
     let scenario = scenario.map_err(|mistake| unknown().unwrap_or(mistake))?;
     Ok(Scenario { cells, files: files.into_texts(), ..scenario })
-}
-
-impl Read for Profile {
-    fn read(value: &Value<'_>) -> Result<Self> {
-        value.word(&[("paper", Profile::Paper), ("native", Profile::Native)])
-    }
 }
 
 impl Reader<'_> {
