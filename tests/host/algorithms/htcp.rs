@@ -36,11 +36,11 @@ fn growth_is_scaled_by_the_rtt_within_limits() {
     let (on, off) = (native::tuned("bpf_htcp", &[]), native::tuned("bpf_htcp", &["use_rtt_scaling=0"]));
     for (rtt_us, factor) in [(50_000, 0.5), (100_000, 1.0), (150_000, 1.5), (200_000, 2.0), (900_000, 2.0), (1000, 0.1)]
     {
-        let found = alpha(&on, 3000, rtt_us);
+        let found = alpha(on, 3000, rtt_us);
         assert!((found - 22.0 * factor).abs() <= 0.05, "{found} packets at {rtt_us} us");
-        assert!((alpha(&off, 3000, rtt_us) - 22.0).abs() <= 0.05);
+        assert!((alpha(off, 3000, rtt_us) - 22.0).abs() <= 0.05);
     }
-    assert_eq!(alpha(&on, 500, 20_000), 1.0, "never below Reno");
+    assert_eq!(alpha(on, 500, 20_000), 1.0, "never below Reno");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn linear_growth_is_rho_squared_per_window() {
 #[test]
 fn window_of_a_long_path_grows_to_the_kernels_clamp_and_no_further() {
     let tuned = native::tuned("bpf_hybla", &["window_max=1000"]);
-    for (native, window_max) in [(native::find("bpf_hybla"), 65_535), (&tuned, 1_000)] {
+    for (native, window_max) in [(native::find("bpf_hybla"), 65_535), (tuned, 1_000)] {
         let mut connection = with_rtt(native, 100, INFINITE_SSTHRESH, 600_000);
         for _ in 0..20 {
             connection.ack(1, 600_000);
