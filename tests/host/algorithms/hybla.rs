@@ -1,13 +1,12 @@
 //! Hybla against its equations: `bpf/cc/bpf_hybla.bpf.c`.
 
 use crate::algorithms::connection::Connection;
-use crate::algorithms::native::{self, CongestionControl, INFINITE_SSTHRESH, Native, Tcp};
+use crate::algorithms::native::{self, INFINITE_SSTHRESH, Native};
 use crate::algorithms::operations::Operation;
 
 /// A connection whose smoothed RTT is known from the first ACK on; that ACK grows nothing.
 fn with_rtt(native: &Native, cwnd: u32, ssthresh: u32, rtt_us: u32) -> Connection<'_> {
-    let mut connection = Connection::over(native, cwnd, ssthresh);
-    connection.apply(Operation::Limit { by_window: false });
+    let mut connection = Connection::over(native, cwnd, ssthresh).after(&[Operation::Limit { by_window: false }]);
     connection.tcp.max_packets_out = 0;
     connection.ack(1, rtt_us);
     connection.apply(Operation::Limit { by_window: true });
@@ -28,10 +27,10 @@ fn rho_is_the_rtt_over_25_ms_and_one_at_least() {
 #[test]
 fn only_the_lowest_rtt_counts() {
     let mut connection = with_rtt(native::find("bpf_hybla"), 100, 50, 100_000);
-    connection.ack(1, 300_000);
-    assert_eq!(connection.field("rho"), 32);
-    connection.ack(1, 75_000);
-    assert_eq!(connection.field("rho"), 24);
+    for (rtt_us, rho) in [(300_000, 32), (75_000, 24)] {
+        connection.ack(1, rtt_us);
+        assert_eq!(connection.field("rho"), rho);
+    }
 }
 
 #[test]
@@ -118,20 +117,14 @@ fn disturbed_rounds_grow_as_reno() {
 
 #[test]
 fn first_window_is_rho_of_an_unused_connection_alone() {
-    let window = |packets_out: u32, rtt_us: u32, clamp: u32| {
-        let mut tcp = Tcp {
-            snd_cwnd: 10,
-            snd_ssthresh: INFINITE_SSTHRESH,
-            snd_cwnd_clamp: clamp,
-            srtt_us: 8 * rtt_us,
-            packets_out,
-            ..Tcp::default()
-        };
-        native::find("bpf_hybla").socket(0xaa).init(&mut tcp);
-        tcp.snd_cwnd
-    };
-    assert_eq!(window(0, 600_000, INFINITE_SSTHRESH), 24);
-    assert_eq!(window(0, 600_000, 15), 15);
-    assert_eq!(window(0, 25_000, INFINITE_SSTHRESH), 10);
-    assert_eq!(window(5, 600_000, INFINITE_SSTHRESH), 10);
+    for (packets_out, rtt_us, clamp, expected) in [
+        (0, 600_000, INFINITE_SSTHRESH, 24),
+        (0, 600_000, 15, 15),
+        (0, 25_000, INFINITE_SSTHRESH, 10),
+        (5, 600_000, INFINITE_SSTHRESH, 10),
+    ] {
+        let connection = Connection::of("bpf_hybla", 10, INFINITE_SSTHRESH)
+            .switched(|tcp| (tcp.packets_out, tcp.srtt_us, tcp.snd_cwnd_clamp) = (packets_out, 8 * rtt_us, clamp));
+        assert_eq!(connection.cwnd(), expected, "{packets_out} packets out, {rtt_us} us, at most {clamp}");
+    }
 }

@@ -71,11 +71,10 @@ fn slow_start_ends_at_the_window_of_the_actual_rate() {
 fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
     let native = native::tuned("bpf_vegas", &NS2);
     let mut connection = Connection::over(native, 10, INFINITE_SSTHRESH);
-    let mut windows = Vec::new();
-    for _ in 0..4 {
+    let windows = [(); 4].map(|()| {
         connection.round(BASE_US);
-        windows.push(connection.cwnd());
-    }
+        connection.cwnd()
+    });
     assert!(windows[0] > 10 && windows[1] - windows[0] <= 1 && windows[3] - windows[2] <= 1, "{windows:?}");
     assert!(windows[2] > windows[1] + windows[1] / 2, "{windows:?}");
     let before = connection.cwnd();
@@ -91,14 +90,9 @@ fn ns2_grows_every_other_round_and_leaves_an_eighth_lower() {
 #[test]
 fn loss_halves_and_ns2_keeps_three_quarters_but_not_at_a_timeout() {
     let native = native::tuned("bpf_vegas", &NS2);
-    let cut = |mut connection: Connection, operation| {
-        connection.apply(operation);
-        connection.ssthresh()
-    };
-    assert_eq!(cut(Connection::of("bpf_vegas", 40, 20), Operation::Lose), 20);
-    assert_eq!(cut(Connection::of("bpf_vegas", 40, 20), Operation::TimeOut), 20);
-    assert_eq!(cut(Connection::over(native, 40, 20), Operation::Lose), 30);
-    assert_eq!(cut(Connection::over(native, 40, 20), Operation::TimeOut), 20);
+    let cut = |native, operation| Connection::over(native, 40, 20).after(&[operation]).ssthresh();
+    assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::Lose)), [20, 30]);
+    assert_eq!([native::find("bpf_vegas"), native].map(|native| cut(native, Operation::TimeOut)), [20, 20]);
 }
 
 #[test]
@@ -118,14 +112,12 @@ fn base_rtt_is_forgotten_after_nothing_was_in_flight_and_not_at_other_events() {
     const NONE: u64 = 0xffff_ffff;
     for (what, base) in [(event::TX_START, NONE), (event::CWND_RESTART, NONE), (event::COMPLETE_CWR, 100_000)] {
         let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-        let flow = &mut connection;
-        flow.call(|cc, tcp| cc.cwnd_event(tcp, what));
-        assert_eq!(connection.field("delay.base_rtt_us"), base);
+        connection.call(|cc, tcp| cc.cwnd_event(tcp, what));
+        assert_eq!(connection.field("base_rtt_us"), base);
     }
     let mut connection = settled(Connection::of("bpf_vegas", 20, 10), 20);
-    let flow = &mut connection;
-    flow.call(|cc, tcp| cc.cwnd_event_tx_start(tcp));
-    assert_eq!(connection.field("delay.base_rtt_us"), NONE);
+    connection.call(|cc, tcp| cc.cwnd_event_tx_start(tcp));
+    assert_eq!(connection.field("base_rtt_us"), NONE);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn bandwidth_is_packets_over_time_and_the_window_its_product_with_the_lowest_rtt
 #[test]
 fn a_sample_counts_an_eighth_in_each_of_two_filters() {
     let mut connection = measured();
-    let (once, twice) = (connection.field("bw_once"), connection.field("bw"));
+    let [once, twice] = connection.fields(["bw_once", "bw"]);
     // Twice the rate for one interval, that is beyond 80 ms.
     let before = connection.field("delivered_mark");
     while connection.field("delivered_mark") == before {
@@ -91,12 +91,10 @@ fn timeout_sets_the_threshold_and_measures_the_lowest_rtt_anew() {
 
 #[test]
 fn without_a_sample_a_loss_halves() {
-    let mut connection = Connection::of("bpf_westwood", 40, 20);
-    connection.lose();
-    assert_eq!(connection.cwnd(), 20);
-    let mut connection = Connection::of("bpf_westwood", 40, 20);
-    connection.apply(Operation::TimeOut);
-    assert_eq!(connection.ssthresh(), 20);
+    let [mut lost, mut timed_out] = [(); 2].map(|()| Connection::of("bpf_westwood", 40, 20));
+    lost.lose();
+    timed_out.time_out();
+    assert_eq!((lost.cwnd(), timed_out.ssthresh()), (20, 20));
 }
 
 #[test]
@@ -112,8 +110,7 @@ fn window_after_a_loss_is_no_larger_than_before() {
 fn undone_reduction_stays_undone() {
     let mut connection = measured();
     let cwnd = connection.cwnd();
-    connection.apply(Operation::Lose);
-    connection.apply(Operation::Undo);
+    connection = connection.after(&[Operation::Lose, Operation::Undo]);
     let flow = &mut connection;
     flow.call(|cc, tcp| cc.cwnd_event(tcp, event::COMPLETE_CWR));
     assert_eq!(connection.cwnd(), cwnd);

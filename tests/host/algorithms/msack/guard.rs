@@ -1,6 +1,6 @@
 //! The guard of msack, which the paper does not have: where it cuts, and what it forgives.
 
-use super::{LONG_RTT_US, RTT_US, counters, msack, paper, steady, tell, tuned};
+use super::{LONG_RTT_US, RTT_US, counters, msack, paper, steady, tell};
 
 use crate::algorithms::connection::Connection;
 use crate::algorithms::native::{self, Native};
@@ -121,12 +121,12 @@ fn guard_s_budget_outlasts_a_postponed_cut_and_is_full_after_a_timeout() {
 fn guard_has_tunables() {
     assert_eq!(row(&mut msack(), 100, 1), vec!["random"; 100], "the paper has none");
     const THREE: [&str; 3] = ["guard=1", "guard_losses=3", "guard_share=0"];
-    let mut connection = steady(tuned(&THREE));
+    let mut connection = steady(native::tuned("msack", &THREE));
     connection.tcp.delivered += 1_000_000;
     assert_eq!(row(&mut connection, 4, 1), ["random", "random", "random", "guard"]);
     for (queue, rtt_us, expected) in [(1, 10_256, "random"), (1, 10_257, "guard"), (65_535, 11_000, "random")] {
         let queue_setting = format!("guard_queue={queue}");
-        let mut connection = steady(tuned(&[&THREE[..], &[&queue_setting]].concat()));
+        let mut connection = steady(native::tuned("msack", &[&THREE[..], &[&queue_setting]].concat()));
         connection.hear(Some(rtt_us));
         connection.mark_lost(1);
         assert_eq!(connection.verdict(), expected, "{rtt_us} us, {queue} packets");
