@@ -89,7 +89,12 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     let (file, table) = split_table(path);
     let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
     let bytes = bounded::read(file, OBJECT_BYTES_MAX).map_err(|error| refuse(&bounded::reason(&error)))?;
-    object::read(bytes.into(), table).map_err(|why| refuse(&why))
+    object::read(bytes.into(), table).map_err(|why| {
+        refuse(&why).hint(match file.extension() {
+            Some(c) if c == "c" => "it is C source: compile it, then name the object, which ends in .bpf.o",
+            _ => "an object ends in .bpf.o; `tccc new ID` makes a folder in which `make` compiles one",
+        })
+    })
 }
 
 /// Reads the algorithm of an object with one ops table from its bytes.

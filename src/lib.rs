@@ -1,6 +1,6 @@
 //! tccc: published TCP congestion control as eBPF in the real kernel.
 //!
-//! Code map, in reading order; a module may use only modules of a lower layer (`cargo xtask tidy` holds it to that):
+//! Code map. A module may use only modules of a lower layer, which `cargo xtask tidy` enforces:
 //!
 //! | layer | module | what it is | may use |
 //! | --- | --- | --- | --- |
@@ -16,14 +16,24 @@
 //! | 2 | [`trace`] | live stream, snapshot, recording, replay | trace::{event, arrival}, catalog, kernel |
 //! | 3 | [`scenario`] | scenario files: what is measured on which path, read with every mistake named | path, written, catalog, kernel, model |
 //! | 3 | [`emulate`] | networks of namespaces or Mininet's hosts, links of netem or of our own | path, kernel, model |
-//! | 4 | [`lab`] | scenario to plan to runs to result directory, on this host's kernel | scenario, emulate, loader, trace and below |
-//! | 5 | [`ns2`], [`virtual_time`] | the same plan run by a simulator, or by a kernel whose clock stands still while it computes | lab and below |
 //! | 3 | [`trial`] | changes that undo themselves, their guard, upgrades | policy, loader, state, model, trace |
-//! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and applied | trial and all below it |
 //! | 3 | [`author`] | what authors of algorithms use: a template, compiling, rules, the simulated kernel, fuzzer, proof | catalog, kernel, loader |
 //! | 3 | [`report`] | result directory to tables and plots | units, model, scenario |
 //! | 3 | [`view`], [`serve`] | the terminal dashboard; the web dashboard and `/metrics` | units, model, trace |
+//! | 4 | [`lab`] | scenario to plan to runs to result directory, on this host's kernel | scenario, emulate, loader, trace and below |
+//! | 4 | [`declaration`] | what `/etc/tccc` declares, compared with the host and applied | trial and all below it |
 //! | 4 | [`cli`] | `verbs`: one file per verb; `output`: what several of them print | all |
+//! | 5 | [`ns2`], [`virtual_time`] | the same plan run by a simulator, or by a kernel whose clock stands still while it computes | lab and below |
+//!
+//! Where a new field of a link goes; a search for `duplicate` shows one that is there:
+//!
+//! 1. [`path`]: the field of `Direction` in `path/link.rs`, with its range.
+//! 2. [`scenario`]: its text, kind and default in `reference/path.rs`; `document/link.rs` reads it. `cargo xtask bless` then
+//!    writes `scenarios/REFERENCE.md`.
+//! 3. [`emulate`]: `tunlink/shaper.rs` does it; `netem/options.rs` does it too, or `netem.rs` refuses it.
+//! 4. [`virtual_time`]: `link.rs` and `link/layout.rs` hand it to `bpf/guest/shaper.h`; `link/twin.rs` compares both.
+//! 5. [`cli`]: the option of `tccc link`. [`model`]: its counter, if packets are to be counted. [`ns2`]: a refusal.
+//! 6. `tests/fixtures/scenarios/link-everything.toml`, and its mistakes in `tests/host/mistakes`.
 
 pub mod bounded;
 pub mod btf;

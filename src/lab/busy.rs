@@ -19,6 +19,7 @@ const WORTH_NAMING: f64 = 0.01;
 #[derive(Debug)]
 pub struct BusyWatch {
     total: u64,
+    /// Also what interrupts took: most are of the packets that are measured.
     idle: u64,
     stolen: u64,
     /// This process and all that it started.
@@ -43,9 +44,9 @@ impl BusyWatch {
     pub fn begin() -> Result<Self> {
         let CpuTime { user, nice, system, idle, iowait, irq, softirq, steal, .. } =
             KernelStats::current().context("read /proc/stat")?.total;
-        let [irq, softirq, stolen] = [irq, softirq, steal].map(|ticks| ticks.unwrap_or(0));
-        let idle = idle + iowait.unwrap_or(0);
-        let total = user + nice + system + idle + irq + softirq + stolen;
+        let [iowait, irq, softirq, stolen] = [iowait, irq, softirq, steal].map(|ticks| ticks.unwrap_or(0));
+        let idle = idle + iowait + irq + softirq;
+        let total = user + nice + system + idle + stolen;
         let stats: Vec<Stat> = all_processes().context("list processes")?.flatten().flat_map(|it| it.stat()).collect();
         let ours = family(&stats);
         let (own, others): (Vec<_>, Vec<_>) = stats.into_iter().partition(|stat| ours.contains(&stat.pid));

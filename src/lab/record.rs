@@ -57,6 +57,7 @@ impl Plan {
             links: Vec::new(),
             jobs: 1,
             events_dropped: 0,
+            others_share: None,
             host: self.is_of_this_host().then(machine::id).flatten(),
         }
     }

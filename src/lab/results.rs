@@ -173,7 +173,7 @@ impl OpenResultDir {
 pub struct Finished {
     /// Ids of the runs that need not be made again.
     pub ids: BTreeSet<String>,
-    /// Where they were made; none when there is none of them.
+    /// Where they were made; none where no run is finished.
     pub host: Option<HostRecord>,
 }
 

@@ -125,9 +125,21 @@ impl Notice {
     }
 
     pub fn cells_left_out(cells: usize) -> Self {
+        let left_out = match cells {
+            1 => "1 cell of the scenario has no finished run yet and is left out".to_owned(),
+            _ => format!("{cells} cells of the scenario have no finished run yet and are left out"),
+        };
+        Notice::new(left_out, "`tccc run` on the same directory measures them")
+    }
+
+    pub fn busy_host(runs: usize, all: usize, most: f64) -> Self {
         Notice::new(
-            format!("{cells} cells of the scenario have no finished run yet and are left out"),
-            "`tccc run` on the same directory measures them",
+            format!(
+                "others used up to {:.0} % of the processors in {runs} of {all} runs: flows may have sent less than the \
+                 path carries",
+                most * 100.0
+            ),
+            "run it on a quiet host, with `--jobs 1`, or in virtual time",
         )
     }
 

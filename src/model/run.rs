@@ -151,6 +151,10 @@ pub struct RunRecord {
     pub jobs: u32,
     /// Events the tracer had to drop during this run.
     pub events_dropped: u64,
+    /// Share of all processors that others than this experiment used meanwhile, 0 to 1. None in older records, and in
+    /// virtual time, which others only slow down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_share: Option<f64>,
     /// [`Machine::id`] of the machine that made it. None in older records, and in virtual time, where a run is the same
     /// on every machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

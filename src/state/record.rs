@@ -128,6 +128,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// Where its code is from, as a sentence.
+    pub fn origin(&self) -> String {
+        match &self.file {
+            Some(file) => format!("\"{}\" is loaded from \"{}\"", self.name, file.display()),
+            None => format!("\"{}\" is \"{}\" loaded under another name", self.name, self.algorithm),
+        }
+    }
+
     pub fn code(&self) -> Code {
         Code {
             algorithm: self.algorithm.clone(),

@@ -169,8 +169,10 @@ fn files_that_are_no_algorithm_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.bpf.o");
     let place = file.display().to_string();
-    let refused_file =
-        |why: &str| refused(&format!("load {place}"), 2, &format!("tccc: error: cannot read \"{place}\": {why}"));
+    let refused_file = |why: &str| {
+        let error = format!("tccc: error: cannot read \"{place}\": {why}");
+        check(2, tccc().args(["load", &place])).stderr_has(&error).stderr_has("hint: an object ends in .bpf.o");
+    };
     refused_file("no such file or directory");
     std::fs::write(&file, "hello").unwrap();
     let unnamed = folder.path().join("mine");

@@ -129,7 +129,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     (failed.status, failed.why) = (RunStatus::Failed, Some("iperf3 ended early".into()));
     directory.add(&failed);
     let mut tired = run("0.1%", "SACK", 0, 17_400);
-    (tired.late_attempts, tired.events_dropped) = (2, 31);
+    (tired.late_attempts, tired.events_dropped, tired.others_share) = (2, 31, Some(0.92));
     tired.links[0].counters[0].failed_pkts = 4;
     tired.flows[0].begin_s = Some(1.25);
     directory.add(&tired);
@@ -141,6 +141,7 @@ fn late_failed_unpaired_and_dropped_are_said_beside_the_number() {
     assert!(causes(other).contains("1 run had a late link"));
     let sack = causes(cell(&report, "delivered_pkts", "0.1%", "SACK"));
     assert!(sack.contains("1 run had to be repeated") && sack.contains("2 attempts left out"), "{sack}");
+    assert!(sack.contains("others used up to 92 % of the processors in 1 of 3 runs"), "{sack}");
     assert!(sack.contains("31 trace events were dropped") && sack.contains("failed to carry 4 packets"), "{sack}");
     assert!(sack.contains("in 1 run a flow began more than 1 s after its time"), "{sack}");
     let unpaired = cell(&report, "delivered_pkts", "1%", "Other");

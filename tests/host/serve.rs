@@ -158,7 +158,7 @@ fn token_that_anybody_could_guess_is_refused() {
         .stderr_has("expected 16 to 1024");
     refused(2, &["--replay", RECORDING, "--token-file", "/dev/zero"]); // it took all memory
     let missing = Path::new(RECORDING).with_file_name("no-such-file");
-    refused(1, &["--replay", missing.to_str().unwrap()]);
+    refused(2, &["--replay", missing.to_str().unwrap()]);
 }
 
 #[track_caller]

@@ -141,6 +141,7 @@ pub fn run(loss: &str, variant: &str, repeat: u32, delivered_pkts: u64) -> RunRe
         links: vec![LinkRecord { name: "s-r".into(), driver: "tunlink".into(), counters: [counters(), counters()] }],
         jobs: 2,
         events_dropped: 0,
+        others_share: None,
         host: None,
     }
 }

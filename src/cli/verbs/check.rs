@@ -25,7 +25,7 @@ const DETAILS_SHOWN: usize = 5;
 /// inputs that break it.
 ///
 /// An object (FILE.bpf.o) is checked by the rules and the verifier alone. The verifier needs CAP_BPF, CAP_PERFMON and
-/// CAP_NET_ADMIN; the rest needs no privilege, clang, and cc. What is missing here is skipped with a word why. The native build
+/// CAP_NET_ADMIN; the rest needs no privilege, clang, and cc. What is missing here is skipped, with the reason. The native build
 /// runs as you: check files of others as another user.
 ///
 /// Example: `tccc check mine.bpf.c`

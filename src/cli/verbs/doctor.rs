@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::kernel::probe::checks::{self, HostCheck};
 use crate::virtual_time;
 
-/// Say what this host can do, what it lacks, and the fix for each
+/// Show what this host can do, what it lacks, and how to fix that
 ///
 /// Asks the kernel's own type information, never its version. Ends with 4 where something is missing that `tccc load`
 /// needs; the rest makes single verbs work better.

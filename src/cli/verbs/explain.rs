@@ -30,10 +30,10 @@ const RIGHTS: [Capability; 1] = [Capability::SysAdmin];
 /// More cgroups than a host has.
 const CGROUPS_MAX: usize = 100_000;
 
-/// Say which rule of the policy decides a connection, and why
+/// Show which rule of the policy decides a connection, and why
 ///
 /// A process id shows each of its connections; with a descriptor after it, that one. A 5-tuple shows the open connection
-/// between two ends; where there is none it says what the rules would give it, by what the options tell of it.
+/// between two ends; where there is none, it shows what the rules would choose for one with the given options.
 ///
 /// Example: `tccc explain 812:12`, or `tccc explain tcp 10.0.0.1:443 192.0.2.7:51000 --direction in`
 #[derive(Debug, clap::Args)]

@@ -52,7 +52,7 @@ pub struct Args {
     /// Also make it the default algorithm of this host; `tccc unload` restores the one before
     #[arg(long)]
     default: bool,
-    /// Put it in the place of one loaded under the same name; open sockets keep the old code
+    /// Replace the algorithm that is loaded under this name; open sockets keep the old code
     #[arg(long)]
     replace: bool,
     /// Set up the receiving side alone, for an algorithm whose senders need one; registers nothing
@@ -319,8 +319,9 @@ pub fn find(text: &str) -> Result<(Algorithm, Option<&Path>), Failure> {
         Err(unknown) => unknown,
     };
     if let Some(record) = Store::of_host().record(text) {
-        let what = format!("\"{text}\" is \"{}\" loaded under another name", record.algorithm);
-        return Err(Failure::usage(what).hint(format!("`tccc status` shows it; `tccc show {text}` its card")));
+        return Err(
+            Failure::usage(record.origin()).hint(format!("`tccc status` shows it; `tccc show {text}` its card"))
+        );
     }
     if congestion::available().is_ok_and(|names| names.iter().any(|name| name == text)) {
         let what = format!("\"{text}\" is the kernel's own: tccc can neither load nor show it");

@@ -14,7 +14,7 @@ use crate::cli::output::note;
 /// Whether the operator takes a high risk.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Acceptance {
-    /// Go on although the risk is high or not measured, or a default is patented; `tccc show` says why
+    /// Continue although the risk is high or not measured, or a default is patented; `tccc show` says why
     #[arg(long = "accept-risk")]
     pub accepts: bool,
 }

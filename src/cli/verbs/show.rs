@@ -79,10 +79,10 @@ impl Args {
     }
 }
 
-/// The algorithm, or the user's file, that was loaded under a name of its own.
+/// The algorithm of the catalogue, or the user's file, that was loaded under a name that the catalogue has not.
 fn loaded_from(name: &str) -> Option<String> {
-    let record = Store::of_host().record(name).filter(|record| record.algorithm != name)?;
-    note(&format!("\"{name}\" is \"{}\" loaded under another name", record.algorithm));
+    let record = Store::of_host().record(name).filter(|record| record.algorithm != name || record.file.is_some())?;
+    note(&record.origin());
     Some(record.file.map_or(record.algorithm, |path| path.display().to_string()))
 }
 

@@ -268,7 +268,7 @@ fn write_table(out: &mut impl Write, document: &Document) -> io::Result<()> {
     selection::write(out, &document.selection)?;
     document.foreign.iter().flatten().try_for_each(|foreign| foreign.write(out))?;
     if let Some(place) = &document.mounted {
-        writeln!(out, "tccc mounted the BPF file system at {}; it goes with the last pin", place.display())?;
+        writeln!(out, "tccc mounted the BPF file system at {}; it is unmounted with the last pin", place.display())?;
     }
     for what in &document.undeclared {
         writeln!(out, "not as declared: {}", plain(what))?;

@@ -21,7 +21,7 @@ use crate::state::Store;
 use crate::trial::{self, end};
 use crate::units::{format_duration, parse_duration};
 
-/// Unregister an algorithm: default back, pins and records away
+/// Unregister an algorithm, and undo all that its load changed
 ///
 /// The default goes back to what it was before `tccc load --default`, unless somebody changed it since. Open sockets keep
 /// the algorithm until they close, and are listed by process. `--all` also removes what killed commands left.

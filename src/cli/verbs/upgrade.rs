@@ -26,7 +26,7 @@ use crate::units::format_duration;
 /// What it takes: sockets and defaults of every network namespace are pointed to the code.
 const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 
-/// Put other code under the name of a loaded algorithm, without a gap
+/// Replace the code of a loaded algorithm without a gap
 ///
 /// New connections get the new code; defaults of network namespaces and listening sockets are pointed to it. Connections
 /// that are open keep the old code until they close, unless `--sockets` is given. The old code stays in the kernel for

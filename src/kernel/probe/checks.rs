@@ -130,7 +130,7 @@ fn callbacks(features: &Features) -> [HostCheck; 3] {
         useful(
             "callback cwnd_event_tx_start",
             has_start,
-            if has_start { "yes" } else { "cwnd_event tells it instead" },
+            if has_start { "yes" } else { "no: cwnd_event is used instead" },
         )
         .helps("idle restarts on kernels without that event", "none needed"),
         useful("kernel functions for algorithms", missing.is_empty(), functions).helps(

@@ -14,6 +14,7 @@ use crate::kernel::cgroup::RunCgroup;
 use crate::kernel::clock::monotonic_ns;
 use crate::kernel::netns::Netns;
 use crate::lab::algorithms::Algorithms;
+use crate::lab::busy::BusyWatch;
 use crate::lab::conditions::Conditions;
 use crate::lab::follow::{Followed, Follower};
 use crate::lab::measure::{Time, flow_record};
@@ -71,6 +72,7 @@ struct Measured {
     links: Vec<LinkRecord>,
     events: Vec<Event>,
     events_dropped: u64,
+    others_share: Option<f64>,
     jobs: u32,
     /// Why it was not what was asked.
     late: Option<String>,
@@ -111,6 +113,7 @@ impl Bench<'_> {
             links: measured.links,
             jobs,
             events_dropped: measured.events_dropped,
+            others_share: measured.others_share,
             ..self.plan.record(run, started)
         };
         folder.finish(&record, &measured.events)?;
@@ -128,10 +131,12 @@ impl Bench<'_> {
             link.reseed([layout.config.directions[0].seed, layout.config.directions[1].seed]);
             link.restart_counters();
         }
+        let busy = BusyWatch::begin()?;
         let sender = self.together.begin();
         let time = Time { links_start_ns: monotonic_ns()?, length: cell.duration };
         topology.links.iter().for_each(|link| link.start());
         let reports = self.transfer(&ends, bed, traffic)?;
+        let others_share = Some(busy.others()?.share);
         let jobs = sender.most();
         drop(sender);
         sent();
@@ -145,7 +150,7 @@ impl Bench<'_> {
             flows.push(flow_record(ends.flow, names, report, &own, time)?);
         }
         let late = lateness(cell, &links).or_else(|| sender_lateness(&ends, &reports));
-        Ok(Measured { flows, links, events, events_dropped: followed.dropped(), jobs, late })
+        Ok(Measured { flows, links, events, events_dropped: followed.dropped(), others_share, jobs, late })
     }
 
     /// Starts every receiver, and asks for every flow's conditions.

@@ -1,6 +1,6 @@
 //! Published, expected and measured side by side: from the runs of a result directory to the cells of its tables.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
 
@@ -124,6 +124,7 @@ impl<'a> Comparison<'a> {
         let awaited = empty.iter().filter(|cell| self.index.is_planned(&self.key(cell)));
         let (undefined, left_out): (Vec<&Cell>, Vec<&Cell>) = awaited.partition(|cell| self.has_finished(cell));
         let mut notices = Vec::new();
+        let left_out: BTreeSet<Key> = left_out.into_iter().map(|cell| self.key(cell)).collect();
         notices.extend((!left_out.is_empty()).then(|| Notice::cells_left_out(left_out.len())));
         for metric in metrics {
             let cells = undefined.iter().filter(|cell| cell.metric == metric.name).count();

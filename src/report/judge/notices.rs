@@ -14,6 +14,9 @@ use crate::scenario::{DifferenceSpec, Profile, Scenario};
 /// A flow that begins later than this after its time lost packets of its handshakes: the first timeout takes as long.
 const BEGAN_LATE_S: f64 = 1.0;
 
+/// Share of the processors from which on others are said to have used them during a run.
+const BUSY: f64 = 0.1;
+
 /// What helps against late attempts beside which no other run sent: `fewer --jobs` was said to those who had one.
 const ALONE: &str = "no other run sent at the time: less other work on the host avoids the repeats";
 
@@ -82,6 +85,10 @@ fn of_runs(runs: &[&RunRecord]) -> Vec<Notice> {
         let attempts = done.iter().map(|run| run.late_attempts).fold(0, u32::saturating_add);
         let repeats = Notice::repeated_for_lateness(repeated, attempts);
         notices.push(if were_alone(runs, attempts) { Notice { advice: ALONE.to_owned(), ..repeats } } else { repeats });
+    }
+    let busy: Vec<f64> = done.iter().filter_map(|run| run.others_share).filter(|share| *share >= BUSY).collect();
+    if let Some(most) = busy.iter().copied().max_by(f64::total_cmp) {
+        notices.push(Notice::busy_host(busy.len(), done.len(), most));
     }
     let dropped = done.iter().map(|run| run.events_dropped).fold(0, u64::saturating_add);
     if dropped > 0 {

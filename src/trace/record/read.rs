@@ -9,12 +9,14 @@ use anyhow::{Context, Result};
 
 use super::block::{self, BlockKind, Header, NextBlock};
 use super::{FORMAT, Head, MAGIC, Tail};
+use crate::bounded;
 use crate::catalog::{FieldKind, StateLayout};
 use crate::failure::Failure;
 use crate::trace::arrival::Fact;
 use crate::trace::event::Event;
 use crate::trace::event::schema::Reading;
 
+const WRITES: &str = "`tccc trace --record FILE` writes recordings";
 /// Events of a block: more than any writer puts into one.
 const BLOCK_EVENTS_MAX: u32 = 16_384;
 /// Longest name of an algorithm, a callback, a field, a phase or a value; the kernel's are far shorter.
@@ -91,7 +93,10 @@ impl RecordingReader<File> {
     ///
     /// Errors: it cannot be read; it is no recording, or of a later format.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("open the recording \"{}\"", path.display()))?;
+        let file = File::open(path).map_err(|error| {
+            let what = format!("cannot read \"{}\": {}", path.display(), bounded::reason(&error));
+            Failure::usage(what).hint(WRITES)
+        })?;
         RecordingReader::new(file, &path.display().to_string())
     }
 }
@@ -108,8 +113,7 @@ impl<R: Read + Seek> RecordingReader<R> {
         let mut first = [0; MAGIC.len() + 4];
         let is_ours = file.read_exact(&mut first).is_ok() && first[..MAGIC.len()] == MAGIC;
         if !is_ours {
-            let hint = "`tccc trace --record FILE` writes recordings";
-            return Err(refuse("it is not a recording".to_owned()).hint(hint).into());
+            return Err(refuse("it is not a recording".to_owned()).hint(WRITES).into());
         }
         let format = u32::from_le_bytes(first[MAGIC.len()..].try_into().expect("four bytes"));
         if !(1..=FORMAT).contains(&format) {

@@ -20,6 +20,8 @@ pub use self::file::ProgressFile;
 const BAR: usize = 30;
 /// Where there is no terminal, a line for every such part of the runs.
 const PARTS: u64 = 10;
+/// Shortest time that is said to be left.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// How often the bar is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
@@ -129,8 +131,10 @@ impl Display {
         self.bar.inc(1);
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0).max(1));
         if !io::stderr().is_terminal() && done * PARTS / all > (done - 1) * PARTS / all {
-            let left = seconds(self.clock.lock().unwrap_or_else(PoisonError::into_inner).left());
-            self.say(&format!("tccc: note: {}: {done} of {all} runs, about {left} left", self.what));
+            let left = self.clock.lock().unwrap_or_else(PoisonError::into_inner).left();
+            // Runs that take longer than expected say nothing of what is left.
+            let about = if left < SHORTEST { String::new() } else { format!(", about {} left", seconds(left)) };
+            self.say(&format!("tccc: note: {}: {done} of {all} runs{about}", self.what));
         }
     }
 
